@@ -1,0 +1,130 @@
+"""An HTTP message as the house sees it, whatever carries it: `Request`, `Response`, `Stream`.
+
+The serving layer makes Requests and sends Responses; nothing else of HTTP/1.1 or HTTP/2 is visible
+above it, so another server could stand there. Next: `router`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+__all__ = ["BodyTooLarge", "Handler", "Peer", "Request", "Response", "Stream"]
+
+
+class BodyTooLarge(Exception):
+    """The body has more bytes than the server takes."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"limit is {limit}")
+        self.limit = limit
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """The other end of a connection, read once when it was made.
+
+    `certificate` is the client's certificate in DER as it was presented, not verified by the serving
+    layer; `chain` are further certificates it sent.
+    """
+
+    address: str
+    port: int
+    certificate: bytes | None = None
+    chain: tuple[bytes, ...] = ()
+
+
+class Request:
+    """One request. Header names are lower case, values are decoded as latin-1; `path` is still percent-encoded."""
+
+    __slots__ = ("_read", "all_headers", "headers", "http2", "method", "path", "peer", "query", "received")
+
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        query: str,
+        headers: Mapping[str, str],
+        all_headers: Sequence[tuple[str, str]],
+        peer: Peer,
+        read: Callable[[], Awaitable[bytes]],
+        received: float,
+        http2: bool = False,
+    ) -> None:
+        self.method = method
+        self.path = path
+        self.query = query
+        self.headers = headers  # the first value of each name
+        self.all_headers = all_headers  # every line, in order
+        self.peer = peer
+        self.received = received  # monotonic seconds
+        self.http2 = http2
+        self._read = read
+
+    async def read(self) -> bytes:
+        """The whole body. Raises `BodyTooLarge`; ConnectionError when the client went away."""
+        return await self._read()
+
+
+class Stream(Protocol):
+    """An answer that goes on: bytes are pushed into it until one side ends it.
+
+    `write` never blocks: bytes are kept until the peer takes them, and all that was written in one turn of
+    the loop leaves in one piece. The writer must watch `buffered` and `abort` a peer that doesn't read.
+    """
+
+    def write(self, data: bytes) -> None: ...
+
+    @property
+    def buffered(self) -> int:
+        """Bytes written here that the connection has not yet handed to the kernel."""
+        ...
+
+    @property
+    def closed(self) -> bool: ...
+
+    def close(self) -> None:
+        """End the answer cleanly (end of chunks, END_STREAM) once what was written is sent."""
+        ...
+
+    def abort(self) -> None:
+        """End it at once so that the peer knows it was cut (reset)."""
+        ...
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once when the stream has ended, whoever ended it; at once if it has."""
+        ...
+
+
+Body = bytes | AsyncIterator[bytes]
+
+
+class Response:
+    """An answer. Header names are lower case. The serving layer adds ``date`` and the framing headers.
+
+    With `stream`, `body` is ignored: the head is sent at once, then `stream` is called with a `Stream`.
+    An async iterator as `body` is sent in chunks as they come.
+    """
+
+    __slots__ = ("body", "headers", "status", "stream")
+
+    def __init__(
+        self,
+        status: int,
+        headers: list[tuple[str, str]],
+        body: Body = b"",
+        stream: Callable[[Stream], None] | None = None,
+    ) -> None:
+        self.status = status
+        self.headers = headers
+        self.body = body
+        self.stream = stream
+
+
+Handler = Callable[[Request], Awaitable[Response]]
+"""What the serving layer calls, once per request.
+
+It drives the coroutine without a task until it first suspends; a handler that finishes without
+suspending costs no task at all.
+"""

@@ -1,0 +1,338 @@
+"""The answers that are not a success, as one family drawn here and nowhere else.
+
+Each class is a reason of Kubernetes' ``Status`` with its HTTP code, wording and details.
+Anything below `endpoints` raises them; `endpoints` alone turns them into an HTTP answer.
+
+    StatusError
+    ├─ 400 BadRequest            ├─ 409 AlreadyExists, Conflict     ├─ 500 InternalError, ServerTimeout,
+    ├─ 401 Unauthorized          ├─ 410 Expired                     │      StorageReadError
+    ├─ 403 Forbidden             ├─ 413 RequestEntityTooLarge       ├─ 503 ServiceUnavailable
+    ├─ 404 NotFound, NoSuchPath  ├─ 415 UnsupportedMediaType        └─ 504 Timeout, TooLargeResourceVersion
+    ├─ 405 MethodNotAllowed      ├─ 422 InvalidObject, Unprocessable
+    └─ 406 NotAcceptable         └─ 429 TooManyRequests
+
+Source: the API conventions' Status section and k8s.io/apimachinery ``api/errors``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from oarlock.meta.fielderrors import FieldError
+from oarlock.meta.gotext import html_escape, quote
+from oarlock.meta.kinds import GroupKind, GroupResource
+
+__all__ = [
+    "AlreadyExists",
+    "BadRequest",
+    "Conflict",
+    "Expired",
+    "Forbidden",
+    "InternalError",
+    "InvalidObject",
+    "MethodNotAllowed",
+    "NoSuchPath",
+    "NotAcceptable",
+    "NotFound",
+    "RequestEntityTooLarge",
+    "ServerTimeout",
+    "ServiceUnavailable",
+    "StatusError",
+    "StorageReadError",
+    "Timeout",
+    "TooLargeResourceVersion",
+    "TooManyRequests",
+    "Unauthorized",
+    "Unprocessable",
+    "UnsupportedMediaType",
+]
+
+OPTIMISTIC_LOCK = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+class StatusError(Exception):
+    """An answer other than success. `details` is the ``details`` of the Status, or None to leave it out."""
+
+    code = 500
+    reason = ""
+
+    def __init__(self, message: str, *, details: dict[str, Any] | None = None, retry_after_s: int = 0) -> None:
+        super().__init__(message)
+        self.message = message
+        if retry_after_s:
+            details = {**(details or {}), "retryAfterSeconds": retry_after_s}
+        self.details = details
+        self.retry_after_s = retry_after_s
+        self.continue_token = ""
+
+    def status(self) -> dict[str, Any]:
+        """The ``Status`` object of this error, version v1."""
+        tree: dict[str, Any] = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {"continue": self.continue_token} if self.continue_token else {},
+            "status": "Failure",
+            "message": self.message,
+        }
+        if self.reason:
+            tree["reason"] = self.reason
+        if self.details is not None:
+            tree["details"] = self.details
+        tree["code"] = self.code
+        return tree
+
+
+def _of(resource: GroupResource, name: str) -> dict[str, Any]:
+    details = {"name": name, "group": resource.group, "kind": resource.resource}
+    return {k: v for k, v in details.items() if v}
+
+
+class BadRequest(StatusError):
+    """400: the request can't be understood."""
+
+    code = 400
+    reason = "BadRequest"
+
+
+class Unauthorized(StatusError):
+    """401: nobody knows who asks."""
+
+    code = 401
+    reason = "Unauthorized"
+
+    def __init__(self, message: str = "Unauthorized") -> None:
+        super().__init__(message)
+
+
+class Forbidden(StatusError):
+    """403: known, and not allowed. Admission words its own `why`."""
+
+    code = 403
+    reason = "Forbidden"
+
+    def __init__(self, resource: GroupResource, name: str, why: str) -> None:
+        what = f"{resource} {quote(name)}" if name else str(resource)
+        super().__init__(f"{what} is forbidden: {why}", details=_of(resource, name))
+
+    @classmethod
+    def by_authorizer(cls, resource: GroupResource, name: str, why: str) -> Forbidden:
+        """The same with the text HTML-escaped, as the authorization filter answers."""
+        error = cls(resource, name, why)
+        error.message = html_escape(error.message)
+        return error
+
+    @classmethod
+    def for_path(cls, user: str, verb: str, path: str) -> Forbidden:
+        error = cls(GroupResource("", ""), "", "")
+        error.message = html_escape(f"forbidden: User {quote(user)} cannot {verb} path {quote(path)}")
+        error.details = {}
+        return error
+
+
+class NotFound(StatusError):
+    """404: no such object."""
+
+    code = 404
+    reason = "NotFound"
+
+    def __init__(self, resource: GroupResource, name: str) -> None:
+        super().__init__(f"{resource} {quote(name)} not found", details=_of(resource, name))
+
+
+class NoSuchPath(StatusError):
+    """404: no such resource in a served group and version."""
+
+    code = 404
+    reason = "NotFound"
+
+    def __init__(self) -> None:
+        super().__init__("the server could not find the requested resource", details={})
+
+
+class MethodNotAllowed(StatusError):
+    """405: the resource has no such verb; with no resource named, the path has no such method."""
+
+    code = 405
+    reason = "MethodNotAllowed"
+
+    def __init__(self, resource: GroupResource | None = None, action: str = "") -> None:
+        if resource is None:
+            super().__init__("the server does not allow this method on the requested resource", details={})
+        else:
+            super().__init__(f"{action} is not supported on resources of kind {quote(str(resource))}", details=_of(resource, ""))
+
+
+class NotAcceptable(StatusError):
+    """406: none of the media types the client accepts can be made."""
+
+    code = 406
+    reason = "NotAcceptable"
+
+
+class AlreadyExists(StatusError):
+    """409: the name is taken."""
+
+    code = 409
+    reason = "AlreadyExists"
+
+    def __init__(self, resource: GroupResource, name: str, *, being_deleted: bool = False) -> None:
+        prefix = "object is being deleted: " if being_deleted else ""
+        super().__init__(f"{prefix}{resource} {quote(name)} already exists", details=_of(resource, name))
+
+    @classmethod
+    def generated(cls, resource: GroupResource, name: str) -> AlreadyExists:
+        """Every generated name that was tried is taken."""
+        error = cls(resource, name)
+        error.message += ", the server was not able to generate a unique name for the object"
+        error.retry_after_s = 1
+        error.details = {**_of(resource, name), "retryAfterSeconds": 1}
+        return error
+
+
+class Conflict(StatusError):
+    """409: the object isn't what the client thinks it is."""
+
+    code = 409
+    reason = "Conflict"
+
+    def __init__(self, resource: GroupResource | GroupKind, name: str, why: str = OPTIMISTIC_LOCK) -> None:
+        if isinstance(resource, GroupKind):
+            resource = GroupResource(resource.group, resource.kind)
+        super().__init__(f"Operation cannot be fulfilled on {resource} {quote(name)}: {why}", details=_of(resource, name))
+
+
+class Expired(StatusError):
+    """410: the revision asked for is no longer kept."""
+
+    code = 410
+    reason = "Expired"
+
+    def __init__(self, message: str, continue_token: str = "") -> None:
+        super().__init__(message)
+        self.continue_token = continue_token
+
+
+class RequestEntityTooLarge(StatusError):
+    """413."""
+
+    code = 413
+    reason = "RequestEntityTooLarge"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"Request entity too large: {why}")
+
+
+class UnsupportedMediaType(StatusError):
+    """415: the body is in a format this endpoint doesn't read."""
+
+    code = 415
+    reason = "UnsupportedMediaType"
+
+    def __init__(self, accepted: Iterable[str]) -> None:
+        names = ", ".join(accepted)
+        super().__init__(f"the body of the request was in an unknown format - accepted media types include: {names}")
+
+
+class InvalidObject(StatusError):
+    """422: the object was understood and breaks rules; every broken rule is a cause.
+
+    `kind` is the Kind of the object (its plural resource in the one case where the API says so).
+    """
+
+    code = 422
+    reason = "Invalid"
+
+    def __init__(self, kind: GroupKind, name: str, errors: Iterable[FieldError]) -> None:
+        self.errors = list(errors)
+        texts = list(dict.fromkeys(error.message for error in self.errors))
+        what = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
+        details: dict[str, Any] = {"name": name, "group": kind.group, "kind": kind.kind}
+        details = {k: v for k, v in details.items() if v}
+        details["causes"] = [error.cause() for error in self.errors]
+        super().__init__(f"{kind} {quote(name)} is invalid: {what}", details=details)
+
+
+class Unprocessable(StatusError):
+    """422 without a named field: a patch that was understood and can't be carried out."""
+
+    code = 422
+    reason = "Invalid"
+
+    def __init__(self, message: str = "the server rejected our request due to an error in our request") -> None:
+        super().__init__(message, details={})
+
+
+class TooManyRequests(StatusError):
+    """429: come back later."""
+
+    code = 429
+    reason = "TooManyRequests"
+
+    def __init__(self, message: str, retry_after_s: int = 1) -> None:
+        super().__init__(message, retry_after_s=retry_after_s)
+
+
+class InternalError(StatusError):
+    """500: our own fault."""
+
+    code = 500
+    reason = "InternalError"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"Internal error occurred: {why}", details={"causes": [{"message": why}]})
+
+
+class ServerTimeout(StatusError):
+    """500: the store couldn't do it in time; the client should try again."""
+
+    code = 500
+    reason = "ServerTimeout"
+
+    def __init__(self, resource: GroupResource, operation: str, retry_after_s: int = 2) -> None:
+        super().__init__(
+            f"The {operation} operation against {resource} could not be completed at this time, please try again.",
+            details=_of(resource, operation),
+            retry_after_s=retry_after_s,
+        )
+
+
+class StorageReadError(StatusError):
+    """500: stored objects can't be decoded; `causes` names them (at most 100)."""
+
+    code = 500
+    reason = "StorageReadError"
+
+    def __init__(self, resource: GroupResource, keys: Iterable[tuple[str, str]]) -> None:
+        causes = [{"message": f"{key}: {why}"} for key, why in keys][:100]
+        super().__init__(
+            f"failed to read one or more {resource} from the storage: " + "; ".join(c["message"] for c in causes),
+            details={**_of(resource, ""), "causes": causes},
+        )
+
+
+class ServiceUnavailable(StatusError):
+    """503."""
+
+    code = 503
+    reason = "ServiceUnavailable"
+
+
+class Timeout(StatusError):
+    """504: the request took longer than it may."""
+
+    code = 504
+    reason = "Timeout"
+
+    def __init__(self, why: str, retry_after_s: int = 0) -> None:
+        super().__init__(f"Timeout: {why}", details={}, retry_after_s=retry_after_s)
+
+
+class TooLargeResourceVersion(Timeout):
+    """504 with the cause client-go's reflector looks for: the revision asked for is in the future."""
+
+    def __init__(self, asked: int, current: int) -> None:
+        text = f"Too large resource version: {asked}, current: {current}"
+        super().__init__(text, retry_after_s=1)
+        cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+        self.details = {"causes": [cause], "retryAfterSeconds": 1}

@@ -1,0 +1,213 @@
+"""What is wrong with one field of an object, worded and classed as Kubernetes does.
+
+A `FieldError` names a field by its path (``spec.containers[0].name``, ``metadata.labels[a/b]``),
+says what kind of mistake it is and shows the value. Validation yields them; `errors.InvalidObject`
+collects them into one 422 answer. Knows no HTTP.
+Source: the API conventions on field errors (k8s.io/apimachinery ``field.Error``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from oarlock.meta.gotext import quote, show
+
+__all__ = [
+    "Duplicate",
+    "FieldError",
+    "Forbidden",
+    "InternalFieldError",
+    "Invalid",
+    "NotFoundValue",
+    "NotSupported",
+    "Required",
+    "TooFew",
+    "TooLong",
+    "TooMany",
+    "TooShort",
+    "TypeInvalid",
+]
+
+
+class FieldError:
+    """One mistake in one field. Use the subclasses; `body` is the message without the path."""
+
+    __slots__ = ("detail", "path", "value")
+    reason: str = "FieldValueInvalid"
+
+    def __init__(self, path: str, value: Any = None, detail: str = "") -> None:
+        self.path = path
+        self.value = value
+        self.detail = detail
+
+    @property
+    def body(self) -> str:
+        raise AssertionError("a subclass words its own body")
+
+    @property
+    def message(self) -> str:
+        return f"{self.path}: {self.body}"
+
+    def cause(self) -> dict[str, str]:
+        """The entry of ``details.causes`` for this error."""
+        return {"reason": self.reason, "message": self.body, "field": self.path}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.message!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FieldError) and (self.reason, self.message) == (other.reason, other.message)
+
+    def __hash__(self) -> int:
+        return hash((self.reason, self.message))
+
+
+def _with(head: str, detail: str) -> str:
+    return f"{head}: {detail}" if detail else head
+
+
+class Invalid(FieldError):
+    """The value is not allowed: ``spec.a: Invalid value: "x": must be …``."""
+
+    __slots__ = ()
+
+    @property
+    def body(self) -> str:
+        return _with(f"Invalid value: {show(self.value)}", self.detail)
+
+
+class TypeInvalid(Invalid):
+    """The value has another JSON type than the schema says."""
+
+    __slots__ = ()
+    reason = "FieldValueTypeInvalid"
+
+
+class Required(FieldError):
+    """A value must be given."""
+
+    __slots__ = ()
+    reason = "FieldValueRequired"
+
+    def __init__(self, path: str, detail: str = "") -> None:
+        super().__init__(path, "", detail)
+
+    @property
+    def body(self) -> str:
+        return _with("Required value", self.detail)
+
+
+class Forbidden(FieldError):
+    """The field may not be set, or not in this way."""
+
+    __slots__ = ()
+    reason = "FieldValueForbidden"
+
+    def __init__(self, path: str, detail: str = "") -> None:
+        super().__init__(path, "", detail)
+
+    @property
+    def body(self) -> str:
+        return _with("Forbidden", self.detail)
+
+
+class Duplicate(FieldError):
+    """The value must be unique and isn't."""
+
+    __slots__ = ()
+    reason = "FieldValueDuplicate"
+
+    @property
+    def body(self) -> str:
+        return _with(f"Duplicate value: {show(self.value)}", self.detail)
+
+
+class NotFoundValue(FieldError):
+    """The value names something that doesn't exist."""
+
+    __slots__ = ()
+    reason = "FieldValueNotFound"
+
+    @property
+    def body(self) -> str:
+        return _with(f"Not found: {show(self.value)}", self.detail)
+
+
+class NotSupported(FieldError):
+    """The value isn't one of those supported."""
+
+    __slots__ = ()
+    reason = "FieldValueNotSupported"
+
+    def __init__(self, path: str, value: Any, supported: Iterable[str] = ()) -> None:
+        names = ", ".join(quote(name) if isinstance(name, str) else show(name) for name in supported)
+        super().__init__(path, value, f"supported values: {names}" if names else "")
+
+    @property
+    def body(self) -> str:
+        return _with(f"Unsupported value: {show(self.value)}", self.detail)
+
+
+class TooLong(FieldError):
+    """The value is longer than `limit`, counted in `unit`."""
+
+    __slots__ = ()
+    reason = "FieldValueTooLong"
+
+    def __init__(self, path: str, limit: int, unit: str = "bytes") -> None:
+        super().__init__(path, "", f"may not be more than {limit} {unit}")
+
+    @property
+    def body(self) -> str:
+        return f"Too long: {self.detail}"
+
+
+class TooShort(FieldError):
+    """The value is shorter than it must be."""
+
+    __slots__ = ()
+    reason = "FieldValueTooShort"
+
+    @property
+    def body(self) -> str:
+        return _with("Too short", self.detail)
+
+
+class TooMany(FieldError):
+    """The list or map has more entries than `limit`."""
+
+    __slots__ = ()
+    reason = "FieldValueTooMany"
+
+    def __init__(self, path: str, actual: int, limit: int) -> None:
+        super().__init__(path, actual, f"must have at most {limit} item{'' if limit == 1 else 's'}")
+
+    @property
+    def body(self) -> str:
+        return f"Too many: {self.value}: {self.detail}"
+
+
+class TooFew(FieldError):
+    """The list or map has fewer entries than it must have."""
+
+    __slots__ = ()
+    reason = "FieldValueTooFew"
+
+    @property
+    def body(self) -> str:
+        return _with("Too few", self.detail)
+
+
+class InternalFieldError(FieldError):
+    """The check itself failed."""
+
+    __slots__ = ()
+    reason = "InternalError"
+
+    def __init__(self, path: str, detail: str) -> None:
+        super().__init__(path, None, detail)
+
+    @property
+    def body(self) -> str:
+        return f"Internal error: {self.detail}"

@@ -1,0 +1,51 @@
+"""Values printed as Go's ``%q`` and ``%v`` print them, because clients and users know those texts.
+
+Only text; knows no errors. Next: `errors`, which uses it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+__all__ = ["html_escape", "quote", "show"]
+
+_ESCAPES = {7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
+
+
+def quote(text: str) -> str:
+    """The text in double quotes with Go's escapes (``strconv.Quote``)."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return '"' + "".join(map(_quoted, text)) + '"'
+
+
+def _quoted(char: str) -> str:
+    code = ord(char)
+    if code in _ESCAPES:
+        return _ESCAPES[code]
+    if char.isprintable():
+        return char
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def show(value: Any) -> str:
+    """A value as field errors show it: strings quoted, scalars bare, the rest as compact JSON."""
+    if isinstance(value, str):
+        return quote(value)
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return repr(int(value)) if value.is_integer() and abs(value) < 1e21 else repr(value)
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def html_escape(text: str) -> str:
+    """``&<>`` as HTML entities: what the API does to the text of a forbidden request."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

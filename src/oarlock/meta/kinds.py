@@ -1,0 +1,92 @@
+"""How Kubernetes names what it serves: groups, versions, kinds and resources.
+
+Pure values without behaviour beyond printing themselves as the API does. Knows nothing of
+objects or schemas. Next: `context`, which says who asks for which of these.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+__all__ = ["GroupKind", "GroupResource", "GroupVersion", "GroupVersionKind", "version_priority"]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupVersion:
+    """An API group and one of its versions; the core group is ``""``."""
+
+    group: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @classmethod
+    def parse(cls, text: str) -> GroupVersion:
+        """Read ``apiVersion``: ``"v1"`` or ``"group/version"``; ValueError when there are more slashes."""
+        match text.split("/"):
+            case [version]:
+                return cls("", version)
+            case [group, version]:
+                return cls(group, version)
+            case _:
+                raise ValueError(f"unexpected GroupVersion string: {text}")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKind:
+    """A kind in a group, as the messages of 422 answers print it: ``Flunder.wardle.example.com``."""
+
+    group: str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}.{self.group}" if self.group else self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class GroupResource:
+    """A resource in a group, as most error messages print it: ``flunders.wardle.example.com``."""
+
+    group: str
+    resource: str
+
+    def __str__(self) -> str:
+        return f"{self.resource}.{self.group}" if self.group else self.resource
+
+
+@dataclass(frozen=True, slots=True)
+class GroupVersionKind:
+    """What ``apiVersion`` and ``kind`` of an object say together."""
+
+    group: str
+    version: str
+    kind: str
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def group_kind(self) -> GroupKind:
+        return GroupKind(self.group, self.kind)
+
+
+_KUBE_VERSION = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?", re.ASCII)
+
+
+def version_priority(version: str) -> tuple[int, int, int, int, tuple[int, ...]]:
+    """A sort key that puts the preferred version first.
+
+    GA before beta before alpha, higher numbers first within each, and names that don't look
+    like a Kubernetes version last, in alphabetical order:
+    ``v2 > v1 > v1beta2 > v1beta1 > v1alpha1 > foo1 > foo10``.
+    Source: CustomResourceDefinition version priority.
+    """
+    found = _KUBE_VERSION.fullmatch(version)
+    if found is None:
+        return (1, 0, 0, 0, tuple(version.encode()))
+    major, stage, minor = found.groups()
+    rank = {None: 0, "beta": 1, "alpha": 2}[stage]
+    return (0, rank, -int(major), -int(minor or 0), ())

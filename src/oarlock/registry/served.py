@@ -1,0 +1,154 @@
+"""`Served`: a definition with what only code can say. The one value that holds callables.
+
+Ways to declare a resource (``collection``, a CRD-like dict) end in a `Served`; the recipes of this
+package and ``endpoints`` take nothing else. Everything here works on trees (plain dicts); typed views
+are made and folded back by ``collection`` before a callable gets in here.
+Must not know: URLs, media types, users' classes. Next: `resource`, which brings a Served to life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from oarlock.meta.context import Context
+from oarlock.meta.fielderrors import FieldError
+from oarlock.schema.definition import ResourceDefinition
+
+__all__ = ["Converter", "Gate", "Hooks", "NoConversion", "OpenGate", "Served", "SubresourceHook", "Tree", "VirtualMethods"]
+
+Tree = dict[str, Any]
+
+
+class Converter(Protocol):
+    """Changes trees from one version to another, always several at once.
+
+    It may change nothing of metadata but labels and annotations, and it may change the trees it is given.
+    The caller sets ``apiVersion`` afterwards.
+    """
+
+    def convert_now(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree] | None:
+        """The synchronous fast path; None when this converter must wait (a webhook)."""
+        ...
+
+    async def convert(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree]: ...
+
+
+class NoConversion:
+    """The ``None`` strategy of custom resources: versions differ in apiVersion only."""
+
+    def convert_now(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree] | None:
+        return trees
+
+    async def convert(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree]:
+        return trees
+
+
+class Gate(Protocol):
+    """What the recipes ask of policy, handed to them with each request; ``policy.admission`` implements it."""
+
+    async def mutate(self, ctx: Context, operation: str, new: Tree | None, old: Tree | None) -> Tree | None:
+        """Admission may change `new`. Trees are in the request version; `operation` is CREATE, UPDATE, DELETE or CONNECT.
+
+        Runs again when a write lost a race. Raises `errors.StatusError` to refuse.
+        """
+        ...
+
+    async def validate(self, ctx: Context, operation: str, new: Tree | None, old: Tree | None) -> None:
+        """Admission looks at the final object, in the request version, and may refuse it. Changes nothing."""
+        ...
+
+    async def may(self, ctx: Context, verb: str) -> None:
+        """The request needs another verb as well (``create`` for a PUT that creates). Raises Forbidden."""
+        ...
+
+    def idle(self, operation: str) -> bool:
+        """True when neither `mutate` nor `validate` would look at this operation, so no trees need be made."""
+        ...
+
+
+class OpenGate:
+    """Lets everything through."""
+
+    async def mutate(self, ctx: Context, operation: str, new: Tree | None, old: Tree | None) -> Tree | None:
+        return new
+
+    async def validate(self, ctx: Context, operation: str, new: Tree | None, old: Tree | None) -> None:
+        return None
+
+    async def may(self, ctx: Context, verb: str) -> None:
+        return None
+
+    def idle(self, operation: str) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class SubresourceHook:
+    """A user's request/response subresource.
+
+    `call(ctx, parent, body)` gets the parent in the request version and the decoded, defaulted and validated
+    body (None without one), and returns the answer's tree, or None for 204.
+    """
+
+    name: str
+    method: Literal["GET", "POST", "PUT"]
+    call: Callable[[Context, Tree, Tree | None], Awaitable[Tree | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """A user's code for a stored resource, working on trees.
+
+    - `default[version](tree)`: after the schema's defaults, in that version, pure, in place.
+    - `prepare(new, old, ctx)`: in the hub version, may change `new` and returns it; old is None on create.
+    - `validate(new, old, ctx)`: in the hub version, changes nothing, yields every error.
+    """
+
+    default: Mapping[str, Callable[[Tree], Tree]] = field(default_factory=dict)
+    prepare: Callable[[Tree, Tree | None, Context], Tree] | None = None
+    validate: Callable[[Tree, Tree | None, Context], Iterable[FieldError]] | None = None
+    subresources: Mapping[str, SubresourceHook] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualMethods:
+    """A user's own storage. A verb is served when its method is there; trees are in the hub version.
+
+    `list` may return a resourceVersion beside the items. `takes_dry_run` names the methods that accept a
+    dry run; the others aren't called for one. `watch` yields (type, tree).
+    """
+
+    get: Callable[[str, str, Context], Awaitable[Tree | None]] | None = None
+    list: Callable[[str, Context], Awaitable[tuple[list[Tree], str]]] | None = None
+    create: Callable[[Tree, Context, bool], Awaitable[Tree]] | None = None
+    update: Callable[[Tree, str, Context, bool], Awaitable[Tree]] | None = None
+    delete: Callable[[str, str, Context, bool], Awaitable[Tree | None]] | None = None
+    watch: Callable[[str, Context], AsyncIterator[tuple[str, Tree]]] | None = None
+    takes_dry_run: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A resource as the server serves it: the definition, its conversion and its code.
+
+    `virtual` is None for a resource kept in the store.
+    """
+
+    definition: ResourceDefinition
+    converter: Converter = field(default_factory=NoConversion)
+    hooks: Hooks = field(default_factory=Hooks)
+    virtual: VirtualMethods | None = None
+
+    def verbs(self) -> tuple[str, ...]:
+        """The verbs clients may use, sorted, as discovery lists them."""
+        if self.virtual is None:
+            return ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+        v = self.virtual
+        have = {verb for verb in ("create", "delete", "get", "list", "update", "watch") if getattr(v, verb) is not None}
+        if {"get", "update"} <= have:
+            have.add("patch")
+        if {"list", "delete"} <= have:
+            have.add("deletecollection")
+        return tuple(sorted(have))
