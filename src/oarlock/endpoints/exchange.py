@@ -1,0 +1,47 @@
+"""`Exchange`: one request on its way through the chain, with what the filters found out so far.
+
+The filters of ``server.chain`` fill it from the outside in; the verb reads it and makes the frozen
+`Context` that everything below gets. Nothing below this floor ever sees an Exchange.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oarlock.endpoints.http import Request
+from oarlock.meta.context import Clock, Context, Notes, Target, User
+
+__all__ = ["ANONYMOUS", "Exchange"]
+
+ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
+NO_TARGET = Target("")
+
+
+class Exchange:
+    """What is known of a request. `deadline` is in monotonic seconds; `route` is the router's own."""
+
+    __slots__ = ("audit_id", "clock", "deadline", "notes", "request", "route", "target", "user")
+
+    def __init__(self, request: Request, clock: Clock) -> None:
+        self.request = request
+        self.clock = clock
+        self.audit_id = ""
+        self.target = NO_TARGET
+        self.user = ANONYMOUS
+        self.deadline = float("inf")
+        self.notes = Notes()
+        self.route: Any = None
+
+    def context(self, *, target: Target | None = None, options: Any = None, dry_run: bool = False) -> Context:
+        """The frozen facts of this request for the floors below."""
+        return Context(
+            user=self.user,
+            target=target or self.target,
+            clock=self.clock,
+            options=options,
+            dry_run=dry_run,
+            audit_id=self.audit_id,
+            deadline=self.deadline,
+            notes=self.notes,
+            user_agent=self.request.headers.get("user-agent", ""),
+        )
