@@ -1,0 +1,154 @@
+"""`Catalog`: what the server serves, as one immutable value that can be swapped between two requests.
+
+Everything derived from the served set (routes, discovery, OpenAPI) hangs from a `CatalogIndex`, which is built
+once per catalog and never changed. Must not know: requests, HTTP, policy. Next: ``router``, which finds the
+entry a request is about here, and ``discovery``, which prints the whole of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion, GroupVersionKind, version_priority
+from oarlock.registry.served import Served
+from oarlock.schema.definition import Subresource, VersionDefinition
+
+__all__ = ["Catalog", "CatalogEntry", "CatalogError", "CatalogIndex", "ServedGroup"]
+
+
+class CatalogError(ValueError):
+    """Two entries of a catalog can't be told apart by clients."""
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """The served resources. `generation` grows with every catalog the server is given."""
+
+    generation: int
+    entries: tuple[Served, ...]
+
+    @classmethod
+    def of(cls, entries: Iterable[Served], generation: int = 1) -> Catalog:
+        """A catalog of these entries; CatalogError when two share a resource name or a kind in one group."""
+        catalog = cls(generation, tuple(entries))
+        resources: set[GroupResource] = set()
+        kinds: set[GroupKind] = set()
+        for served in catalog.entries:
+            definition = served.definition
+            if definition.group_resource in resources:
+                raise CatalogError(f"the resource {definition.group_resource} is served twice: give one another plural")
+            if definition.group_kind in kinds:
+                raise CatalogError(f"the kind {definition.group_kind} is served twice: give one another kind")
+            resources.add(definition.group_resource)
+            kinds.add(definition.group_kind)
+        return catalog
+
+
+class CatalogEntry:
+    """One version of one resource, with what a request for it needs worked out beforehand.
+
+    `subresources` are those of this version by name, ``status`` included, with their verbs.
+    """
+
+    __slots__ = (
+        "api_version",
+        "definition",
+        "group_resource",
+        "gvk",
+        "list_kind",
+        "namespaced",
+        "served",
+        "subresources",
+        "verbs",
+        "version",
+    )
+
+    def __init__(self, served: Served, version: VersionDefinition) -> None:
+        definition = served.definition
+        self.served = served
+        self.definition = definition
+        self.version = version
+        self.gvk: GroupVersionKind = definition.gvk(version.name)
+        self.api_version: str = self.gvk.api_version
+        self.group_resource: GroupResource = definition.group_resource
+        self.list_kind: str = definition.names.list_kind
+        self.namespaced: bool = definition.namespaced
+        self.verbs: tuple[str, ...] = served.verbs()
+        self.subresources: dict[str, Subresource] = {s.name: s for s in self._subresources()}
+
+    def _subresources(self) -> Iterable[Subresource]:
+        if self.version.status:
+            yield Subresource("status", ("get", "patch", "update"), self.gvk)
+        if self.version.scale is not None:
+            yield Subresource("scale", ("get", "patch", "update"), GroupVersionKind("autoscaling", "v1", "Scale"))
+        yield from self.version.subresources
+
+    def __repr__(self) -> str:
+        return f"CatalogEntry({self.api_version} {self.definition.names.plural})"
+
+
+@dataclass(frozen=True, slots=True)
+class ServedGroup:
+    """An API group: its versions, preferred first, each with its entries sorted by resource name."""
+
+    name: str
+    versions: tuple[str, ...]
+    entries: dict[str, tuple[CatalogEntry, ...]]
+
+    @property
+    def preferred(self) -> str:
+        return self.versions[0]
+
+    def group_version(self, version: str) -> str:
+        return str(GroupVersion(self.name, version))
+
+
+class CatalogIndex:
+    """A catalog with the ways to look into it. Built once per catalog; nothing in it changes afterwards.
+
+    `groups` are in the order the catalog first names them. A resource with no served version isn't in it.
+    """
+
+    __slots__ = ("_by_name", "_entries", "catalog", "groups")
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self._entries: dict[tuple[str, str, str], CatalogEntry] = {}
+        for served in catalog.entries:
+            for version in served.definition.served_versions():
+                key = (served.definition.group, version.name, served.definition.names.plural)
+                self._entries[key] = CatalogEntry(served, version)
+        self.groups: tuple[ServedGroup, ...] = tuple(
+            self._group(name) for name in dict.fromkeys(k[0] for k in self._entries)
+        )
+        self._by_name = {group.name: group for group in self.groups}
+
+    def _group(self, name: str) -> ServedGroup:
+        mine = [(version, entry) for (group, version, _), entry in self._entries.items() if group == name]
+        versions = tuple(sorted({version for version, _ in mine}, key=version_priority))
+        return ServedGroup(
+            name,
+            versions,
+            {
+                v: tuple(sorted((e for version, e in mine if version == v), key=lambda e: e.definition.names.plural))
+                for v in versions
+            },
+        )
+
+    def find(self, group: str, version: str, resource: str) -> CatalogEntry | None:
+        """The entry a request is about, or None."""
+        return self._entries.get((group, version, resource))
+
+    def group(self, name: str) -> ServedGroup | None:
+        return self._by_name.get(name)
+
+    def serves(self, group: str, version: str) -> bool:
+        """Whether anything at all is served in this group and version."""
+        found = self._by_name.get(group)
+        return found is not None and version in found.entries
+
+    @property
+    def entries(self) -> tuple[CatalogEntry, ...]:
+        """Every version of every resource, in the catalog's order."""
+        return tuple(self._entries.values())

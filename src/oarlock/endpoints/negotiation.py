@@ -1,0 +1,273 @@
+"""Which form an answer takes and which form a body has: Accept and Content-Type → media types.
+
+Pure functions of header strings, so callers may remember their results. Clauses of Accept are tried from the
+most wanted down; one that asks for what can't be had (another transformation, an unknown stream) is passed over,
+which is how clients ask for a Table first and plain JSON last.
+Must not know: objects, resources. Source: RFC 9110 §12.5.1, API concepts "alternate representations".
+Next: ``respond``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from oarlock.meta.errors import NotAcceptable, UnsupportedMediaType
+
+__all__ = [
+    "ANY_OBJECT",
+    "APPLY_PATCH",
+    "JSON",
+    "JSON_PATCH",
+    "MERGE_PATCH",
+    "PROTOBUF",
+    "STRATEGIC_MERGE_PATCH",
+    "YAML",
+    "Accepted",
+    "body_type",
+    "content_type",
+    "negotiate",
+    "negotiate_discovery",
+    "parse_accept",
+    "patch_type",
+    "wants_pretty",
+    "wrong_plurality",
+]
+
+JSON = "application/json"
+YAML = "application/yaml"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+ANY_OBJECT = (JSON, YAML)
+"""What every object can be encoded as."""
+
+NAMED = (JSON, YAML, PROTOBUF)
+"""The media types that the texts of 406 and 415 name, whatever this one answer can be: clients compare them."""
+
+PATCHES = frozenset({JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_PATCH})
+STREAMED = (f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
+META_KINDS = frozenset({"PartialObjectMetadata", "PartialObjectMetadataList"})
+META_VERSIONS = frozenset({"v1", "v1beta1"})
+DISCOVERY_GROUP = "apidiscovery.k8s.io"
+DISCOVERY_KIND = "APIGroupDiscoveryList"
+MAX_CLAUSES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The form that was agreed on.
+
+    `as_kind` is None for the object as it is, else ``Table``, ``PartialObjectMetadata``, ``PartialObjectMetadataList``
+    or ``APIGroupDiscoveryList`` in version `as_version`. `pretty` is True when the clause asks for it and None when it
+    doesn't say. `response_content_type` is what the Content-Type of the answer says.
+    """
+
+    media_type: str
+    as_kind: str | None = None
+    as_version: str = ""
+    pretty: bool | None = None
+    response_content_type: str = JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One element of Accept; parameter names are lower case, values as they came."""
+
+    kind: str
+    subkind: str
+    params: tuple[tuple[str, str], ...]
+
+    def matches(self, media_type: str) -> bool:
+        kind, _, subkind = media_type.partition("/")
+        return self.kind in ("*", kind) and (self.subkind == "*" or (self.kind == kind and self.subkind == subkind))
+
+
+def parse_accept(header: str) -> list[Clause]:
+    """The clauses of Accept, most wanted first.
+
+    Clauses with ``q=0`` or without a slash are left out, as is everything after the first 64.
+    """
+    ranked: list[tuple[tuple[float, bool, bool], Clause]] = []
+    for text in header.split(",", MAX_CLAUSES)[:MAX_CLAUSES]:
+        name, *params = text.split(";")
+        kind, slash, subkind = name.strip().lower().partition("/")
+        if kind == "*" and not slash:
+            subkind = "*"
+        elif not kind or not subkind or "/" in subkind or (kind == "*" and subkind != "*"):
+            continue
+        pairs = [(k.strip().lower(), v.strip().strip('"')) for k, _, v in (p.partition("=") for p in params)]
+        quality = _quality(dict(pairs).get("q", "1"))
+        if quality > 0:
+            clause = Clause(kind, subkind, tuple(p for p in pairs if p[0] and p[0] != "q"))
+            ranked.append(((-quality, kind == "*", subkind == "*"), clause))
+    ranked.sort(key=lambda pair: pair[0])
+    return [clause for _, clause in ranked]
+
+
+def _quality(text: str) -> float:
+    """A q value; one that can't be read counts as 1."""
+    digits = text.replace(".", "", 1)
+    if not (digits.isascii() and digits.isdigit()):
+        return 1.0
+    return min(float(text), 1.0)
+
+
+def negotiate(
+    accept: str,
+    *,
+    allowed: Sequence[str] = ANY_OBJECT,
+    transforms: bool,
+    stream: bool = False,
+    collection: bool = False,
+) -> Accepted:
+    """Agree on the form of an answer.
+
+    `allowed` are the media types it can be encoded as, the preferred one first; `transforms` says whether it may
+    become a Table or PartialObjectMetadata. `stream` is for a watch, `collection` for any route that also watches;
+    both only matter to the texts and to what can be streamed (JSON).
+
+    Raises `NotAcceptable`: when no media type of the API is asked for at all, with the list of what the route
+    produces; else with the list of accepted ones.
+    """
+    if stream:
+        allowed = [media for media in allowed if media == JSON]
+    if not accept.strip():
+        return Accepted(allowed[0], response_content_type=allowed[0])
+    clauses = parse_accept(accept)
+    for clause in clauses:
+        for media in allowed:
+            if clause.matches(media):
+                accepted = _accept(clause, media, transforms)
+                if accepted is not None:
+                    return accepted
+    if not any(clause.matches(media) for clause in clauses for media in NAMED):
+        produced = NAMED + STREAMED if stream or collection else NAMED
+        raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {', '.join(produced)}", details={})
+    raise _not_acceptable(clauses, allowed, stream=stream)
+
+
+def _not_acceptable(clauses: Sequence[Clause], allowed: Sequence[str], *, stream: bool) -> NotAcceptable:
+    named: Sequence[str] = STREAMED if stream else NAMED
+    wanted = [clause for clause in clauses if clause.subkind == PROTOBUF.partition("/")[2]]
+    if wanted and not any(key == "as" for clause in wanted for key, _ in clause.params):
+        # the usual text would send this client away to ask for protobuf again
+        named = [f"{media};stream=watch" if stream else media for media in allowed]
+    return NotAcceptable("only the following media types are accepted: " + ", ".join(named))
+
+
+def _accept(clause: Clause, media: str, transforms: bool) -> Accepted | None:
+    """The form this clause describes in this media type, or None when it asks for something that can't be had."""
+    convert = {"as": "", "g": "", "v": ""}
+    asked = False
+    pretty: bool | None = None
+    for key, value in clause.params:
+        if key in convert:
+            convert[key] = value
+            asked = True
+        elif (key == "stream" and value != "watch") or (key == "sv" and value not in ("", "v1")):
+            return None
+        elif key == "pretty":
+            pretty = value == "1" or None
+    if not asked:
+        return Accepted(media, pretty=pretty, response_content_type=media)
+    if not transforms or convert["g"] != "meta.k8s.io" or convert["v"] not in META_VERSIONS:
+        return None
+    if convert["as"] not in META_KINDS and convert["as"] != "Table":
+        return None
+    if media == PROTOBUF:
+        return None
+    return Accepted(media, convert["as"], convert["v"], pretty, media)
+
+
+def negotiate_discovery(accept: str, *, aggregated: bool) -> Accepted:
+    """Agree on the form of a discovery document; `aggregated` where all groups in one can be had (``/apis``, ``/api``).
+
+    The first clause that can be met wins, aggregated or not; v2beta1 is gone, so a client that only asks
+    for it gets `NotAcceptable` and one that has a fallback gets that.
+    """
+    if not aggregated:
+        return negotiate(accept, transforms=False)
+    for clause in parse_accept(accept):
+        params = dict(clause.params)
+        if "stream" in params or params.get("sv"):
+            continue
+        if params.keys().isdisjoint({"as", "g", "v"}):
+            if any(clause.matches(media) for media in ANY_OBJECT):
+                break
+            continue
+        if (params.get("g"), params.get("v"), params.get("as")) != (DISCOVERY_GROUP, "v2", DISCOVERY_KIND):
+            continue
+        for media in ANY_OBJECT:
+            if clause.matches(media):
+                echoed = f"{media};g={DISCOVERY_GROUP};v=v2;as={DISCOVERY_KIND}"
+                return Accepted(media, DISCOVERY_KIND, "v2", params.get("pretty") == "1" or None, echoed)
+    return negotiate(accept, transforms=False)
+
+
+def wrong_plurality(as_kind: str | None, *, listed: bool, group: str, kind: str) -> NotAcceptable | None:
+    """The error when metadata of one object is asked for and the answer is a list, or the other way round.
+
+    `kind` is the kind of the answer, a list's ending in ``List``. None when all is well.
+    """
+    what = f"*{group.partition('.')[0] or 'core'}.{kind}"
+    if listed and as_kind == "PartialObjectMetadata":
+        return NotAcceptable(f"you requested {as_kind}, but the requested object is a list ({what})")
+    if not listed and as_kind == "PartialObjectMetadataList":
+        return NotAcceptable(f"you requested {as_kind}, but the requested object is not a list ({what})")
+    return None
+
+
+def wants_pretty(accepted: Accepted, query: str | None, user_agent: str) -> bool:
+    """Whether to indent: the clause says so, ``?pretty=`` does, or a person looks at it with curl, Wget or a browser.
+
+    `query` is the value of ``pretty`` in the query string, None without one; an empty value counts as none.
+    """
+    if accepted.pretty:
+        return True
+    if query:
+        return query in ("1", "t", "T", "true", "TRUE", "True")
+    return user_agent.startswith(("curl", "Wget", "Mozilla/5.0"))
+
+
+def content_type(header: str) -> str | None:
+    """The media type of a body in lower case, without parameters.
+
+    JSON when the header is empty, None when it is no media type.
+    """
+    if not header:
+        return JSON
+    media = header.partition(";")[0].strip().lower()
+    kind, slash, subkind = media.partition("/")
+    if not (kind and slash and subkind) or "/" in subkind or " " in media or "," in media:
+        return None
+    return media
+
+
+def body_type(header: str, readable: Sequence[str] = ANY_OBJECT) -> str:
+    """The media type of an object in a body; `UnsupportedMediaType` when it isn't one of `readable`."""
+    media = content_type(header)
+    if media not in readable:
+        raise UnsupportedMediaType(NAMED)
+    assert media is not None
+    return media
+
+
+def patch_type(header: str, served: Sequence[str]) -> str:
+    """The kind of a patch, one of `served`.
+
+    Raises `UnsupportedMediaType`: naming the served ones when another kind of patch was sent, with the short
+    text for a body that is no patch at all.
+    """
+    media = content_type(header) if header else None
+    if media in served:
+        assert media is not None
+        return media
+    error = UnsupportedMediaType(served)
+    if media not in PATCHES:
+        error.message = "415: Unsupported Media Type"
+        error.details = {}
+    raise error

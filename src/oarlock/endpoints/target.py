@@ -1,0 +1,125 @@
+"""What a request is about: method, path and query → `Target`.
+
+The answer is the same for the router and for authorization, so that nobody is let into another place than
+the one that was checked. Must not know: what is served; a target may name a resource that isn't there.
+Source: k8s.io/apiserver ``endpoints/request`` RequestInfo, reference rows "RequestInfo". Next: ``router``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from urllib.parse import unquote_to_bytes
+
+from oarlock.meta.context import Target
+from oarlock.meta.errors import BadRequest
+from oarlock.meta.gotext import quote
+
+__all__ = ["QueryPairs", "is_watch", "parse_target"]
+
+QueryPairs = Sequence[tuple[str, str]]
+"""A decoded query string, in order, with repeated names kept."""
+
+_VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
+_NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
+
+
+def parse_target(method: str, path: str, query_pairs: QueryPairs | Callable[[], QueryPairs] = ()) -> Target:
+    """What `method` on `path` (as it was sent, percent-encoded) is about.
+
+    Verbs: ``get list watch create update patch delete deletecollection``, ``watch`` and ``proxy`` also by the legacy
+    paths that begin with them, ``""`` for a method the API doesn't know. For a resource, `Target.path` is what follows
+    the subresource (``""`` almost always); for anything else it is the whole decoded path, and the verb is the
+    method in lower case. The query is looked at (or asked for, when it is a callable) only for lists.
+
+    Raises `BadRequest` for a path that isn't valid percent-encoded UTF-8, and for ``…/watch`` with nothing after it.
+    """
+    if "%" in path:
+        path = _decoded(path)
+    parts = path.strip("/").split("/")
+    if parts[0] == "apis":
+        first, group = 3, parts[1] if len(parts) > 3 else ""
+    elif parts[0] == "api":
+        first, group = 2, ""
+    else:
+        return Target(method.lower(), path=path)
+    if len(parts) <= first or "" in parts or "\0" in path:
+        return Target(method.lower(), path=path)
+    version = parts[first - 1]
+    verb = _VERBS.get(method, "")
+    by_path = parts[first] in ("watch", "proxy")
+    if by_path:
+        verb = parts[first]
+        first += 1
+        if len(parts) == first:
+            raise BadRequest(f"unable to determine kind and namespace from url, {path}")
+    namespace = ""
+    if parts[first] == "namespaces" and len(parts) > first + 1:
+        namespace = parts[first + 1]
+        if len(parts) > first + 2 and parts[first + 2] not in _NAMESPACE_SUBRESOURCES:
+            first += 2
+    resource, name, subresource, rest = _relative(parts, first, proxied=verb == "proxy")
+    if not name and verb == "get":
+        pairs = query_pairs() if callable(query_pairs) else query_pairs
+        verb = "watch" if is_watch(pairs) else "list"
+        name = _selected_name(pairs)
+    elif not name and verb == "delete":
+        verb = "deletecollection"
+    return Target(verb, group, version, resource, subresource, namespace, name, path=rest)
+
+
+def is_watch(query_pairs: QueryPairs) -> bool:
+    """Whether a query asks for a watch: ``watch`` is there and its first value is neither ``false`` nor ``0``."""
+    for key, value in query_pairs:
+        if key == "watch":
+            return value.lower() not in ("false", "0")
+    return False
+
+
+def _decoded(path: str) -> str:
+    bad = _BAD_ESCAPE.search(path)
+    if bad is not None:
+        raise BadRequest(f"invalid URL escape {quote(bad.group())}")
+    try:
+        return unquote_to_bytes(path).decode()
+    except UnicodeDecodeError:
+        raise BadRequest("the path of the request is not valid UTF-8") from None
+
+
+def _relative(parts: list[str], first: int, *, proxied: bool) -> tuple[str, str, str, str]:
+    """Resource, name, subresource and what is left; a proxy path has no subresource."""
+    count = len(parts) - first
+    resource = parts[first]
+    name = parts[first + 1] if count > 1 else ""
+    if proxied:
+        return resource, name, "", "/".join(parts[first + 2 :])
+    subresource = parts[first + 2] if count > 2 else ""
+    return resource, name, subresource, "/".join(parts[first + 3 :]) if count > 3 else ""
+
+
+def _selected_name(query_pairs: QueryPairs) -> str:
+    """The name that ``fieldSelector=metadata.name=…`` asks for, so that rules for one name cover lists of it."""
+    for key, value in query_pairs:
+        if key == "fieldSelector":
+            return _exact_name(value)
+    return ""
+
+
+def _exact_name(selector: str) -> str:
+    found = ""
+    for term in _terms(selector):
+        field, operator, value = term.partition("=")
+        if not operator or not field:
+            return ""
+        if not found and field == "metadata.name":
+            found = value.removeprefix("=")
+    if found in (".", "..") or "/" in found or "%" in found:
+        return ""
+    return found.replace("\\", "")
+
+
+def _terms(selector: str) -> Iterable[str]:
+    if "\\" not in selector:
+        return [term for term in selector.split(",") if term]
+    return [term for term in re.findall(r"(?:\\.|[^\\,])+", selector, re.DOTALL) if term]
