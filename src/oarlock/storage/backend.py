@@ -33,7 +33,10 @@ __all__ = [
     "Batch",
     "Caps",
     "Compacted",
+    "Deliver",
     "Event",
+    "Failed",
+    "Findings",
     "FutureRevision",
     "KV",
     "Op",
@@ -163,6 +166,9 @@ class TooLarge(StorageError):
         self.limit = limit
 
 
+Findings = list[str]
+"""What `Backend.check` found wrong, one line each. Named here because a method called `list` shadows the type."""
+
 Deliver = Callable[[Batch], None]
 Failed = Callable[[StorageError], None]
 
@@ -243,6 +249,6 @@ class Backend(Protocol):
         """Below this, history is gone; 0 when nothing was compacted."""
         ...
 
-    async def check(self) -> list[str]:
+    async def check(self) -> Findings:
         """What is wrong with the store, one line each; empty when it is sound. May take long."""
         ...

@@ -1,0 +1,268 @@
+"""`MemoryBackend` (``memory://``): the reference model every other backend is compared with, and the store of tests.
+
+All state is plain Python and every method runs in one step of the event loop, so what the contract means
+can be read off here. History is kept until it is compacted; nothing survives the process.
+
+Must not know: kinds, JSON, users. Next: `watchers` for who is told, `sqlite.backend` for the durable one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import secrets
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable
+from operator import attrgetter, itemgetter
+
+from oarlock.meta.context import Clock
+from oarlock.storage.backend import (
+    KEEP_TTL,
+    KV,
+    Caps,
+    Compacted,
+    Deliver,
+    Event,
+    Failed,
+    Findings,
+    FutureRevision,
+    Op,
+    Page,
+    Rev,
+    TooLarge,
+    Unavailable,
+    WriteResult,
+)
+from oarlock.storage.watchers import RangeWatch, Watchers
+
+__all__ = ["DEFAULT_MAX_VALUE", "FIRST_REV", "MemoryBackend"]
+
+FIRST_REV = 1
+"""The revision of a store nobody has written to: a list of it must answer something above 0, which means "any"."""
+
+DEFAULT_MAX_VALUE = 1_572_864
+"""1.5 MiB, what etcd takes by default; clients know objects of this size are refused."""
+
+_BY_REV = attrgetter("rev")
+_FIRST = itemgetter(0)
+
+
+def _one_more(rev: Rev) -> Rev:
+    return rev + 1
+
+
+class MemoryBackend:
+    """A store in this process's memory.
+
+    `next_rev` says which revision follows another; a test passes one that leaves holes.
+    Keys expire when `reap` is called: by a task every `reap_every_s` seconds after `start`, or by a test.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        max_value: int = DEFAULT_MAX_VALUE,
+        next_rev: Callable[[Rev], Rev] = _one_more,
+        reap_every_s: float = 1.0,
+    ) -> None:
+        self.caps = Caps(durable=False, multi_process=False, multi_host=False, max_value=max_value)
+        self._clock = clock
+        self._next_rev = next_rev
+        self._reap_every_s = reap_every_s
+        self._epoch = secrets.token_hex(8)
+        self._rev: Rev = FIRST_REV
+        self._compact_rev: Rev = 0
+        self._live: dict[str, KV] = {}
+        self._keys: list[str] = []
+        self._log: list[Event] = []
+        # Per key, every kept state as (revision, state), oldest first; None: it was deleted there.
+        self._history: dict[str, list[tuple[Rev, KV | None]]] = {}
+        self._expiries: list[tuple[int, str, Rev]] = []
+        self._watchers = Watchers()
+        self._reaper: asyncio.Task[None] | None = None
+        self._closed = False
+
+    async def start(self) -> None:
+        self._reaper = asyncio.create_task(self._reap_forever(), name="memory store: expiry")
+
+    async def close(self) -> None:
+        self._closed = True
+        self._watchers.close()
+        task, self._reaper = self._reaper, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def epoch(self) -> str:
+        return self._epoch
+
+    def known_rev(self) -> Rev | None:
+        return self._rev
+
+    async def current_rev(self) -> Rev:
+        self._open()
+        return self._rev
+
+    # Reads
+
+    async def get(self, key: str, *, rev: Rev = 0) -> tuple[KV | None, Rev]:
+        self._open()
+        if not rev:
+            return self._live.get(key), self._rev
+        self._must_have(rev)
+        return self._at(key, rev), rev
+
+    async def list(self, start: str, end: str, *, rev: Rev = 0, limit: int = 0) -> Page:
+        self._open()
+        if rev:
+            self._must_have(rev)
+            states = (self._at(key, rev) for key in sorted(k for k in self._history if start <= k < end))
+            found = [kv for kv in states if kv is not None]
+        else:
+            keys = self._keys
+            found = [self._live[key] for key in keys[bisect_left(keys, start) : bisect_left(keys, end)]]
+        page = found[:limit] if limit else found
+        left = len(found) - len(page)
+        return Page(page, rev or self._rev, more=left > 0, count=left)
+
+    async def count(self, start: str, end: str) -> tuple[int, Rev]:
+        self._open()
+        return max(0, bisect_left(self._keys, end) - bisect_left(self._keys, start)), self._rev
+
+    # Writes
+
+    async def put(self, key: str, value: bytes, *, expect: Rev, ttl_ms: int | None = KEEP_TTL) -> WriteResult:
+        self._open()
+        if len(value) > self.caps.max_value:
+            raise TooLarge(len(value), self.caps.max_value)
+        current = self._live.get(key)
+        if (current.mod_rev if current else 0) != expect:
+            return WriteResult(False, self._rev, current)
+        rev = self._next_rev(self._rev)
+        if ttl_ms == KEEP_TTL:
+            expires = current.expires if current else None
+        else:
+            expires = None if ttl_ms is None else int(self._clock.now() * 1000) + ttl_ms
+        kv = KV(key, value, rev, current.create_rev if current else rev, expires)
+        if current is None:
+            insort(self._keys, key)
+        self._live[key] = kv
+        if expires is not None:
+            heapq.heappush(self._expiries, (expires, key, rev))
+        self._record(key, rev, kv, current)
+        return WriteResult(True, rev)
+
+    async def delete(self, key: str, *, expect: Rev) -> WriteResult:
+        self._open()
+        return self._delete(key, expect)
+
+    def reap(self) -> int:
+        """Delete every key whose time is over; how many there were."""
+        now_ms = int(self._clock.now() * 1000)
+        reaped = 0
+        while self._expiries and self._expiries[0][0] <= now_ms:
+            expires, key, rev = heapq.heappop(self._expiries)
+            current = self._live.get(key)
+            # Written again since: the later entry speaks for it, if it still has a time to live.
+            if current is not None and current.mod_rev == rev and current.expires == expires:
+                reaped += self._delete(key, rev).ok
+        return reaped
+
+    def _delete(self, key: str, expect: Rev) -> WriteResult:
+        current = self._live.get(key)
+        if current is None or current.mod_rev != expect:
+            return WriteResult(False, self._rev, current)
+        del self._live[key]
+        del self._keys[bisect_left(self._keys, key)]
+        rev = self._next_rev(self._rev)
+        self._record(key, rev, None, current)
+        return WriteResult(True, rev, current)
+
+    def _record(self, key: str, rev: Rev, kv: KV | None, previous: KV | None) -> None:
+        if kv is None:
+            op, value, create_rev = Op.DELETE, None, previous.create_rev if previous else 0
+        else:
+            op, value, create_rev = (Op.UPDATE if previous else Op.CREATE), kv.value, kv.create_rev
+        prev_rev, prev_value = (previous.mod_rev, previous.value) if previous else (0, None)
+        event = Event(rev, op, key, value, create_rev, prev_rev, prev_value)
+        self._rev = rev
+        self._log.append(event)
+        self._history.setdefault(key, []).append((rev, kv))
+        self._watchers.publish((event,), rev)
+
+    # Watching and history
+
+    async def watch(self, start: str, end: str, *, after: Rev, deliver: Deliver, failed: Failed) -> RangeWatch:
+        self._open()
+        watch = RangeWatch((start, end), after, deliver, failed)
+        if after < self._compact_rev:
+            watch.fail(Compacted(self._compact_rev, self._rev))
+            return watch
+        self._watchers.add(watch)
+        if after < self._rev:
+            watch.send(self._log[bisect_right(self._log, after, key=_BY_REV) :], self._rev)
+        return watch
+
+    async def request_progress(self) -> None:
+        self._open()
+        self._watchers.publish((), self._rev)
+
+    async def compact(self, rev: Rev) -> None:
+        self._open()
+        if rev > self._rev:
+            raise FutureRevision(self._rev)
+        if rev <= self._compact_rev:
+            raise Compacted(self._compact_rev, self._rev)
+        self._compact_rev = rev
+        gone = bisect_right(self._log, rev, key=_BY_REV)
+        for key in {event.key for event in self._log[:gone]}:
+            states = self._history[key]
+            # The last state at or before `rev` is what a read at `rev` shows; a deletion shows nothing.
+            keep = bisect_right(states, rev, key=_FIRST) - 1
+            keep += states[keep][1] is None
+            if keep < len(states):
+                del states[:keep]
+            else:
+                del self._history[key]
+        del self._log[:gone]
+
+    async def compact_rev(self) -> Rev:
+        return self._compact_rev
+
+    async def check(self) -> Findings:
+        wrong: Findings = []
+        if self._keys != sorted(self._live):
+            wrong.append("the ordered keys differ from the live keys")
+        last = {key: states[-1][1] for key, states in self._history.items()}
+        if {key: kv for key, kv in last.items() if kv is not None} != self._live:
+            wrong.append("the live keys differ from the end of their history")
+        revs = [event.rev for event in self._log]
+        if any(b <= a for a, b in itertools.pairwise(revs)) or (revs and revs[-1] != self._rev):
+            wrong.append("the revisions of the log don't grow up to the current one")
+        return wrong
+
+    # Inside
+
+    def _open(self) -> None:
+        if self._closed:
+            raise Unavailable("the store is closed")
+
+    def _must_have(self, rev: Rev) -> None:
+        if rev > self._rev:
+            raise FutureRevision(self._rev)
+        if rev < self._compact_rev:
+            raise Compacted(self._compact_rev, self._rev)
+
+    def _at(self, key: str, rev: Rev) -> KV | None:
+        states = self._history.get(key)
+        if not states:
+            return None
+        index = bisect_right(states, rev, key=_FIRST)
+        return states[index - 1][1] if index else None
+
+    async def _reap_forever(self) -> None:
+        while True:
+            await asyncio.sleep(self._reap_every_s)
+            self.reap()

@@ -1,0 +1,106 @@
+"""The watches of one process: who is told what, shared by every backend that publishes from this process.
+
+A backend hands over events in revision order; each watch gets those of its range that it hasn't had.
+Every watch also learns the revision, so a cache of a quiet resource is as fresh as one of a busy resource.
+
+Must not know: where events come from, how they are stored. Next: `memory`, `sqlite.backend`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from oarlock.storage.backend import Batch, Deliver, Event, Failed, Rev, StorageError
+
+__all__ = ["RangeWatch", "Watchers"]
+
+
+class RangeWatch:
+    """One watch of ``start <= key < end``. `last` is the revision up to which everything has been delivered."""
+
+    __slots__ = ("_deliver", "_failed", "_watchers", "end", "last", "start")
+
+    def __init__(self, span: tuple[str, str], after: Rev, deliver: Deliver, failed: Failed) -> None:
+        self.start, self.end = span
+        self.last = after
+        self._deliver: Deliver | None = deliver
+        self._failed = failed
+        self._watchers: Watchers | None = None
+
+    @property
+    def closed(self) -> bool:
+        return self._deliver is None
+
+    def close(self) -> None:
+        self._deliver = None
+        if self._watchers is not None:
+            self._watchers.remove(self)
+            self._watchers = None
+
+    def joined(self, watchers: Watchers) -> None:
+        self._watchers = watchers
+
+    def send(self, events: Sequence[Event], rev: Rev) -> None:
+        """Deliver those of `events` that are of this range and new to this watch, and the promise of `rev`."""
+        deliver = self._deliver
+        if deliver is None:
+            return
+        start, end, last = self.start, self.end, self.last
+        mine = tuple([event for event in events if start <= event.key < end and event.rev > last])
+        if rev > last:
+            self.last = rev
+        elif not mine:
+            rev = last
+        try:
+            deliver(Batch(mine, rev))
+        except Exception as error:
+            # A broken consumer must not cost the others their events, nor writers their answers.
+            self.fail(StorageError(f"a watch of {start!r} raised {error!r}"))
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": "a watch's deliver raised; the watch is closed", "exception": error}
+            )
+
+    def fail(self, error: StorageError) -> None:
+        """End the watch with `error`; once only."""
+        if self._deliver is not None:
+            self.close()
+            self._failed(error)
+
+
+class Watchers:
+    """All watches of a backend in this process. Used from one event loop only."""
+
+    __slots__ = ("_all",)
+
+    def __init__(self) -> None:
+        self._all: Final[dict[RangeWatch, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __iter__(self) -> Iterator[RangeWatch]:
+        return iter(tuple(self._all))
+
+    def add(self, watch: RangeWatch) -> None:
+        self._all[watch] = None
+        watch.joined(self)
+
+    def remove(self, watch: RangeWatch) -> None:
+        self._all.pop(watch, None)
+
+    def publish(self, events: Sequence[Event], rev: Rev) -> None:
+        """Tell every watch about `events`, in revision order, and that there is nothing more up to `rev`."""
+        for watch in tuple(self._all):
+            watch.send(events, rev)
+
+    def fail(self, error: StorageError) -> None:
+        """End every watch."""
+        for watch in tuple(self._all):
+            watch.fail(error)
+
+    def close(self) -> None:
+        """Drop every watch without a word: the store is being closed."""
+        for watch in tuple(self._all):
+            watch.close()
