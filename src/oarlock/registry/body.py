@@ -1,0 +1,89 @@
+"""From a body that was parsed to a tree that is settled: typed, pruned, defaulted, in the request version.
+
+How a mistake is worded depends on the verb, so the verb hands in a `Wording`.
+Must not know: bytes, media types. Next: `create` and `update`, which settle every tree they are about to keep.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from oarlock.meta.context import Context
+from oarlock.meta.errors import BadRequest, StatusError
+from oarlock.registry.served import Hooks, Tree
+from oarlock.schema.compiled import CompiledVersion
+
+__all__ = ["Body", "BodyWording", "Wording", "settle"]
+
+
+class Wording(Protocol):
+    """How a verb says that a body can't be taken."""
+
+    def undecodable(self, why: str) -> StatusError:
+        """The tree doesn't fit the type."""
+        ...
+
+    def strict(self, problems: list[str]) -> StatusError:
+        """Strict field validation found `problems`: unknown and duplicate fields."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BodyWording:
+    """The wording of POST and PUT: 400, ``X in version "v1" cannot be handled as a X: …``."""
+
+    kind: str
+    version: str
+
+    def undecodable(self, why: str) -> StatusError:
+        return BadRequest(f'{self.kind} in version "{self.version}" cannot be handled as a {self.kind}: {why}')
+
+    def strict(self, problems: list[str]) -> StatusError:
+        return self.undecodable("strict decoding error: " + ", ".join(problems))
+
+
+@dataclass(slots=True)
+class Body:
+    """A tree that nobody else holds, and what strict decoding of its bytes complained about."""
+
+    tree: Tree
+    wording: Wording
+    problems: list[str] = field(default_factory=list)
+
+
+def settle(body: Body, compiled: CompiledVersion, hooks: Hooks, ctx: Context) -> None:
+    """Make the tree what the request version says it is, in place.
+
+    Wrong JSON types are refused (of declared types; a CRD's schema reports them with everything else),
+    undeclared fields removed and, as the request wishes, warned of or refused; then null and empty
+    values, the schema's defaults and the type's own `default()`.
+    """
+    tree = body.tree
+    metadata = tree.get("metadata")
+    if metadata is None:
+        tree["metadata"] = {}
+    why = compiled.type_error(tree)
+    if why is None and not isinstance(tree["metadata"], dict):
+        why = "json: cannot unmarshal into metadata: it must be an object"
+    if why is not None:
+        raise body.wording.undecodable(why)
+    unknown = compiled.prune(tree)
+    if unknown or body.problems:
+        _report(body, unknown, ctx)
+    compiled.normalize(tree)
+    compiled.default(tree)
+    default = hooks.default.get(compiled.name)
+    if default is not None:
+        body.tree = default(tree)
+
+
+def _report(body: Body, unknown: list[str], ctx: Context) -> None:
+    validation = ctx.options.field_validation if ctx.options is not None else "Ignore"
+    if validation == "Ignore":
+        return
+    problems = [*body.problems, *(f'unknown field "{path}"' for path in unknown)][:100]
+    if validation == "Strict":
+        raise body.wording.strict(problems)
+    for problem in problems:
+        ctx.warn(problem)

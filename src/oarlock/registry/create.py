@@ -1,0 +1,111 @@
+"""The recipe of CREATE. Next: `update`."""
+
+from __future__ import annotations
+
+import msgspec
+
+from oarlock.meta.context import Context
+from oarlock.meta.errors import AlreadyExists
+from oarlock.registry import managed_fields
+from oarlock.registry.body import Body, settle
+from oarlock.registry.metadata import fill_new, generated_name, is_deleting, settle_namespace
+from oarlock.registry.outcome import Outcome
+from oarlock.registry.resource import Resource, copy_tree
+from oarlock.registry.served import Gate, Tree
+from oarlock.registry.steps import Write, finish
+from oarlock.registry.stored_form import encode_tail
+from oarlock.storage.backend import KV
+
+__all__ = ["create"]
+
+NAME_ATTEMPTS = 8
+"""How many generated names are tried before giving up. Source: KEP-4420."""
+
+
+async def create(resource: Resource, ctx: Context, version: str, body: Body, gate: Gate) -> Outcome:
+    """Create the object in `body`. A name to be generated is generated before admission sees the object.
+
+    Raises AlreadyExists, InvalidObject, BadRequest, and whatever admission refuses with.
+    """
+    settle(body, resource.compiled[version], resource.served.hooks, ctx)
+    metadata = body.tree["metadata"]
+    settle_namespace(metadata, ctx.target.namespace, namespaced=resource.definition.namespaced)
+    write = Write(resource, ctx, version, gate, "CREATE")
+    base = metadata.get("generateName")
+    if metadata.get("name") or not base:
+        return await _attempt(write, body)
+    pristine, mark = copy_tree(body.tree), ctx.notes.mark()
+    for _ in range(NAME_ATTEMPTS):
+        ctx.notes.rewind(mark)
+        name = generated_name(base, resource.settings.random(5))
+        tree = copy_tree(pristine)
+        tree["metadata"]["name"] = name
+        try:
+            return await _attempt(write, Body(tree, body.wording))
+        except AlreadyExists:
+            continue
+    raise AlreadyExists.generated(resource.definition.group_resource, name)
+
+
+async def _attempt(write: Write, body: Body) -> Outcome:
+    resource, ctx = write.resource, write.ctx
+    new = managed_fields.track(None, body.tree, ctx)
+    name = new["metadata"].get("name", "")
+    if not write.gate.idle("CREATE"):
+        new = await _mutated(write, new, body, name)
+    metadata = new["metadata"]
+    fill_new(metadata, ctx, resource.definition, resource.settings.random(16))
+    if resource.definition.version(write.version).status:
+        new.pop("status", None)
+    stored, shown = await finish(write, new, None)
+    key = resource.key(metadata.get("namespace", ""), name)
+    if ctx.dry_run:
+        await resource.fresh()
+        taken = resource.cache.get(key)
+        if taken is not None:
+            raise AlreadyExists(resource.definition.group_resource, name)
+        return Outcome(shown, created=True)
+    return await _put(write, key, stored)
+
+
+async def _mutated(write: Write, new: Tree, body: Body, name: str) -> Tree:
+    """What mutating admission made of the object, settled again; it can't rename or move it."""
+    changed = await write.gate.mutate(write.ctx, "CREATE", new, None)
+    if changed is None or changed is new:
+        return new
+    again = Body(changed, body.wording)
+    settle(again, write.resource.compiled[write.version], write.resource.served.hooks, write.ctx)
+    metadata = again.tree["metadata"]
+    metadata["name"] = name
+    metadata.pop("namespace", None)
+    settle_namespace(metadata, write.ctx.target.namespace, namespaced=write.resource.definition.namespaced)
+    return again.tree
+
+
+async def _put(write: Write, key: str, stored: Tree) -> Outcome:
+    resource = write.resource
+    tail = encode_tail(stored)
+    ttl = resource.definition.ttl_s
+    result, entry = await resource.cache.put(
+        key,
+        resource.form.value_of(tail),
+        expect=0,
+        ttl_ms=None if ttl is None else ttl * 1000,
+        draft=lambda rev, create_rev: resource.form.entry(key, tail, stored, (rev, create_rev)),
+    )
+    if not result.ok or entry is None:
+        raise AlreadyExists(
+            resource.definition.group_resource,
+            stored["metadata"]["name"],
+            being_deleted=_being_deleted(result.current),
+        )
+    return Outcome(entry, created=True)
+
+
+def _being_deleted(current: KV | None) -> bool:
+    if current is None:
+        return False
+    try:
+        return is_deleting(msgspec.json.decode(current.value)["metadata"])
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return False

@@ -1,0 +1,153 @@
+"""The recipe of DELETE, for one object and for a collection.
+
+An object with finalizers is only marked: it goes when the last of them is removed by an update.
+Source: the API conventions on deletion; ``propagationPolicy`` as the garbage collector defines it.
+Next: `metadata.mark_deleted`, and `update` for how a marked object ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oarlock.meta.context import Context
+from oarlock.meta.errors import Conflict, InvalidObject, NotFound, ServerTimeout
+from oarlock.meta.fielderrors import Forbidden, Invalid
+from oarlock.meta.kinds import GroupKind
+from oarlock.meta.options import DeleteOptions
+from oarlock.registry.metadata import is_deleting, mark_deleted
+from oarlock.registry.outcome import Outcome
+from oarlock.registry.resource import Resource
+from oarlock.registry.served import Gate, Tree
+from oarlock.registry.stored_form import encode_tail
+from oarlock.storage.backend import KEEP_TTL
+from oarlock.storage.cache.entry import Entry
+
+__all__ = ["delete", "delete_each"]
+
+ORPHAN = "orphan"
+FOREGROUND = "foregroundDeletion"
+
+
+async def delete(resource: Resource, ctx: Context, version: str, options: DeleteOptions, gate: Gate) -> Outcome:
+    """Delete the object `ctx.target` names, or mark it.
+
+    Raises NotFound, Conflict when a precondition doesn't hold, and what admission refuses with.
+    """
+    _check_policy(resource, options)
+    mark = ctx.notes.mark()
+    while True:
+        await resource.fresh()
+        outcome = await _attempt(resource, ctx, resource.find(ctx), (version, options, gate))
+        if outcome is not None:
+            return outcome
+        ctx.notes.rewind(mark)
+        if ctx.clock.monotonic() > ctx.deadline:
+            raise ServerTimeout(resource.definition.group_resource, "delete")
+
+
+async def delete_each(
+    resource: Resource, contexts: Sequence[Context], version: str, options: DeleteOptions, gate: Gate
+) -> None:
+    """Delete objects one by one; those already gone are none of our business."""
+    for ctx in contexts:
+        try:
+            await delete(resource, ctx, version, options, gate)
+        except NotFound:
+            continue
+
+
+async def _attempt(
+    resource: Resource, ctx: Context, entry: Entry, how: tuple[str, DeleteOptions, Gate]
+) -> Outcome | None:
+    version, options, gate = how
+    stored = await resource.tree(entry, resource.definition.stored_as)
+    metadata = stored["metadata"]
+    _check_preconditions(resource, ctx, options, metadata)
+    if not gate.idle("DELETE"):
+        old = await resource.tree(entry, version)
+        await gate.mutate(ctx, "DELETE", None, old)
+        await gate.validate(ctx, "DELETE", None, old)
+    finalizers = _finalizers(resource, options, metadata.get("finalizers") or [])
+    if finalizers:
+        return await _mark(resource, ctx, entry, stored, finalizers)
+    if not ctx.dry_run:
+        result = await resource.cache.delete(entry.key, expect=entry.rev)
+        if not result.ok:
+            return None
+    return Outcome(entry, gone=True, uid=metadata.get("uid", ""), name=entry.name)
+
+
+async def _mark(
+    resource: Resource, ctx: Context, entry: Entry, stored: Tree, finalizers: list[str]
+) -> Outcome | None:
+    metadata = stored["metadata"]
+    marked = is_deleting(metadata)
+    if marked and metadata.get("finalizers") == finalizers:
+        return Outcome(entry)
+    metadata["finalizers"] = finalizers
+    if not marked:
+        mark_deleted(metadata, ctx)
+    if ctx.dry_run:
+        return Outcome(resource.form.entry(entry.key, encode_tail(stored), stored, (entry.rev, entry.create_rev)))
+    tail = encode_tail(stored)
+    result, written = await resource.cache.put(
+        entry.key,
+        resource.form.value_of(tail),
+        expect=entry.rev,
+        ttl_ms=KEEP_TTL,
+        draft=lambda rev, create_rev: resource.form.entry(entry.key, tail, stored, (rev, create_rev)),
+    )
+    return Outcome(written) if result.ok and written is not None else None
+
+
+def _check_policy(resource: Resource, options: DeleteOptions) -> None:
+    """Without a garbage collector nobody would ever remove the finalizers these policies leave."""
+    if resource.settings.garbage_collection == "external":
+        return
+    why = "this server has no garbage collector; use Background"
+    kind = GroupKind("meta.k8s.io", "DeleteOptions")
+    if options.propagation_policy in ("Foreground", "Orphan"):
+        raise InvalidObject(kind, "", [Invalid("propagationPolicy", options.propagation_policy, why)])
+    if options.orphan_dependents:
+        raise InvalidObject(kind, "", [Forbidden("orphanDependents", why)])
+
+
+def _finalizers(resource: Resource, options: DeleteOptions, present: list[str]) -> list[str]:
+    """The finalizers the object must have: those of others, and the one the deletion's policy leaves."""
+    wanted = _policy(resource, options, present)
+    kept = [f for f in present if f not in (ORPHAN, FOREGROUND)]
+    return [*kept, wanted] if wanted else kept
+
+
+def _policy(resource: Resource, options: DeleteOptions, present: list[str]) -> str:
+    """orphanDependents, then propagationPolicy, then what is there, then the resource's default."""
+    if options.orphan_dependents is not None:
+        return ORPHAN if options.orphan_dependents else ""
+    if options.propagation_policy is not None:
+        return {"Orphan": ORPHAN, "Foreground": FOREGROUND}.get(options.propagation_policy, "")
+    for finalizer in (ORPHAN, FOREGROUND):
+        if finalizer in present:
+            return finalizer
+    if resource.definition.gc_default == "orphan" and resource.settings.garbage_collection == "external":
+        return ORPHAN
+    return ""
+
+
+def _check_preconditions(resource: Resource, ctx: Context, options: DeleteOptions, metadata: Tree) -> None:
+    wanted = options.preconditions
+    if wanted is None:
+        return
+    definition = resource.definition
+    uid, version = metadata.get("uid", ""), metadata.get("resourceVersion", "")
+    if wanted.uid is not None and wanted.uid != uid:
+        why = (
+            f"the UID in the precondition ({wanted.uid}) does not match the UID in record ({uid}). "
+            "The object might have been deleted and then recreated"
+        )
+        raise Conflict(definition.group_kind, ctx.target.name, why)
+    if wanted.resource_version is not None and wanted.resource_version != version:
+        why = (
+            f"the ResourceVersion in the precondition ({wanted.resource_version}) does not match the "
+            f"ResourceVersion in record ({version}). The object might have been modified"
+        )
+        raise Conflict(definition.group_kind, ctx.target.name, why)

@@ -1,0 +1,82 @@
+"""The system's part of metadata: what the server sets, keeps and takes back, whoever asks otherwise.
+
+The only place that sets uid, creationTimestamp, generation, deletionTimestamp and
+deletionGracePeriodSeconds. Works on metadata trees in place; time and random bytes come as arguments.
+Source: the API conventions' Metadata section. Next: `create`, `update`, `delete`.
+"""
+
+from __future__ import annotations
+
+from oarlock.meta import times
+from oarlock.meta.context import Context
+from oarlock.meta.errors import BadRequest
+from oarlock.registry.served import Tree
+from oarlock.schema.definition import ResourceDefinition
+
+__all__ = ["ALPHABET", "fill_new", "generated_name", "is_deleting", "keep_system", "mark_deleted", "settle_namespace", "uuid4"]
+
+ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+"""What generated names end in: no vowels, nothing that looks like something else."""
+
+_SYSTEM = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion")
+
+
+def uuid4(random: bytes) -> str:
+    """A version 4 UUID of 16 random bytes (RFC 9562)."""
+    h = random.hex()
+    return f"{h[:8]}-{h[8:12]}-4{h[13:16]}-{'89ab'[random[8] & 3]}{h[17:20]}-{h[20:32]}"
+
+
+def generated_name(base: str, random: bytes) -> str:
+    """`base`, cut to 58 bytes, and five random characters, one for each byte of `random`."""
+    return base[:58] + "".join(ALPHABET[byte % len(ALPHABET)] for byte in random[:5])
+
+
+def settle_namespace(metadata: Tree, namespace: str, *, namespaced: bool) -> None:
+    """The URL decides: an empty namespace is filled in, another one is refused, a cluster-wide object has none."""
+    if not namespaced:
+        metadata.pop("namespace", None)
+        return
+    given = metadata.get("namespace")
+    if given and given != namespace:
+        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+    metadata["namespace"] = namespace
+
+
+def fill_new(metadata: Tree, ctx: Context, definition: ResourceDefinition, random: bytes) -> None:
+    """Metadata of an object about to be created: whatever the client sent of the system's fields is dropped."""
+    version = metadata.get("resourceVersion")
+    if version not in (None, "", "0"):
+        raise BadRequest("resourceVersion should not be set on objects to be created")
+    for name in _SYSTEM:
+        metadata.pop(name, None)
+    metadata["uid"] = uuid4(random)
+    metadata["creationTimestamp"] = times.rfc3339(ctx.clock.now())
+    if definition.generation:
+        metadata["generation"] = 1
+
+
+def keep_system(new: Tree, old: Tree) -> None:
+    """Metadata of an object about to be updated: the system's fields come from the live object."""
+    for name in ("creationTimestamp", "deletionTimestamp", "generation"):
+        if name in old:
+            new[name] = old[name]
+        else:
+            new.pop(name, None)
+    if not new.get("uid") and "uid" in old:
+        new["uid"] = old["uid"]
+    if new.get("deletionGracePeriodSeconds") is None and "deletionGracePeriodSeconds" in old:
+        new["deletionGracePeriodSeconds"] = old["deletionGracePeriodSeconds"]
+    new.pop("selfLink", None)
+
+
+def is_deleting(metadata: Tree) -> bool:
+    return bool(metadata.get("deletionTimestamp"))
+
+
+def mark_deleted(metadata: Tree, ctx: Context) -> None:
+    """The object is to go once its finalizers are done; generation counts the mark as a change."""
+    metadata["deletionTimestamp"] = times.rfc3339(ctx.clock.now())
+    metadata["deletionGracePeriodSeconds"] = 0
+    if metadata.get("generation"):
+        metadata["generation"] += 1

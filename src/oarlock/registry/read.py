@@ -1,0 +1,194 @@
+"""The recipes of GET and LIST: which state of the cache a request may be answered from.
+
+An empty resourceVersion is linearizable (`Resource.fresh`), ``0`` takes what is there, another waits
+until the cache has it, and an exact one, or a page's, is a snapshot of that revision.
+Source: the API concepts' section on resourceVersion semantics, and KEP-2340 for reads from the cache.
+Next: ``storage.cache``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from oarlock.meta import continuation
+from oarlock.meta.errors import BadRequest, Expired, StorageReadError, TooLargeResourceVersion
+from oarlock.meta.options import ListOptions
+from oarlock.registry.outcome import Listing
+from oarlock.registry.resource import Resource
+from oarlock.registry.selection import Selection, compile_selection
+from oarlock.storage.backend import Compacted, FutureRevision
+from oarlock.storage.cache.entry import Entry
+
+__all__ = ["get", "list_entries", "select", "wait_for"]
+
+LIST_EXPIRED = "The resourceVersion for the provided list is too old."
+CONTINUE_EXPIRED = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list "
+    "without the continue parameter, or use the continue token in this response to retrieve the remainder of the "
+    "results. Continuing with the provided token results in an inconsistent list - objects that were created, "
+    "modified, or deleted between the time the first chunk was returned and now may show up in the list."
+)
+FIRST_PAGE = 500
+LARGEST_PAGE = 10_000
+
+
+async def get(resource: Resource, namespace: str, name: str, resource_version: str) -> Entry:
+    """The object, at least as new as `resource_version` says. Raises NotFound, TooLargeResourceVersion."""
+    if not resource_version:
+        await resource.fresh()
+    elif resource_version != "0":
+        await wait_for(resource, revision(resource_version))
+    return resource.entry(namespace, name)
+
+
+def revision(text: str) -> int:
+    """A resourceVersion parameter as a number; ``""`` is 0. Raises BadRequest."""
+    try:
+        return continuation.parse_resource_version(text)
+    except ValueError as error:
+        raise BadRequest(str(error)) from None
+
+
+async def wait_for(resource: Resource, rev: int) -> None:
+    """Return once the cache has `rev`. Raises TooLargeResourceVersion when that doesn't come within 3 seconds."""
+    if rev <= resource.store.rev:
+        return
+    try:
+        await resource.store.wait_for(rev)
+    except FutureRevision as error:
+        raise TooLargeResourceVersion(rev, error.current_rev) from None
+
+
+def select(resource: Resource, version: str, options: ListOptions) -> Selection:
+    """The selectors of a list, watch or deletecollection, compiled. Raises BadRequest."""
+    return compile_selection(options.label_selector, options.field_selector, resource.selectable[version])
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """Where a list begins and ends, how long it may be and at which revision it is."""
+
+    start: str
+    begin: str
+    end: str
+    limit: int
+    rev: int  # 0: now
+
+
+async def list_entries(resource: Resource, namespace: str, options: ListOptions, selection: Selection) -> Listing:
+    """List a namespace, or all with ``""``. Raises BadRequest, Expired, TooLargeResourceVersion, StorageReadError."""
+    start, end = resource.range(namespace)
+    if selection.namespace is not None and not namespace:
+        if not selection.namespace:
+            end = start
+        else:
+            start, end = resource.range(selection.namespace)
+    page = await _place(resource, options, start, end)
+    _refuse_broken(resource, page)
+    if page.rev:
+        return await _at(resource, page, selection)
+    if selection.name is not None and (namespace or selection.namespace or not resource.definition.namespaced):
+        return _single(resource, start, selection)
+    snapshot, rev = resource.cache.snapshot(), resource.store.rev
+    if page.limit and not selection.everything:
+        return await _filtered(resource, page, selection, rev)
+    if page.limit:
+        entries, more = snapshot.page(page.begin, end, page.limit)
+        remaining = snapshot.count(entries[-1].key + "\0", end) if more else 0
+        return _page_of(page, rev, selection, entries, more, remaining)
+    chunks = snapshot.range(page.begin, end)
+    if selection.everything:
+        return Listing(chunks, str(rev))
+    return Listing((selection.filter(chunk) for chunk in chunks), str(rev))
+
+
+async def _place(resource: Resource, options: ListOptions, start: str, end: str) -> _Page:
+    """Settle which revision answers, and wait for it."""
+    text = options.resource_version
+    if options.continue_token:
+        if text not in ("", "0"):
+            raise BadRequest("specifying resource version is not allowed when using continue")
+        try:
+            rev, after = continuation.decode(options.continue_token)
+        except ValueError as error:
+            raise BadRequest(str(error)) from None
+        if rev > 0:
+            return _Page(start, start + after, end, options.limit, rev)
+        await resource.fresh()
+        return _Page(start, start + after, end, options.limit, 0)
+    rev = revision(text)
+    if options.resource_version_match == "Exact" or (rev and options.limit and not options.resource_version_match):
+        await wait_for(resource, rev)
+        return _Page(start, start, end, options.limit, rev)
+    if not text:
+        await resource.fresh()
+    elif rev:
+        await wait_for(resource, rev)
+    limit = 0 if text == "0" else options.limit
+    return _Page(start, start, end, limit, 0)
+
+
+def _refuse_broken(resource: Resource, page: _Page) -> None:
+    if not resource.form.broken:
+        return
+    found = []
+    for key in sorted(resource.form.broken):
+        entry = resource.cache.get(key) if page.begin <= key < page.end else None
+        if entry is not None and entry.broken:
+            found.append((key, entry.broken))
+    if found:
+        raise StorageReadError(resource.definition.group_resource, found)
+
+
+def _single(resource: Resource, start: str, selection: Selection) -> Listing:
+    """``metadata.name=x``: a look-up, still answered as a list."""
+    rev = resource.store.rev
+    entry = resource.cache.get(start + (selection.name or ""))
+    chosen = [entry] if entry is not None and selection.matches(entry) else []
+    return Listing([chosen], str(rev))
+
+
+async def _at(resource: Resource, page: _Page, selection: Selection) -> Listing:
+    """A list at an exact revision."""
+    try:
+        if page.limit and not selection.everything:
+            return await _filtered(resource, page, selection, page.rev)
+        entries, more, remaining = await resource.cache.list_at(page.rev, page.begin, page.end, page.limit)
+    except Compacted:
+        raise _expired(page) from None
+    except FutureRevision as error:
+        raise TooLargeResourceVersion(page.rev, error.current_rev) from None
+    chosen = entries if selection.everything else selection.filter(entries)
+    if not page.limit:
+        return Listing([chosen], str(page.rev))
+    return _page_of(page, page.rev, selection, chosen, more, remaining)
+
+
+def _expired(page: _Page) -> Expired:
+    if page.begin == page.start:
+        return Expired(LIST_EXPIRED)
+    return Expired(CONTINUE_EXPIRED, continuation.encode(-1, page.begin[len(page.start) :]))
+
+
+def _page_of(
+    page: _Page, rev: int, selection: Selection, entries: Sequence[Entry], more: bool, remaining: int
+) -> Listing:
+    if not more:
+        return Listing([entries], str(rev))
+    token = continuation.encode(rev, entries[-1].key[len(page.start) :] + "\0")
+    return Listing([entries], str(rev), token, remaining if selection.everything else None)
+
+
+async def _filtered(resource: Resource, page: _Page, selection: Selection, rev: int) -> Listing:
+    """A page of what a selector matches: reads on, in growing steps, until it is full or the range ends."""
+    chosen: list[Entry] = []
+    begin, size = page.begin, max(page.limit, FIRST_PAGE)
+    while True:
+        entries, more, _ = await resource.cache.list_at(rev, begin, page.end, size)
+        chosen += selection.filter(entries)
+        if len(chosen) >= page.limit or not more:
+            break
+        begin, size = entries[-1].key + "\0", min(size * 2, LARGEST_PAGE)
+    full = len(chosen) > page.limit or (more and len(chosen) == page.limit)
+    return _page_of(page, rev, selection, chosen[: page.limit], full, 0)

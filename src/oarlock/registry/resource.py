@@ -1,0 +1,182 @@
+"""`Resource`: one stored resource brought to life over the cache; what every recipe works on.
+
+It knows how to find an object, how to show one in any version, and what the server settled for it
+(garbage collection, randomness). The recipes themselves are functions in `create`, `update`, `delete`
+and `read`; the methods here only name them. Must not know: URLs, media types.
+Next: the recipe you are after.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import msgspec
+
+from oarlock.meta.context import Context
+from oarlock.meta.errors import NotFound, StorageReadError
+from oarlock.registry.keys import after_prefix, object_key
+from oarlock.registry.renditions import Renditions
+from oarlock.registry.served import Served, Tree
+from oarlock.registry.stored_form import StoredForm, encode_tail
+from oarlock.schema.compiled import CompiledVersion, compile_version
+from oarlock.storage.cache.cache import Cache, ResourceCache
+from oarlock.storage.cache.entry import Entry, Interner
+
+__all__ = ["Resource", "Settings", "copy_tree"]
+
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+
+def copy_tree(tree: Tree) -> Tree:
+    """A copy that shares nothing."""
+    copied: Tree = _decode(_encode(tree))
+    return copied
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the server settles for all its resources.
+
+    `garbage_collection`: ``external`` when a cluster's controller deletes dependents, so that DELETE may
+    leave the finalizers it waits for; ``none`` when nobody does.
+    """
+
+    garbage_collection: Literal["external", "none"] = "none"
+    random: Callable[[int], bytes] = os.urandom
+    renditions: Renditions = field(default_factory=Renditions)
+
+
+class Resource:
+    """One stored resource. `cache` is set once by ``live`` when the resource is loaded."""
+
+    cache: ResourceCache
+
+    def __init__(self, served: Served, store: Cache, settings: Settings, interner: Interner) -> None:
+        self.served = served
+        self.definition = served.definition
+        self.store = store
+        self.settings = settings
+        self.compiled: dict[str, CompiledVersion] = {
+            version.name: compile_version(served.definition, version.name) for version in served.definition.versions
+        }
+        self.selectable = self._place_selectable()
+        self.form = StoredForm(served.definition, served.converter, self._select, interner)
+        self.heads = {version: self.form.head_of(version) for version in self.compiled}
+
+    def _place_selectable(self) -> dict[str, dict[str, int]]:
+        """For each version, where in `Entry.fields` the value of each of its field labels is."""
+        places: dict[str, dict[str, int]] = {}
+        offset = 0
+        for version in self.definition.versions:
+            places[version.name] = {path.removeprefix("."): offset + i for i, path in enumerate(version.selectable)}
+            offset += len(version.selectable)
+        return places
+
+    def _select(self, tree: Tree) -> tuple[str, ...]:
+        values: tuple[str, ...] = ()
+        for version in self.definition.versions:
+            if not version.selectable:
+                continue
+            shown: Tree | None = tree
+            if version.name != self.definition.stored_as:
+                made = self.served.converter.convert_now([copy_tree(tree)], self.definition.stored_as, version.name)
+                shown = made[0] if made else None
+            if shown is None:
+                values += ("",) * len(version.selectable)
+            else:
+                values += self.compiled[version.name].selectable_values(shown)
+        return values
+
+    async def fresh(self) -> None:
+        """Return once the cache has everything that was written before this call, by whomever."""
+        wait = self.store.fresh()
+        if wait is not None:
+            await wait
+
+    def key(self, namespace: str, name: str) -> str:
+        return object_key(self.form.prefix, namespace, name)
+
+    def range(self, namespace: str) -> tuple[str, str]:
+        """Where the keys of a namespace, or of all for ``""``, start and end."""
+        prefix = f"{self.form.prefix}{namespace}/" if namespace else self.form.prefix
+        return prefix, after_prefix(prefix)
+
+    def find(self, ctx: Context) -> Entry:
+        """The object a request is about, as the cache has it. Raises NotFound and, for a broken one, StorageReadError."""
+        target = ctx.target
+        return self.entry(target.namespace, target.name)
+
+    def entry(self, namespace: str, name: str) -> Entry:
+        entry = self.cache.get(object_key(self.form.prefix, namespace, name))
+        if entry is None:
+            raise NotFound(self.definition.group_resource, name)
+        if entry.broken:
+            raise StorageReadError(self.definition.group_resource, [(entry.key, entry.broken)])
+        return entry
+
+    async def tree(self, entry: Entry, version: str) -> Tree:
+        """The object as a fresh tree in `version`, resourceVersion included."""
+        tree: Tree = _decode(self.form.head + entry.body)
+        return await self.convert(tree, self.definition.stored_as, version)
+
+    def tree_now(self, entry: Entry, version: str) -> Tree | None:
+        """The same without waiting; None when the conversion has to wait."""
+        tree: Tree = _decode(self.form.head + entry.body)
+        if version == self.definition.stored_as:
+            return tree
+        converted = self.served.converter.convert_now([tree], self.definition.stored_as, version)
+        if converted is None:
+            return None
+        converted[0]["apiVersion"] = self.definition.api_version(version)
+        return converted[0]
+
+    async def convert(self, tree: Tree, from_version: str, to_version: str) -> Tree:
+        """The tree in another version; `tree` itself must not be used afterwards."""
+        if from_version == to_version:
+            return tree
+        converter = self.served.converter
+        converted = converter.convert_now([tree], from_version, to_version)
+        if converted is None:
+            converted = await converter.convert([tree], from_version, to_version)
+        result = converted[0]
+        result["apiVersion"] = self.definition.api_version(to_version)
+        result["kind"] = self.definition.names.kind
+        return result
+
+    async def body(self, entry: Entry, version: str) -> bytes:
+        """The object's body (see ``stored_form``) in `version`."""
+        if version == self.definition.stored_as:
+            return entry.body
+        kept = self.settings.renditions.get((entry.key, entry.rev, version))
+        if kept is None:
+            kept = self.rendition(entry, version, await self.tree(entry, version))
+        return kept
+
+    def body_now(self, entry: Entry, version: str) -> bytes | None:
+        """The same without waiting; None when the conversion has to wait."""
+        if version == self.definition.stored_as:
+            return entry.body
+        kept = self.settings.renditions.get((entry.key, entry.rev, version))
+        if kept is not None:
+            return kept
+        tree = self.tree_now(entry, version)
+        return None if tree is None else self.rendition(entry, version, tree)
+
+    def rendition(self, entry: Entry, version: str, tree: Tree) -> bytes:
+        """Encode a converted tree and keep it."""
+        body = self.encode(tree)
+        self.settings.renditions.keep((entry.key, entry.rev, version), body)
+        return body
+
+    @staticmethod
+    def encode(tree: Tree) -> bytes:
+        """A tree as a body: what follows apiVersion and kind, with the resourceVersion it has."""
+        version = tree["metadata"].get("resourceVersion")
+        tail = encode_tail(tree)
+        if not version:
+            return tail
+        return b'"metadata":{"resourceVersion":%s,%s' % (_encode(version), tail[12:])

@@ -1,0 +1,92 @@
+"""The second half of every write: from the settled object to the tree that is stored.
+
+Create and update share it, so hooks, validation and validating admission run in one order everywhere:
+hub → `prepare` → metadata and schema rules of the request version → `validate` → admission → stored version.
+Must not know: how the object came about. Next: `create`, `update`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from oarlock.meta.context import Context
+from oarlock.meta.errors import InvalidObject
+from oarlock.meta.fielderrors import FieldError
+from oarlock.registry.resource import Resource, copy_tree
+from oarlock.registry.served import Gate, Tree
+from oarlock.schema.objectmeta import validate_object_meta, validate_object_meta_update
+from oarlock.storage.cache.entry import Entry
+
+__all__ = ["Live", "Write", "finish"]
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """The object as it is before the write: its entry, and a tree in the request version that nobody changes."""
+
+    entry: Entry
+    tree: Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One write under way."""
+
+    resource: Resource
+    ctx: Context
+    version: str
+    gate: Gate
+    operation: str
+
+
+async def finish(write: Write, new: Tree, live: Live | None) -> tuple[Tree, Tree]:
+    """Run hooks, rules and validating admission on `new`, which is in the request version.
+
+    Returns the object in the stored and in the request version. Raises InvalidObject with every error.
+    """
+    resource, version = write.resource, write.version
+    definition, hooks = resource.definition, resource.served.hooks
+    hub_new = hub_old = None
+    if hooks.prepare is not None or hooks.validate is not None or version != definition.stored_as:
+        hub_new, hub_old = await _in_hub(write, new, live)
+        if hooks.prepare is not None:
+            hub_new = hooks.prepare(hub_new, hub_old, write.ctx)
+            new = hub_new if version == definition.hub else await resource.convert(copy_tree(hub_new), definition.hub, version)
+    _validate(write, new, live, (hub_new, hub_old))
+    if not write.gate.idle(write.operation):
+        await write.gate.validate(write.ctx, write.operation, new, live.tree if live else None)
+    if version == definition.stored_as:
+        return new, new
+    if hub_new is None or definition.hub == definition.stored_as:
+        return hub_new or new, new
+    return await resource.convert(copy_tree(hub_new), definition.hub, definition.stored_as), new
+
+
+async def _in_hub(write: Write, new: Tree, live: Live | None) -> tuple[Tree, Tree | None]:
+    """The new and the live object in the hub version; what a spoke can't say is taken from the live object."""
+    resource, version, hub = write.resource, write.version, write.resource.definition.hub
+    hub_old = None if live is None else await resource.tree(live.entry, hub)
+    if version == hub:
+        return new, hub_old
+    hub_new = await resource.convert(copy_tree(new), version, hub)
+    carry_over: Any = getattr(resource.served.converter, "carry_over", None)
+    if hub_old is not None and carry_over is not None:
+        hub_new = carry_over(hub_new, hub_old, version)
+    return hub_new, hub_old
+
+
+def _validate(write: Write, new: Tree, live: Live | None, hub: tuple[Tree | None, Tree | None]) -> None:
+    resource, definition = write.resource, write.resource.definition
+    metadata = new["metadata"]
+    found: list[FieldError] = validate_object_meta(
+        metadata, namespaced=definition.namespaced, name_rule=definition.name_rule
+    )
+    if live is not None:
+        found += validate_object_meta_update(metadata, live.tree["metadata"])
+    found += resource.compiled[write.version].validate(new, live.tree if live else None)
+    validate = resource.served.hooks.validate
+    if validate is not None and hub[0] is not None:
+        found += validate(hub[0], hub[1], write.ctx)
+    if found:
+        raise InvalidObject(definition.group_kind, metadata.get("name", ""), found)

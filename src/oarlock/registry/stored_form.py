@@ -1,0 +1,161 @@
+"""How an object is written: canonical JSON of the stored version, ready to be spliced into answers.
+
+A value is ``head`` (``{"apiVersion":…,"kind":…,``) followed by a *tail* that begins with ``"metadata":{``,
+keys sorted, ``<>&`` escaped, without resourceVersion. In the cache an `Entry.body` is the tail with the
+resourceVersion put first into metadata; so GET is head + body, a list item ``{`` + body, a watch event a
+frame around head + body, and nothing is parsed or encoded.
+A value that isn't canonical or of another version is parsed, converted and encoded again before it is
+cached: splicing is an optimisation, never an assumption. An undecodable value becomes a *broken* entry.
+Must not know: verbs, admission. Next: `resource`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from oarlock.registry.keys import prefix_of, split_key
+from oarlock.registry.served import Converter, Tree
+from oarlock.schema.definition import ResourceDefinition
+from oarlock.storage.cache.entry import Entry, Interner
+
+__all__ = ["STALE", "StoredForm", "body_of", "encode_tail", "tail_of"]
+
+STALE = "stale"
+"""`Entry.extra` of an object stored in another version than the one written now: even a no-op update rewrites it."""
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+_decode = msgspec.json.Decoder().decode
+
+METADATA = b'"metadata":{'
+_VERSIONED = b'"metadata":{"resourceVersion":"'
+_NO_LABELS: dict[str, str] = {}
+
+Select = Callable[[Tree], tuple[str, ...]]
+
+
+def encode_tail(tree: Tree) -> bytes:
+    """Canonical bytes of everything but apiVersion and kind, from ``"metadata":{`` to the closing brace.
+
+    A resourceVersion in the tree's metadata is left out.
+    """
+    metadata = tree["metadata"]
+    if "resourceVersion" in metadata:
+        metadata = {k: v for k, v in metadata.items() if k != "resourceVersion"}
+    tail = b'"metadata":' + _encode(metadata)
+    rest = {k: v for k, v in tree.items() if k not in ("apiVersion", "kind", "metadata")}
+    tail = tail + b"," + _encode(rest)[1:] if rest else tail + b"}"
+    if b"<" in tail or b">" in tail or b"&" in tail:
+        tail = tail.replace(b"<", b"\\u003c").replace(b">", b"\\u003e").replace(b"&", b"\\u0026")
+    return tail
+
+
+def body_of(tail: bytes, rev: int) -> bytes:
+    """The tail with its resourceVersion in place; `rev` 0 (a dry run's) leaves it out."""
+    if not rev:
+        return tail
+    if tail[12:13] == b"}":
+        return b'%s%d"%s' % (_VERSIONED, rev, tail[12:])
+    return b'%s%d",%s' % (_VERSIONED, rev, tail[12:])
+
+
+def tail_of(body: bytes) -> bytes:
+    """The tail a body was made of."""
+    if not body.startswith(_VERSIONED):
+        return body
+    end = body.index(b'"', len(_VERSIONED)) + 1
+    if body[end : end + 1] == b",":
+        end += 1
+    return METADATA + body[end:]
+
+
+class StoredForm:
+    """The stored form of one resource. `select` picks the selectable values of a tree in the stored version."""
+
+    def __init__(self, definition: ResourceDefinition, converter: Converter, select: Select, interner: Interner) -> None:
+        self.definition = definition
+        self.prefix = prefix_of(definition.group, definition.names.plural)
+        self.api_version = definition.api_version(definition.stored_as)
+        self.head = self.head_of(definition.stored_as)
+        self._converter = converter
+        self._select = select
+        self._interner = interner
+        self._versions = {definition.api_version(v.name): v.name for v in definition.versions}
+        self.broken: set[str] = set()  # keys that were seen broken and not seen whole since
+
+    def head_of(self, version: str) -> bytes:
+        """What stands before a tail of that version."""
+        api_version = self.definition.api_version(version)
+        return b'{"apiVersion":%s,"kind":%s,' % (_encode(api_version), _encode(self.definition.names.kind))
+
+    def value_of(self, tail: bytes) -> bytes:
+        return self.head + tail
+
+    def restore(self, entry: Entry) -> bytes:
+        """The value an entry was described from (in canonical form)."""
+        return self.head + tail_of(entry.body)
+
+    def entry(self, key: str, tail: bytes, tree: Tree, revs: tuple[int, int]) -> Entry:
+        """The entry of an object just written; `revs` are its revision and the one it was created at."""
+        namespace, name = split_key(self.prefix, key)
+        if self.broken:
+            self.broken.discard(key)
+        labels = tree["metadata"].get("labels")
+        return Entry(
+            key=key,
+            namespace=namespace,
+            name=name,
+            rev=revs[0],
+            create_rev=revs[1],
+            body=body_of(tail, revs[0]),
+            labels=self._interner.labels(labels) if labels else _NO_LABELS,
+            fields=self._select(tree),
+        )
+
+    def describe(self, key: str, value: bytes, rev: int, create_rev: int) -> Entry:
+        """The entry of a value found in the store. Never raises: what can't be read is a broken entry."""
+        try:
+            tree, stale = self._read(value)
+            tail = encode_tail(tree)
+            entry = self.entry(key, tail, tree, (rev, create_rev))
+        except Exception as error:  # whatever a stranger wrote must not stop the cache
+            return self._broken(key, (rev, create_rev), f"{type(error).__name__}: {error}")
+        if stale:
+            entry.extra = STALE
+        return entry
+
+    def _read(self, value: bytes) -> tuple[Tree, bool]:
+        tree: Any = _decode(value)
+        if not isinstance(tree, dict) or not isinstance(tree.get("metadata"), dict):
+            raise ValueError("not an object with metadata")
+        if tree["metadata"].get("labels") is not None and not isinstance(tree["metadata"]["labels"], dict):
+            raise ValueError("metadata.labels is not a map")
+        api_version = tree.get("apiVersion")
+        if api_version == self.api_version:
+            return tree, False
+        version = self._versions.get(api_version) if isinstance(api_version, str) else None
+        if version is None:
+            raise ValueError(f"stored as {api_version!r}, which this server doesn't know")
+        converted = self._converter.convert_now([tree], version, self.definition.stored_as)
+        if converted is None:
+            raise ValueError(f"stored as {api_version!r}, and its conversion isn't available while loading")
+        return converted[0], True
+
+    def _broken(self, key: str, revs: tuple[int, int], why: str) -> Entry:
+        namespace, name = split_key(self.prefix, key)
+        entry = Entry(
+            key=key,
+            namespace=namespace,
+            name=name,
+            rev=revs[0],
+            create_rev=revs[1],
+            body=b"",
+            labels=_NO_LABELS,
+            fields=(),
+        )
+        entry.broken = why
+        self.broken.add(key)
+        return entry
+

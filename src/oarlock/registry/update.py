@@ -1,0 +1,230 @@
+"""The recipe of every write to an object that is there: PUT, PATCH, and both on ``/status``.
+
+A lost race runs the whole recipe again on the newer object, hooks and admission included, until the
+request's deadline; only a request that pinned a resourceVersion is told of the conflict.
+Next: `steps.finish`, which it shares with `create`, and `delete`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from oarlock.meta.context import Context
+from oarlock.meta.errors import BadRequest, Conflict, InvalidObject, NotFound, ServerTimeout
+from oarlock.meta.fielderrors import Invalid
+from oarlock.meta.kinds import GroupKind
+from oarlock.registry import managed_fields
+from oarlock.registry.body import Body, settle
+from oarlock.registry.create import create
+from oarlock.registry.metadata import is_deleting, keep_system
+from oarlock.registry.outcome import Outcome
+from oarlock.registry.resource import Resource
+from oarlock.registry.served import Gate, Tree
+from oarlock.registry.steps import Live, Write, finish
+from oarlock.registry.stored_form import STALE, encode_tail, tail_of
+from oarlock.storage.backend import KEEP_TTL
+from oarlock.storage.cache.entry import Entry
+
+__all__ = ["Change", "update"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a request makes of the live object.
+
+    `make` is pure and may be called several times, each time with a fresh tree of the live object in the
+    request version, which it may change, and returns a tree nobody else holds.
+    `replaces` says that the body is the whole object (PUT): the tree handed to `make` is then empty, and the
+    body's uid and resourceVersion are preconditions.
+    """
+
+    make: Callable[[Tree], Body]
+    replaces: bool
+
+
+async def update(
+    resource: Resource, ctx: Context, version: str, change: Change, gate: Gate, *, status: bool = False
+) -> Outcome:
+    """Carry out `change`. Raises NotFound, Conflict, InvalidObject, BadRequest, and what admission refuses with."""
+    write = Write(resource, ctx, version, gate, "UPDATE")
+    mark = ctx.notes.mark()
+    while True:
+        await resource.fresh()
+        try:
+            entry = resource.find(ctx)
+        except NotFound:
+            return await _absent(write, change)
+        outcome = await _attempt(write, change, entry, status)
+        if outcome is not None:
+            return outcome
+        ctx.notes.rewind(mark)
+        if ctx.clock.monotonic() > ctx.deadline:
+            raise ServerTimeout(resource.definition.group_resource, "update")
+
+
+async def _absent(write: Write, change: Change) -> Outcome:
+    """There is no such object: PUT may create it, when the resource says so."""
+    resource, ctx = write.resource, write.ctx
+    missing = NotFound(resource.definition.group_resource, ctx.target.name)
+    if not change.replaces:
+        raise missing
+    body = change.make({})
+    uid = (body.tree.get("metadata") or {}).get("uid")
+    if uid and isinstance(uid, str):
+        raise Conflict(resource.definition.group_resource, ctx.target.name, _uid_text(write, uid, ""))
+    if not resource.definition.create_on_update:
+        raise missing
+    await write.gate.may(ctx, "create")
+    if isinstance(body.tree.get("metadata"), dict):
+        body.tree["metadata"].pop("resourceVersion", None)
+    return await create(resource, ctx, write.version, body, write.gate)
+
+
+async def _attempt(write: Write, change: Change, entry: Entry, status: bool) -> Outcome | None:
+    """One try on one state of the object; None when another writer was faster."""
+    resource, ctx = write.resource, write.ctx
+    live = Live(entry, await resource.tree(entry, write.version))
+    body = change.make({} if change.replaces else await resource.tree(entry, write.version))
+    settle(body, resource.compiled[write.version], resource.served.hooks, ctx)
+    _check_identity(write, body.tree, live, change)
+    if resource.definition.version(write.version).status:
+        body.tree = _only_status(body.tree, live.tree) if status else _keep_status(body.tree, live.tree)
+    pinned = _check_version(write, body.tree, live, change)
+    new = managed_fields.track(live.tree, body.tree, ctx)
+    if not write.gate.idle("UPDATE"):
+        new = await _mutated(write, new, live, body)
+    keep_system(new["metadata"], live.tree["metadata"])
+    if resource.definition.generation and not status and _spec_changed(write, new, live.tree):
+        new["metadata"]["generation"] = live.tree["metadata"].get("generation", 0) + 1
+    stored, shown = await finish(write, new, live)
+    return await _keep(write, stored, shown, entry, pinned)
+
+
+async def _mutated(write: Write, new: Tree, live: Live, body: Body) -> Tree:
+    changed = await write.gate.mutate(write.ctx, "UPDATE", new, live.tree)
+    if changed is None or changed is new:
+        return new
+    again = Body(changed, body.wording)
+    settle(again, write.resource.compiled[write.version], write.resource.served.hooks, write.ctx)
+    for name in ("name", "namespace"):
+        if name in live.tree["metadata"]:
+            again.tree["metadata"][name] = live.tree["metadata"][name]
+    return again.tree
+
+
+async def _keep(write: Write, stored: Tree, shown: Tree, entry: Entry, pinned: bool) -> Outcome | None:
+    """Write what differs; an object whose last finalizer is gone goes with it."""
+    resource, ctx = write.resource, write.ctx
+    shown["metadata"]["resourceVersion"] = str(entry.rev)
+    if _finished(stored["metadata"]):
+        if not ctx.dry_run:
+            result = await resource.cache.delete(entry.key, expect=entry.rev)
+            if not result.ok:
+                return _lost(write, pinned)
+        return Outcome(shown)
+    tail = encode_tail(stored)
+    if tail == tail_of(entry.body) and entry.extra is not STALE:
+        return Outcome(entry)
+    if ctx.dry_run:
+        return Outcome(shown)
+    ttl = resource.definition.ttl_s
+    result, written = await resource.cache.put(
+        entry.key,
+        resource.form.value_of(tail),
+        expect=entry.rev,
+        ttl_ms=KEEP_TTL if ttl is None else ttl * 1000,
+        draft=lambda rev, create_rev: resource.form.entry(entry.key, tail, stored, (rev, create_rev)),
+    )
+    if not result.ok or written is None:
+        return _lost(write, pinned)
+    return Outcome(written)
+
+
+def _lost(write: Write, pinned: bool) -> None:
+    if pinned:
+        raise Conflict(write.resource.definition.group_resource, write.ctx.target.name)
+
+
+def _finished(metadata: Tree) -> bool:
+    return is_deleting(metadata) and not metadata.get("finalizers") and not metadata.get("deletionGracePeriodSeconds")
+
+
+def _check_identity(write: Write, tree: Tree, live: Live, change: Change) -> None:
+    """The body must be the object the URL names. Fills in the namespace."""
+    target, metadata = write.ctx.target, tree["metadata"]
+    name = metadata.get("name")
+    if not name:
+        raise BadRequest(
+            f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
+        )
+    if name != target.name:
+        raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
+    if not write.resource.definition.namespaced:
+        metadata.pop("namespace", None)
+    elif metadata.get("namespace", target.namespace) != target.namespace:
+        raise BadRequest(
+            f"the namespace of the object ({metadata['namespace']}) does not match the namespace on the request "
+            f"({target.namespace})"
+        )
+    else:
+        metadata["namespace"] = target.namespace
+    uid, live_uid = metadata.get("uid"), live.tree["metadata"].get("uid", "")
+    if change.replaces and uid and uid != live_uid:
+        raise Conflict(write.resource.definition.group_resource, target.name, _uid_text(write, uid, live_uid))
+
+
+def _uid_text(write: Write, asked: str, found: str) -> str:
+    key = write.resource.key(write.ctx.target.namespace, write.ctx.target.name)
+    return (
+        f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
+        f"Precondition failed: UID in precondition: {asked}, UID in object meta: {found}"
+    )
+
+
+def _check_version(write: Write, new: Tree, live: Live, change: Change) -> bool:
+    """Compare the resourceVersion of the new object with the live one. True when the request insists on it."""
+    definition, name = write.resource.definition, write.ctx.target.name
+    given = new["metadata"].get("resourceVersion")
+    if given in (None, "", "0"):
+        if not definition.unconditional_update:
+            kind = GroupKind(definition.group, definition.names.plural)
+            error = Invalid("metadata.resourceVersion", 0, "must be specified for an update")
+            raise InvalidObject(kind, name, [error])
+        return False
+    if not (given.isascii() and given.isdecimal()):
+        error = Invalid("metadata.resourceVersion", given, "must be a number, as the server gave it out")
+        raise InvalidObject(definition.group_kind, name, [error])
+    if given != str(live.entry.rev):
+        raise Conflict(definition.group_resource, name)
+    return change.replaces
+
+
+def _keep_status(new: Tree, live: Tree) -> Tree:
+    """The main resource can't change the status."""
+    new.pop("status", None)
+    if "status" in live:
+        new["status"] = live["status"]
+    return new
+
+
+def _only_status(new: Tree, live: Tree) -> Tree:
+    """``/status`` changes the status, and of metadata only managedFields and what preconditions need."""
+    metadata = {**live["metadata"]}
+    metadata.pop("resourceVersion", None)
+    for name in ("resourceVersion", "managedFields", "uid"):
+        if name in new["metadata"]:
+            metadata[name] = new["metadata"][name]
+    kept = {**live, "metadata": metadata}
+    kept.pop("status", None)
+    if "status" in new:
+        kept["status"] = new["status"]
+    return kept
+
+
+def _spec_changed(write: Write, new: Tree, live: Tree) -> bool:
+    """Whether anything but metadata, and status where that is a subresource, is different."""
+    left_out = {"metadata", "apiVersion", "kind"}
+    if write.resource.definition.version(write.version).status:
+        left_out.add("status")
+    return any(new.get(k) != live.get(k) for k in (new.keys() | live.keys()) - left_out)
