@@ -1,0 +1,68 @@
+"""The newer discovery document: APIGroupDiscoveryList v2, everything a client needs in one answer.
+
+Must not know: bytes, headers. Source: KEP-3352, ``apidiscovery.k8s.io/v2``. Next: `documents`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from oarlock.endpoints.catalog import CatalogEntry, ServedGroup
+from oarlock.meta.kinds import GroupVersionKind
+
+__all__ = ["api_group_discovery_list"]
+
+Tree = dict[str, Any]
+
+
+def api_group_discovery_list(groups: Iterable[ServedGroup]) -> Tree:
+    """The v2 document of these groups, in their order."""
+    return {
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": "apidiscovery.k8s.io/v2",
+        "metadata": {},
+        "items": [_group(group) for group in groups],
+    }
+
+
+def _group(group: ServedGroup) -> Tree:
+    versions = [
+        {"version": version, "resources": [_resource(e) for e in group.entries[version]], "freshness": "Current"}
+        for version in group.versions
+    ]
+    return {"metadata": {"name": group.name} if group.name else {}, "versions": versions}
+
+
+def _resource(entry: CatalogEntry) -> Tree:
+    names = entry.definition.names
+    tree: Tree = {
+        "resource": names.plural,
+        "responseKind": _response_kind(entry, entry.gvk),
+        "scope": entry.definition.scope,
+        "singularResource": names.singular,
+        "verbs": list(entry.verbs),
+    }
+    if names.short_names:
+        tree["shortNames"] = list(names.short_names)
+    if names.categories:
+        tree["categories"] = list(names.categories)
+    if entry.subresources:
+        tree["subresources"] = [
+            {
+                "subresource": sub.name,
+                "responseKind": _response_kind(entry, sub.kind),
+                "verbs": sorted(sub.verbs),
+            }
+            for sub in sorted(entry.subresources.values(), key=lambda sub: sub.name)
+        ]
+    return tree
+
+
+def _response_kind(entry: CatalogEntry, gvk: GroupVersionKind) -> Tree:
+    """Never null, or client-go 0.26.0 to 0.26.3 would crash.
+
+    Group and version are empty when they are the resource's own.
+    """
+    own = gvk.api_version == entry.api_version
+    return {"group": "" if own else gvk.group, "version": "" if own else gvk.version, "kind": gvk.kind}

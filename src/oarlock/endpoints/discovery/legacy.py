@@ -1,0 +1,93 @@
+"""The older discovery documents: APIVersions, APIGroupList, APIGroup and APIResourceList, as trees.
+
+Every client knows them; those that know `aggregated` still fall back to them.
+Must not know: bytes, headers. Source: k8s.io/apimachinery ``meta/v1``. Next: `documents`.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from typing import Any
+
+from oarlock.endpoints.catalog import CatalogEntry, CatalogIndex, ServedGroup
+from oarlock.meta.kinds import GroupVersionKind
+
+__all__ = ["api_group", "api_group_list", "api_resource_list", "api_versions"]
+
+Tree = dict[str, Any]
+
+
+def api_versions(core: ServedGroup, server_address: str) -> Tree:
+    """``/api``: the versions of the core group."""
+    return {
+        "kind": "APIVersions",
+        "versions": list(core.versions),
+        "serverAddressByClientCIDRs": _addresses(server_address),
+    }
+
+
+def api_group_list(index: CatalogIndex, server_address: str) -> Tree:
+    """``/apis``: every group but the core one. It says no apiVersion, as recorded."""
+    groups = [
+        {**_group(group), "serverAddressByClientCIDRs": _addresses(server_address)}
+        for group in index.groups
+        if group.name
+    ]
+    return {"kind": "APIGroupList", "groups": groups}
+
+
+def api_group(group: ServedGroup) -> Tree:
+    """``/apis/{group}``."""
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(group)}
+
+
+def api_resource_list(group: ServedGroup, version: str) -> Tree:
+    """``/apis/{group}/{version}``: resources and subresources sorted by name."""
+    resources = [tree for entry in group.entries[version] for tree in _resources(entry)]
+    resources.sort(key=lambda tree: str(tree["name"]))
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": group.group_version(version),
+        "resources": resources,
+    }
+
+
+def _group(group: ServedGroup) -> Tree:
+    versions = [{"groupVersion": group.group_version(v), "version": v} for v in group.versions]
+    return {"name": group.name, "versions": versions, "preferredVersion": versions[0]}
+
+
+def _addresses(server_address: str) -> list[Tree]:
+    return [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}]
+
+
+def _resources(entry: CatalogEntry) -> list[Tree]:
+    names = entry.definition.names
+    main: Tree = {
+        "name": names.plural,
+        "singularName": names.singular,
+        "namespaced": entry.namespaced,
+        "kind": names.kind,
+        "verbs": list(entry.verbs),
+    }
+    if names.short_names:
+        main["shortNames"] = list(names.short_names)
+    if names.categories:
+        main["categories"] = list(names.categories)
+    if entry.served.virtual is None:
+        main["storageVersionHash"] = storage_version_hash(entry.definition.gvk(entry.definition.stored_as))
+    trees = [main]
+    for sub in entry.subresources.values():
+        tree: Tree = {"name": f"{names.plural}/{sub.name}", "singularName": "", "namespaced": entry.namespaced}
+        if sub.kind.api_version != entry.api_version:
+            tree["group"] = sub.kind.group
+            tree["version"] = sub.kind.version
+        trees.append({**tree, "kind": sub.kind.kind, "verbs": sorted(sub.verbs)})
+    return trees
+
+
+def storage_version_hash(gvk: GroupVersionKind) -> str:
+    """A short name of the version a resource is stored in, by which clients notice that it changed."""
+    return base64.b64encode(hashlib.sha256(f"{gvk.api_version}/{gvk.kind}".encode()).digest()[:8]).decode()

@@ -1,0 +1,35 @@
+"""The index of paths: what ``/`` answers, and what a path outside every served group is told with 404.
+
+Must not know: what is behind the paths. Next: ``router``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from oarlock.endpoints.catalog import CatalogIndex
+from oarlock.endpoints.http import Response
+
+__all__ = ["PathsIndex"]
+
+OWN_PATHS = ("/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version")
+
+
+class PathsIndex:
+    """The paths of one catalog and `others` (health checks, metrics…), written out once."""
+
+    __slots__ = ("body",)
+
+    def __init__(self, index: CatalogIndex, others: Iterable[str] = ()) -> None:
+        paths = {*OWN_PATHS, *others, "/apis"}
+        for group in index.groups:
+            root = f"/apis/{group.name}" if group.name else "/api"
+            paths.add(root)
+            paths.update(f"{root}/{version}" for version in group.versions)
+        self.body = json.dumps({"paths": sorted(paths)}, indent=2).encode()
+
+    def respond(self, path: str) -> Response:
+        """200 for ``/`` and ``/index.html``, 404 for anything else; the body is the same."""
+        status = 200 if path in ("/", "/index.html") else 404
+        return Response(status, [("content-type", "application/json")], self.body)

@@ -1,0 +1,51 @@
+"""PartialObjectMetadata: objects reduced to their metadata, cut out of their bytes.
+
+Metadata informers and garbage collectors list whole resources this way, so nothing is parsed into trees.
+Items of these lists carry kind and apiVersion, unlike the items of other lists.
+Must not know: storage, resources. Source: API concepts, "metadata-only fetches". Next: `tables`, whose rows
+carry the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+__all__ = ["metadata_of", "partial", "partial_list", "partial_prefix"]
+
+
+class _Object(msgspec.Struct):
+    metadata: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_decode = msgspec.json.Decoder(_Object).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def metadata_of(body: bytes) -> bytes:
+    """The JSON of ``metadata`` in the JSON of an object, which may lack its opening brace (as a stored tail does).
+
+    ``msgspec.DecodeError`` when it isn't the JSON of an object.
+    """
+    return bytes(_decode(b"{" + body if body[:1] == b'"' else body).metadata)
+
+
+def partial_prefix(version: str = "v1") -> bytes:
+    """What stands before ``metadata``'s value in a PartialObjectMetadata of that version of ``meta.k8s.io``."""
+    return b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/%s","metadata":' % version.encode()
+
+
+_V1 = partial_prefix()
+
+
+def partial(body: bytes, version: str = "v1") -> bytes:
+    """An object's JSON (or its tail from ``"metadata"`` on) as a PartialObjectMetadata."""
+    return b"%s%s}" % (_V1 if version == "v1" else partial_prefix(version), metadata_of(body))
+
+
+def partial_list(items: Iterable[bytes], list_meta: dict[str, Any], version: str = "v1") -> bytes:
+    """The PartialObjectMetadataList of `items`, each as `partial` made it."""
+    head = b'{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/%s","metadata":' % version.encode()
+    return b'%s%s,"items":[%s]}' % (head, _encode(list_meta), b",".join(items))
