@@ -1,0 +1,373 @@
+"""Query strings and options bodies, read into the values of `options` and checked.
+
+What can't be read is a BadRequest with Go's wording; what can be read and may not be is an InvalidObject
+of the options' kind. Selectors stay text here. Next: `options` for the values, `continuation` for paging.
+Source: k8s.io/apimachinery ``meta/v1`` conversion and validation, ``meta/internalversion`` validation and defaults.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote_plus
+
+from oarlock.meta.errors import BadRequest, InvalidObject, StatusError
+from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required, TooLong
+from oarlock.meta.gotext import quote
+from oarlock.meta.kinds import GroupKind
+from oarlock.meta.options import (
+    CreateOptions,
+    DeleteOptions,
+    FieldValidation,
+    GetOptions,
+    ListOptions,
+    PatchOptions,
+    Preconditions,
+    UpdateOptions,
+)
+
+__all__ = [
+    "create_options",
+    "delete_options",
+    "delete_options_from_tree",
+    "get_options",
+    "list_options",
+    "parse_int64",
+    "parse_query",
+    "patch_options",
+    "update_options",
+]
+
+Pairs = Sequence[tuple[str, str]]
+
+_MAX_PAIRS = 10_000
+_bad_escape = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL).search
+_is_integer = re.compile(r"[+-]?[0-9]+").fullmatch
+
+
+def parse_query(query: str) -> list[tuple[str, str]]:
+    """The parameters of a query string, in order, decoded; ``+`` is a space, bytes that aren't UTF-8 are replaced.
+
+    Raises BadRequest for a bad escape and for ``;``. (Go drops such a parameter in silence; a dropped selector
+    would make a deletion hit everything.)
+    """
+    if not query:
+        return []
+    if ";" in query:
+        raise BadRequest("invalid semicolon separator in query")
+    bad = _bad_escape(query) if "%" in query else None
+    if bad is not None:
+        raise BadRequest(f"invalid URL escape {quote(bad[0])}")
+    parts = query.split("&")
+    if len(parts) > _MAX_PAIRS:
+        raise BadRequest(f"number of URL query parameters exceeded limit of {_MAX_PAIRS}")
+    pairs = []
+    for part in parts:
+        if part:
+            key, _, value = part.partition("=")
+            pairs.append((_decoded(key), _decoded(value)))
+    return pairs
+
+
+def _decoded(text: str) -> str:
+    return unquote_plus(text) if "%" in text or "+" in text else text
+
+
+# Reading single parameters ------------------------------------------------------------------------
+
+
+def _firsts(pairs: Pairs) -> dict[str, str]:
+    """The first value of each parameter: repeated ones don't count."""
+    found: dict[str, str] = {}
+    for key, value in pairs:
+        found.setdefault(key, value)
+    return found
+
+
+def parse_int64(text: str) -> int:
+    """A 64 bit integer in a parameter. Raises BadRequest with the wording of Go's ``strconv.ParseInt``."""
+    # A number of more digits than this is out of range unless it has leading zeros, which nobody sends.
+    if not _is_integer(text):
+        raise BadRequest(f"strconv.ParseInt: parsing {quote(text)}: invalid syntax")
+    number = int(text) if len(text) <= 100 else 2**63
+    if not -(2**63) <= number < 2**63:
+        raise BadRequest(f"strconv.ParseInt: parsing {quote(text)}: value out of range")
+    return number
+
+
+def _optional_int64(text: str | None) -> int | None:
+    return None if text is None else parse_int64(text)
+
+
+def _truth(text: str) -> bool:
+    return text != "0" and text.lower() != "false"
+
+
+def _optional_truth(text: str | None) -> bool | None:
+    return None if text is None else _truth(text)
+
+
+def _refuse(kind: str, complaints: list[FieldError]) -> None:
+    if complaints:
+        raise InvalidObject(GroupKind("meta.k8s.io", kind), "", complaints)
+
+
+# Reads --------------------------------------------------------------------------------------------
+
+_GET = GetOptions()
+_LIST = ListOptions()
+_WATCH = ListOptions(watch=True, resource_version_match="NotOlderThan", send_initial_events=True)
+
+
+def get_options(pairs: Pairs) -> GetOptions:
+    """Options of GET for one object. Raises BadRequest."""
+    if not pairs:
+        return _GET
+    found = _firsts(pairs)
+    export = found.get("export")
+    if export and _truth(export):
+        raise BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
+    version = found.get("resourceVersion")
+    return GetOptions(version) if version else _GET
+
+
+def list_options(pairs: Pairs, *, watch: bool | None = None) -> ListOptions:
+    """Options of list, watch and deletecollection. `watch` overrules the parameter of that name.
+
+    A watch that says neither where to start nor how gets the initial events, as servers with streaming
+    lists do. Raises BadRequest, InvalidObject.
+    """
+    if not pairs:
+        return _WATCH if watch else _LIST
+    found = _firsts(pairs)
+    if watch is None:
+        watch = "watch" in found and _truth(found["watch"])
+    options = ListOptions(
+        label_selector=found.get("labelSelector", ""),
+        field_selector=found.get("fieldSelector", ""),
+        watch=watch,
+        allow_watch_bookmarks="allowWatchBookmarks" in found and _truth(found["allowWatchBookmarks"]),
+        resource_version=found.get("resourceVersion", ""),
+        resource_version_match=found.get("resourceVersionMatch", ""),
+        timeout_seconds=_optional_int64(found.get("timeoutSeconds")),
+        limit=parse_int64(found["limit"]) if "limit" in found else 0,
+        continue_token=found.get("continue", ""),
+        send_initial_events=_optional_truth(found.get("sendInitialEvents")),
+    )
+    return _checked_watch(options) if watch else _checked_list(options)
+
+
+def _checked_list(options: ListOptions) -> ListOptions:
+    match = options.resource_version_match
+    if not match and options.send_initial_events is None:
+        return options
+    complaints: list[FieldError] = []
+    path = "resourceVersionMatch"
+    if match:
+        if not options.resource_version:
+            complaints.append(Forbidden(path, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
+        if options.continue_token:
+            complaints.append(Forbidden(path, "resourceVersionMatch is forbidden when continue is provided"))
+        if match not in ("Exact", "NotOlderThan"):
+            complaints.append(NotSupported(path, match, ("Exact", "NotOlderThan", "")))
+        if match == "Exact" and options.resource_version == "0":
+            complaints.append(Forbidden(path, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
+    if options.send_initial_events is not None:
+        complaints.append(Forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    _refuse("ListOptions", complaints)
+    return options
+
+
+def _checked_watch(options: ListOptions) -> ListOptions:
+    options = _with_initial_events(options)
+    match = options.resource_version_match
+    complaints: list[FieldError] = []
+    path = "resourceVersionMatch"
+    if options.send_initial_events is not None and match != "NotOlderThan":
+        complaints.append(Forbidden(path, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))
+    if match:
+        if options.send_initial_events is None:
+            why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+            complaints.append(Forbidden(path, why))
+        if match != "NotOlderThan":
+            complaints.append(NotSupported(path, match, ("NotOlderThan",)))
+        if options.continue_token:
+            complaints.append(Forbidden(path, "resourceVersionMatch is forbidden when continue is provided"))
+    _refuse("ListOptions", complaints)
+    return options
+
+
+def _with_initial_events(options: ListOptions) -> ListOptions:
+    if options.send_initial_events is not None or options.resource_version_match:
+        return options
+    if options.resource_version not in ("", "0"):
+        return options
+    return ListOptions(
+        label_selector=options.label_selector,
+        field_selector=options.field_selector,
+        watch=True,
+        allow_watch_bookmarks=options.allow_watch_bookmarks,
+        resource_version=options.resource_version,
+        resource_version_match="NotOlderThan",
+        timeout_seconds=options.timeout_seconds,
+        limit=options.limit,
+        continue_token=options.continue_token,
+        send_initial_events=True,
+    )
+
+
+# Writes -------------------------------------------------------------------------------------------
+
+_CREATE = CreateOptions()
+_UPDATE = UpdateOptions()
+_PATCH = PatchOptions()
+_MAX_MANAGER_BYTES = 128
+_VALIDATIONS: dict[str, FieldValidation] = {"": "Warn", "Ignore": "Ignore", "Warn": "Warn", "Strict": "Strict"}
+
+
+def create_options(pairs: Pairs) -> CreateOptions:
+    """Options of POST. Raises InvalidObject."""
+    if not pairs:
+        return _CREATE
+    return CreateOptions(*_write_options("CreateOptions", pairs, _firsts(pairs), []))
+
+
+def update_options(pairs: Pairs) -> UpdateOptions:
+    """Options of PUT. Raises InvalidObject."""
+    if not pairs:
+        return _UPDATE
+    return UpdateOptions(*_write_options("UpdateOptions", pairs, _firsts(pairs), []))
+
+
+def patch_options(pairs: Pairs, *, is_apply: bool) -> PatchOptions:
+    """Options of PATCH; server-side apply needs a field manager and alone may be forced. Raises InvalidObject."""
+    if not pairs and not is_apply:
+        return _PATCH
+    found = _firsts(pairs)
+    force = _optional_truth(found.get("force"))
+    complaints: list[FieldError] = []
+    if is_apply and not found.get("fieldManager"):
+        complaints.append(Required("fieldManager", "is required for apply patch"))
+    elif not is_apply and force is not None:
+        complaints.append(Forbidden("force", "may not be specified for non-apply patch"))
+    return PatchOptions(*_write_options("PatchOptions", pairs, found, complaints), force=force)
+
+
+def _write_options(
+    kind: str, pairs: Pairs, found: Mapping[str, str], complaints: list[FieldError]
+) -> tuple[bool, str, FieldValidation]:
+    """What all writes have in common, in the order of the fields of `WriteOptions`."""
+    manager = found.get("fieldManager", "")
+    complaints.extend(_manager_complaints(manager))
+    dry_run = [value for key, value in pairs if key == "dryRun"]
+    complaints.extend(_dry_run_complaints(dry_run))
+    validation = found.get("fieldValidation", "")
+    if validation not in _VALIDATIONS:
+        complaints.append(NotSupported("fieldValidation", validation, ("", "Ignore", "Strict", "Warn")))
+    _refuse(kind, complaints)
+    return bool(dry_run), manager, _VALIDATIONS[validation]
+
+
+def _manager_complaints(manager: str) -> Iterable[FieldError]:
+    if manager.isascii() and manager.isprintable() and len(manager) <= _MAX_MANAGER_BYTES:
+        return
+    if len(manager.encode()) > _MAX_MANAGER_BYTES:
+        yield TooLong("fieldManager", _MAX_MANAGER_BYTES)
+    position = 0
+    for char in manager:
+        if not char.isprintable():
+            why = f"invalid character U+{ord(char):04X} (at position {position})"
+            yield Invalid("fieldManager", manager, why)
+        position += len(char.encode())
+
+
+def _dry_run_complaints(values: list[str]) -> list[FieldError]:
+    return [NotSupported("dryRun", values, ("All",))] if any(value != "All" for value in values) else []
+
+
+# Deletes ------------------------------------------------------------------------------------------
+
+_DELETE = DeleteOptions()
+
+
+def delete_options(pairs: Pairs) -> DeleteOptions:
+    """Options of DELETE in the query, which count only when there is no body. Raises BadRequest, InvalidObject."""
+    if not pairs:
+        return _DELETE
+    found = _firsts(pairs)
+    return _checked_delete(
+        grace=_optional_int64(found.get("gracePeriodSeconds")),
+        preconditions=_preconditions(found.get("uid") or None, found.get("resourceVersion") or None),
+        orphan=_optional_truth(found.get("orphanDependents")),
+        policy=found.get("propagationPolicy"),
+        dry_run=[value for key, value in pairs if key == "dryRun"],
+    )
+
+
+def delete_options_from_tree(tree: Mapping[str, Any]) -> DeleteOptions:
+    """Options of DELETE in the body. Raises BadRequest, InvalidObject; an object of another kind is a StatusError."""
+    kind = tree.get("kind") or "DeleteOptions"
+    if kind != "DeleteOptions":
+        raise StatusError(
+            f"converting ({tree.get('apiVersion', 'v1')}.{kind}) to (v1.DeleteOptions): unknown conversion"
+        )
+    before: Mapping[str, Any] = _typed(tree, "preconditions", dict, "v1.Preconditions") or {}
+    dry_run: list[str] = _typed(tree, "dryRun", list, "[]string") or []
+    for value in dry_run:
+        if not isinstance(value, str):
+            raise _mistyped("dryRun", value, "string")
+    return _checked_delete(
+        grace=_typed(tree, "gracePeriodSeconds", int, "int64"),
+        preconditions=_preconditions(
+            _typed(before, "uid", str, "types.UID", "preconditions."),
+            _typed(before, "resourceVersion", str, "string", "preconditions."),
+        ),
+        orphan=_typed(tree, "orphanDependents", bool, "bool"),
+        policy=_typed(tree, "propagationPolicy", str, "v1.DeletionPropagation"),
+        dry_run=dry_run,
+    )
+
+
+def _checked_delete(
+    *,
+    grace: int | None,
+    preconditions: Preconditions | None,
+    orphan: bool | None,
+    policy: str | None,
+    dry_run: list[str],
+) -> DeleteOptions:
+    complaints: list[FieldError] = []
+    if orphan is not None and policy is not None:
+        why = "orphanDependents and deletionPropagation cannot be both set"
+        complaints.append(Invalid("propagationPolicy", policy, why))
+    if policy not in (None, "Foreground", "Background", "Orphan"):
+        complaints.append(NotSupported("propagationPolicy", policy, ("Foreground", "Background", "Orphan", "nil")))
+    complaints.extend(_dry_run_complaints(dry_run))
+    _refuse("DeleteOptions", complaints)
+    # A negative grace period has always meant "at once, but not forced".
+    grace = 1 if grace is not None and grace < 0 else grace
+    return DeleteOptions(grace, preconditions, orphan, policy, bool(dry_run))
+
+
+def _preconditions(uid: str | None, resource_version: str | None) -> Preconditions | None:
+    return None if uid is None and resource_version is None else Preconditions(uid, resource_version)
+
+
+_JSON_NAMES = {bool: "bool", int: "number", float: "number", str: "string", list: "array", dict: "object"}
+
+
+def _typed(tree: Mapping[str, Any], field: str, wanted: type, go_type: str, path: str = "") -> Any:
+    value = tree.get(field)
+    if value is None:
+        return None
+    if type(value) is not wanted or (isinstance(value, int) and not -(2**63) <= value < 2**63):
+        raise _mistyped(path + field, value, go_type)
+    return value
+
+
+def _mistyped(path: str, value: Any, go_type: str) -> BadRequest:
+    name = _JSON_NAMES.get(type(value), "value")
+    if name == "number":
+        name = f"number {value}"
+    return BadRequest(f"json: cannot unmarshal {name} into Go struct field DeleteOptions.{path} of type {go_type}")

@@ -1,0 +1,273 @@
+"""Times and durations as Kubernetes writes and reads them. No clock: every function takes the time it speaks of.
+
+Times are seconds since the epoch, UTC, as `float`; durations are seconds. Next: `context.Clock`, where time comes from.
+Source: RFC 3339; k8s.io/apimachinery ``meta/v1`` Time and MicroTime, ``util/duration``; Go's ``time.ParseDuration``.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from oarlock.meta.gotext import quote
+
+__all__ = [
+    "TimeError",
+    "go_duration",
+    "human_duration",
+    "parse_go_duration",
+    "parse_rfc3339",
+    "parse_rfc3339_micro",
+    "rfc3339",
+    "rfc3339_micro",
+    "short_human_duration",
+]
+
+
+class TimeError(ValueError):
+    """The text is not a time or duration; the message is Go's."""
+
+
+def rfc3339(epoch_seconds: float) -> str:
+    """``2006-01-02T15:04:05Z``; fractions are cut off. ValueError outside of the years 1 to 9999."""
+    return _utc(int(epoch_seconds // 1)).isoformat()[:19] + "Z"
+
+
+def rfc3339_micro(epoch_seconds: float) -> str:
+    """``2006-01-02T15:04:05.000000Z``, always with six digits (``MicroTime``)."""
+    seconds, micros = divmod(round(epoch_seconds * 1_000_000), 1_000_000)
+    return f"{_utc(seconds).isoformat()[:19]}.{micros:06d}Z"
+
+
+def _utc(seconds: int) -> datetime:
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, OSError) as error:
+        raise TimeError(f"the time {seconds} is outside of the years 1 to 9999") from error
+
+
+# Reading times ------------------------------------------------------------------------------------
+
+_SECONDS_LAYOUT = "2006-01-02T15:04:05Z07:00"
+_MICRO_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
+
+
+class _Element(NamedTuple):
+    layout: str
+    pattern: re.Pattern[str]
+    name: str = ""
+    low: int = 0
+    high: int = 0
+
+
+def _number(layout: str, name: str, low: int, high: int, pattern: str = "[0-9]{2}") -> _Element:
+    return _Element(layout, re.compile(pattern), name, low, high)
+
+
+def _literal(text: str) -> _Element:
+    return _Element(text, re.compile(re.escape(text)))
+
+
+_DATE_AND_TIME = (
+    _number("2006", "year", 0, 9999, "[0-9]{4}"),
+    _literal("-"),
+    _number("01", "month", 1, 12),
+    _literal("-"),
+    _number("02", "day", 1, 31),
+    _literal("T"),
+    _number("15", "hour", 0, 23, "[0-9]{1,2}"),
+    _literal(":"),
+    _number("04", "minute", 0, 59),
+    _literal(":"),
+    _number("05", "second", 0, 59),
+)
+_any_fraction = re.compile(r"[.,]([0-9]+)").match
+_micro_fraction = re.compile(r"\.([0-9]{6})(?![0-9])").match
+_zone = re.compile(r"Z|([+-])([0-9]{2}):([0-9]{2})").match
+_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+
+def parse_rfc3339(text: str) -> float:
+    """Read a time with any offset and fraction. Raises TimeError with Go's wording."""
+    return _parse(text, _SECONDS_LAYOUT)
+
+
+def parse_rfc3339_micro(text: str) -> float:
+    """Read a ``MicroTime``: six digits of fraction are required. Raises TimeError."""
+    return _parse(text, _MICRO_LAYOUT)
+
+
+def _parse(text: str, layout: str) -> float:
+    numbers: dict[str, int] = {}
+    out_of_range = ""
+    position = 0
+    for element in _DATE_AND_TIME:
+        found = element.pattern.match(text, position)
+        if found is None:
+            raise _cannot(text, layout, position, element.layout)
+        position = found.end()
+        if element.name:
+            numbers[element.name] = number = int(found[0])
+            if not element.low <= number <= element.high:
+                raise TimeError(f"parsing time {quote(text)}: {element.name} out of range")
+    fraction = (_micro_fraction if layout is _MICRO_LAYOUT else _any_fraction)(text, position)
+    if fraction is not None:
+        position = fraction.end()
+    elif layout is _MICRO_LAYOUT:
+        raise _cannot(text, layout, position, ".000000")
+    zone = _zone(text, position)
+    if zone is None:
+        raise _cannot(text, layout, position, "Z07:00")
+    if zone.end() < len(text):
+        raise TimeError(f"parsing time {quote(text)}: extra text: {quote(text[zone.end() :])}")
+    offset = 0
+    if zone[1]:
+        hours, minutes = int(zone[2]), int(zone[3])
+        if hours > 24 or minutes > 60:
+            out_of_range = "time zone offset hour" if hours > 24 else "time zone offset minute"
+        offset = (hours * 3600 + minutes * 60) * (-1 if zone[1] == "-" else 1)
+    year, month, day = numbers["year"], numbers["month"], numbers["day"]
+    if day > _DAYS[month - 1] + (month == 2 and _is_leap(year)):
+        out_of_range = out_of_range or "day"
+    if out_of_range:
+        raise TimeError(f"parsing time {quote(text)}: {out_of_range} out of range")
+    seconds = numbers["hour"] * 3600 + numbers["minute"] * 60 + numbers["second"] - offset
+    whole = _days_since_epoch(year, month, day) * 86400 + seconds
+    return whole + (float(f"0.{fraction[1]}") if fraction is not None else 0.0)
+
+
+def _cannot(text: str, layout: str, position: int, element: str) -> TimeError:
+    rest = quote(text[position:])
+    return TimeError(f"parsing time {quote(text)} as {quote(layout)}: cannot parse {rest} as {quote(element)}")
+
+
+def _is_leap(year: int) -> bool:
+    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+
+
+def _days_since_epoch(year: int, month: int, day: int) -> int:
+    # `datetime` has no year 0, which RFC 3339 and Go have: counted by hand, in years that begin in March.
+    year -= month <= 2
+    era, of_era = divmod(year, 400)
+    of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
+    return era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468
+
+
+# Durations ----------------------------------------------------------------------------------------
+
+_UNITS = {
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,
+    "μs": 1_000,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "m": 60 * 1_000_000_000,
+    "h": 3600 * 1_000_000_000,
+}
+_step = re.compile(r"([0-9]*)(\.[0-9]*)?([^0-9.]*)", re.DOTALL).match
+_MAX_NANOSECONDS = 2**63 - 1
+
+
+def parse_go_duration(text: str) -> float:
+    """Read ``1h2m0.5s``, ``-300ms``, ``0``: seconds. Raises TimeError with Go's wording."""
+    negative = text.startswith("-")
+    position = 1 if text[:1] in ("-", "+") and text else 0
+    if text[position:] == "0":
+        return 0.0
+    if position == len(text) or len(text) > 1000:
+        raise TimeError(f"time: invalid duration {quote(text)}")
+    total = 0
+    while position < len(text):
+        found = _step(text, position)
+        assert found is not None  # every part of the pattern may be empty
+        whole, fraction, unit = found[1], found[2] or "", found[3]
+        if not whole and fraction in ("", "."):
+            raise TimeError(f"time: invalid duration {quote(text)}")
+        if not unit:
+            raise TimeError(f"time: missing unit in duration {quote(text)}")
+        scale = _UNITS.get(unit)
+        if scale is None:
+            raise TimeError(f"time: unknown unit {quote(unit)} in duration {quote(text)}")
+        total += int(whole or "0") * scale
+        digits = fraction[1:]
+        if digits:
+            total += int(digits) * scale // 10 ** len(digits)
+        if total > _MAX_NANOSECONDS + negative:
+            raise TimeError(f"time: invalid duration {quote(text)}")
+        position = found.end()
+    return (-total if negative else total) / 1e9
+
+
+def go_duration(seconds: float) -> str:
+    """Write a duration as Go does: ``1h2m0s``, ``1.5s``, ``300ms``, ``0s``."""
+    nanoseconds = round(seconds * 1e9)
+    sign, nanoseconds = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
+    if nanoseconds == 0:
+        return "0s"
+    if nanoseconds < 1_000_000_000:
+        unit = next(u for u in ("ms", "µs", "ns") if nanoseconds >= _UNITS[u])
+        return sign + _decimal(nanoseconds, _UNITS[unit]) + unit
+    minutes, rest = divmod(nanoseconds, _UNITS["m"])
+    text = _decimal(rest, _UNITS["s"]) + "s"
+    if minutes:
+        hours, minutes = divmod(minutes, 60)
+        text = (f"{hours}h" if hours else "") + f"{minutes}m" + text
+    return sign + text
+
+
+def _decimal(amount: int, unit: int) -> str:
+    whole, rest = divmod(amount, unit)
+    if not rest:
+        return str(whole)
+    return f"{whole}." + str(rest).zfill(len(str(unit)) - 1).rstrip("0")
+
+
+def _invalid_or_zero(seconds: float) -> str | None:
+    # Clocks of two machines may differ a little: up to two seconds in the future still count as now.
+    if seconds <= -2:
+        return "<invalid>"
+    return "0s" if seconds <= -1 else None
+
+
+def human_duration(seconds: float) -> str:
+    """An age with at most two units, as kubectl's AGE column: ``5m30s``, ``3d4h``, ``2y40d``."""
+    early = _invalid_or_zero(seconds)
+    if early is not None:
+        return early
+    total = int(seconds)
+    if total < 120:
+        return f"{total}s"
+    minutes, hours, days = total // 60, total // 3600, total // 86400
+    if minutes < 10:
+        return _pair(minutes, "m", total % 60, "s")
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return _pair(hours, "h", minutes % 60, "m")
+    if hours < 48:
+        return f"{hours}h"
+    if days < 8:
+        return _pair(days, "d", hours % 24, "h")
+    if days < 2 * 365:
+        return f"{days}d"
+    if days < 8 * 365:
+        return _pair(days // 365, "y", days % 365, "d")
+    return f"{days // 365}y"
+
+
+def _pair(large: int, large_unit: str, small: int, small_unit: str) -> str:
+    return f"{large}{large_unit}{small}{small_unit}" if small else f"{large}{large_unit}"
+
+
+def short_human_duration(seconds: float) -> str:
+    """An age in one unit: ``5m``, ``3d``, ``2y``."""
+    early = _invalid_or_zero(seconds)
+    if early is not None:
+        return early
+    total = int(seconds)
+    for limit, unit in ((60, "s"), (3600, "m"), (86400, "h"), (365 * 86400, "d")):
+        if total < limit:
+            return f"{total // {'s': 1, 'm': 60, 'h': 3600, 'd': 86400}[unit]}{unit}"
+    return f"{total // (365 * 86400)}y"
