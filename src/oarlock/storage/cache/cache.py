@@ -1,0 +1,280 @@
+"""`Cache`: all resources of one store, followed by one watch of the backend, and what "up to date" means.
+
+The watch covers ``/registry/``; an event finds its resource by the first part of its key, and keys of nobody are
+passed over. `rev` is how far everything here has come. A resource is loaded while the watch goes on, its events
+put aside until the list is there. When the store has forgotten our place, everything is loaded again beside what
+is there and exchanged in one step; until then readers see the old state under its old revision.
+
+Must not know: kinds, HTTP, encodings. Next: `loading`, `follower`, and upwards `oarlock.registry`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Sequence
+
+from oarlock.meta.context import Clock
+from oarlock.storage.backend import Backend, Compacted, Event, Rev, StorageError, Unavailable
+from oarlock.storage.cache.entry import Describe, Restore
+from oarlock.storage.cache.events import CacheEvent, TooOld
+from oarlock.storage.cache.follower import Follower
+from oarlock.storage.cache.limits import Limits
+from oarlock.storage.cache.loading import load
+from oarlock.storage.cache.position import Position
+from oarlock.storage.cache.resource import ResourceCache, Store, dispatch
+from oarlock.storage.cache.state import State
+
+__all__ = ["ROOT", "Cache", "ResourceCache"]
+
+ROOT = "/registry/"
+"""Where the keys of objects begin: ``/registry/<group>/<resource>/[<namespace>/]<name>``."""
+
+_SKIP = len(ROOT)
+
+log = logging.getLogger("oarlock.storage.cache")
+
+
+class Cache:
+    """One per process and store. Used from one event loop."""
+
+    def __init__(self, backend: Backend, *, clock: Clock, limits: Limits | None = None) -> None:
+        limits = limits or Limits()
+        self.trusted = backend.caps.trusted_progress
+        """False: the backend's progress can't be relied on, so linearizable reads must go to the store."""
+        self._backend = backend
+        self._limits = limits
+        self._clock = clock
+        self._known_rev = backend.known_rev
+        self._applied = Position(backend.request_progress, limits.nudge_s)
+        # Runs ahead of `_applied` only while everything is loaded again and arriving events are put aside.
+        self._seen = Position(backend.request_progress, limits.nudge_s)
+        self._store = Store(backend, self._applied, limits, clock)
+        self._follower = Follower(backend, (ROOT, ROOT[:-1] + "0"), limits, self._apply, self._lost)
+        self._resources: dict[str, ResourceCache] = {}
+        self._live: dict[str, ResourceCache] = {}
+        self._aside: dict[str, list[Event]] = {}
+        self._epoch = ""
+        self._losses = 0
+        self._stale: dict[str, ResourceCache] = {}
+        self._reloading: asyncio.Task[None] | None = None
+        self._round: asyncio.Task[None] | None = None
+        self._rounds: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Begin to follow the store, which has been started. Raises `StorageError`."""
+        self._epoch = await self._backend.epoch()
+        rev = await self._backend.current_rev()
+        self._seen.advance(rev)
+        self._applied.advance(rev)
+        await self._follower.begin(rev)
+
+    async def close(self) -> None:
+        """End every subscription and every wait. Safe to call twice; the backend is left open."""
+        tasks = [*self._rounds, *([self._reloading] if self._reloading else [])]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        self._reloading = None
+        await self._follower.close()
+        await self._applied.close()
+        await self._seen.close()
+        for prefix in list(self._resources):
+            await self.drop(prefix)
+
+    # What is here
+
+    @property
+    def rev(self) -> Rev:
+        """Everything up to this revision of the whole store is here. Read by watchers for their bookmarks: outside
+        of a `Deliver` call, all that is up to it has been delivered."""
+        return self._applied.rev
+
+    @property
+    def resources(self) -> Sequence[ResourceCache]:
+        """The resources that are here, loaded or being loaded."""
+        return tuple(self._resources.values())
+
+    def fresh(self) -> Awaitable[None] | None:
+        """What to wait for so that everything written before this call, by whomever, is here; None for nothing.
+
+        One `current_rev`, begun after the call, serves all who call in the same turn of the loop. Awaiting raises
+        `Unavailable` when the store doesn't answer or the cache doesn't catch up within ``limits.fresh_s``.
+        """
+        known = self._known_rev()
+        if known is not None and known <= self._applied.rev:
+            return None
+        if self._round is None:
+            self._round = asyncio.get_running_loop().create_task(self._catch_up(), name="cache: catch up")
+            self._rounds.add(self._round)
+            self._round.add_done_callback(self._rounds.discard)
+        return asyncio.shield(self._round)
+
+    async def _catch_up(self) -> None:
+        self._round = None  # this begins now: whoever calls from here on needs a later answer
+        known = self._known_rev()
+        rev = await self._backend.current_rev() if known is None else known
+        if not await self._applied.reach(rev, self._limits.fresh_s):
+            raise Unavailable(f"the watch cache is at revision {self.rev} and doesn't catch up with the store at {rev}")
+
+    async def wait_for(self, rev: Rev, timeout_s: float = 3.0) -> None:
+        """Return once everything up to `rev` is here. Raises `FutureRevision` when that takes longer."""
+        await self._applied.require(rev, timeout_s)
+
+    # Resources
+
+    async def resource(self, prefix: str, describe: Describe, restore: Restore) -> ResourceCache:
+        """Load everything below `prefix` (``/registry/<group>/<resource>/``) and keep it current from then on.
+
+        Raises ValueError when the prefix is of another form or already here, and what the backend raises.
+        """
+        if not prefix.startswith(ROOT) or prefix.count("/") != 4 or not prefix.endswith("/"):
+            raise ValueError(f"a resource's prefix is {ROOT}<group>/<resource>/, not {prefix!r}")
+        if prefix in self._resources:
+            raise ValueError(f"{prefix} is already in the cache: drop it first")
+        resource = self._resources[prefix] = ResourceCache(self._store, prefix, describe, restore)
+        try:
+            await self._bring_up(resource)
+        except BaseException:
+            if self._resources.get(prefix) is resource:
+                del self._resources[prefix]
+            raise
+        return resource
+
+    async def drop(self, prefix: str) -> None:
+        """Withdraw a resource: its subscriptions are ended with None, nothing keeps it current. Twice is no harm."""
+        resource = self._resources.pop(prefix, None)
+        self._live.pop(prefix, None)
+        self._stale.pop(prefix, None)
+        if resource is not None:
+            resource.withdraw()
+
+    async def _bring_up(self, resource: ResourceCache) -> None:
+        while True:
+            if self._reloading is not None:
+                await asyncio.shield(self._reloading)
+            losses = self._losses
+            loaded = await self._load(resource)
+            if self._resources.get(resource.prefix) is not resource:
+                raise StorageError(f"{resource.prefix} was withdrawn while it was loaded")
+            if losses == self._losses:
+                self._put_in_place(resource, *loaded)
+                return
+
+    async def _load(self, resource: ResourceCache, *, reuse: bool = True) -> tuple[State, Rev, list[Event]]:
+        """The state at a revision, the revision, and the events put aside since; `_seen` has reached it."""
+        aside = self._aside[resource.prefix] = []
+        since = self._seen.rev
+        try:
+            state, rev = await load(resource, reuse=reuse)
+            if rev < since:
+                raise Unavailable(f"the store answered as of revision {rev} after it had told of {since}")
+            if not await self._seen.reach(rev, self._limits.fresh_s):
+                raise Unavailable(f"the store told of nothing up to revision {rev}, which it had answered as of")
+        except BaseException:
+            if self._aside.get(resource.prefix) is aside:
+                del self._aside[resource.prefix]
+            raise
+        return state, rev, aside
+
+    def _put_in_place(self, resource: ResourceCache, state: State, rev: Rev, aside: list[Event]) -> None:
+        """In one step of the loop with the end of the wait for `_seen`, or an event could be missed or doubled."""
+        if self._aside.get(resource.prefix) is aside:
+            del self._aside[resource.prefix]
+        resource.install(state)
+        now = self._clock.monotonic()
+        for event in aside:
+            if event.rev > rev:
+                resource.apply(event, now)
+        self._live[resource.prefix] = resource
+
+    # Events
+
+    def _apply(self, events: Sequence[Event], rev: Rev) -> None:
+        """Make events part of the state of all resources, then move on, then tell who listens: in this order,
+        so that nobody is told of a change by a cache that doesn't have it yet."""
+        made: dict[ResourceCache, list[CacheEvent]] = {}
+        if events:
+            live = self._live
+            seen = self._seen.rev
+            now = self._clock.monotonic()
+            for event in events:
+                if event.rev <= seen:
+                    continue
+                key = event.key
+                prefix = key[: key.find("/", key.find("/", _SKIP) + 1) + 1]
+                resource = live.get(prefix)
+                if resource is None:
+                    aside = self._aside.get(prefix)
+                    if aside is not None:
+                        aside.append(event)
+                    continue
+                change = resource.apply(event, now)
+                if change is None:
+                    continue
+                if resource in made:
+                    made[resource].append(change)
+                else:
+                    made[resource] = [change]
+        self._seen.advance(rev)
+        if self._reloading is None:
+            self._applied.advance(rev)
+        if made:
+            # Who listens is settled first: one who subscribes while these are told was given them by the ring.
+            told = [(resource.listeners(), changes) for resource, changes in made.items()]
+            for resource in made:
+                resource.settle()
+            for listeners, changes in told:
+                dispatch(listeners, changes)
+
+    # When our place in the store is gone
+
+    def _lost(self, error: StorageError) -> None:
+        self._losses += 1
+        if self._reloading is not None:
+            return
+        self._reloading = asyncio.get_running_loop().create_task(self._reload(), name="cache: load again")
+        self._stale, self._live = self._live, {}
+        for resource in self._stale.values():
+            resource.ready = False
+        why = TooOld(error.compact_rev if isinstance(error, Compacted) else self._seen.rev)
+        for resource in list(self._stale.values()):
+            resource.end_subscriptions(why)
+
+    async def _reload(self) -> None:
+        pause_s = self._limits.retry_s
+        while True:
+            try:
+                if await self._reload_once():
+                    return
+            except Exception as error:
+                # Whatever it was, without another attempt this process would answer with the old state for ever.
+                level = logging.WARNING if isinstance(error, StorageError) else logging.ERROR
+                log.log(level, "loading again failed, next attempt in %.2f s", pause_s, exc_info=error)
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, self._limits.retry_s * 20)
+
+    async def _reload_once(self) -> bool:
+        """Load everything beside what is there and exchange it. False when the place was lost again meanwhile."""
+        losses = self._losses
+        epoch = await self._backend.epoch()
+        rev = await self._backend.current_rev()
+        self._aside.clear()  # what was put aside before has a gap; a load under way will notice the loss
+        await self._follower.begin(rev)
+        self._seen.advance(rev)
+        loaded: list[tuple[ResourceCache, tuple[State, Rev, list[Event]]]] = []
+        for resource in list(self._stale.values()):
+            if losses != self._losses:
+                return False
+            loaded.append((resource, await self._load(resource, reuse=epoch == self._epoch)))
+        if losses != self._losses:
+            return False
+        self._epoch = epoch
+        for resource, parts in loaded:
+            if resource.prefix in self._stale:
+                self._put_in_place(resource, *parts)
+        self._stale = {}
+        self._reloading = None
+        self._applied.advance(self._seen.rev)
+        return True

@@ -1,0 +1,135 @@
+"""An `Entry`: what the cache keeps of one object at one revision, and the two kinds of function that make one.
+
+The cache reads `key`, `rev`, `create_rev` and the length of `body`; the rest belongs to the floor above, which
+fills it in `Describe` and reads it when it answers. An entry never changes once it is made: a change of the
+object is another entry, so lists, watches and past states may all hold the same one.
+
+Must not know: JSON, kinds, selectors. Next: `events`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from oarlock.storage.backend import Rev
+
+__all__ = ["Describe", "Draft", "Entry", "Interner", "Restore"]
+
+_NO_LABELS: Mapping[str, str] = {}
+
+
+class Entry:
+    """One object at one revision. A plain class, since a hundred thousand of them are made at start."""
+
+    __slots__ = (
+        "body",
+        "broken",
+        "create_rev",
+        "expires",
+        "extra",
+        "fields",
+        "key",
+        "labels",
+        "name",
+        "namespace",
+        "rev",
+    )
+
+    key: str
+    namespace: str
+    """Empty for an object of the cluster."""
+    name: str
+    rev: Rev
+    create_rev: Rev
+    body: bytes
+    """What a response is joined from, with the resourceVersion already in place."""
+    labels: Mapping[str, str]
+    """Shared between entries with equal labels (`Interner`): never to be changed."""
+    fields: tuple[str, ...]
+    """The values of the selectable fields, in the order the definition names them."""
+    extra: Any
+    """Whatever else `Describe` wants to find again."""
+    broken: str
+    """Empty, or why the stored value can't be decoded."""
+    expires: int | None
+    """Epoch milliseconds, as the list that loaded it said. Events don't carry it, so None says nothing."""
+
+    def __init__(
+        self,
+        key: str,
+        namespace: str,
+        name: str,
+        rev: Rev,
+        create_rev: Rev,
+        body: bytes,
+        labels: Mapping[str, str] = _NO_LABELS,
+        fields: tuple[str, ...] = (),
+        extra: Any = None,
+        broken: str = "",
+        expires: int | None = None,
+    ) -> None:
+        self.key = key
+        self.namespace = namespace
+        self.name = name
+        self.rev = rev
+        self.create_rev = create_rev
+        self.body = body
+        self.labels = labels
+        self.fields = fields
+        self.extra = extra
+        self.broken = broken
+        self.expires = expires
+
+    def __repr__(self) -> str:
+        return f"<Entry {self.key} at {self.rev}{' broken' if self.broken else ''}>"
+
+
+Describe = Callable[[str, bytes, Rev, Rev], Entry]
+"""``(key, value, rev, create_rev)`` → entry. Pure and quick: it is called for every object at start and for every
+event after. Never raises: for a value it can't decode it makes an entry with `broken` set."""
+
+Draft = Callable[[Rev, Rev], Entry]
+"""``(rev, create_rev)`` → entry, from a writer that knows the object it has just written. Must make what
+`Describe` would make of the same bytes; `audit.check` compares."""
+
+Restore = Callable[[Entry], bytes]
+"""The stored value an entry was described from."""
+
+
+class Interner:
+    """Makes equal label sets one object, and equal strings one string.
+
+    A store of 100,000 objects has a few hundred distinct label sets, and a selector may then be evaluated once for
+    each. Bounded: past `limit` distinct values it forgets them all and begins again, so that labels which are all
+    different cost no more than not interning. Equality of what it returns is exact, identity is an optimisation.
+    """
+
+    __slots__ = ("_labels", "_limit", "_texts")
+
+    def __init__(self, limit: int = 65_536) -> None:
+        self._limit = limit
+        self._labels: dict[frozenset[tuple[str, str]], Mapping[str, str]] = {}
+        self._texts: dict[str, str] = {}
+
+    def labels(self, labels: Mapping[str, str]) -> Mapping[str, str]:
+        """The one mapping equal to `labels`. Neither what is passed in nor what is returned may be changed later."""
+        if not labels:
+            return _NO_LABELS
+        name = frozenset(labels.items())
+        found = self._labels.get(name)
+        if found is None:
+            if len(self._labels) >= self._limit:
+                self._labels.clear()
+            text = self.text
+            found = self._labels[name] = {text(key): text(value) for key, value in labels.items()}
+        return found
+
+    def text(self, text: str) -> str:
+        """The one string equal to `text`: for namespaces, label values and other short strings that repeat."""
+        found = self._texts.get(text)
+        if found is None:
+            if len(self._texts) >= self._limit:
+                self._texts.clear()
+            self._texts[text] = found = text
+        return found

@@ -1,0 +1,99 @@
+"""What a watcher is given: `CacheEvent`, the subscription it comes through, and `TooOld` for a place that is lost.
+
+Errors (all of the `StorageError` family):
+
+    StorageError
+    └── TooOld    the events after the revision asked for are no longer all here (Kubernetes: 410 Expired)
+
+Must not know: media types, selectors, HTTP; an encoder above leaves its results in `CacheEvent.memo`.
+Next: `ring`, which keeps events, and `resource`, which delivers them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from oarlock.storage.backend import Rev, StorageError
+from oarlock.storage.cache.entry import Entry
+
+__all__ = ["CacheEvent", "Closed", "Deliver", "EventType", "Subscription", "TooOld"]
+
+EventType = Literal["ADDED", "MODIFIED", "DELETED"]
+
+
+class TooOld(StorageError):
+    """Events after the revision asked for have been forgotten; a client lists again. `oldest` would have worked."""
+
+    def __init__(self, oldest: Rev) -> None:
+        super().__init__(f"the events asked for are gone: the oldest revision to continue from is {oldest}")
+        self.oldest = oldest
+
+
+class CacheEvent:
+    """A change of one object, as all its watchers see it.
+
+    A DELETED event's `entry` is the object as it last was, described at the revision of the deletion;
+    `previous` is the entry it was before the change, None for ADDED.
+    """
+
+    __slots__ = ("entry", "memo", "previous", "rev", "type")
+
+    type: EventType
+    rev: Rev
+    entry: Entry
+    previous: Entry | None
+    memo: dict[Any, Any] | None
+    """For encoders above: frames of this event, made once for all watchers. Dropped when the event is not recent."""
+
+    def __init__(self, type: EventType, rev: Rev, entry: Entry, previous: Entry | None) -> None:
+        self.type = type
+        self.rev = rev
+        self.entry = entry
+        self.previous = previous
+        self.memo = None
+
+    def __repr__(self) -> str:
+        return f"<{self.type} {self.entry.key} at {self.rev}>"
+
+
+Deliver = Callable[[Sequence[CacheEvent]], None]
+"""Called on the loop with one or more events, in revision order. Must be quick, and must neither raise nor wait."""
+
+Closed = Callable[[Exception | None], None]
+"""Called at most once, after which nothing is delivered: with None when the resource is withdrawn or the cache
+closed, with `TooOld` when the cache lost its own place in the store. Not called after `Subscription.close`."""
+
+
+class Subscription:
+    """A watcher's place. Made by `ResourceCache.subscribe`."""
+
+    __slots__ = ("_after", "_deliver", "_forget", "closed", "deliver")
+
+    def __init__(self, deliver: Deliver, closed: Closed, forget: Callable[[Subscription], None]) -> None:
+        self.deliver: Deliver = deliver
+        self.closed: Closed = closed
+        self._forget = forget
+        self._deliver = deliver
+        self._after = 0
+
+    def begin_after(self, after: Rev) -> None:
+        """Deliver nothing up to `after`, a revision that this process hasn't seen yet."""
+        self._after = after
+        self.deliver = self._deliver_later
+
+    def _deliver_later(self, events: Sequence[CacheEvent]) -> None:
+        later = [event for event in events if event.rev > self._after]
+        if later:
+            self.deliver = self._deliver
+            self._deliver(later)
+
+    def close(self) -> None:
+        """Deliver nothing more, from now on, even of what is being delivered at this moment. Safe to call twice."""
+        self.deliver = _ignore
+        self._deliver = _ignore
+        self._forget(self)
+
+
+def _ignore(events: Sequence[CacheEvent]) -> None:
+    """What a closed subscription does with events."""

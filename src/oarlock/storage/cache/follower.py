@@ -1,0 +1,137 @@
+"""The one watch of the store that a process has: begun, kept going, and handed on in bites.
+
+A watch that is lost because the store was away is begun again where it ended, so nothing is missed and nobody
+notices. Only when the store says that the place is gone (`Compacted`) is there a gap; that is the cache's business.
+
+Must not know: keys, resources, entries. Next: `cache`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from oarlock.storage.backend import Backend, Batch, Compacted, Event, Rev, StorageError, Watch
+from oarlock.storage.cache.limits import Limits
+
+__all__ = ["Follower"]
+
+log = logging.getLogger("oarlock.storage.cache")
+
+
+class Follower:
+    """Calls `apply` with events in revision order, and the revision up to which that is all; `lost` on a gap.
+
+    A batch longer than ``limits.slice_events`` is applied over several turns of the loop; what arrives meanwhile
+    waits behind it.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        span: tuple[str, str],
+        limits: Limits,
+        apply: Callable[[Sequence[Event], Rev], None],
+        lost: Callable[[StorageError], None],
+    ) -> None:
+        self._backend = backend
+        self._span = span
+        self._limits = limits
+        self._apply = apply
+        self._lost = lost
+        self._watch: Watch | None = None
+        self._received: Rev = 0
+        self._backlog: deque[Batch] = deque()
+        self._draining: asyncio.Handle | None = None
+        self._again: asyncio.Task[None] | None = None
+        self._down = False
+        self._pause_s = limits.retry_s
+
+    async def begin(self, after: Rev) -> None:
+        """Follow everything after `after`, forgetting what was followed before. Raises what the backend raises."""
+        await self.close()
+        self._received = after
+        await self._open()
+
+    async def _open(self) -> None:
+        start, end = self._span
+        watch = await self._backend.watch(start, end, after=self._received, deliver=self._deliver, failed=self._failed)
+        self._watch = watch
+
+    async def close(self) -> None:
+        """Follow nothing more; nothing is applied after this returns."""
+        self._backlog.clear()
+        if self._draining is not None:
+            self._draining.cancel()
+            self._draining = None
+        again, self._again = self._again, None
+        if again is not None and again is not asyncio.current_task():
+            again.cancel()
+            await asyncio.wait((again,))
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.close()
+
+    def _deliver(self, batch: Batch) -> None:
+        if batch.rev > self._received:
+            self._received = batch.rev
+        self._pause_s = self._limits.retry_s
+        if self._backlog or len(batch.events) > self._limits.slice_events:
+            self._backlog.append(batch)
+            if self._draining is None:
+                self._drain()
+        else:
+            self._hand_on(batch.events, batch.rev)
+
+    def _hand_on(self, events: Sequence[Event], rev: Rev) -> None:
+        try:
+            self._apply(events, rev)
+        except Exception as error:
+            # Half of it may be applied: nothing but loading again makes the state certain.
+            log.exception("applying events up to revision %d failed", rev)
+            self._backlog.clear()
+            if self._watch is not None:
+                self._watch.close()
+                self._watch = None
+            self._lost(StorageError(f"applying events up to revision {rev} failed: {error}"))
+
+    def _drain(self) -> None:
+        """Apply the next bite of what waits, and come back for the rest."""
+        self._draining = None
+        room = self._limits.slice_events
+        while self._backlog and room > 0:
+            batch = self._backlog.popleft()
+            bite, rest = batch.events[:room], batch.events[room:]
+            room -= max(len(bite), 1)
+            if rest:
+                self._backlog.appendleft(Batch(rest, batch.rev))
+                self._hand_on(bite, bite[-1].rev)
+            else:
+                self._hand_on(bite, batch.rev)
+        if self._backlog:
+            self._draining = asyncio.get_running_loop().call_soon(self._drain)
+
+    def _failed(self, error: StorageError) -> None:
+        self._watch = None
+        if isinstance(error, Compacted):
+            log.warning("the watch cache fell behind what the store keeps and loads again: %s", error)
+            self._lost(error)
+            return
+        self._down = True
+        if self._again is None or self._again.done():
+            log.warning("the watch of the store was lost and is begun again: %s", error)
+            self._again = asyncio.get_running_loop().create_task(self._reopen(), name="cache: watch again")
+
+    async def _reopen(self) -> None:
+        while self._down:
+            await asyncio.sleep(self._pause_s)
+            self._pause_s = min(self._pause_s * 2, self._limits.retry_s * 20)
+            try:
+                self._down = False
+                await self._open()
+            except Compacted as error:
+                self._lost(error)
+            except StorageError:
+                self._down = True

@@ -1,0 +1,116 @@
+"""Entries in key order that can be looked at later as they were: two levels of lists, copied only when they must be.
+
+`Leaves` is the one changing tree of a resource; `Root` is what it was at a moment, in constant time. A change
+copies the list of leaves and one leaf if, and only if, a root was taken since they were last copied: a resource
+that nobody lists is changed in place, and a batch of changes copies a leaf once.
+
+The bounds between leaves are separators, not first keys: leaf `i` holds keys in ``bounds[i] <= key < bounds[i+1]``,
+so adding and removing keys moves none of them. Keys compare as Python strings, which is the byte order of UTF-8.
+
+Must not know: revisions of the store, events. Next: `snapshot`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from operator import attrgetter
+
+from oarlock.storage.cache.entry import Entry
+
+__all__ = ["LEAF_MAX", "Leaves", "Root"]
+
+LEAF_MAX = 256
+"""Entries in a leaf before it is split. At 100,000 objects 64 to 512 cost the same for an update in place; with a
+snapshot between all updates, 256 copies least: 10 µs against 17 at 64 (``benchmarks/cache_update.py``)."""
+
+_key = attrgetter("key")
+
+
+class Root:
+    """A state: two parallel lists that nobody changes any more."""
+
+    __slots__ = ("bounds", "leaves", "size")
+
+    def __init__(self, bounds: list[str], leaves: list[list[Entry]], size: int) -> None:
+        self.bounds = bounds
+        self.leaves = leaves
+        self.size = size
+
+    def locate(self, key: str) -> tuple[int, int]:
+        """Where `key` is or would be: leaf and place in it."""
+        leaf = bisect_right(self.bounds, key) - 1
+        return leaf, bisect_left(self.leaves[leaf], key, key=_key)
+
+
+class Leaves:
+    """The changing tree."""
+
+    __slots__ = ("_bounds", "_leaves", "_own", "_root", "size")
+
+    def __init__(self, root: Root) -> None:
+        self._bounds = root.bounds
+        self._leaves = root.leaves
+        self._own = bytearray(len(root.leaves))
+        self._root: Root | None = root
+        self.size = root.size
+
+    @classmethod
+    def build(cls, entries: Sequence[Entry]) -> Leaves:
+        """A tree of `entries`, which are in key order. Leaves start three quarters full."""
+        fill = LEAF_MAX * 3 // 4
+        leaves = [list(entries[i : i + fill]) for i in range(0, len(entries), fill)] or [[]]
+        bounds = [leaf[0].key if leaf else "" for leaf in leaves]
+        bounds[0] = ""
+        return cls(Root(bounds, leaves, len(entries)))
+
+    def freeze(self) -> Root:
+        """The state now. Constant time; the next change pays for a copy of what it touches."""
+        if self._root is None:
+            self._root = Root(self._bounds, self._leaves, self.size)
+        return self._root
+
+    def put(self, entry: Entry) -> None:
+        """Add the entry, or replace the one with its key."""
+        key = entry.key
+        leaf, at = self._writable(key)
+        j = bisect_left(leaf, key, key=_key)
+        if j < len(leaf) and leaf[j].key == key:
+            leaf[j] = entry
+            return
+        leaf.insert(j, entry)
+        self.size += 1
+        if len(leaf) > LEAF_MAX:
+            self._split(at, leaf)
+
+    def remove(self, key: str) -> None:
+        """Take the key out, if it is there."""
+        leaf, at = self._writable(key)
+        j = bisect_left(leaf, key, key=_key)
+        if j < len(leaf) and leaf[j].key == key:
+            del leaf[j]
+            self.size -= 1
+            if not leaf and at:
+                del self._leaves[at], self._bounds[at], self._own[at]
+
+    def _writable(self, key: str) -> tuple[list[Entry], int]:
+        if self._root is not None:
+            self._root = None
+            self._bounds = self._bounds.copy()
+            self._leaves = self._leaves.copy()
+            self._own = bytearray(len(self._leaves))
+        at = bisect_right(self._bounds, key) - 1
+        if self._own[at]:
+            return self._leaves[at], at
+        self._own[at] = 1
+        leaf = self._leaves[at] = self._leaves[at].copy()
+        return leaf, at
+
+    def _split(self, at: int, leaf: list[Entry]) -> None:
+        # A key added at the end is usually followed by others after it: leave the full leaf nearly full.
+        middle = LEAF_MAX * 7 // 8 if at == len(self._leaves) - 1 else LEAF_MAX // 2
+        right = leaf[middle:]
+        del leaf[middle:]
+        self._leaves.insert(at + 1, right)
+        self._bounds.insert(at + 1, right[0].key)
+        self._own.insert(at + 1, 1)

@@ -1,0 +1,90 @@
+"""How far a follower of the store has come, and how to wait for it to come further.
+
+Must not know: what is being followed. Next: `cache`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from oarlock.storage.backend import FutureRevision, Rev, StorageError
+
+__all__ = ["Position"]
+
+
+class Position:
+    """A revision that only grows, with those who wait for it.
+
+    While somebody waits, `ask` is called at once and then every `nudge_s` seconds, never twice at a time: it should
+    make the store tell how far it is (`Backend.request_progress`).
+    """
+
+    __slots__ = ("_ask", "_asking", "_closed", "_nudge_s", "_waiting", "rev")
+
+    rev: Rev
+
+    def __init__(self, ask: Callable[[], Awaitable[None]], nudge_s: float) -> None:
+        self.rev = 0
+        self._ask = ask
+        self._nudge_s = nudge_s
+        self._asking: asyncio.Task[None] | None = None
+        self._closed = False
+        self._waiting: dict[asyncio.Future[None], Rev] = {}
+
+    def advance(self, rev: Rev) -> None:
+        """Move on to `rev`, if that is further, and wake those who waited for it."""
+        if rev > self.rev:
+            self.rev = rev
+            if self._waiting:
+                self._wake()
+
+    def _wake(self) -> None:
+        for future, rev in list(self._waiting.items()):
+            if rev <= self.rev or self._closed:
+                del self._waiting[future]
+                if not future.done():
+                    future.set_result(None)
+
+    async def reach(self, rev: Rev, timeout_s: float) -> bool:
+        """Wait until `rev` is reached, at most `timeout_s` seconds of the loop's time. False when it wasn't,
+        or when the position was closed."""
+        if rev <= self.rev:
+            return True
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        arrived: asyncio.Future[None] = loop.create_future()
+        self._waiting[arrived] = rev
+        try:
+            while not arrived.done() and not self._closed:
+                left = deadline - loop.time()
+                if left <= 0:
+                    break
+                self._nudge()
+                await asyncio.wait((arrived,), timeout=min(left, self._nudge_s))
+            return rev <= self.rev
+        finally:
+            self._waiting.pop(arrived, None)
+
+    async def require(self, rev: Rev, timeout_s: float) -> None:
+        """`reach`, raising `FutureRevision` when it wasn't."""
+        if rev > self.rev and not await self.reach(rev, timeout_s):
+            raise FutureRevision(self.rev)
+
+    def _nudge(self) -> None:
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.ensure_future(self._ask_quietly())
+
+    async def _ask_quietly(self) -> None:
+        try:
+            await self._ask()
+        except StorageError:
+            pass  # whoever waits finds out by not arriving, and says so with more context
+
+    async def close(self) -> None:
+        """Stop asking, and let go of those who wait."""
+        self._closed = True
+        self._wake()
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.wait((self._asking,))

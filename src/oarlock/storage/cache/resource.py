@@ -1,0 +1,295 @@
+"""`ResourceCache`: one resource's objects in memory. Reads, past states, subscriptions, and writes through.
+
+Reads here are as of `rev`, which is the whole store's position; whoever needs them linearizable asks
+`Cache.fresh` first. A write goes to the backend and has been applied here when it returns, so a process always
+reads its own writes.
+
+Must not know: who follows the store (it is told of events by `cache`), what an object is (`Describe` knows).
+Next: `loading`, then `cache`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from oarlock.meta.context import Clock
+from oarlock.storage.backend import (
+    KEEP_TTL,
+    KV,
+    Backend,
+    Event,
+    OutcomeUnknown,
+    Rev,
+    StorageError,
+    Unavailable,
+    WriteResult,
+)
+from oarlock.storage.cache.entry import Describe, Draft, Entry, Restore
+from oarlock.storage.cache.events import CacheEvent, Closed, Deliver, Subscription, TooOld
+from oarlock.storage.cache.limits import Limits
+from oarlock.storage.cache.position import Position
+from oarlock.storage.cache.ring import Ring
+from oarlock.storage.cache.slices import Slices
+from oarlock.storage.cache.snapshot import Snapshot
+from oarlock.storage.cache.state import State
+
+__all__ = ["ResourceCache", "Store", "dispatch"]
+
+log = logging.getLogger("oarlock.storage.cache")
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """What all resources of a cache share: the backend, how far it has been followed, the bounds and the clock."""
+
+    backend: Backend
+    position: Position
+    limits: Limits
+    clock: Clock
+
+
+class _Pending:
+    """A write on its way: its event is recognised by the value being the same object."""
+
+    __slots__ = ("draft", "entry", "value")
+
+    def __init__(self, value: bytes, draft: Draft | None) -> None:
+        self.value = value
+        self.draft = draft
+        self.entry: Entry | None = None
+
+
+class ResourceCache:
+    """Made by `Cache.resource`. Keys are whole keys, ranges ``start <= key < end``."""
+
+    def __init__(self, store: Store, prefix: str, describe: Describe, restore: Restore) -> None:
+        self.prefix = prefix
+        self.store = store
+        self.ready = False
+        """Whether what is here is being kept current: False before it is loaded, while it is loaded again, and
+        once it is withdrawn."""
+        self.restore = restore
+        self._describe = describe
+        self._position = store.position
+        self._state = State({}, Ring(store.limits, 0), store.limits)
+        self._pending: dict[str, _Pending] = {}
+        self._subscriptions: dict[Subscription, None] = {}
+        self._listeners: tuple[Subscription, ...] | None = ()
+
+    # Reads
+
+    @property
+    def rev(self) -> Rev:
+        """Everything up to this revision of the store is here."""
+        return self._position.rev
+
+    @property
+    def end(self) -> str:
+        """The first key after every key of the resource: the range is ``prefix <= key < end``."""
+        return self.prefix[:-1] + "0"
+
+    @property
+    def oldest(self) -> Rev:
+        """The smallest revision `subscribe` can begin after."""
+        return self._state.ring.oldest
+
+    def __len__(self) -> int:
+        return len(self._state.live)
+
+    def get(self, key: str) -> Entry | None:
+        """The object now."""
+        return self._state.live.get(key)
+
+    def snapshot(self) -> Snapshot:
+        """All objects now. Constant time."""
+        return self._state.snapshot(self._position.rev)
+
+    def snapshot_at(self, rev: Rev) -> Snapshot | None:
+        """All objects exactly as they were at `rev`; None when `rev` is still to come or memory doesn't reach back."""
+        return self._state.snapshot_at(rev) if rev <= self._position.rev else None
+
+    async def list_at(self, rev: Rev, start: str, end: str, limit: int = 0) -> tuple[list[Entry], bool, int]:
+        """A page of the range at exactly `rev`, whether there are more, and how many keys follow it.
+
+        From memory if it reaches back, else from the backend. Raises `Compacted`, or `FutureRevision` when `rev`
+        isn't reached within the time a read may wait.
+        """
+        await self._position.require(rev, self.store.limits.fresh_s)
+        snapshot = self.snapshot_at(rev)
+        if snapshot is not None:
+            entries, more = snapshot.page(start, end, limit)
+            return entries, more, snapshot.count(start, end) - len(entries) if more else 0
+        page = await self.store.backend.list(start, end, rev=rev, limit=limit)
+        return await self.entries(page.kvs), page.more, page.count
+
+    async def entries(self, kvs: Sequence[KV], *, reuse: bool = True) -> list[Entry]:
+        """Describe what the backend listed, in slices; what is here at the same revision is used as it is.
+
+        Without `reuse` everything is described: after a restore, the same revision may be something else.
+        """
+        slices = Slices(self.store.clock, self.store.limits.slice_s)
+        live = self._state.live if reuse else {}
+        entries: list[Entry] = []
+        for number, kv in enumerate(kvs):
+            entry = live.get(kv.key)
+            if entry is None or entry.rev != kv.mod_rev:
+                entry = self.describe(kv.key, kv.value, kv.mod_rev, kv.create_rev)
+                entry.expires = kv.expires
+            entries.append(entry)
+            if not number & 31 and slices.due():
+                await slices.rest()
+        return entries
+
+    def describe(self, key: str, value: bytes, rev: Rev, create_rev: Rev) -> Entry:
+        """`Describe`, held to its word: should it raise all the same, the object is broken, not the cache."""
+        try:
+            return self._describe(key, value, rev, create_rev)
+        except Exception as error:
+            log.exception("describing %s at revision %d failed", key, rev)
+            namespace, _, name = key[len(self.prefix) :].rpartition("/")
+            return Entry(key, namespace, name, rev, create_rev, value, broken=f"{type(error).__name__}: {error}")
+
+    # Subscriptions
+
+    def subscribe(self, after: Rev, deliver: Deliver, closed: Closed) -> Subscription:
+        """Deliver every change after `after`: those already known before this returns, then each as it arrives.
+
+        `after` may be ahead of `rev`, when another process has told the client; what lies between is left out.
+        Raises `TooOld` when the ring doesn't reach back to `after`, `Unavailable` when this isn't `ready`.
+        """
+        if not self.ready:
+            raise Unavailable(f"the watch cache of {self.prefix} is not ready")
+        ring = self._state.ring
+        if after < ring.oldest:
+            raise TooOld(ring.oldest)
+        subscription = Subscription(deliver, closed, self._forget)
+        if after > self._position.rev:
+            subscription.begin_after(after)
+        self._subscriptions[subscription] = None
+        self._listeners = None
+        if after < ring.last:
+            subscription.deliver(ring.after(after))
+        return subscription
+
+    def _forget(self, subscription: Subscription) -> None:
+        if subscription in self._subscriptions:
+            del self._subscriptions[subscription]
+            self._listeners = None
+
+    def listeners(self) -> tuple[Subscription, ...]:
+        """Who is to be delivered what was just applied."""
+        if self._listeners is None:
+            self._listeners = tuple(self._subscriptions)
+        return self._listeners
+
+    def end_subscriptions(self, why: Exception | None) -> None:
+        """End them all, telling each `why`."""
+        for subscription in self.listeners():
+            subscription.close()
+            subscription.closed(why)
+
+    # Events, told by the cache
+
+    def install(self, state: State) -> None:
+        """Put a loaded state in place."""
+        self._state = state
+        self.ready = True
+
+    def withdraw(self) -> None:
+        """Nothing keeps this current any more."""
+        self.ready = False
+        self.end_subscriptions(None)
+
+    def apply(self, event: Event, now: float) -> CacheEvent | None:
+        """Make the backend's event part of the state. None when it changes nothing here."""
+        key = event.key
+        value = event.value
+        state = self._state
+        if value is None:
+            previous = state.live.get(key)
+            if previous is None:
+                return None
+            if event.prev_value is not None:
+                value = event.prev_value
+            else:
+                value = self.restore(previous)
+            return state.remove(self.describe(key, value, event.rev, previous.create_rev), now)
+        pending = self._pending.get(key) if self._pending else None
+        if pending is not None and pending.value is value:
+            entry = pending.entry = self._drafted(pending.draft, event, value)
+        else:
+            entry = self.describe(key, value, event.rev, event.create_rev)
+        return state.put(entry, now)
+
+    def _drafted(self, draft: Draft | None, event: Event, value: bytes) -> Entry:
+        if draft is not None:
+            try:
+                return draft(event.rev, event.create_rev)
+            except Exception:
+                log.exception("drafting %s at revision %d failed", event.key, event.rev)
+        return self.describe(event.key, value, event.rev, event.create_rev)
+
+    def settle(self) -> None:
+        """After the last event of a batch."""
+        self._state.settle()
+
+    # Writes
+
+    async def put(
+        self, key: str, value: bytes, *, expect: Rev, ttl_ms: int | None = KEEP_TTL, draft: Draft | None = None
+    ) -> tuple[WriteResult, Entry | None]:
+        """`Backend.put`; on success with the entry as it was written, applied here.
+
+        With `draft` the entry is made by the writer, who knows the object, instead of being described from bytes.
+        """
+        pending = _Pending(value, draft)
+        mine = self._pending.setdefault(key, pending) is pending
+        try:
+            result = await self.store.backend.put(key, value, expect=expect, ttl_ms=ttl_ms)
+            if not result.ok:
+                return result, None
+            if result.rev > self._position.rev:
+                await self._position.reach(result.rev, self.store.limits.fresh_s)
+        finally:
+            if mine:
+                del self._pending[key]
+        entry = pending.entry
+        if entry is None or entry.rev != result.rev:
+            entry = await self._written(key, result.rev)
+        return result, entry
+
+    async def delete(self, key: str, *, expect: Rev) -> WriteResult:
+        """`Backend.delete`; on success applied here."""
+        result = await self.store.backend.delete(key, expect=expect)
+        if result.ok and result.rev > self._position.rev:
+            await self._position.reach(result.rev, self.store.limits.fresh_s)
+        return result
+
+    async def _written(self, key: str, rev: Rev) -> Entry:
+        """What was written at `rev`, when its event couldn't be told from another's or hasn't come."""
+        event = self._state.ring.find(rev)
+        if event is not None and event.entry.key == key:
+            return event.entry
+        try:
+            kv, _ = await self.store.backend.get(key, rev=rev)
+        except StorageError as error:
+            raise OutcomeUnknown(f"{key} was written at revision {rev} but can't be read back: {error}") from error
+        if kv is None:
+            raise OutcomeUnknown(f"{key} was written at revision {rev} but isn't there")
+        return self.describe(key, kv.value, kv.mod_rev, kv.create_rev)
+
+
+def dispatch(listeners: Sequence[Subscription], events: Sequence[CacheEvent]) -> None:
+    """Deliver `events` to each; one that raises all the same is ended, the others aren't kept waiting."""
+    remaining = iter(listeners)
+    while True:
+        try:
+            for subscription in remaining:
+                subscription.deliver(events)
+            return
+        except Exception as error:
+            log.exception("delivering events of %s failed", events[0].entry.key)
+            subscription.close()
+            subscription.closed(error)

@@ -1,0 +1,99 @@
+"""The past states of a resource that are still held: for the next page of a list, and for exact revisions.
+
+A state is recorded when somebody looks at it and is valid until the next change. A state nobody looked at is
+made from the nearest later one by setting back what the ring says has changed since. A state older than the ring
+is forgotten, so that what states keep alive is bounded by what the ring does.
+
+Must not know: how changes arrive. Next: `resource`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from oarlock.storage.backend import Rev
+from oarlock.storage.cache.leaves import Leaves, Root
+from oarlock.storage.cache.limits import Limits
+from oarlock.storage.cache.ring import Ring
+
+__all__ = ["Roots"]
+
+
+class _Held:
+    """A root that was the state of the resource at every revision in ``[first, last]``."""
+
+    __slots__ = ("first", "last", "root")
+
+    def __init__(self, first: Rev, last: Rev, root: Root) -> None:
+        self.first = first
+        self.last = last
+        self.root = root
+
+
+_OPEN = 1 << 62
+
+
+class Roots:
+    """Held states, oldest first."""
+
+    __slots__ = ("_held", "_limits", "open")
+
+    open: bool
+    """Whether the newest held state is the current one. Read on every change, so that `seal` is called rarely."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._held: deque[_Held] = deque(maxlen=limits.roots)
+        self._limits = limits
+        self.open = False
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def current(self, tree: Leaves, ring: Ring) -> Root:
+        """The state now, held from here on."""
+        if self.open:
+            return self._held[-1].root
+        root = tree.freeze()
+        self._held.append(_Held(ring.last, _OPEN, root))
+        self.open = True
+        return root
+
+    def seal(self, rev: Rev) -> None:
+        """The current state ends before `rev`, the revision of a change about to be made."""
+        if self.open:
+            self._held[-1].last = rev - 1
+            self.open = False
+
+    def forget(self, oldest: Rev) -> None:
+        """Let go of states that ended before `oldest`, the ring's: what they alone keep alive is in no ring."""
+        held = self._held
+        while held and held[0].last < oldest:
+            held.popleft()
+
+    def at(self, rev: Rev, tree: Leaves, ring: Ring) -> Root | None:
+        """The state at `rev`, a revision below ``ring.last``; None when it isn't held and can't be made cheaply."""
+        if rev < ring.oldest:
+            return None
+        later: _Held | None = None
+        place = len(self._held)
+        for held in reversed(self._held):
+            if held.last < rev:
+                break
+            place -= 1
+            later = held
+            if held.first <= rev:
+                return held.root
+        until = later.first if later else ring.last
+        changed = ring.before(rev, until, self._limits.undo)
+        if changed is None:
+            return None
+        past = Leaves(later.root if later else tree.freeze())
+        for key, entry in changed.items():
+            if entry is None:
+                past.remove(key)
+            else:
+                past.put(entry)
+        root = past.freeze()
+        if len(self._held) < self._limits.roots:
+            self._held.insert(place, _Held(rev, ring.next_change(rev) - 1, root))
+        return root

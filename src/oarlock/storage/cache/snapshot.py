@@ -1,0 +1,71 @@
+"""A `Snapshot`: all objects of a resource at one revision, in key order. Immutable, free to take, free to keep.
+
+Keeping one keeps the entries of that moment alive, nothing else.
+
+Must not know: where it came from, who reads it. Next: `roots`, which keeps some for the next page of a list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from oarlock.storage.backend import Rev
+from oarlock.storage.cache.entry import Entry
+from oarlock.storage.cache.leaves import Root
+
+__all__ = ["Snapshot"]
+
+
+class Snapshot:
+    """The entries of one resource at `rev`. Ranges are ``start <= key < end``."""
+
+    __slots__ = ("_root", "rev")
+
+    def __init__(self, rev: Rev, root: Root) -> None:
+        self.rev = rev
+        self._root = root
+
+    def __len__(self) -> int:
+        return self._root.size
+
+    def range(self, start: str, end: str) -> Iterator[Sequence[Entry]]:
+        """The entries of the range, in slices of at most a few hundred. A slice must not be changed."""
+        if start >= end:
+            return
+        root = self._root
+        leaves = root.leaves
+        first, low = root.locate(start)
+        last, high = root.locate(end)
+        if first == last:
+            if low < high:
+                yield leaves[first][low:high]
+            return
+        head = leaves[first]
+        if low < len(head):
+            yield head[low:] if low else head
+        for leaf in leaves[first + 1 : last]:
+            if leaf:
+                yield leaf
+        if high:
+            yield leaves[last][:high]
+
+    def page(self, start: str, end: str, limit: int) -> tuple[list[Entry], bool]:
+        """The first `limit` entries of the range (0: all), and whether there are more."""
+        page: list[Entry] = []
+        for part in self.range(start, end):
+            page += part
+            if limit and len(page) > limit:
+                del page[limit:]
+                return page, True
+        return page, False
+
+    def count(self, start: str, end: str) -> int:
+        """How many entries the range has, from the lengths of the leaves."""
+        if start >= end:
+            return 0
+        root = self._root
+        first, low = root.locate(start)
+        last, high = root.locate(end)
+        if first == last:
+            return max(high - low, 0)
+        return sum(map(len, root.leaves[first:last])) - low + high
