@@ -1,4 +1,4 @@
-"""The recipe of DELETE, for one object and for a collection.
+"""The recipe of DELETE.
 
 An object with finalizers is only marked: it goes when the last of them is removed by an update.
 Source: the API conventions on deletion; ``propagationPolicy`` as the garbage collector defines it.
@@ -7,10 +7,8 @@ Next: `metadata.mark_deleted`, and `update` for how a marked object ends.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from oarlock.meta.context import Context
-from oarlock.meta.errors import Conflict, InvalidObject, NotFound, ServerTimeout
+from oarlock.meta.errors import Conflict, InvalidObject, ServerTimeout
 from oarlock.meta.fielderrors import Forbidden, Invalid
 from oarlock.meta.kinds import GroupKind
 from oarlock.meta.options import DeleteOptions
@@ -22,7 +20,7 @@ from oarlock.registry.stored_form import encode_tail
 from oarlock.storage.backend import KEEP_TTL
 from oarlock.storage.cache.entry import Entry
 
-__all__ = ["delete", "delete_each"]
+__all__ = ["delete"]
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
@@ -43,17 +41,6 @@ async def delete(resource: Resource, ctx: Context, version: str, options: Delete
         ctx.notes.rewind(mark)
         if ctx.clock.monotonic() > ctx.deadline:
             raise ServerTimeout(resource.definition.group_resource, "delete")
-
-
-async def delete_each(
-    resource: Resource, contexts: Sequence[Context], version: str, options: DeleteOptions, gate: Gate
-) -> None:
-    """Delete objects one by one; those already gone are none of our business."""
-    for ctx in contexts:
-        try:
-            await delete(resource, ctx, version, options, gate)
-        except NotFound:
-            continue
 
 
 async def _attempt(

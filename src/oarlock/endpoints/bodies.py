@@ -1,0 +1,105 @@
+"""Request bodies: read, decoded as what Content-Type says, and checked to be of the kind the URL names.
+
+Must not know: schemas (`registry.body` settles what comes out of here). Next: ``verbs.create``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oarlock.codec import json as json_codec
+from oarlock.codec import yaml as yaml_codec
+from oarlock.endpoints.catalog import CatalogEntry
+from oarlock.endpoints.exchange import Exchange
+from oarlock.endpoints.negotiation import JSON, NAMED, PROTOBUF, YAML, content_type
+from oarlock.meta.errors import BadRequest, UnsupportedMediaType
+from oarlock.meta.kinds import GroupVersion
+from oarlock.registry.body import Body, BodyWording
+from oarlock.registry.served import Tree
+
+__all__ = ["decode_tree", "media_type", "object_body"]
+
+PROTOBUF_MAGIC = b"k8s\x00"
+SHOWN_BYTES = 30
+
+
+def media_type(x: Exchange) -> str:
+    """The media type of an object's body: JSON, YAML or protobuf. Raises UnsupportedMediaType."""
+    media = content_type(x.request.headers.get("content-type", ""))
+    if media not in (JSON, YAML, PROTOBUF):
+        raise UnsupportedMediaType(NAMED)
+    assert media is not None
+    return media
+
+
+def object_body(data: bytes, media: str, entry: CatalogEntry, validation: str) -> Body:
+    """A body as an object of `entry`'s kind and version; both may be left out, neither may be another.
+
+    `validation` is the request's fieldValidation; duplicate fields are only looked for when it isn't Ignore.
+    Raises BadRequest, UnsupportedMediaType.
+    """
+    kind = entry.gvk.kind
+    wording = BodyWording(kind, entry.gvk.version)
+    tree, problems = decode_tree(data, media, kind, validation)
+    _check_kind(tree, entry)
+    tree["apiVersion"], tree["kind"] = entry.api_version, kind
+    return Body(tree, wording, problems)
+
+
+def decode_tree(data: bytes, media: str, kind: str, validation: str) -> tuple[Tree, list[str]]:
+    """The tree in a body, and its duplicate fields."""
+    if media == PROTOBUF:
+        raise _protobuf(data, kind)
+    problems: list[str] = []
+    try:
+        if media == YAML:
+            tree, problems = yaml_codec.decode(data)
+        else:
+            tree = json_codec.decode(data)
+            if validation != "Ignore":
+                problems = [f'duplicate field "{path}"' for path in json_codec.duplicates(data)]
+    except ValueError as error:
+        prefix = "json parse error" if media == JSON else "yaml parse error"
+        raise _unrecognized(kind, f"couldn't get version/kind; {prefix}: {error}", data) from None
+    if not isinstance(tree, dict):
+        go_type = {list: "array", str: "string", bool: "bool", type(None): "null"}.get(type(tree), "number")
+        why = f"couldn't get version/kind; json parse error: json: cannot unmarshal {go_type} into Go value"
+        raise _unrecognized(kind, why, data)
+    return tree, problems
+
+
+def _unrecognized(kind: str, why: str, data: bytes) -> BadRequest:
+    shown = data[:SHOWN_BYTES]
+    text = shown.decode("utf-8", "replace") if data[:1] == b"{" else shown.hex()
+    dots = " ..." if len(data) > SHOWN_BYTES else ""
+    return BadRequest(f"the object provided is unrecognized (must be of type {kind}): {why} ({text}{dots})")
+
+
+def _protobuf(data: bytes, kind: str) -> Exception:
+    if data.startswith(PROTOBUF_MAGIC):
+        return UnsupportedMediaType((JSON, YAML))
+    why = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
+    return _unrecognized(kind, why, data)
+
+
+def _check_kind(tree: Tree, entry: CatalogEntry) -> None:
+    gvk = entry.gvk
+    api_version: Any = tree.get("apiVersion") or entry.api_version
+    kind: Any = tree.get("kind") or gvk.kind
+    if not isinstance(api_version, str) or not isinstance(kind, str):
+        raise BadRequest(f"the object provided is unrecognized (must be of type {gvk.kind}): apiVersion and kind must be strings")
+    if api_version == entry.api_version and kind == gvk.kind:
+        return
+    try:
+        given = GroupVersion.parse(api_version)
+    except ValueError as error:
+        raise BadRequest(str(error)) from None
+    versions = {version.name for version in entry.definition.versions}
+    if kind == gvk.kind and given.group == gvk.group and given.version in versions:
+        raise BadRequest(
+            f"the API version in the data ({api_version}) does not match the expected API version ({entry.api_version})"
+        )
+    raise BadRequest(
+        f'{kind} in version "{given.version}" cannot be handled as a {gvk.kind}: '
+        f'no kind "{kind}" is registered for version "{api_version}" at this path'
+    )

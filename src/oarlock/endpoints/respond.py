@@ -1,0 +1,175 @@
+"""From what a recipe handed back, or the error it raised, to a `Response`.
+
+The fast path joins the bytes the cache keeps; Tables, metadata views, YAML, indented JSON and other versions
+are made on demand. Must not know: how the item was found. Next: `lists` for what is made of many items.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from oarlock.codec import json as json_codec
+from oarlock.codec import yaml as yaml_codec
+from oarlock.endpoints import tables
+from oarlock.endpoints.exchange import Exchange
+from oarlock.endpoints.http import BodyTooLarge, Response
+from oarlock.endpoints.negotiation import JSON, YAML, Accepted, negotiate, wants_pretty, wrong_plurality
+from oarlock.endpoints.partial_metadata import partial
+from oarlock.endpoints.route import Route
+from oarlock.meta.errors import (
+    BadRequest,
+    InternalError,
+    RequestEntityTooLarge,
+    ServerTimeout,
+    ServiceUnavailable,
+    StatusError,
+)
+from oarlock.registry.outcome import Item
+from oarlock.registry.resource import Resource
+from oarlock.storage.backend import OutcomeUnknown, StorageError, TooLarge, Unavailable
+from oarlock.storage.cache.entry import Entry
+
+__all__ = ["GZIP_ABOVE", "accept", "as_status_error", "encoded", "error_response", "include_object", "item_response", "status_response"]
+
+GZIP_ABOVE = 128 * 1024
+"""Answers with more bytes are compressed for clients that ask for it."""
+
+JSON_HEADERS = ("content-type", JSON)
+_decode = msgspec.json.Decoder().decode
+_negotiate = lru_cache(maxsize=1024)(negotiate)
+
+
+def accept(x: Exchange, *, transforms: bool = True, stream: bool = False, collection: bool = False) -> Accepted:
+    """The form the client wants. Raises NotAcceptable."""
+    header = x.request.headers.get("accept", "")
+    return _negotiate(header, transforms=transforms, stream=stream, collection=collection)
+
+
+def is_pretty(x: Exchange, route: Route | None, accepted: Accepted) -> bool:
+    asked = route.query("pretty") if route is not None and route.pairs else None
+    return wants_pretty(accepted, asked, x.request.headers.get("user-agent", ""))
+
+
+async def item_response(x: Exchange, route: Route, item: Item, accepted: Accepted, status: int = 200) -> Response:
+    """One object in the form agreed on."""
+    entry = route.entry
+    assert entry is not None
+    wrong = wrong_plurality(accepted.as_kind, listed=False, group=entry.gvk.group, kind=entry.gvk.kind)
+    if wrong is not None:
+        raise wrong
+    body = await item_body(route, item)
+    if accepted.as_kind == "Table":
+        tree = _decode(route.head + body)
+        options = tables.TableOptions(include_object(route), accepted.as_version, x.clock.now())
+        return await encoded(x, route, tables.table_of(entry, [tree], list_meta(tree), options), accepted, status)
+    if accepted.as_kind is not None:
+        return await encoded(x, route, partial(body, accepted.as_version), accepted, status)
+    return await encoded(x, route, route.head + body, accepted, status)
+
+
+def list_meta(tree: dict[str, Any]) -> dict[str, Any]:
+    version = tree["metadata"].get("resourceVersion")
+    return {"resourceVersion": version} if version else {}
+
+
+async def item_body(route: Route, item: Item) -> bytes:
+    """The item as what follows ``route.head``, without the final newline."""
+    if isinstance(item, Entry):
+        resource = route.resource
+        assert isinstance(resource, Resource)
+        return await resource.body(item, route.version)
+    return Resource.encode(item)
+
+
+async def encoded(x: Exchange, route: Route | None, data: bytes, accepted: Accepted, status: int = 200) -> Response:
+    """Compact JSON in the form agreed on: as it is, indented or YAML, compressed when large."""
+    if accepted.media_type == YAML:
+        data = yaml_codec.encode(_decode(data))
+    elif is_pretty(x, route, accepted):
+        data = json_codec.pretty(data)
+    elif data[-1:] != b"\n":
+        data += b"\n"
+    return await compressed(x, Response(status, [("content-type", accepted.response_content_type)], data))
+
+
+async def compressed(x: Exchange, response: Response) -> Response:
+    body = response.body
+    if not isinstance(body, bytes) or len(body) <= GZIP_ABOVE:
+        return response
+    if "gzip" not in x.request.headers.get("accept-encoding", ""):
+        return response
+    response.body = await asyncio.get_running_loop().run_in_executor(None, _gzip, body)
+    response.headers += [("content-encoding", "gzip"), ("vary", "Accept-Encoding")]
+    return response
+
+
+def _gzip(data: bytes) -> bytes:
+    """Level 1, as the API server compresses; zlib lets go of the interpreter meanwhile."""
+    packer = zlib.compressobj(1, zlib.DEFLATED, 31)
+    return packer.compress(data) + packer.flush()
+
+
+def include_object(route: Route) -> str:
+    """Which part of each object a Table carries. Raises BadRequest."""
+    asked = route.query("includeObject") or "Metadata"
+    if asked not in ("None", "Metadata", "Object"):
+        raise BadRequest(
+            f'Unable to convert to Table as requested: includeObject: Invalid value: "{asked}": '
+            "must be 'Metadata', 'Object', 'None', or empty"
+        )
+    return asked
+
+
+def as_status_error(error: Exception, x: Exchange) -> StatusError | None:
+    """An error as the answer it is; None when it is none of the known families, which is a bug of ours."""
+    if isinstance(error, StatusError):
+        return error
+    if isinstance(error, BodyTooLarge):
+        return RequestEntityTooLarge(f"limit is {error.limit}")
+    if isinstance(error, TooLarge):
+        return RequestEntityTooLarge(str(error))
+    if isinstance(error, OutcomeUnknown):
+        return ServerTimeout(x.target.group_resource, x.target.verb)
+    if isinstance(error, Unavailable):
+        retry = max(1, round(error.retry_after_s))
+        unavailable = ServiceUnavailable(f"the store is unavailable: {error}", retry_after_s=retry)
+        return unavailable
+    if isinstance(error, StorageError):
+        return InternalError(str(error))
+    return None
+
+
+def error_response(error: Exception, x: Exchange) -> Response:
+    """The Status of an error, in the form the client reads; raises the error again when it isn't a known one."""
+    known = as_status_error(error, x)
+    if known is None:
+        raise error
+    return status_response(known, x)
+
+
+def status_response(error: StatusError, x: Exchange) -> Response:
+    try:
+        accepted = accept(x, transforms=False)
+    except StatusError:
+        accepted = Accepted(JSON)
+    tree = error.status()
+    route = x.route if isinstance(x.route, Route) else None
+    if error.code == 406:
+        data, media = json_codec.pretty(json_codec.encode(tree)), JSON
+    elif accepted.media_type == YAML:
+        data, media = yaml_codec.encode(tree), YAML
+    elif is_pretty(x, route, accepted):
+        data, media = json_codec.pretty(json_codec.encode(tree)), JSON
+    else:
+        data, media = json_codec.encode(tree) + b"\n", JSON
+    headers = [("content-type", media)]
+    if error.retry_after_s:
+        headers.append(("retry-after", str(error.retry_after_s)))
+    if error.code == 403:
+        headers.append(("x-content-type-options", "nosniff"))
+    return Response(error.code, headers, data)

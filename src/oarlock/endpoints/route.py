@@ -1,0 +1,81 @@
+"""`Route`: everything about a request that its method, path and query alone decide, worked out once and kept.
+
+The router caches routes, so the second request for the same object finds its target, resource, decoded query
+and bytes to put before the body ready. Must not know: how routes are found (`router`), what verbs do (`verbs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from oarlock.endpoints.catalog import CatalogEntry
+from oarlock.endpoints.exchange import Exchange
+from oarlock.endpoints.http import Response
+from oarlock.meta.context import Target
+from oarlock.registry.live import AnyResource
+from oarlock.registry.resource import Resource
+from oarlock.registry.served import Gate
+
+__all__ = ["Route", "Verb", "WatchBook", "deprecation"]
+
+
+class WatchBook:
+    """The watches that are open, so that shutting down can end them, and how many events each resource sent."""
+
+    __slots__ = ("events", "open")
+
+    def __init__(self) -> None:
+        self.open: set[Callable[[], None]] = set()
+        self.events: dict[tuple[str, str, str], int] = {}
+
+    def end_all(self) -> None:
+        for end in list(self.open):
+            end()
+
+
+@dataclass(slots=True)
+class Route:
+    """Where a request goes. For a path outside every resource `entry` is None and `handle` answers it all.
+
+    `head` is what stands before a body of this version; `warning` is sent with every answer of a deprecated one.
+    """
+
+    target: Target
+    handle: Verb
+    entry: CatalogEntry | None = None
+    resource: AnyResource | None = None
+    gate: Gate | None = None
+    watches: WatchBook | None = None
+    pairs: Sequence[tuple[str, str]] = ()
+    head: bytes = b""
+    warning: str = ""
+    key: str = ""
+    resource_version: str = ""
+    _options: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def version(self) -> str:
+        return self.target.version
+
+    def stored(self) -> Resource | None:
+        """The resource if it is kept in the store, None for a virtual one."""
+        return self.resource if isinstance(self.resource, Resource) else None
+
+    def query(self, name: str) -> str | None:
+        """The first value of a query parameter."""
+        for key, value in self.pairs:
+            if key == name:
+                return value
+        return None
+
+
+Verb = Callable[[Exchange, Route], Awaitable[Response]]
+
+
+def deprecation(entry: CatalogEntry) -> str:
+    """The warning of a deprecated version, or ``""``. Source: KEP-1693."""
+    version = entry.version
+    if not version.deprecated:
+        return ""
+    return version.deprecation_warning or f"{entry.api_version} {entry.gvk.kind} is deprecated"

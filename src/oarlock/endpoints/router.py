@@ -1,0 +1,217 @@
+"""From method and path to the verb that answers: `Router`, over one immutable `Surface` per catalog.
+
+`resolve` is called by the chain before authentication, `dispatch` at its end. Routes are remembered, and the
+memory goes with the surface, so a new catalog takes effect between two requests.
+Must not know: filters, sockets. Next: ``verbs``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from oarlock.endpoints import discovery, index, openapi
+from oarlock.endpoints.catalog import CatalogEntry, CatalogIndex
+from oarlock.endpoints.exchange import Exchange
+from oarlock.endpoints.http import Response
+from oarlock.endpoints.route import Route, Verb, WatchBook, deprecation
+from oarlock.endpoints.target import parse_target
+from oarlock.endpoints.verbs.create import create
+from oarlock.endpoints.verbs.delete import delete, delete_collection
+from oarlock.endpoints.verbs.get import get
+from oarlock.endpoints.verbs.list import list_collection
+from oarlock.endpoints.verbs.patch import SERVED_PATCHES, patch
+from oarlock.endpoints.verbs.subresource import call_hook
+from oarlock.endpoints.verbs.update import update
+from oarlock.endpoints.verbs.watch import watch
+from oarlock.endpoints.version import version_response
+from oarlock.meta import options_parse
+from oarlock.meta.context import Target
+from oarlock.meta.errors import MethodNotAllowed, NoSuchPath, ServiceUnavailable
+from oarlock.registry.keys import object_key
+from oarlock.registry.live import AnyResource
+from oarlock.registry.resource import Resource
+from oarlock.registry.served import Gate
+
+__all__ = ["NonResource", "Router", "Surface"]
+
+ROUTES_KEPT = 8192
+"""How many routes are remembered. When they are more, all are forgotten: finding one costs microseconds."""
+
+_VERBS: dict[str, Verb] = {
+    "get": get,
+    "list": list_collection,
+    "watch": watch,
+    "create": create,
+    "update": update,
+    "patch": patch,
+    "delete": delete,
+    "deletecollection": delete_collection,
+}
+
+NonResource = Callable[[Exchange], Awaitable[Response | None]]
+"""Answers paths that are the server's own (health, metrics); None for a path it doesn't know."""
+
+
+class Surface:
+    """What one catalog looks like from outside. `gate` is what its writes pass."""
+
+    def __init__(self, catalog: CatalogIndex, resources: Mapping[tuple[str, str], AnyResource], gate: Gate) -> None:
+        self.catalog = catalog
+        self.resources = resources
+        self.gate = gate
+        self.routes: dict[tuple[str, str, str], Route] = {}
+        self.discovery = discovery.Documents(catalog)
+        self.openapi = openapi.Documents(catalog, SERVED_PATCHES)
+
+
+class Router:
+    """Finds routes and calls verbs. `paths` are the server's own, for the index; `own` answers them."""
+
+    def __init__(self, own: NonResource, paths: Callable[[], list[str]]) -> None:
+        self.watches = WatchBook()
+        self._own = own
+        self._paths = paths
+        self._surface: Surface | None = None
+
+    def replace(self, surface: Surface) -> None:
+        """Serve `surface` from the next request on."""
+        self._surface = surface
+
+    @property
+    def surface(self) -> Surface | None:
+        return self._surface
+
+    def resolve(self, x: Exchange) -> None:
+        """Say what the request is about: sets ``x.target`` and ``x.route``. Raises BadRequest."""
+        request, surface = x.request, self._surface
+        key = (request.method, request.path, request.query)
+        if surface is None:
+            x.target = parse_target(request.method, request.path)
+            return
+        route = surface.routes.get(key)
+        if route is None:
+            route = self._find(surface, key)
+            if len(surface.routes) >= ROUTES_KEPT:
+                surface.routes.clear()
+            surface.routes[key] = route
+        x.route = route
+        x.target = route.target
+        if route.warning:
+            x.notes.warn(route.warning)
+
+    async def dispatch(self, x: Exchange) -> Response:
+        """Carry the request out. Raises what `respond.error_response` can answer."""
+        route = x.route
+        if route is None:
+            raise ServiceUnavailable(
+                "the request has been made before all known HTTP paths have been installed, please try again",
+                details={},
+                retry_after_s=5,
+            )
+        handle: Verb = route.handle
+        return await handle(x, route)
+
+    def _find(self, surface: Surface, key: tuple[str, str, str]) -> Route:
+        method, path, query = key
+        pairs = options_parse.parse_query(query) if query else []
+        target = parse_target(method, path, pairs)
+        if not target.resource:
+            return Route(target, self._outside, pairs=pairs)
+        if not surface.catalog.serves(target.group, target.version):
+            return Route(target, self._outside, pairs=pairs)
+        entry = surface.catalog.find(target.group, target.version, target.resource)
+        verb = _verb_of(method, target, entry)
+        if isinstance(verb, Exception):
+            return Route(target, _raiser(verb), pairs=pairs)
+        assert entry is not None
+        return self._route(surface, target, entry, (verb, pairs))
+
+    def _route(self, surface: Surface, target: Target, entry: CatalogEntry, how: tuple[Verb, Any]) -> Route:
+        resource = surface.resources[(target.group, target.resource)]
+        verb, pairs = how
+        target = replace(target, kind=entry.gvk.kind)
+        key = ""
+        if isinstance(resource, Resource):
+            key = object_key(resource.form.prefix, target.namespace, target.name)
+        return Route(
+            target,
+            verb,
+            entry=entry,
+            resource=resource,
+            gate=surface.gate,
+            watches=self.watches,
+            pairs=pairs,
+            head=_head(entry),
+            warning=deprecation(entry),
+            key=key,
+        )
+
+    async def _outside(self, x: Exchange, route: Route) -> Response:
+        """Discovery, OpenAPI, version, and what the server answers itself; else the index of paths."""
+        request, surface = x.request, self._surface
+        own = await self._own(x)
+        if own is not None:
+            return own
+        assert surface is not None
+        headers = request.headers
+        match = headers.get("if-none-match", "")
+        path = route.target.path or request.path
+        if path.rstrip("/") == "/version":
+            return version_response(x.request.method)
+        for documents in (surface.discovery, surface.openapi):
+            answer = documents.respond(request, path, route.pairs, match)
+            if answer is not None:
+                return answer
+        return index.not_found(surface.catalog, self._paths()) if path != "/" else index.root(surface.catalog, self._paths())
+
+
+def _verb_of(method: str, target: Target, entry: CatalogEntry | None) -> Verb | Exception:
+    """The verb that answers, or the error that does: no such path, or no such method on it."""
+    if entry is None or bool(target.namespace) != entry.namespaced and not _across(target, entry):
+        return NoSuchPath()
+    if target.path:
+        return NoSuchPath()
+    if target.subresource:
+        return _subresource_verb(method, target, entry)
+    if method not in ("GET", "POST", "PUT", "PATCH", "DELETE") or target.verb not in _VERBS:
+        return MethodNotAllowed()
+    if entry.namespaced and not target.namespace and target.verb not in ("list", "watch"):
+        return NoSuchPath() if target.name else MethodNotAllowed()
+    if target.verb == "create" and target.name or target.verb in ("update", "patch") and not target.name:
+        return MethodNotAllowed()
+    if target.verb not in entry.verbs:
+        if target.verb == "watch":
+            return MethodNotAllowed(entry.group_resource, "watch")
+        return MethodNotAllowed()
+    return _VERBS[target.verb]
+
+
+def _across(target: Target, entry: CatalogEntry) -> bool:
+    """A namespaced resource asked for in all namespaces."""
+    return entry.namespaced and not target.namespace
+
+
+def _subresource_verb(method: str, target: Target, entry: CatalogEntry) -> Verb | Exception:
+    subresource = entry.subresources.get(target.subresource)
+    if subresource is None or (entry.namespaced and not target.namespace):
+        return NoSuchPath()
+    verb = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch"}.get(method, "")
+    if verb not in subresource.verbs:
+        return MethodNotAllowed()
+    if target.subresource == "status":
+        return _VERBS[verb]
+    return call_hook
+
+
+def _head(entry: CatalogEntry) -> bytes:
+    """What stands before a body of this version."""
+    return b'{"apiVersion":"%s","kind":"%s",' % (entry.api_version.encode(), entry.gvk.kind.encode())
+
+
+def _raiser(error: Exception) -> Verb:
+    async def refuse(x: Exchange, route: Route) -> Response:
+        raise error
+
+    return refuse

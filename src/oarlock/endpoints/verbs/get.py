@@ -1,0 +1,55 @@
+"""GET of one object. The hot path: the cache's bytes, joined with what stands before them."""
+
+from __future__ import annotations
+
+from oarlock.endpoints import respond
+from oarlock.endpoints.exchange import Exchange
+from oarlock.endpoints.http import Response
+from oarlock.endpoints.negotiation import JSON
+from oarlock.endpoints.route import Route
+from oarlock.meta import options_parse
+from oarlock.meta.errors import BadRequest
+from oarlock.registry import read
+from oarlock.registry.resource import Resource
+from oarlock.registry.virtual_resource import VirtualResource
+
+__all__ = ["get"]
+
+
+async def get(x: Exchange, route: Route) -> Response:
+    """Answer with the object, at least as new as ``resourceVersion`` says; without it, linearizable."""
+    resource = route.resource
+    headers = x.request.headers
+    if not route.pairs and route.head and type(resource) is Resource and headers.get("accept", "") in _PLAIN:
+        wait = resource.store.fresh()
+        if wait is not None:
+            await wait
+        entry = resource.cache.get(route.key)
+        if (
+            entry is not None
+            and not entry.broken
+            and resource.definition.stored_as == route.target.version
+            and len(entry.body) < respond.GZIP_ABOVE
+            and headers.get("user-agent", "")[:4] not in _PEOPLE
+        ):
+            return Response(200, [respond.JSON_HEADERS], b"%s%s\n" % (route.head, entry.body))
+    return await _get(x, route)
+
+
+_PLAIN = frozenset({"", "*/*", JSON})
+_PEOPLE = frozenset({"curl", "Wget", "Mozi"})  # who gets indented JSON: `respond.is_pretty` decides
+
+
+async def _get(x: Exchange, route: Route) -> Response:
+    accepted = respond.accept(x)
+    if route.query("export") is not None:
+        raise BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
+    options = options_parse.get_options(route.pairs)
+    resource = route.resource
+    if isinstance(resource, VirtualResource):
+        tree = await resource.get(x.context(options=options), route.version)
+        return await respond.item_response(x, route, tree, accepted)
+    assert isinstance(resource, Resource)
+    target = route.target
+    entry = await read.get(resource, target.namespace, target.name, options.resource_version)
+    return await respond.item_response(x, route, entry, accepted)

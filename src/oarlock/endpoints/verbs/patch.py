@@ -1,0 +1,93 @@
+"""PATCH of an object or its status: the patch becomes a pure change that the update recipe applies.
+
+Next: ``registry.update``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from oarlock.codec import json as json_codec
+from oarlock.endpoints import respond
+from oarlock.endpoints.exchange import Exchange
+from oarlock.endpoints.http import Response
+from oarlock.endpoints.negotiation import JSON_PATCH, MERGE_PATCH, patch_type
+from oarlock.endpoints.route import Route
+from oarlock.endpoints.verbs.update import carry_out
+from oarlock.meta import options_parse
+from oarlock.meta.errors import BadRequest, InvalidObject, RequestEntityTooLarge, StatusError, Unprocessable
+from oarlock.meta.fielderrors import Invalid
+from oarlock.meta.kinds import GroupKind
+from oarlock.patch import errors as patch_errors
+from oarlock.patch import json_patch, merge_patch
+from oarlock.registry.body import Body
+from oarlock.registry.served import Tree
+from oarlock.registry.update import Change
+
+__all__ = ["SERVED_PATCHES", "patch"]
+
+SERVED_PATCHES = (JSON_PATCH, MERGE_PATCH)
+"""The patch types that are served, in the order in which they are advertised."""
+
+
+@dataclass(frozen=True, slots=True)
+class PatchWording:
+    """What is wrong with the object a patch leads to: 422 on the pseudo-field ``patch``."""
+
+    tree: Tree
+
+    def undecodable(self, why: str) -> StatusError:
+        shown = json_codec.encode(self.tree).decode()
+        return InvalidObject(GroupKind("", ""), "", [Invalid("patch", shown, why)])
+
+    def strict(self, problems: list[str]) -> StatusError:
+        return self.undecodable("strict decoding error: " + ", ".join(problems))
+
+
+async def patch(x: Exchange, route: Route) -> Response:
+    """Answer with the object as it is after the patch."""
+    media = patch_type(x.request.headers.get("content-type", ""), SERVED_PATCHES)
+    accepted = respond.accept(x)
+    data = await x.request.read()
+    options = options_parse.patch_options(route.pairs, is_apply=False)
+    apply, problems = _applier(data, media, options.field_validation)
+
+    def make(live: Tree) -> Body:
+        try:
+            tree = apply(live)
+        except patch_errors.PatchFailed:
+            raise Unprocessable from None
+        if not isinstance(tree, dict):
+            raise PatchWording({}).undecodable("the patch leaves no object")
+        _check_kind(tree, route)
+        return Body(tree, PatchWording(tree), problems)
+
+    ctx = x.context(options=options, dry_run=options.dry_run)
+    outcome = await carry_out(route, ctx, Change(make, replaces=False))
+    return await respond.item_response(x, route, outcome.item, accepted, 201 if outcome.created else 200)
+
+
+def _applier(data: bytes, media: str, validation: str) -> tuple[Callable[[Tree], Tree], list[str]]:
+    """The pure change a patch's bytes stand for, and what strict decoding says of them."""
+    try:
+        if media == JSON_PATCH:
+            parsed = json_patch.parse(data)
+            problems = [] if validation == "Ignore" else json_patch.strict_errors(data)
+            return lambda live: json_patch.apply(live, parsed), problems
+        change = json_codec.decode(data)
+    except patch_errors.TooManyOperations as error:
+        raise RequestEntityTooLarge(str(error)) from None
+    except ValueError as error:
+        raise BadRequest(f"error decoding patch: {error}") from None
+    if not isinstance(change, dict):
+        raise BadRequest("error decoding patch: json: cannot unmarshal a value that is not an object")
+    problems = [] if validation == "Ignore" else [f'duplicate field "{path}"' for path in json_codec.duplicates(data)]
+    return lambda live: merge_patch.apply(live, change), problems
+
+
+def _check_kind(tree: Tree, route: Route) -> None:
+    assert route.entry is not None
+    given = (tree.get("apiVersion"), tree.get("kind"))
+    if given != (route.entry.api_version, route.entry.gvk.kind):
+        raise BadRequest(f"a patch can't change apiVersion and kind ({route.entry.api_version}, {route.entry.gvk.kind})")

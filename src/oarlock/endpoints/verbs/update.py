@@ -1,0 +1,47 @@
+"""PUT to an object or its status."""
+
+from __future__ import annotations
+
+from oarlock.endpoints import bodies, respond
+from oarlock.endpoints.exchange import Exchange
+from oarlock.endpoints.http import Response
+from oarlock.endpoints.route import Route
+from oarlock.meta import options_parse
+from oarlock.meta.context import Context
+from oarlock.registry import update as recipe
+from oarlock.registry.body import Body
+from oarlock.registry.outcome import Outcome
+from oarlock.registry.resource import copy_tree
+from oarlock.registry.served import Tree
+from oarlock.registry.update import Change
+from oarlock.registry.virtual_resource import VirtualResource
+
+__all__ = ["carry_out", "update"]
+
+
+async def update(x: Exchange, route: Route) -> Response:
+    """Answer with the object as it is now; 201 when the resource creates what isn't there."""
+    accepted = respond.accept(x)
+    data = await x.request.read()
+    options = options_parse.update_options(route.pairs)
+    media = bodies.media_type(x)
+    assert route.entry is not None
+    body = bodies.object_body(data, media, route.entry, options.field_validation)
+
+    def make(live: Tree) -> Body:
+        return Body(copy_tree(body.tree), body.wording, body.problems)
+
+    ctx = x.context(options=options, dry_run=options.dry_run)
+    outcome = await carry_out(route, ctx, Change(make, replaces=True))
+    return await respond.item_response(x, route, outcome.item, accepted, 201 if outcome.created else 200)
+
+
+async def carry_out(route: Route, ctx: Context, change: Change) -> Outcome:
+    """Have the recipe of the route's resource make the change."""
+    assert route.gate is not None
+    status = route.target.subresource == "status"
+    if isinstance(route.resource, VirtualResource):
+        return await route.resource.update(ctx, route.version, change, route.gate, status=status)
+    resource = route.stored()
+    assert resource is not None
+    return await recipe.update(resource, ctx, route.version, change, route.gate, status=status)

@@ -1,0 +1,98 @@
+"""GET with ``watch``: the events of a resource, pushed as they happen.
+
+The verb settles where the watch begins and answers with a stream; a `Watcher` then lives between the cache,
+which calls it on the loop for each batch of events, and the stream, which takes bytes without waiting. There
+is no task and no queue for a watcher that keeps up. Next: `frames` for what an event looks like.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from oarlock.endpoints import respond
+from oarlock.endpoints.exchange import Exchange
+from oarlock.endpoints.http import Response, Stream
+from oarlock.endpoints.route import Route
+from oarlock.endpoints.verbs.watch_virtual import watch_virtual
+from oarlock.endpoints.watching.frames import Frames
+from oarlock.endpoints.watching.watcher import Start, Watcher
+from oarlock.meta import options_parse
+from oarlock.meta.errors import NotAcceptable
+from oarlock.meta.options import ListOptions
+from oarlock.registry import read
+from oarlock.registry.resource import Resource
+from oarlock.registry.selection import Selection
+from oarlock.registry.virtual_resource import VirtualResource
+
+__all__ = ["watch"]
+
+SHORTEST_S = 1800.0
+"""A watch without timeoutSeconds ends after a random time between this and twice this, in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Begin:
+    """`initial`: what is there comes first, as ADDED. `after`: the revision the events follow (None: now)."""
+
+    initial: bool
+    after: int | None
+    annotated: bool
+
+
+async def watch(x: Exchange, route: Route) -> Response:
+    """Answer with a stream. What is wrong with the request is an ordinary error; what comes later, an ERROR event."""
+    accepted = respond.accept(x, stream=True)
+    if accepted.as_kind == "PartialObjectMetadataList":
+        raise NotAcceptable("a watch gives single objects: ask for PartialObjectMetadata")
+    include = respond.include_object(route) if accepted.as_kind == "Table" else ""
+    options = options_parse.list_options(route.pairs, watch=True)
+    headers = [("content-type", accepted.response_content_type)]
+    timeout_s = float(options.timeout_seconds or SHORTEST_S * (1 + random.random()))
+    if isinstance(route.resource, VirtualResource):
+        return await watch_virtual(x, route, options, (headers, timeout_s))
+    resource = route.stored()
+    assert resource is not None
+    selection = read.select(resource, route.version, options)
+    begin = await _begin(resource, options)
+    frames = Frames(route, accepted, include, x.clock)
+
+    def start(stream: Stream) -> None:
+        Watcher(route, stream, frames, _start(x, route, options, selection, begin, timeout_s)).run()
+
+    return Response(200, headers, stream=start)
+
+
+def _start(
+    x: Exchange, route: Route, options: ListOptions, selection: Selection, begin: _Begin, timeout_s: float
+) -> Start:
+    name = route.target.name
+    return Start(
+        namespace=route.target.namespace,
+        name=name if not selection.name else "",
+        selection=selection,
+        initial=begin.initial,
+        after=begin.after,
+        bookmarks=options.allow_watch_bookmarks,
+        annotated=begin.annotated,
+        timeout_s=timeout_s,
+    )
+
+
+async def _begin(resource: Resource, options: ListOptions) -> _Begin:
+    """Where the watch starts. Raises BadRequest, TooLargeResourceVersion."""
+    text = options.resource_version
+    rev = read.revision(text)
+    wants_initial = options.send_initial_events
+    if wants_initial is None:
+        wants_initial = not rev
+    if not wants_initial:
+        if rev:
+            return _Begin(False, rev, False)
+        await resource.fresh()
+        return _Begin(False, None, False)
+    if not text:
+        await resource.fresh()
+    elif rev:
+        await read.wait_for(resource, rev)
+    return _Begin(True, None, True)

@@ -1,0 +1,61 @@
+"""A watch of a virtual resource: a task reads the user's events and writes them."""
+
+from __future__ import annotations
+
+import asyncio
+
+from oarlock.codec import json as json_codec
+from oarlock.endpoints.exchange import Exchange
+from oarlock.endpoints.http import Response, Stream
+from oarlock.endpoints.respond import as_status_error
+from oarlock.endpoints.route import Route
+from oarlock.meta.errors import InternalError, MethodNotAllowed
+from oarlock.meta.options import ListOptions
+from oarlock.registry.virtual_resource import VirtualResource
+
+__all__ = ["watch_virtual"]
+
+AHEAD_BYTES = 1024 * 1024
+
+
+async def watch_virtual(
+    x: Exchange, route: Route, options: ListOptions, answer: tuple[list[tuple[str, str]], float]
+) -> Response:
+    """Answer with the events the user's `watch` yields, until the timeout; the method may then be cancelled."""
+    resource = route.resource
+    assert isinstance(resource, VirtualResource)
+    if resource.methods.watch is None:
+        raise MethodNotAllowed(route.target.group_resource, "watch")
+    headers, timeout_s = answer
+    ctx = x.context(options=options)
+
+    def start(stream: Stream) -> None:
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(_follow(x, route, stream, resource.watch(ctx, route.version, options)))
+        timer = loop.call_later(timeout_s, stream.close)
+        forget = resource.on_end(stream.close)
+        assert route.watches is not None
+        book = route.watches
+        book.open.add(stream.close)
+
+        def ended() -> None:
+            task.cancel()
+            timer.cancel()
+            forget()
+            book.open.discard(stream.close)
+
+        stream.on_close(ended)
+
+    return Response(200, headers, stream=start)
+
+
+async def _follow(x: Exchange, route: Route, stream: Stream, events) -> None:  # type: ignore[no-untyped-def]
+    try:
+        async for kind, tree in events:
+            stream.write(b'{"type":"%s","object":%s}\n' % (kind.encode(), json_codec.encode(tree)))
+            while stream.buffered > AHEAD_BYTES and not stream.closed:
+                await asyncio.sleep(0.005)
+    except Exception as error:  # the user's code ends its own watch, not the server
+        status = as_status_error(error, x) or InternalError(f"{type(error).__name__}: {error}")
+        stream.write(b'{"type":"ERROR","object":%s}\n' % json_codec.encode(status.status()))
+    stream.close()

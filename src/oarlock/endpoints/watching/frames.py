@@ -1,0 +1,133 @@
+"""What a watch event looks like: made once per event, version, form and type, and sent to every watcher alike.
+
+The bytes are kept on the event itself, so they go when the ring forgets it.
+Must not know: streams, selectors. Next: `watcher`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from oarlock.endpoints import tables
+from oarlock.endpoints.negotiation import Accepted
+from oarlock.endpoints.partial_metadata import partial
+from oarlock.endpoints.route import Route
+from oarlock.meta.context import Clock
+from oarlock.meta.errors import StatusError, StorageReadError
+from oarlock.registry.resource import Resource
+from oarlock.registry.stored_form import body_of, tail_of
+from oarlock.storage.cache.entry import Entry
+from oarlock.storage.cache.events import CacheEvent
+
+__all__ = ["BrokenObject", "Frames"]
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+class BrokenObject(Exception):
+    """The event is about an object that can't be shown; `status` says so to the client."""
+
+    def __init__(self, error: StatusError) -> None:
+        super().__init__(error.message)
+        self.status = error
+
+
+class Frames:
+    """The frames of one watch's version and form. `key` names them, equal for watches that share frames."""
+
+    def __init__(self, route: Route, accepted: Accepted, include: str, clock: Clock) -> None:
+        resource = route.stored()
+        assert resource is not None
+        assert route.entry is not None
+        self._resource: Resource = resource
+        self._entry = route.entry
+        self._version = route.version
+        self._head = route.head
+        self._form = accepted.as_kind
+        self._form_version = accepted.as_version
+        self._include = include
+        self._clock = clock
+        self._columns_sent = False
+        self.key = f"{route.version}/{accepted.as_kind or ''}/{accepted.as_version}/{include}"
+        self._keys = {kind: f"{self.key}/{kind}" for kind in ("ADDED", "MODIFIED", "DELETED", "LEFT")}
+
+    def event(self, event: CacheEvent, kind: str) -> bytes:
+        """The frame of an event. `kind` is its type, or LEFT: the object no longer matches, so it is DELETED as it was.
+
+        Raises BrokenObject.
+        """
+        if self._form == "Table" and not self._columns_sent:
+            return self._frame(kind, self._shown(event, kind))
+        memo = event.memo
+        key = self._keys[kind]
+        if memo is None:
+            memo = event.memo = {}
+        else:
+            frame = memo.get(key)
+            if frame is not None:
+                return frame
+        frame = memo[key] = self._frame(kind, self._shown(event, kind))
+        return frame
+
+    def added(self, entry: Entry) -> bytes:
+        """The synthetic ADDED of an object that was there before. Raises BrokenObject."""
+        return self._frame("ADDED", entry)
+
+    def bookmark(self, rev: int, *, initial_end: bool) -> bytes:
+        """The revision everything before which has been sent."""
+        metadata: dict[str, Any] = {"resourceVersion": str(rev)}
+        if initial_end:
+            metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
+        body = b'"metadata":%s}' % _encode(metadata)
+        return b'{"type":"BOOKMARK","object":%s}\n' % self._object(body)
+
+    @staticmethod
+    def error(error: StatusError) -> bytes:
+        return b'{"type":"ERROR","object":%s}\n' % _encode(error.status())
+
+    def _shown(self, event: CacheEvent, kind: str) -> Entry:
+        """The object an event shows; one that left the selection is shown as it was, at the event's revision."""
+        if kind != "LEFT":
+            return event.entry
+        before = event.previous
+        assert before is not None
+        shown = Entry(before.key, before.namespace, before.name, event.rev, before.create_rev, b"")
+        shown.body = body_of(tail_of(before.body), event.rev)
+        shown.broken = before.broken
+        return shown
+
+    def _frame(self, kind: str, entry: Entry) -> bytes:
+        if entry.broken:
+            raise BrokenObject(StorageReadError(self._resource.definition.group_resource, [(entry.key, entry.broken)]))
+        if kind == "LEFT":
+            # not through the renditions: the object that left has the same key and revision
+            kind = "DELETED"
+            tree = self._resource.tree_now(entry, self._version)
+            body = None if tree is None else self._resource.encode(tree)
+        else:
+            body = self._resource.body_now(entry, self._version)
+        if body is None:
+            raise BrokenObject(StatusError("the conversion of this resource isn't available to a watch"))
+        if self._form is None:
+            return b'{"type":"%s","object":%s%s}\n' % (kind.encode(), self._head, body)
+        return b'{"type":"%s","object":%s}\n' % (kind.encode(), self._object(body))
+
+    def _object(self, body: bytes) -> bytes:
+        """A body in the form asked for."""
+        if self._form is None:
+            return self._head + body
+        if self._form != "Table":
+            return partial(body, self._form_version)
+        tree = _decode(self._head + body)
+        version = tree["metadata"].get("resourceVersion")
+        meta = {"resourceVersion": version} if version else {}
+        options = tables.TableOptions(
+            self._include, self._form_version, self._clock.now(), with_columns=not self._columns_sent
+        )
+        self._columns_sent = True
+        return tables.table_of(self._entry, [tree], meta, options)

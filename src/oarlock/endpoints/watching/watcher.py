@@ -1,0 +1,239 @@
+"""`Watcher`: one watch between the cache and a stream.
+
+The cache calls it on the loop with each batch of events; it picks, frames and writes, and nothing waits. Only
+the objects that were there before a watch began are paced, so that a hundred thousand of them neither hold
+the loop nor pile up in memory; events that happen meanwhile wait in order.
+Must not know: HTTP beyond `Stream`. Source: API concepts, "efficient detection of changes"; KEP-3157.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from oarlock.endpoints.http import Stream
+from oarlock.endpoints.pacing import SLICE_S
+from oarlock.endpoints.route import Route
+from oarlock.endpoints.watching.frames import BrokenObject, Frames
+from oarlock.meta.errors import Expired, InternalError
+from oarlock.registry.resource import Resource
+from oarlock.registry.selection import Selection
+from oarlock.storage.backend import Compacted
+from oarlock.storage.cache.entry import Entry
+from oarlock.storage.cache.events import CacheEvent, TooOld
+
+__all__ = ["Start", "Watcher"]
+
+BOOKMARK_S = 60.0
+"""How often an idle watch is told the revision, in seconds."""
+
+LAST_BOOKMARK_S = 2.0
+"""A watch that ends by its timeout is told the revision this long before."""
+
+SHORT_WATCH_S = 10.0
+"""A watch shorter than this gets no bookmark before its end."""
+
+AHEAD_BYTES = 1024 * 1024
+"""How far the initial events may run ahead of what the peer took."""
+
+WAITING_EVENTS = 100_000
+"""How many events may wait for the initial ones before the watch is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a watch begins and what it wants. `after` None means now."""
+
+    namespace: str
+    name: str
+    selection: Selection
+    initial: bool
+    after: int | None
+    bookmarks: bool
+    annotated: bool
+    timeout_s: float
+
+
+class Watcher:
+    """One open watch; it lives as long as its stream."""
+
+    __slots__ = (
+        "_after",
+        "_book",
+        "_bookmark_timer",
+        "_end_timer",
+        "_everything",
+        "_frames",
+        "_loop",
+        "_pump_timer",
+        "_resource",
+        "_start",
+        "_stream",
+        "_subscription",
+        "_tally",
+        "_waiting",
+    )
+
+    def __init__(self, route: Route, stream: Stream, frames: Frames, start: Start) -> None:
+        resource = route.stored()
+        assert resource is not None
+        assert route.watches is not None
+        self._resource: Resource = resource
+        self._stream = stream
+        self._frames = frames
+        self._start = start
+        self._loop = asyncio.get_running_loop()
+        self._book = route.watches
+        self._tally = (route.target.group, route.target.version, route.target.resource)
+        self._everything = start.selection.everything and not start.namespace and not start.name
+        self._waiting: list[CacheEvent] | None = None
+        self._after = 0
+        self._subscription: object = None
+        self._bookmark_timer: asyncio.TimerHandle | None = None
+        self._pump_timer: asyncio.Handle | None = None
+        self._end_timer = self._loop.call_later(start.timeout_s, self._stream.close)
+
+    def run(self) -> None:
+        """Begin. Called once, with the head of the answer already sent."""
+        self._book.open.add(self._stream.close)
+        self._stream.on_close(self._closed)
+        cache, start = self._resource.cache, self._start
+        if start.initial:
+            self._waiting = []
+            snapshot = cache.snapshot()
+            self._after = self._resource.store.rev
+            if self._subscribe(self._after):
+                begin, end = self._resource.range(start.namespace)
+                chunks: Iterator[Sequence[Entry]] = iter(snapshot.range(begin, end))
+                self._pump(chunks, iter(()))
+            return
+        self._after = self._resource.store.rev if start.after is None else start.after
+        if self._subscribe(min(self._after, self._resource.store.rev)):
+            self._schedule_bookmark()
+
+    def _subscribe(self, after: int) -> bool:
+        try:
+            self._subscription = self._resource.cache.subscribe(after, self._deliver, self._ended)
+        except TooOld as error:
+            text = f"too old resource version: {after} ({error.oldest})"
+            self._stream.write(self._frames.error(Expired(text)))
+            self._stream.close()
+            return False
+        return not self._stream.closed
+
+    def _pump(self, chunks: Iterator[Sequence[Entry]], rest: Iterator[Entry]) -> None:
+        """Write initial events for one slice of time, then let others run and the peer catch up."""
+        until = self._loop.time() + SLICE_S
+        stream = self._stream
+        while not stream.closed:
+            for entry in rest:
+                if self._wants(entry) and not self._write_added(entry):
+                    return
+                if stream.buffered > AHEAD_BYTES or self._loop.time() > until:
+                    pause = 0.005 if stream.buffered > AHEAD_BYTES else 0.0
+                    self._pump_timer = self._loop.call_later(pause, self._pump, chunks, rest)
+                    return
+            chunk = next(chunks, None)
+            if chunk is None:
+                break
+            rest = iter(chunk)
+        self._pumped()
+
+    def _pumped(self) -> None:
+        """The initial events are out: say so, then what happened meanwhile."""
+        waiting, self._waiting = self._waiting or [], None
+        if self._stream.closed:
+            return
+        if self._start.bookmarks and self._start.annotated:
+            self._stream.write(self._frames.bookmark(self._after, initial_end=True))
+        self._deliver(waiting)
+        self._schedule_bookmark()
+
+    def _write_added(self, entry: Entry) -> bool:
+        try:
+            self._stream.write(self._frames.added(entry))
+        except BrokenObject as broken:
+            self._fail(broken)
+            return False
+        return True
+
+    def _wants(self, entry: Entry) -> bool:
+        start = self._start
+        if start.namespace and entry.namespace != start.namespace:
+            return False
+        if start.name and entry.name != start.name:
+            return False
+        return start.selection.matches(entry)
+
+    def _deliver(self, events: Sequence[CacheEvent]) -> None:
+        """Called by the cache, on the loop, with events in revision order."""
+        if self._waiting is not None:
+            self._waiting += events
+            if len(self._waiting) > WAITING_EVENTS:
+                self._stream.abort()
+            return
+        stream, frames = self._stream, self._frames
+        sent = 0
+        try:
+            for event in events:
+                if event.rev <= self._after:
+                    continue
+                kind = event.type if self._everything else self._kind(event)
+                if kind:
+                    stream.write(frames.event(event, kind))
+                    sent += 1
+        except BrokenObject as broken:
+            self._fail(broken)
+        if sent:
+            counts = self._book.events
+            counts[self._tally] = counts.get(self._tally, 0) + sent
+
+    def _kind(self, event: CacheEvent) -> str:
+        """What an event is to this watch: objects may come into its selection and leave it."""
+        before = event.previous is not None and self._wants(event.previous)
+        if event.type == "DELETED":
+            return "DELETED" if before else ""
+        now = self._wants(event.entry)
+        if now:
+            return "MODIFIED" if before else "ADDED"
+        return "LEFT" if before else ""
+
+    def _fail(self, broken: BrokenObject) -> None:
+        """Nothing may pass an object that can't be shown."""
+        self._stream.write(self._frames.error(broken.status))
+        self._stream.close()
+
+    def _ended(self, error: Exception | None) -> None:
+        """The cache ends the watch: the resource went (None), or its history was lost."""
+        if isinstance(error, (TooOld, Compacted)):
+            text = f"too old resource version: {self._after} ({self._resource.store.rev})"
+            self._stream.write(self._frames.error(Expired(text)))
+        elif error is not None:
+            self._stream.write(self._frames.error(InternalError(str(error))))
+        self._stream.close()
+
+    def _schedule_bookmark(self) -> None:
+        if not self._start.bookmarks or self._stream.closed:
+            return
+        left = self._end_timer.when() - self._loop.time()
+        if left > BOOKMARK_S + LAST_BOOKMARK_S:
+            self._bookmark_timer = self._loop.call_later(BOOKMARK_S, self._bookmark)
+        elif left > LAST_BOOKMARK_S and self._start.timeout_s >= SHORT_WATCH_S:
+            self._bookmark_timer = self._loop.call_later(left - LAST_BOOKMARK_S, self._bookmark)
+
+    def _bookmark(self) -> None:
+        rev = max(self._after, self._resource.store.rev)
+        self._stream.write(self._frames.bookmark(rev, initial_end=False))
+        self._schedule_bookmark()
+
+    def _closed(self) -> None:
+        """The stream ended, whoever ended it."""
+        self._book.open.discard(self._stream.close)
+        self._end_timer.cancel()
+        for timer in (self._bookmark_timer, self._pump_timer):
+            if timer is not None:
+                timer.cancel()
+        if self._subscription is not None:
+            self._subscription.close()  # type: ignore[attr-defined]
+            self._subscription = None
