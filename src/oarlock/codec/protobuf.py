@@ -17,7 +17,12 @@ __all__ = ["MAGIC", "ProtobufError", "decode_delete_options"]
 MAGIC = b"k8s\x00"
 
 _FIELD = descriptor_pb2.FieldDescriptorProto
-_TYPES = {"string": _FIELD.TYPE_STRING, "bytes": _FIELD.TYPE_BYTES, "int64": _FIELD.TYPE_INT64, "bool": _FIELD.TYPE_BOOL}
+_TYPES = {
+    "string": _FIELD.TYPE_STRING,
+    "bytes": _FIELD.TYPE_BYTES,
+    "int64": _FIELD.TYPE_INT64,
+    "bool": _FIELD.TYPE_BOOL,
+}
 _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
     "TypeMeta": {"apiVersion": (1, "string"), "kind": (2, "string")},
     "Unknown": {
@@ -56,7 +61,9 @@ def _classes() -> dict[str, type[message.Message]]:
                 made.type, made.type_name = _FIELD.TYPE_MESSAGE, f".oarlock.meta.{kind}"
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
-    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"oarlock.meta.{name}")) for name in _MESSAGES}
+    return {
+        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"oarlock.meta.{name}")) for name in _MESSAGES
+    }
 
 
 _CLASSES = _classes()

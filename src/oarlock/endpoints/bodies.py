@@ -87,7 +87,9 @@ def _check_kind(tree: Tree, entry: CatalogEntry) -> None:
     api_version: Any = tree.get("apiVersion") or entry.api_version
     kind: Any = tree.get("kind") or gvk.kind
     if not isinstance(api_version, str) or not isinstance(kind, str):
-        raise BadRequest(f"the object provided is unrecognized (must be of type {gvk.kind}): apiVersion and kind must be strings")
+        raise BadRequest(
+            f"the object provided is unrecognized (must be of type {gvk.kind}): apiVersion and kind must be strings"
+        )
     if api_version == entry.api_version and kind == gvk.kind:
         return
     try:

@@ -27,7 +27,6 @@ from oarlock.storage.cache.entry import Entry
 __all__ = ["list_response"]
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder().decode
 
 STREAMED_ABOVE = 2048
 """A list of more objects than this is sent in pieces while it is joined."""
@@ -149,6 +148,6 @@ async def _table(x: Exchange, route: Route, listing: Listing, accepted: Accepted
     pacer, rows = Pacer(), []
     bodies = await _bodies(route, listing.chunks)
     for start in range(0, len(bodies), STEP):
-        rows += [tables.row_of(entry, _decode(route.head + body), options) for body in bodies[start : start + STEP]]
+        rows += [tables.row_of_json(entry, route.head + body, options) for body in bodies[start : start + STEP]]
         await pacer.turn()
     return tables.table_of_rows(entry, rows, _meta(listing), options)

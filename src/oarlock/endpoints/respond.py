@@ -34,7 +34,16 @@ from oarlock.registry.resource import Resource
 from oarlock.storage.backend import OutcomeUnknown, StorageError, TooLarge, Unavailable
 from oarlock.storage.cache.entry import Entry
 
-__all__ = ["GZIP_ABOVE", "accept", "as_status_error", "encoded", "error_response", "include_object", "item_response", "status_response"]
+__all__ = [
+    "GZIP_ABOVE",
+    "accept",
+    "as_status_error",
+    "encoded",
+    "error_response",
+    "include_object",
+    "item_response",
+    "status_response",
+]
 
 GZIP_ABOVE = 128 * 1024
 """Answers with more bytes are compressed for clients that ask for it."""
@@ -137,8 +146,7 @@ def as_status_error(error: Exception, x: Exchange) -> StatusError | None:
         return ServerTimeout(x.target.group_resource, x.target.verb)
     if isinstance(error, Unavailable):
         retry = max(1, round(error.retry_after_s))
-        unavailable = ServiceUnavailable(f"the store is unavailable: {error}", retry_after_s=retry)
-        return unavailable
+        return ServiceUnavailable(f"the store is unavailable: {error}", retry_after_s=retry)
     if isinstance(error, StorageError):
         return InternalError(str(error))
     return None

@@ -8,13 +8,17 @@ Must not know: filters, sockets. Next: ``verbs``.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from oarlock.endpoints import discovery, index, openapi
+from oarlock.endpoints import openapi, version
 from oarlock.endpoints.catalog import CatalogEntry, CatalogIndex
+from oarlock.endpoints.discovery import DiscoveryDocuments
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
+from oarlock.endpoints.index import PathsIndex
+from oarlock.endpoints.negotiation import JSON, Accepted
+from oarlock.endpoints.respond import compressed, is_pretty
 from oarlock.endpoints.route import Route, Verb, WatchBook, deprecation
 from oarlock.endpoints.target import parse_target
 from oarlock.endpoints.verbs.create import create
@@ -25,7 +29,6 @@ from oarlock.endpoints.verbs.patch import SERVED_PATCHES, patch
 from oarlock.endpoints.verbs.subresource import call_hook
 from oarlock.endpoints.verbs.update import update
 from oarlock.endpoints.verbs.watch import watch
-from oarlock.endpoints.version import version_response
 from oarlock.meta import options_parse
 from oarlock.meta.context import Target
 from oarlock.meta.errors import MethodNotAllowed, NoSuchPath, ServiceUnavailable
@@ -34,7 +37,7 @@ from oarlock.registry.live import AnyResource
 from oarlock.registry.resource import Resource
 from oarlock.registry.served import Gate
 
-__all__ = ["NonResource", "Router", "Surface"]
+__all__ = ["About", "NonResource", "Router", "Surface"]
 
 ROUTES_KEPT = 8192
 """How many routes are remembered. When they are more, all are forgotten: finding one costs microseconds."""
@@ -54,25 +57,37 @@ NonResource = Callable[[Exchange], Awaitable[Response | None]]
 """Answers paths that are the server's own (health, metrics); None for a path it doesn't know."""
 
 
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a server says of itself. `paths` are those it answers itself, for the index; `address` is host:port."""
+
+    version: str
+    paths: tuple[str, ...] = ()
+    address: str = ""
+
+
 class Surface:
     """What one catalog looks like from outside. `gate` is what its writes pass."""
 
-    def __init__(self, catalog: CatalogIndex, resources: Mapping[tuple[str, str], AnyResource], gate: Gate) -> None:
+    def __init__(
+        self, catalog: CatalogIndex, resources: Mapping[tuple[str, str], AnyResource], gate: Gate, about: About
+    ) -> None:
         self.catalog = catalog
         self.resources = resources
         self.gate = gate
+        self.about = about
         self.routes: dict[tuple[str, str, str], Route] = {}
-        self.discovery = discovery.Documents(catalog)
-        self.openapi = openapi.Documents(catalog, SERVED_PATCHES)
+        self.discovery = DiscoveryDocuments(catalog, about.address)
+        self.openapi = openapi.OpenAPIDocuments(catalog, SERVED_PATCHES)
+        self.index = PathsIndex(catalog, about.paths)
 
 
 class Router:
-    """Finds routes and calls verbs. `paths` are the server's own, for the index; `own` answers them."""
+    """Finds routes and calls verbs. `own` answers the paths that are the server's."""
 
-    def __init__(self, own: NonResource, paths: Callable[[], list[str]]) -> None:
+    def __init__(self, own: NonResource) -> None:
         self.watches = WatchBook()
         self._own = own
-        self._paths = paths
         self._surface: Surface | None = None
 
     def replace(self, surface: Surface) -> None:
@@ -155,21 +170,25 @@ class Router:
         if own is not None:
             return own
         assert surface is not None
-        headers = request.headers
-        match = headers.get("if-none-match", "")
         path = route.target.path or request.path
+        accept, match = request.headers.get("accept", ""), request.headers.get("if-none-match", "")
+        answer: Response | None = None
         if path.rstrip("/") == "/version":
-            return version_response(x.request.method)
-        for documents in (surface.discovery, surface.openapi):
-            answer = documents.respond(request, path, route.pairs, match)
-            if answer is not None:
-                return answer
-        return index.not_found(surface.catalog, self._paths()) if path != "/" else index.root(surface.catalog, self._paths())
+            answer = version.respond(surface.about.version)
+        elif path.startswith("/openapi/"):
+            answer = await compressed(x, surface.openapi.respond(path, route.pairs, accept, match))
+        else:
+            answer = surface.discovery.respond(path, accept, match, pretty=is_pretty(x, route, Accepted(JSON)))
+        if answer is None:
+            return surface.index.respond(path)
+        if request.method != "GET":
+            raise MethodNotAllowed()
+        return answer
 
 
 def _verb_of(method: str, target: Target, entry: CatalogEntry | None) -> Verb | Exception:
     """The verb that answers, or the error that does: no such path, or no such method on it."""
-    if entry is None or bool(target.namespace) != entry.namespaced and not _across(target, entry):
+    if entry is None or (bool(target.namespace) != entry.namespaced and not _across(target, entry)):
         return NoSuchPath()
     if target.path:
         return NoSuchPath()
@@ -179,7 +198,7 @@ def _verb_of(method: str, target: Target, entry: CatalogEntry | None) -> Verb | 
         return MethodNotAllowed()
     if entry.namespaced and not target.namespace and target.verb not in ("list", "watch"):
         return NoSuchPath() if target.name else MethodNotAllowed()
-    if target.verb == "create" and target.name or target.verb in ("update", "patch") and not target.name:
+    if (target.verb == "create" and target.name) or (target.verb in ("update", "patch") and not target.name):
         return MethodNotAllowed()
     if target.verb not in entry.verbs:
         if target.verb == "watch":

@@ -160,7 +160,8 @@ class MethodNotAllowed(StatusError):
         if resource is None:
             super().__init__("the server does not allow this method on the requested resource", details={})
         else:
-            super().__init__(f"{action} is not supported on resources of kind {quote(str(resource))}", details=_of(resource, ""))
+            text = f"{action} is not supported on resources of kind {quote(str(resource))}"
+            super().__init__(text, details=_of(resource, ""))
 
 
 class NotAcceptable(StatusError):
@@ -199,7 +200,8 @@ class Conflict(StatusError):
     def __init__(self, resource: GroupResource | GroupKind, name: str, why: str = OPTIMISTIC_LOCK) -> None:
         if isinstance(resource, GroupKind):
             resource = GroupResource(resource.group, resource.kind)
-        super().__init__(f"Operation cannot be fulfilled on {resource} {quote(name)}: {why}", details=_of(resource, name))
+        text = f"Operation cannot be fulfilled on {resource} {quote(name)}: {why}"
+        super().__init__(text, details=_of(resource, name))
 
 
 class Expired(StatusError):

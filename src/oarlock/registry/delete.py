@@ -64,9 +64,7 @@ async def _attempt(
     return Outcome(entry, gone=True, uid=metadata.get("uid", ""), name=entry.name)
 
 
-async def _mark(
-    resource: Resource, ctx: Context, entry: Entry, stored: Tree, finalizers: list[str]
-) -> Outcome | None:
+async def _mark(resource: Resource, ctx: Context, entry: Entry, stored: Tree, finalizers: list[str]) -> Outcome | None:
     metadata = stored["metadata"]
     marked = is_deleting(metadata)
     if marked and metadata.get("finalizers") == finalizers:

@@ -66,7 +66,8 @@ class Informer(Generic[T]):
 
     def _running(self) -> Resource:
         if self._resource is None:
-            raise NotRunning(f"the informer of {self.kind.__name__} is read before a server runs it: list it in APIServer(informers=[…])")
+            name = self.kind.__name__
+            raise NotRunning(f"the informer of {name} was read before a server ran it: list it in APIServer(informers=[…])")
         return self._resource
 
     def _view(self, entry: Entry) -> T:

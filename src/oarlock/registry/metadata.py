@@ -13,7 +13,16 @@ from oarlock.meta.errors import BadRequest
 from oarlock.registry.served import Tree
 from oarlock.schema.definition import ResourceDefinition
 
-__all__ = ["ALPHABET", "fill_new", "generated_name", "is_deleting", "keep_system", "mark_deleted", "settle_namespace", "uuid4"]
+__all__ = [
+    "ALPHABET",
+    "fill_new",
+    "generated_name",
+    "is_deleting",
+    "keep_system",
+    "mark_deleted",
+    "settle_namespace",
+    "uuid4",
+]
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """What generated names end in: no vowels, nothing that looks like something else."""

@@ -34,7 +34,8 @@ async def record(backend: Backend, definition: ResourceDefinition) -> None:
         if written and not written & known:
             raise StoreTooNew(
                 f"the store holds {definition.group_resource} written as {', '.join(sorted(written))}, and this server "
-                f"knows only {', '.join(sorted(known))}: start a server that knows one of the former, or use another store"
+                f"knows only {', '.join(sorted(known))}: start a server that knows one of the former, or use "
+                "another store"
             )
         after = {
             "group": definition.group,

@@ -106,7 +106,7 @@ class Resource:
         return prefix, after_prefix(prefix)
 
     def find(self, ctx: Context) -> Entry:
-        """The object a request is about, as the cache has it. Raises NotFound and, for a broken one, StorageReadError."""
+        """The object a request is about, as the cache has it. Raises NotFound; StorageReadError for a broken one."""
         target = ctx.target
         return self.entry(target.namespace, target.name)
 

@@ -16,7 +16,17 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
 from oarlock.schema.definition import ResourceDefinition
 
-__all__ = ["Converter", "Gate", "Hooks", "NoConversion", "OpenGate", "Served", "SubresourceHook", "Tree", "VirtualMethods"]
+__all__ = [
+    "Converter",
+    "Gate",
+    "Hooks",
+    "NoConversion",
+    "OpenGate",
+    "Served",
+    "SubresourceHook",
+    "Tree",
+    "VirtualMethods",
+]
 
 Tree = dict[str, Any]
 
@@ -49,7 +59,7 @@ class Gate(Protocol):
     """What the recipes ask of policy, handed to them with each request; ``policy.admission`` implements it."""
 
     async def mutate(self, ctx: Context, operation: str, new: Tree | None, old: Tree | None) -> Tree | None:
-        """Admission may change `new`. Trees are in the request version; `operation` is CREATE, UPDATE, DELETE or CONNECT.
+        """Admission may change `new`. Trees are in the request version; `operation` is CREATE, UPDATE or DELETE.
 
         Runs again when a write lost a race. Raises `errors.StatusError` to refuse.
         """

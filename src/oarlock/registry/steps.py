@@ -52,7 +52,11 @@ async def finish(write: Write, new: Tree, live: Live | None) -> tuple[Tree, Tree
         hub_new, hub_old = await _in_hub(write, new, live)
         if hooks.prepare is not None:
             hub_new = hooks.prepare(hub_new, hub_old, write.ctx)
-            new = hub_new if version == definition.hub else await resource.convert(copy_tree(hub_new), definition.hub, version)
+            new = (
+                hub_new
+                if version == definition.hub
+                else await resource.convert(copy_tree(hub_new), definition.hub, version)
+            )
     _validate(write, new, live, (hub_new, hub_old))
     if not write.gate.idle(write.operation):
         await write.gate.validate(write.ctx, write.operation, new, live.tree if live else None)

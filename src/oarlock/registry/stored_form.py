@@ -74,7 +74,9 @@ def tail_of(body: bytes) -> bytes:
 class StoredForm:
     """The stored form of one resource. `select` picks the selectable values of a tree in the stored version."""
 
-    def __init__(self, definition: ResourceDefinition, converter: Converter, select: Select, interner: Interner) -> None:
+    def __init__(
+        self, definition: ResourceDefinition, converter: Converter, select: Select, interner: Interner
+    ) -> None:
         self.definition = definition
         self.prefix = prefix_of(definition.group, definition.names.plural)
         self.api_version = definition.api_version(definition.stored_as)
@@ -158,4 +160,3 @@ class StoredForm:
         entry.broken = why
         self.broken.add(key)
         return entry
-

@@ -92,9 +92,8 @@ class VirtualResource:
         settle(body, self.compiled[version], self.served.hooks, ctx)
         metadata = body.tree["metadata"]
         if metadata.get("name") != ctx.target.name:
-            raise BadRequest(
-                f"the name of the object ({metadata.get('name', '')}) does not match the name on the URL ({ctx.target.name})"
-            )
+            given = metadata.get("name", "")
+            raise BadRequest(f"the name of the object ({given}) does not match the name on the URL ({ctx.target.name})")
         settle_namespace(metadata, ctx.target.namespace, namespaced=self.definition.namespaced)
         expected = metadata.get("resourceVersion") or ""
         if old is not None and expected and expected != old["metadata"].get("resourceVersion", expected):

@@ -29,6 +29,7 @@ from typing import Protocol
 
 __all__ = [
     "KEEP_TTL",
+    "KV",
     "Backend",
     "Batch",
     "Caps",
@@ -38,7 +39,6 @@ __all__ = [
     "Failed",
     "Findings",
     "FutureRevision",
-    "KV",
     "Op",
     "OutcomeUnknown",
     "Page",
@@ -197,7 +197,7 @@ class Backend(Protocol):
         ...
 
     def known_rev(self) -> Rev | None:
-        """The current revision if it is known without asking anybody (this process alone holds the store), else None."""
+        """The revision if it is known without asking anybody (this process alone holds the store), else None."""
         ...
 
     async def current_rev(self) -> Rev:

@@ -20,13 +20,14 @@ __all__ = ["RangeWatch", "Watchers"]
 class RangeWatch:
     """One watch of ``start <= key < end``. `last` is the revision up to which everything has been delivered."""
 
-    __slots__ = ("_deliver", "_failed", "_watchers", "end", "last", "start")
+    __slots__ = ("_deliver", "_failed", "_held", "_watchers", "end", "last", "start")
 
     def __init__(self, span: tuple[str, str], after: Rev, deliver: Deliver, failed: Failed) -> None:
         self.start, self.end = span
         self.last = after
         self._deliver: Deliver | None = deliver
         self._failed = failed
+        self._held: list[tuple[tuple[Event, ...], Rev]] | None = None
         self._watchers: Watchers | None = None
 
     @property
@@ -42,8 +43,25 @@ class RangeWatch:
     def joined(self, watchers: Watchers) -> None:
         self._watchers = watchers
 
+    def hold(self) -> None:
+        """From now on keep what is sent instead of delivering it: the past is still being replayed."""
+        self._held = []
+
+    def release(self) -> None:
+        """The past has been replayed: deliver what was kept, then go on directly."""
+        held, self._held = self._held, None
+        for events, rev in held or ():
+            self.replay(events, rev)
+
     def send(self, events: Sequence[Event], rev: Rev) -> None:
         """Deliver those of `events` that are of this range and new to this watch, and the promise of `rev`."""
+        if self._held is None:
+            self.replay(events, rev)
+        else:
+            self._held.append((tuple([event for event in events if self.start <= event.key < self.end]), rev))
+
+    def replay(self, events: Sequence[Event], rev: Rev) -> None:
+        """`send` past a `hold`."""
         deliver = self._deliver
         if deliver is None:
             return

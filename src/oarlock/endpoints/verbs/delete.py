@@ -78,7 +78,9 @@ async def _options(x: Exchange, route: Route) -> DeleteOptions:
     else:
         tree, _ = bodies.decode_tree(data, media, "DeleteOptions", "Ignore")
     if tree.get("kind", "DeleteOptions") != "DeleteOptions":
-        raise BadRequest(f'{tree["kind"]} cannot be handled as a DeleteOptions: no such kind is registered for this body')
+        raise BadRequest(
+            f"{tree['kind']} cannot be handled as a DeleteOptions: no such kind is registered for this body"
+        )
     return options_parse.delete_options_from_tree(tree)
 
 
@@ -97,7 +99,9 @@ async def delete_collection(x: Exchange, route: Route) -> Response:
             await _delete(route, ctx, options)
         except NotFound:
             continue
-    return await list_response(x, route, Listing(chunks, found.resource_version, found.continue_token, found.remaining), accepted)
+    return await list_response(
+        x, route, Listing(chunks, found.resource_version, found.continue_token, found.remaining), accepted
+    )
 
 
 def _place(item: Item) -> tuple[str, str]:

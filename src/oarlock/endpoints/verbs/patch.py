@@ -90,4 +90,6 @@ def _check_kind(tree: Tree, route: Route) -> None:
     assert route.entry is not None
     given = (tree.get("apiVersion"), tree.get("kind"))
     if given != (route.entry.api_version, route.entry.gvk.kind):
-        raise BadRequest(f"a patch can't change apiVersion and kind ({route.entry.api_version}, {route.entry.gvk.kind})")
+        raise BadRequest(
+            f"a patch can't change apiVersion and kind ({route.entry.api_version}, {route.entry.gvk.kind})"
+        )

@@ -21,7 +21,7 @@ from oarlock.registry.resource import Resource
 from oarlock.registry.selection import Selection
 from oarlock.storage.backend import Compacted
 from oarlock.storage.cache.entry import Entry
-from oarlock.storage.cache.events import CacheEvent, TooOld
+from oarlock.storage.cache.events import CacheEvent, Subscription, TooOld
 
 __all__ = ["Start", "Watcher"]
 
@@ -89,7 +89,7 @@ class Watcher:
         self._everything = start.selection.everything and not start.namespace and not start.name
         self._waiting: list[CacheEvent] | None = None
         self._after = 0
-        self._subscription: object = None
+        self._subscription: Subscription | None = None
         self._bookmark_timer: asyncio.TimerHandle | None = None
         self._pump_timer: asyncio.Handle | None = None
         self._end_timer = self._loop.call_later(start.timeout_s, self._stream.close)
@@ -120,6 +120,8 @@ class Watcher:
             self._stream.write(self._frames.error(Expired(text)))
             self._stream.close()
             return False
+        if self._stream.closed:
+            self._closed()
         return not self._stream.closed
 
     def _pump(self, chunks: Iterator[Sequence[Entry]], rest: Iterator[Entry]) -> None:
@@ -235,5 +237,5 @@ class Watcher:
             if timer is not None:
                 timer.cancel()
         if self._subscription is not None:
-            self._subscription.close()  # type: ignore[attr-defined]
+            self._subscription.close()
             self._subscription = None

@@ -1,0 +1,1 @@
+"""Whether a user may do what a request is about. Next: `authorizer`, the protocol."""
