@@ -90,7 +90,8 @@ async def main(objects: int) -> None:
             things.subscribe(cache.rev, ignore, lambda why: None)
         for size in (1, 64):
             figure = await measure(cache, things, backend, size)
-            print(f"{objects} objects, {subscriptions} subscriptions, {size} per batch: {figure - own:.1f} µs per event")
+            figure -= own
+            print(f"{objects} objects, {subscriptions} subscriptions, {size} per batch: {figure:.1f} µs per event")
         if not subscriptions:
             figure = await measure(cache, things, backend, 1, between=True)
             print(f"{objects} objects, a snapshot after every event: {figure - own:.1f} µs per event")

@@ -147,6 +147,7 @@ class Cache:
         resource = self._resources.pop(prefix, None)
         self._live.pop(prefix, None)
         self._stale.pop(prefix, None)
+        self._aside.pop(prefix, None)
         if resource is not None:
             resource.withdraw()
 

@@ -112,31 +112,32 @@ async def _replay(resource: ResourceCache, live: dict[str, Entry], collector: _C
         previous = before.get(key)
         if key not in before and event.prev_value is not None:
             previous = resource.describe(key, event.prev_value, event.prev_rev, event.create_rev)
-        entry = _entry(resource, live, event, previous)
-        before[key] = None if event.value is None else entry
-        if entry is None or (previous is None and event.op is not Op.CREATE):
-            # What was there before is no longer known, so nobody can be told of this change as a change.
+        change = _change(resource, live.get(key), event, previous)
+        if change is None:
+            # What was there before is no longer known, so nobody can be told of this as a change.
             ring = Ring(store.limits, event.rev)
-        elif event.value is None:
-            ring.append(CacheEvent("DELETED", event.rev, entry, previous), now)
         else:
-            ring.append(CacheEvent("MODIFIED" if previous else "ADDED", event.rev, entry, previous), now)
+            ring.append(change, now)
+        if event.value is None:
+            before[key] = None
+        elif change is not None:
+            before[key] = change.entry
+        else:
+            before[key] = resource.describe(key, event.value, event.rev, event.create_rev)
         if slices.due():
             await slices.rest()
     return ring
 
 
-def _entry(resource: ResourceCache, live: dict[str, Entry], event: Event, previous: Entry | None) -> Entry | None:
-    """The event's own entry: the live one if that is what it made."""
+def _change(resource: ResourceCache, now: Entry | None, event: Event, previous: Entry | None) -> CacheEvent | None:
+    """The event as watchers see it; `now` is the live entry, used where it is what the event made."""
+    if previous is None and event.op is not Op.CREATE:
+        return None
     value = event.value
     if value is None:
-        value = event.prev_value
-        if value is None:
-            if previous is None:
-                return None
-            value = resource.restore(previous)
-    else:
-        known = live.get(event.key)
-        if known is not None and known.rev == event.rev:
-            return known
-    return resource.describe(event.key, value, event.rev, event.create_rev)
+        if previous is None:
+            return None
+        return CacheEvent("DELETED", event.rev, resource.describe_deleted(event, previous), previous)
+    if now is None or now.rev != event.rev:
+        now = resource.describe(event.key, value, event.rev, event.create_rev)
+    return CacheEvent("MODIFIED" if previous else "ADDED", event.rev, now, previous)

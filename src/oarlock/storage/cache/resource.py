@@ -148,8 +148,22 @@ class ResourceCache:
             return self._describe(key, value, rev, create_rev)
         except Exception as error:
             log.exception("describing %s at revision %d failed", key, rev)
-            namespace, _, name = key[len(self.prefix) :].rpartition("/")
-            return Entry(key, namespace, name, rev, create_rev, value, broken=f"{type(error).__name__}: {error}")
+            return self._broken(key, rev, create_rev, error)
+
+    def describe_deleted(self, event: Event, previous: Entry) -> Entry:
+        """The object a deletion removed, as it last was, at the revision of the deletion."""
+        value = event.prev_value
+        if value is None:
+            try:
+                value = self.restore(previous)
+            except Exception as error:
+                log.exception("restoring %s, deleted at revision %d, failed", event.key, event.rev)
+                return self._broken(event.key, event.rev, previous.create_rev, error)
+        return self.describe(event.key, value, event.rev, previous.create_rev)
+
+    def _broken(self, key: str, rev: Rev, create_rev: Rev, error: Exception) -> Entry:
+        namespace, _, name = key[len(self.prefix) :].rpartition("/")
+        return Entry(key, namespace, name, rev, create_rev, b"", broken=f"{type(error).__name__}: {error}")
 
     # Subscriptions
 
@@ -211,11 +225,7 @@ class ResourceCache:
             previous = state.live.get(key)
             if previous is None:
                 return None
-            if event.prev_value is not None:
-                value = event.prev_value
-            else:
-                value = self.restore(previous)
-            return state.remove(self.describe(key, value, event.rev, previous.create_rev), now)
+            return state.remove(self.describe_deleted(event, previous), now)
         pending = self._pending.get(key) if self._pending else None
         if pending is not None and pending.value is value:
             entry = pending.entry = self._drafted(pending.draft, event, value)

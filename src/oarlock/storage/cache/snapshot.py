@@ -25,7 +25,9 @@ class Snapshot:
         self.rev = rev
         self._root = root
 
-    def __len__(self) -> int:
+    @property
+    def size(self) -> int:
+        """How many entries there are."""
         return self._root.size
 
     def range(self, start: str, end: str) -> Iterator[Sequence[Entry]]:
