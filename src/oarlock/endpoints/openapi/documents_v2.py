@@ -1,0 +1,113 @@
+"""OpenAPI v2: one document for the whole server, as a tree.
+
+kubectl up to 1.26 explains, validates and finds out about dry-run with it. Parameters are written out in every
+operation, because those clients don't follow references to them. Must not know: bytes, headers.
+Source: Swagger 2.0. Next: `documents`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oarlock.endpoints.catalog import CatalogIndex
+from oarlock.endpoints.openapi.documents_v3 import (
+    ANSWER_TEXTS,
+    GVK,
+    VALUES,
+    Info,
+    document_names,
+    full_name,
+    paths_of,
+    shared_schemas,
+)
+from oarlock.endpoints.openapi.kinds import gvk_extension, kind_schemas
+from oarlock.endpoints.openapi.operations import Operation, Parameter, PathOperations
+
+__all__ = ["document_v2"]
+
+Tree = dict[str, Any]
+REFERENCE = "#/definitions/"
+
+
+def document_v2(index: CatalogIndex, info: Info) -> Tree:
+    """The document of everything that is served."""
+    paths: dict[str, Tree] = {}
+    for name in document_names(index):
+        for path in paths_of(index, name, info.patch_types) or ():
+            paths[path.path] = _path(path)
+    definitions = shared_schemas((group.name, version) for group in index.groups for version in group.versions)
+    for entry in index.entries:
+        definitions.update(kind_schemas(entry, v2=True))
+    return {
+        "swagger": "2.0",
+        "info": {"title": info.title, "version": info.version},
+        "paths": dict(sorted(paths.items())),
+        "definitions": {name: _resolved(schema) for name, schema in sorted(definitions.items())},
+    }
+
+
+def _path(path: PathOperations) -> Tree:
+    tree: Tree = {operation.method: _operation(operation) for operation in path.operations}
+    if path.parameters:
+        tree["parameters"] = [_parameter(parameter) for parameter in path.parameters]
+    return tree
+
+
+def _parameter(parameter: Parameter) -> Tree:
+    tree: Tree = {
+        "uniqueItems": True,
+        "type": parameter.type,
+        "description": parameter.description,
+        "name": parameter.name,
+        "in": parameter.where,
+    }
+    if parameter.where == "path":
+        tree["required"] = True
+    return tree
+
+
+def _operation(operation: Operation) -> Tree:
+    parameters = [_parameter(parameter) for parameter in operation.parameters]
+    if operation.body:
+        body: Tree = {"name": "body", "in": "body", "schema": {"$ref": REFERENCE + full_name(operation.body)}}
+        if operation.body_required:
+            body["required"] = True
+        parameters.insert(0, body)
+    tree: Tree = {
+        "description": operation.description,
+        "consumes": list(operation.consumes),
+        "produces": list(operation.produces),
+        "schemes": ["https"],
+        "tags": [operation.tag],
+        "operationId": operation.id,
+    }
+    if parameters:
+        tree["parameters"] = parameters
+    tree["responses"] = {code: _answer(code, schema) for code, schema in operation.answers}
+    if operation.action:
+        tree["x-kubernetes-action"] = operation.action
+    if operation.gvk is not None:
+        tree[GVK] = gvk_extension(operation.gvk)
+    return tree
+
+
+def _answer(code: str, schema: str) -> Tree:
+    tree: Tree = {"description": ANSWER_TEXTS[code]}
+    if schema:
+        tree["schema"] = {"$ref": REFERENCE + full_name(schema)}
+    return tree
+
+
+def _resolved(schema: Any) -> Any:
+    """A schema in this dialect: references point to definitions and stand directly, not in an ``allOf`` of one."""
+    if isinstance(schema, list):
+        return [_resolved(value) for value in schema]
+    if not isinstance(schema, dict):
+        return schema
+    alone = schema.get("allOf")
+    if isinstance(alone, list) and len(alone) == 1 and isinstance(alone[0], dict) and "$ref" in alone[0]:
+        schema = {**{key: value for key, value in schema.items() if key != "allOf"}, **alone[0]}
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        return {**schema, "$ref": REFERENCE + full_name(reference)}
+    return {key: value if key in VALUES else _resolved(value) for key, value in schema.items()}

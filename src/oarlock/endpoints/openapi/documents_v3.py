@@ -1,0 +1,219 @@
+"""OpenAPI v3: one document per group and version, as a tree.
+
+Each holds its own operations and every schema they lead to. Must not know: bytes, headers, hashes.
+Source: KEP-2896. Next: `documents`, which encodes and serves them; `documents_v2` for the older dialect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from oarlock.endpoints.catalog import CatalogIndex
+from oarlock.endpoints.negotiation import JSON
+from oarlock.endpoints.openapi.kinds import gvk_extension, kind_schemas
+from oarlock.endpoints.openapi.naming import camel, group_tag, meta_name, title
+from oarlock.endpoints.openapi.operations import (
+    PRODUCES,
+    Operation,
+    Parameter,
+    PathOperations,
+    resource_paths,
+    root_of,
+)
+from oarlock.endpoints.openapi.shared_types import SHARED_TYPES, VERSION_INFO
+from oarlock.meta.kinds import GroupVersionKind
+
+__all__ = [
+    "ANSWER_TEXTS",
+    "GVK",
+    "VALUES",
+    "Info",
+    "document_names",
+    "document_v3",
+    "full_name",
+    "paths_of",
+    "shared_schemas",
+]
+
+Tree = dict[str, Any]
+GVK = "x-kubernetes-group-version-kind"
+ANSWER_TEXTS = {"200": "OK", "201": "Created", "202": "Accepted", "401": "Unauthorized"}
+REFERENCE = "#/components/schemas/"
+_OF_EVERY_GROUP = ("DeleteOptions", "WatchEvent")
+VALUES = frozenset({"default", "enum", "example"})
+"""Keys whose values are data: what looks like a reference in them isn't one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What the documents call the API, and the kinds of patches it takes."""
+
+    title: str
+    version: str
+    patch_types: tuple[str, ...]
+
+
+def document_names(index: CatalogIndex) -> list[str]:
+    """The names of all documents, as they follow ``/openapi/v3/``."""
+    names = ["apis"]
+    for group in index.groups:
+        root = root_of(group.name)[1:]
+        names.append(root)
+        names += [f"{root}/{version}" for version in group.versions]
+    return [*sorted(names), "version"]
+
+
+def paths_of(index: CatalogIndex, name: str, patch_types: Sequence[str]) -> list[PathOperations] | None:
+    """The operations of one document; None when there is no such document."""
+    produces = PRODUCES
+    match name.split("/"):
+        case ["version"]:
+            answer, operation_id, text, tag = VERSION_INFO, "getCodeVersion", "get the server's version", "version"
+            produces = (JSON,)
+        case ["apis"]:
+            answer, operation_id, text, tag = "APIGroupList", "getAPIVersions", "get available API versions", "apis"
+        case ["api"] if index.group("") is not None:
+            answer, operation_id, text, tag = "APIVersions", "getCoreAPIVersions", "get available API versions", "core"
+        case ["apis", group] if group and index.group(group) is not None:
+            answer, operation_id = "APIGroup", f"get{camel(group)}APIGroup"
+            text, tag = "get information of a group", group_tag(group)
+        case ["apis", group, version] if group and index.serves(group, version):
+            return _version_paths(index, group, version, patch_types)
+        case ["api", version] if index.serves("", version):
+            return _version_paths(index, "", version, patch_types)
+        case _:
+            return None
+    operation = Operation("get", operation_id, tag, text, (("200", answer), ("401", "")), produces=produces)
+    return [PathOperations(f"/{name}/", operations=[operation])]
+
+
+def _version_paths(index: CatalogIndex, group: str, version: str, patch_types: Sequence[str]) -> list[PathOperations]:
+    found = index.group(group)
+    assert found is not None
+    discovery = Operation(
+        "get",
+        f"get{camel(group)}{title(version)}APIResources",
+        f"{group_tag(group)}_{version}",
+        "get available resources",
+        (("200", "APIResourceList"), ("401", "")),
+    )
+    paths = [PathOperations(f"{root_of(group, version)}/", operations=[discovery])]
+    for entry in found.entries[version]:
+        paths += resource_paths(entry, patch_types)
+    return paths
+
+
+def shared_schemas(versions: Iterable[tuple[str, str]]) -> dict[str, Tree]:
+    """The shared types by definition name; those that stand in every group name `versions` as theirs."""
+    schemas = {full_name(short): schema for short, schema in SHARED_TYPES.items()}
+    kinds = [(group, version) for group, version in versions]
+    for short in _OF_EVERY_GROUP:
+        extension = [gvk_extension(GroupVersionKind(group, version, short)) for group, version in kinds]
+        schemas[meta_name(short)] = {**schemas[meta_name(short)], GVK: extension}
+    status = [gvk_extension(GroupVersionKind("", "v1", "Status"))]
+    schemas[meta_name("Status")] = {**schemas[meta_name("Status")], GVK: status}
+    return schemas
+
+
+def full_name(name: str) -> str:
+    """A short name of `shared_types` as a definition name; a definition name stays as it is."""
+    return name if "." in name else meta_name(name)
+
+
+def document_v3(index: CatalogIndex, name: str, info: Info) -> Tree | None:
+    """The document called `name`; None when there is none."""
+    paths = paths_of(index, name, info.patch_types)
+    if paths is None:
+        return None
+    group, _, version = name.removeprefix("apis/").rpartition("/") if name.startswith("apis/") else ("", "", name[4:])
+    versions = [(group, version)] if index.serves(group, version) else []
+    known = shared_schemas(versions)
+    found = index.group(group)
+    if versions and found is not None:
+        for entry in found.entries[version]:
+            known.update(kind_schemas(entry, v2=False))
+    tree: Tree = {
+        "openapi": "3.0.0",
+        "info": {"title": info.title, "version": info.version},
+        "paths": {path.path: _path(path) for path in sorted(paths, key=lambda path: path.path)},
+    }
+    tree["components"] = {"schemas": _reached(tree["paths"], known)}
+    return tree
+
+
+def _path(path: PathOperations) -> Tree:
+    tree: Tree = {operation.method: _operation(operation) for operation in path.operations}
+    if path.parameters:
+        tree["parameters"] = [_parameter(parameter) for parameter in path.parameters]
+    return tree
+
+
+def _parameter(parameter: Parameter) -> Tree:
+    tree: Tree = {"name": parameter.name, "in": parameter.where, "description": parameter.description}
+    if parameter.where == "path":
+        tree["required"] = True
+    return {**tree, "schema": {"type": parameter.type, "uniqueItems": True}}
+
+
+def _operation(operation: Operation) -> Tree:
+    tree: Tree = {"tags": [operation.tag], "description": operation.description, "operationId": operation.id}
+    if operation.parameters:
+        tree["parameters"] = [_parameter(parameter) for parameter in operation.parameters]
+    if operation.body:
+        content = {media: {"schema": _reference(operation.body)} for media in operation.consumes}
+        tree["requestBody"] = {"content": content, **({"required": True} if operation.body_required else {})}
+    tree["responses"] = {code: _answer(code, schema, operation) for code, schema in operation.answers}
+    if operation.action:
+        tree["x-kubernetes-action"] = operation.action
+    if operation.gvk is not None:
+        tree[GVK] = gvk_extension(operation.gvk)
+    return tree
+
+
+def _answer(code: str, schema: str, operation: Operation) -> Tree:
+    tree: Tree = {"description": ANSWER_TEXTS[code]}
+    if schema:
+        tree["content"] = {media: {"schema": _reference(schema)} for media in operation.produces}
+    return tree
+
+
+def _reference(name: str) -> Tree:
+    return {"$ref": REFERENCE + full_name(name)}
+
+
+def _reached(paths: Tree, known: dict[str, Tree]) -> dict[str, Tree]:
+    """The schemas that `paths` lead to, directly or not, with their references resolved."""
+    reached: dict[str, Tree] = {}
+    waiting = [name.removeprefix(REFERENCE) for name in _references(paths)]
+    while waiting:
+        name = waiting.pop()
+        if name not in reached:
+            reached[name] = _resolved(known[name])
+            waiting += [reference.removeprefix(REFERENCE) for reference in _references(reached[name])]
+    return dict(sorted(reached.items()))
+
+
+def _references(tree: Any) -> Iterable[str]:
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            if key == "$ref" and isinstance(value, str):
+                yield value
+            elif key not in VALUES:
+                yield from _references(value)
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from _references(value)
+
+
+def _resolved(schema: Any) -> Any:
+    """A schema whose short references point into this document."""
+    if isinstance(schema, list):
+        return [_resolved(value) for value in schema]
+    if not isinstance(schema, dict):
+        return schema
+    reference = schema.get("$ref")
+    if isinstance(reference, str) and not reference.startswith("#"):
+        return {**schema, "$ref": REFERENCE + full_name(reference)}
+    return {key: value if key in VALUES else _resolved(value) for key, value in schema.items()}

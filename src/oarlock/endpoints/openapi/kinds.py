@@ -1,0 +1,120 @@
+"""The published schemas of served kinds and their lists, in the two dialects.
+
+A definition's own schema is published as it is (v3), or without what OpenAPI v2 has no words for: defaults,
+nullable, alternatives, and the fields of objects that may have unknown ones, since older kubectl would refuse them.
+References are short here, as in `shared_types`. Must not know: operations, documents.
+Source: how a CustomResourceDefinition's schema is published. Next: `documents_v3`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oarlock.endpoints.catalog import CatalogEntry
+from oarlock.endpoints.openapi.naming import definition_name
+from oarlock.endpoints.openapi.shared_types import API_VERSION, KIND
+from oarlock.meta.kinds import GroupVersionKind
+
+__all__ = ["gvk_extension", "kind_schemas", "published_v2", "published_v3"]
+
+Schema = dict[str, Any]
+
+GVK = "x-kubernetes-group-version-kind"
+PRESERVE = "x-kubernetes-preserve-unknown-fields"
+INT_OR_STRING = "x-kubernetes-int-or-string"
+_SCHEMAS = ("additionalProperties", "items", "not")
+_LISTS = ("allOf", "anyOf", "oneOf")
+_NOT_IN_V2 = ("default", "nullable", "oneOf", "anyOf", "allOf", "not")
+
+
+def gvk_extension(gvk: GroupVersionKind) -> Schema:
+    return {"group": gvk.group, "kind": gvk.kind, "version": gvk.version}
+
+
+def published_v3(schema: Schema) -> Schema:
+    """A schema without our private ``x-oarlock-`` keys."""
+    return _each(schema, published_v3)
+
+
+def published_v2(schema: Schema) -> Schema:
+    """A schema reduced to what OpenAPI v2 and its older readers understand."""
+    kept = {key: value for key, value in schema.items() if key not in _NOT_IN_V2}
+    if schema.get(PRESERVE) or schema.get("nullable"):
+        for key in ("type", "items", "properties", "additionalProperties", "required"):
+            kept.pop(key, None)
+    if schema.get(INT_OR_STRING):
+        kept.pop("type", None)
+    return _each(kept, published_v2)
+
+
+def _each(schema: Schema, publish: Any) -> Schema:
+    """The schema with its parts published."""
+    tree: Schema = {}
+    for key, value in schema.items():
+        if key.startswith("x-oarlock-"):
+            continue
+        if key == "properties":
+            tree[key] = {name: publish(prop) for name, prop in value.items()}
+        elif key in _SCHEMAS and isinstance(value, dict):
+            tree[key] = publish(value)
+        elif key in _LISTS:
+            tree[key] = [publish(part) for part in value]
+        else:
+            tree[key] = value
+    return tree
+
+
+def kind_schemas(entry: CatalogEntry, *, v2: bool) -> dict[str, Schema]:
+    """The schemas of a kind, of its list, and of the bodies of its subresources, by definition name."""
+    publish = published_v2 if v2 else published_v3
+    name = definition_name(entry.gvk)
+    schemas = {name: _object(entry, entry.version.schema, entry.gvk, v2=v2)}
+    selectable = entry.version.selectable
+    if selectable:
+        fields = [{"fieldPath": path.removeprefix(".")} for path in selectable]
+        schemas[name]["x-kubernetes-selectable-fields"] = fields
+    list_gvk = GroupVersionKind(entry.gvk.group, entry.gvk.version, entry.list_kind)
+    if "list" in entry.verbs:
+        schemas[definition_name(list_gvk)] = _list(entry, name, list_gvk)
+    for sub in entry.subresources.values():
+        for part, schema in (("Request", sub.request_schema), ("Response", sub.response_schema)):
+            if schema:
+                schemas[sub_schema_name(entry, sub.name, part)] = publish(schema)
+    return schemas
+
+
+def sub_schema_name(entry: CatalogEntry, subresource: str, part: str) -> str:
+    """The definition name of what a user's subresource reads (``Request``) or answers (``Response``)."""
+    return f"{definition_name(entry.gvk)}.{subresource}.{part}"
+
+
+def _object(entry: CatalogEntry, schema: Schema, gvk: GroupVersionKind, *, v2: bool) -> Schema:
+    extension = [gvk_extension(gvk)]
+    description = {"description": schema["description"]} if schema.get("description") else {}
+    if not schema or (v2 and (schema.get(PRESERVE) or schema.get("nullable"))):
+        return {**description, "type": "object", GVK: extension}
+    tree = (published_v2 if v2 else published_v3)(schema)
+    own = {k: v for k, v in tree.get("properties", {}).items() if k not in ("apiVersion", "kind", "metadata")}
+    reference: Schema = {"$ref": "ObjectMeta"} if v2 else {"allOf": [{"$ref": "ObjectMeta"}]}
+    metadata = {"description": "Name, labels and what the server keeps about the object.", **reference}
+    tree["properties"] = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, **own}
+    tree[GVK] = extension
+    return tree
+
+
+def _list(entry: CatalogEntry, item: str, gvk: GroupVersionKind) -> Schema:
+    return {
+        "description": f"A list of {entry.gvk.kind}.",
+        "type": "object",
+        "required": ["items"],
+        "properties": {
+            "apiVersion": API_VERSION,
+            "items": {"description": "The items.", "type": "array", "items": {"$ref": item}},
+            "kind": KIND,
+            "metadata": {
+                "description": "Where the list was read, and how it goes on.",
+                "allOf": [{"$ref": "ListMeta"}],
+            },
+        },
+        GVK: [gvk_extension(gvk)],
+    }

@@ -1,0 +1,42 @@
+"""How OpenAPI documents call things: definitions, tags and operations.
+
+Definition names are reversed domains, so that documents of several servers can be merged; operation ids are what
+generated clients call their methods. Must not know: what is in a document. Next: `kinds` and `operations`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from oarlock.meta.kinds import GroupVersionKind
+
+__all__ = ["META", "camel", "definition_name", "group_tag", "meta_name", "title"]
+
+META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+"""The prefix of the types every server shares; clients and generators look for them under this name."""
+
+
+def meta_name(kind: str) -> str:
+    return META + kind
+
+
+def definition_name(gvk: GroupVersionKind) -> str:
+    """``wardle.example.com/v1 Flunder`` → ``com.example.wardle.v1.Flunder``."""
+    domain = ".".join(reversed(gvk.group.split("."))) if gvk.group else "core"
+    return f"{domain}.{gvk.version}.{gvk.kind}"
+
+
+def title(text: str) -> str:
+    """The text with its first letter in upper case, the others as they are."""
+    return text[:1].upper() + text[1:]
+
+
+def camel(group: str) -> str:
+    """``wardle.example.com`` → ``WardleExampleCom``."""
+    return "".join(title(part) for part in re.split(r"[^A-Za-z0-9]+", group)) if group else "Core"
+
+
+def group_tag(group: str) -> str:
+    """``wardle.example.com`` → ``wardleExampleCom``."""
+    name = camel(group)
+    return name[:1].lower() + name[1:]

@@ -1,0 +1,255 @@
+"""The operations of a served resource, as values that both dialects of OpenAPI are written from.
+
+Must not know: how a document looks. Source: API conventions "verbs on resources"; parameters as in ``meta/v1``
+options. Next: `documents_v3` and `documents_v2`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from oarlock.endpoints.catalog import CatalogEntry
+from oarlock.endpoints.negotiation import JSON, YAML
+from oarlock.endpoints.openapi.kinds import sub_schema_name
+from oarlock.endpoints.openapi.naming import camel, definition_name, group_tag, title
+from oarlock.endpoints.openapi.shared_types import SCALE
+from oarlock.meta.kinds import GroupVersionKind
+from oarlock.schema.definition import Subresource
+
+__all__ = [
+    "NAME",
+    "NAMESPACE",
+    "PRETTY",
+    "PRODUCES",
+    "Operation",
+    "Parameter",
+    "PathOperations",
+    "resource_paths",
+    "root_of",
+]
+
+PRODUCES: tuple[str, ...] = (JSON, YAML)
+STREAMS = (*PRODUCES, f"{JSON};stream=watch")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    name: str
+    type: str
+    description: str
+    where: str = "query"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method of one path.
+
+    `body` names the schema of the request body, `answers` those of the answers by code ("" for none); names are
+    short, as in `shared_types`, or definition names.
+    """
+
+    method: str
+    id: str
+    tag: str
+    description: str
+    answers: tuple[tuple[str, str], ...]
+    action: str = ""
+    gvk: GroupVersionKind | None = None
+    parameters: tuple[Parameter, ...] = ()
+    body: str = ""
+    body_required: bool = True
+    consumes: tuple[str, ...] = ("*/*",)
+    produces: tuple[str, ...] = PRODUCES
+
+
+@dataclass(frozen=True, slots=True)
+class PathOperations:
+    path: str
+    parameters: tuple[Parameter, ...] = ()
+    operations: list[Operation] = field(default_factory=list)
+
+
+NAME = Parameter("name", "string", "Name of the object.", "path")
+NAMESPACE = Parameter("namespace", "string", "The namespace of the object.", "path")
+PRETTY = Parameter("pretty", "string", "true: indent the answer.")
+
+_LIST = (
+    Parameter("allowWatchBookmarks", "boolean", "A watch may send BOOKMARK events, with a resourceVersion only."),
+    Parameter("continue", "string", "The token of the page before, to get the next one."),
+    Parameter("fieldSelector", "string", "Only objects whose fields match, such as metadata.name=a."),
+    Parameter("labelSelector", "string", "Only objects whose labels match, such as app=web,tier!=db."),
+    Parameter("limit", "integer", "At most so many items; continue leads to the rest."),
+    Parameter("resourceVersion", "string", "How fresh the answer must be, or where a watch begins."),
+    Parameter("resourceVersionMatch", "string", "How resourceVersion is meant: Exact or NotOlderThan."),
+    Parameter("sendInitialEvents", "boolean", "A watch begins with all objects, then a marked bookmark."),
+    Parameter("timeoutSeconds", "integer", "End the list or watch after so many seconds."),
+    Parameter("watch", "boolean", "Send changes as they happen instead of a list."),
+)
+_DRY_RUN = Parameter("dryRun", "string", "All: do everything but store the result.")
+_MANAGER = Parameter("fieldManager", "string", "Who makes this change; at most 128 printable characters.")
+_VALIDATION = Parameter(
+    "fieldValidation", "string", "What unknown or repeated fields do: Ignore, Warn (the default) or Strict (an error)."
+)
+_FORCE = Parameter("force", "boolean", "An apply takes over fields that others manage.")
+_WRITE = (_DRY_RUN, _MANAGER, _VALIDATION)
+_PATCH = (*_WRITE, _FORCE)
+_DELETE = (
+    _DRY_RUN,
+    Parameter("gracePeriodSeconds", "integer", "Seconds the object may take to end; 0 means at once."),
+    Parameter("orphanDependents", "boolean", "Older form of propagationPolicy."),
+    Parameter("propagationPolicy", "string", "What becomes of dependents: Orphan, Background or Foreground."),
+)
+_DELETE_COLLECTION = tuple(
+    sorted((*_DELETE, *(p for p in _LIST if p.name not in ("watch", "allowWatchBookmarks"))), key=lambda p: p.name)
+)
+
+
+def root_of(group: str, version: str = "") -> str:
+    """``/apis/{group}/{version}``, or ``/api/{version}`` for the core group."""
+    root = f"/apis/{group}" if group else "/api"
+    return f"{root}/{version}" if version else root
+
+
+class _Writer:
+    """Makes the operations of one entry: what their names have in common is worked out here."""
+
+    def __init__(self, entry: CatalogEntry, patch_types: Sequence[str]) -> None:
+        self.entry = entry
+        self.patch_types = tuple(patch_types)
+        self.kind = entry.gvk.kind
+        self.tag = f"{group_tag(entry.gvk.group)}_{entry.gvk.version}"
+        self.place = camel(entry.gvk.group) + title(entry.gvk.version)
+        self.scope = "Namespaced" if entry.namespaced else ""
+        self.object = definition_name(entry.gvk)
+        self.list = definition_name(GroupVersionKind(entry.gvk.group, entry.gvk.version, entry.list_kind))
+
+    def id(self, verb: str, *, middle: str = "", tail: str = "") -> str:
+        return f"{verb}{self.place}{middle}{self.scope}{self.kind}{tail}"
+
+    def listing(self, operation_id: str) -> Operation:
+        return Operation(
+            "get",
+            operation_id,
+            self.tag,
+            f"list or watch objects of kind {self.kind}",
+            (("200", self.list), ("401", "")),
+            action="list",
+            gvk=self.entry.gvk,
+            parameters=_LIST,
+            produces=STREAMS,
+        )
+
+    def collection(self) -> Iterable[Operation]:
+        verbs, gvk = self.entry.verbs, self.entry.gvk
+        if "list" in verbs:
+            yield self.listing(self.id("list"))
+        if "create" in verbs:
+            yield Operation(
+                "post",
+                self.id("create"),
+                self.tag,
+                f"create a {self.kind}",
+                (("200", self.object), ("201", self.object), ("202", self.object), ("401", "")),
+                action="post",
+                gvk=gvk,
+                parameters=_WRITE,
+                body=self.object,
+            )
+        if "deletecollection" in verbs:
+            yield Operation(
+                "delete",
+                self.id("delete", middle="Collection"),
+                self.tag,
+                f"delete collection of {self.kind}",
+                (("200", "Status"), ("401", "")),
+                action="deletecollection",
+                gvk=gvk,
+                parameters=_DELETE_COLLECTION,
+                body="DeleteOptions",
+                body_required=False,
+            )
+
+    def item(self) -> Iterable[Operation]:
+        verbs = set(self.entry.verbs)
+        yield from self.shared(verbs, "", self.entry.gvk, self.object, self.object)
+        if "delete" in verbs:
+            yield Operation(
+                "delete",
+                self.id("delete"),
+                self.tag,
+                f"delete a {self.kind}",
+                (("200", "Status"), ("202", "Status"), ("401", "")),
+                action="delete",
+                gvk=self.entry.gvk,
+                parameters=_DELETE,
+                body="DeleteOptions",
+                body_required=False,
+            )
+
+    def shared(self, verbs: set[str], sub: str, gvk: GroupVersionKind, body: str, answer: str) -> Iterable[Operation]:
+        """Get, update and patch, which the object and its subresources (`sub`, "" for the object) have alike."""
+        tail = "".join(title(part) for part in sub.split("-"))
+        what = f"{sub} of the specified {self.kind}" if sub else f"the specified {self.kind}"
+        if "get" in verbs:
+            found = (("200", answer), ("401", ""))
+            yield Operation("get", self.id("read", tail=tail), self.tag, f"read {what}", found, "get", gvk)
+        answers = (("200", answer), ("201", answer), ("401", ""))  # 201 when it wasn't there
+        if "update" in verbs:
+            identity = self.id("replace", tail=tail)
+            yield Operation("put", identity, self.tag, f"replace {what}", answers, "put", gvk, _WRITE, body)
+        if "patch" in verbs and self.patch_types:
+            yield Operation(
+                "patch",
+                self.id("patch", tail=tail),
+                self.tag,
+                f"partially update {what}",
+                answers,
+                action="patch",
+                gvk=gvk,
+                parameters=_PATCH,
+                body="Patch",
+                consumes=self.patch_types,
+            )
+
+    def subresource(self, sub: Subresource) -> Iterable[Operation]:
+        body = answer = self.object
+        if sub.name == "scale" and self.entry.version.scale is not None:
+            body = answer = SCALE
+        elif sub.kind != self.entry.gvk or sub.request_schema or sub.response_schema:
+            body = sub_schema_name(self.entry, sub.name, "Request") if sub.request_schema else ""
+            answer = sub_schema_name(self.entry, sub.name, "Response") if sub.response_schema else ""
+        yield from self.shared(set(sub.verbs), sub.name, sub.kind, body, answer)
+        if "create" in sub.verbs:
+            yield Operation(
+                "post",
+                self.id("create", tail="".join(title(part) for part in sub.name.split("-"))),
+                self.tag,
+                f"create {sub.name} of a {self.kind}",
+                (("200", answer), ("201", answer), ("401", "")),
+                action="post",
+                gvk=sub.kind,
+                parameters=_WRITE,
+                body=body,
+            )
+
+
+def resource_paths(entry: CatalogEntry, patch_types: Sequence[str]) -> list[PathOperations]:
+    """Every path of a resource with its operations; `patch_types` are the kinds of patches that are served."""
+    writer = _Writer(entry, patch_types)
+    plural = entry.definition.names.plural
+    root = root_of(entry.gvk.group, entry.gvk.version)
+    paths: list[PathOperations] = []
+    scoped: tuple[Parameter, ...] = ()
+    if entry.namespaced:
+        scoped = (NAMESPACE,)
+        if "list" in entry.verbs:
+            everywhere = writer.listing(f"list{writer.place}{writer.kind}ForAllNamespaces")
+            paths.append(PathOperations(f"{root}/{plural}", (PRETTY,), [everywhere]))
+        root += "/namespaces/{namespace}"
+    paths.append(PathOperations(f"{root}/{plural}", (*scoped, PRETTY), list(writer.collection())))
+    item = f"{root}/{plural}/{{name}}"
+    paths.append(PathOperations(item, (NAME, *scoped, PRETTY), list(writer.item())))
+    for sub in entry.subresources.values():
+        paths.append(PathOperations(f"{item}/{sub.name}", (NAME, *scoped, PRETTY), list(writer.subresource(sub))))
+    return [path for path in paths if path.operations]

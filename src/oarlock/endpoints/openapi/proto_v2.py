@@ -1,0 +1,120 @@
+"""The OpenAPI v2 document as the protobuf message older clients ask for under ``…spec.v2…``.
+
+The numbers are those of gnostic's public ``openapi.v2`` messages. Next: `wire` for how values are written.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oarlock.endpoints.openapi.wire import (
+    Writer,
+    anything,
+    boolean,
+    double,
+    each,
+    integer,
+    message,
+    named,
+    tagged,
+    text,
+    wrapped,
+)
+
+__all__ = ["encode_v2"]
+
+Table = dict[str, tuple[int, Writer]]
+
+
+def _schema(number: int, tree: Any) -> bytes:
+    return _any_schema(number, tree)
+
+
+def _additional(number: int, value: Any) -> bytes:
+    return tagged(number, boolean(2, value) if isinstance(value, bool) else _schema(1, value))
+
+
+_SCHEMA: Table = {
+    "$ref": (1, text),
+    "format": (2, text),
+    "title": (3, text),
+    "description": (4, text),
+    "default": (5, anything),
+    "multipleOf": (6, double),
+    "maximum": (7, double),
+    "exclusiveMaximum": (8, boolean),
+    "minimum": (9, double),
+    "exclusiveMinimum": (10, boolean),
+    "maxLength": (11, integer),
+    "minLength": (12, integer),
+    "pattern": (13, text),
+    "maxItems": (14, integer),
+    "minItems": (15, integer),
+    "uniqueItems": (16, boolean),
+    "maxProperties": (17, integer),
+    "minProperties": (18, integer),
+    "required": (19, each(text)),
+    "enum": (20, each(anything)),
+    "additionalProperties": (21, _additional),
+    "type": (22, wrapped(text, 1)),
+    "items": (23, wrapped(_schema, 1)),
+    "allOf": (24, each(_schema)),
+    "properties": (25, named(_schema)),
+    "readOnly": (27, boolean),
+    "example": (30, anything),
+}
+_any_schema = message(lambda: _SCHEMA, 31)
+
+_BODY: Table = {
+    "description": (1, text),
+    "name": (2, text),
+    "in": (3, text),
+    "required": (4, boolean),
+    "schema": (5, _schema),
+}
+_COMMON: Table = {"required": (1, boolean), "in": (2, text), "description": (3, text), "name": (4, text)}
+_QUERY: Table = {**_COMMON, "type": (6, text), "format": (7, text), "uniqueItems": (20, boolean)}
+_IN_PATH: Table = {**_COMMON, "type": (5, text), "format": (6, text), "uniqueItems": (19, boolean)}
+_body = wrapped(message(lambda: _BODY, 6), 1, 1)
+_query = wrapped(message(lambda: _QUERY, 23), 1, 2, 3)
+_in_path = wrapped(message(lambda: _IN_PATH, 22), 1, 2, 4)
+
+
+def _parameter(number: int, tree: Any) -> bytes:
+    """``ParametersItem``: a parameter of one of three kinds, each in its own messages."""
+    return {"body": _body, "query": _query, "path": _in_path}[tree["in"]](number, tree)
+
+
+_RESPONSE: Table = {"description": (1, text), "schema": (2, wrapped(_schema, 1))}
+_OPERATION: Table = {
+    "tags": (1, each(text)),
+    "description": (3, text),
+    "operationId": (5, text),
+    "produces": (6, each(text)),
+    "consumes": (7, each(text)),
+    "parameters": (8, each(_parameter)),
+    "responses": (9, named(wrapped(message(lambda: _RESPONSE, 5), 1))),
+    "schemes": (10, each(text)),
+}
+_operation = message(lambda: _OPERATION, 13)
+_PATH: Table = {
+    "get": (2, _operation),
+    "put": (3, _operation),
+    "post": (4, _operation),
+    "delete": (5, _operation),
+    "patch": (8, _operation),
+    "parameters": (9, each(_parameter)),
+}
+_INFO: Table = {"title": (1, text), "version": (2, text)}
+
+
+def encode_v2(tree: dict[str, Any]) -> bytes:
+    """The bytes of an ``openapi.v2.Document``."""
+    return b"".join(
+        (
+            text(1, tree["swagger"]),
+            message(lambda: _INFO, 7)(2, tree["info"]),
+            named(message(lambda: _PATH, 10), 2)(8, tree["paths"]),
+            named(_schema)(9, tree["definitions"]),
+        )
+    )

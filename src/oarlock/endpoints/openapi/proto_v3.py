@@ -1,0 +1,128 @@
+"""An OpenAPI v3 document as the protobuf message clients ask for under ``…spec.v3…``.
+
+The numbers are those of gnostic's public ``openapi.v3`` messages. Next: `wire` for how values are written.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oarlock.endpoints.openapi.wire import (
+    Writer,
+    anything,
+    boolean,
+    double,
+    each,
+    integer,
+    message,
+    named,
+    tagged,
+    text,
+    wrapped,
+)
+
+__all__ = ["encode_v3"]
+
+Table = dict[str, tuple[int, Writer]]
+
+
+def _schema(number: int, tree: Any) -> bytes:
+    """``SchemaOrReference``: 1 a schema, 2 a reference."""
+    reference = tree.get("$ref")
+    if reference is not None:
+        return tagged(number, tagged(2, text(1, reference)))
+    return tagged(number, _bare_schema(1, tree))
+
+
+def _additional(number: int, value: Any) -> bytes:
+    return tagged(number, boolean(2, value) if isinstance(value, bool) else _schema(1, value))
+
+
+def _default(number: int, value: Any) -> bytes:
+    """Only scalars have a place in the message."""
+    if isinstance(value, bool):
+        return tagged(number, boolean(2, value))
+    if isinstance(value, int | float):
+        return tagged(number, double(1, value))
+    return tagged(number, text(3, value)) if isinstance(value, str) else b""
+
+
+_SCHEMA: Table = {
+    "nullable": (1, boolean),
+    "readOnly": (3, boolean),
+    "writeOnly": (4, boolean),
+    "example": (7, anything),
+    "deprecated": (8, boolean),
+    "title": (9, text),
+    "multipleOf": (10, double),
+    "maximum": (11, double),
+    "exclusiveMaximum": (12, boolean),
+    "minimum": (13, double),
+    "exclusiveMinimum": (14, boolean),
+    "maxLength": (15, integer),
+    "minLength": (16, integer),
+    "pattern": (17, text),
+    "maxItems": (18, integer),
+    "minItems": (19, integer),
+    "uniqueItems": (20, boolean),
+    "maxProperties": (21, integer),
+    "minProperties": (22, integer),
+    "required": (23, each(text)),
+    "enum": (24, each(anything)),
+    "type": (25, text),
+    "allOf": (26, each(_schema)),
+    "oneOf": (27, each(_schema)),
+    "anyOf": (28, each(_schema)),
+    "items": (30, wrapped(_schema, 1)),
+    "properties": (31, named(_schema)),
+    "additionalProperties": (32, _additional),
+    "default": (33, _default),
+    "description": (34, text),
+    "format": (35, text),
+}
+_bare_schema = message(lambda: _SCHEMA, 36)
+_SCHEMA["not"] = (29, _bare_schema)
+
+_content = named(message(lambda: {"schema": (1, _schema)}, 5))
+_PARAMETER: Table = {
+    "name": (1, text),
+    "in": (2, text),
+    "description": (3, text),
+    "required": (4, boolean),
+    "schema": (10, _schema),
+}
+_parameters = each(wrapped(message(lambda: _PARAMETER, 14), 1))
+_REQUEST_BODY: Table = {"description": (1, text), "content": (2, _content), "required": (3, boolean)}
+_RESPONSE: Table = {"description": (1, text), "content": (3, _content)}
+_OPERATION: Table = {
+    "tags": (1, each(text)),
+    "description": (3, text),
+    "operationId": (5, text),
+    "parameters": (6, _parameters),
+    "requestBody": (7, wrapped(message(lambda: _REQUEST_BODY, 4), 1)),
+    "responses": (8, named(wrapped(message(lambda: _RESPONSE, 5), 1), 2)),
+    "deprecated": (10, boolean),
+}
+_operation = message(lambda: _OPERATION, 13)
+_PATH: Table = {
+    "get": (4, _operation),
+    "put": (5, _operation),
+    "post": (6, _operation),
+    "delete": (7, _operation),
+    "patch": (10, _operation),
+    "parameters": (13, _parameters),
+}
+_INFO: Table = {"title": (1, text), "version": (6, text)}
+
+
+def encode_v3(tree: dict[str, Any]) -> bytes:
+    """The bytes of an ``openapi.v3.Document``."""
+    schemas = named(_schema)(1, tree["components"]["schemas"])
+    return b"".join(
+        (
+            text(1, tree["openapi"]),
+            message(lambda: _INFO, 7)(2, tree["info"]),
+            named(message(lambda: _PATH, 14))(4, tree["paths"]),
+            tagged(5, schemas),
+        )
+    )

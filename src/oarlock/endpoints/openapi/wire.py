@@ -1,0 +1,117 @@
+"""JSON trees → protobuf messages, by tables of field numbers.
+
+The documents are written only, by a few fixed message types, so a table and six small writers are the whole of
+what is needed. Must not know: OpenAPI. Source: protobuf encoding specification. Next: `proto_v3`, a table.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+__all__ = [
+    "Writer",
+    "anything",
+    "boolean",
+    "double",
+    "each",
+    "integer",
+    "message",
+    "named",
+    "tagged",
+    "text",
+    "wrapped",
+]
+
+Writer = Callable[[int, Any], bytes]
+"""Writes a value as the field with a number."""
+
+_yaml = msgspec.json.Encoder().encode
+
+
+def _varint(number: int) -> bytes:
+    if number < 0x80:
+        return bytes((number,))
+    out = bytearray()
+    while number >= 0x80:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def tagged(number: int, payload: bytes) -> bytes:
+    """`payload` as the length-delimited field `number`."""
+    return _varint(number << 3 | 2) + _varint(len(payload)) + payload
+
+
+def text(number: int, value: Any) -> bytes:
+    return tagged(number, str(value).encode())
+
+
+def boolean(number: int, value: Any) -> bytes:
+    return _varint(number << 3) + (b"\x01" if value else b"\x00")
+
+
+def integer(number: int, value: Any) -> bytes:
+    return _varint(number << 3) + _varint(int(value) & 0xFFFF_FFFF_FFFF_FFFF)
+
+
+def double(number: int, value: Any) -> bytes:
+    return _varint(number << 3 | 1) + struct.pack("<d", value)
+
+
+def anything(number: int, value: Any) -> bytes:
+    """Any JSON value: a message whose field 2 is its text, which readers parse as YAML."""
+    return tagged(number, tagged(2, _yaml(value) + b"\n"))
+
+
+def each(writer: Writer) -> Writer:
+    """A list as a repeated field."""
+    return lambda number, values: b"".join([writer(number, value) for value in values])
+
+
+def named(writer: Writer, inner: int = 1) -> Writer:
+    """A map as a message whose field `inner` repeats (1: key, 2: value)."""
+
+    def write(number: int, values: Any) -> bytes:
+        return tagged(
+            number, b"".join([tagged(inner, text(1, key) + writer(2, value)) for key, value in values.items()])
+        )
+
+    return write
+
+
+def wrapped(writer: Writer, *inner: int) -> Writer:
+    """A value inside messages that have it as their only field, `inner` from the outside in."""
+
+    def write(number: int, value: Any) -> bytes:
+        payload = writer(inner[-1], value)
+        for field in reversed(inner[:-1]):
+            payload = tagged(field, payload)
+        return tagged(number, payload)
+
+    return write
+
+
+def message(fields: Callable[[], Mapping[str, tuple[int, Writer]]], extensions: int) -> Writer:
+    """An object by its table; keys that begin with ``x-`` go to the field `extensions` as (name, any value).
+
+    The table is asked for when it is needed, so that it may name itself. Keys it doesn't have are left out.
+    """
+
+    def write(number: int, tree: Any) -> bytes:
+        table = fields()
+        parts = []
+        for key, value in tree.items():
+            found = table.get(key)
+            if found is not None:
+                parts.append(found[1](found[0], value))
+            elif key.startswith("x-") and extensions:
+                parts.append(tagged(extensions, text(1, key) + anything(2, value)))
+        return tagged(number, b"".join(parts))
+
+    return write

@@ -1,0 +1,374 @@
+"""OpenAPI documents: the operations that were recorded, schemas kubectl can read, and how they are cached."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from oarlock.endpoints.catalog import Catalog, CatalogEntry, CatalogIndex
+from oarlock.endpoints.http import Response
+from oarlock.endpoints.openapi import OpenAPIDocuments
+from oarlock.endpoints.openapi.kinds import kind_schemas
+from oarlock.endpoints.openapi.wire import double, integer, text
+from oarlock.meta.kinds import GroupVersionKind
+from oarlock.registry.served import Served
+from oarlock.schema.definition import Names, ResourceDefinition, Scale, Subresource, VersionDefinition
+
+PATCHES = ("application/json-patch+json", "application/merge-patch+json")
+V2_PROTO = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+V3_PROTO = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf"
+METHODS_V2 = {2: "get", 3: "put", 4: "post", 5: "delete", 8: "patch"}
+METHODS_V3 = {4: "get", 5: "put", 6: "post", 7: "delete", 10: "patch"}
+NOW = 1_800_000_000.0
+
+
+def fields(data: bytes) -> Iterator[tuple[int, Any]]:
+    """The fields of a protobuf message: numbers and raw values."""
+    at = 0
+
+    def varint() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while at < len(data):
+        key = varint()
+        if key & 7 == 0:
+            yield key >> 3, varint()
+        else:
+            size = 8 if key & 7 == 1 else varint()
+            yield key >> 3, data[at : at + size]
+            at += size
+
+
+def first(data: bytes, *numbers: int) -> Any:
+    """The first field of each number, from the outside in."""
+    value: Any = data
+    for number in numbers:
+        value = next(v for n, v in fields(value) if n == number)
+    return value
+
+
+def operations(document: bytes, paths: int, inner: int, methods: dict[int, str]) -> set[tuple[str, str, str, str]]:
+    """Method, path, operation id and tag of every operation of a document in protobuf."""
+    found = set()
+    for number, item in fields(first(document, paths)):
+        if number == inner:
+            path = first(item, 1).decode()
+            for method, operation in fields(first(item, 2)):
+                if method in methods:
+                    identity, tag = first(operation, 5).decode(), first(operation, 1).decode()
+                    found.add((methods[method], path, identity, tag))
+    return found
+
+
+def names(document: bytes, *numbers: int) -> set[str]:
+    return {first(item, 1).decode() for number, item in fields(first(document, *numbers)) if number == 1}
+
+
+@pytest.fixture
+def documents(wardle) -> OpenAPIDocuments:
+    return OpenAPIDocuments(wardle, title="Wardle", version="0.1", patch_types=PATCHES)
+
+
+def get(documents: OpenAPIDocuments, path: str, accept: str = "", etag: str = "", query=()) -> Response:
+    response = documents.respond(path, query, accept, etag, now=NOW)
+    assert response is not None
+    return response
+
+
+def tree(documents: OpenAPIDocuments, path: str) -> dict[str, Any]:
+    return json.loads(get(documents, path).body)
+
+
+def test_the_v2_operations_are_as_recorded(documents, recorded):
+    want = operations(base64.b64decode(recorded(37)["response"]["body_b64"]), 8, 2, METHODS_V2)
+    response = get(documents, "/openapi/v2", V2_PROTO)
+    assert dict(response.headers)["content-type"] == recorded(37)["headers"]["content-type"]
+    got = operations(response.body, 8, 2, METHODS_V2)
+    assert got == {op for op in want if "/watch/" not in op[1]}
+    assert first(response.body, 2, 1) == b"Wardle"
+
+
+def test_the_v3_operations_are_as_recorded(documents, recorded):
+    path = "/openapi/v3/apis/wardle.example.com/v1alpha1"
+    want = operations(base64.b64decode(recorded(46)["response"]["body_b64"]), 4, 1, METHODS_V3)
+    response = get(documents, path, V3_PROTO)
+    assert dict(response.headers)["content-type"] == recorded(46)["headers"]["content-type"]
+    got = operations(response.body, 4, 1, METHODS_V3)
+    assert got == {op for op in want if "/watch/" not in op[1]}
+    json_paths = tree(documents, path)["paths"]
+    assert {(m, p) for p, item in json_paths.items() for m in item if m != "parameters"} == {op[:2] for op in got}
+
+
+def test_the_shared_schemas_are_those_recorded(documents, recorded):
+    want = names(base64.b64decode(recorded(37)["response"]["body_b64"]), 9)
+    got = names(get(documents, "/openapi/v2", V2_PROTO).body, 9)
+    assert {name for name in want if "wardle" not in name} <= got
+    assert {name for name in got if "wardle" in name} == {
+        "com.example.wardle.v1alpha1.Fischer",
+        "com.example.wardle.v1alpha1.FischerList",
+        "com.example.wardle.v1alpha1.Flunder",
+        "com.example.wardle.v1alpha1.FlunderList",
+        "com.example.wardle.v1beta1.Flunder",
+        "com.example.wardle.v1beta1.FlunderList",
+    }
+
+
+@pytest.mark.parametrize("number", [40, 44])
+def test_the_small_documents_are_as_recorded(documents, recorded, number):
+    exchange = recorded(number)
+    got = tree(documents, exchange["request"]["path"])
+    want = exchange["tree"]
+    assert got["info"] == want["info"]
+    assert got["openapi"] == want["openapi"]
+    assert list(got["paths"]) == list(want["paths"])
+    assert got["components"]["schemas"].keys() == want["components"]["schemas"].keys()
+    for name, schema in want["components"]["schemas"].items():
+        mine = got["components"]["schemas"][name]
+        assert mine["properties"].keys() == schema["properties"].keys()
+        assert mine.get("required") == schema.get("required")
+
+
+def test_the_index_lists_what_was_recorded(documents, recorded):
+    got = tree(documents, "/openapi/v3")
+    assert got.keys() == recorded(39)["tree"].keys()
+    assert list(got["paths"]) == list(recorded(39)["tree"]["paths"])
+    for name, item in got["paths"].items():
+        path, _, wanted = item["serverRelativeURL"].partition("?hash=")
+        assert path == f"/openapi/v3/{name}"
+        assert dict(get(documents, path).headers)["etag"] == f'"{wanted}"'
+
+
+def every_reference(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key == "$ref":
+                yield inner
+            else:
+                yield from every_reference(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from every_reference(inner)
+
+
+def test_every_reference_leads_somewhere(wardle):
+    for index in (wardle, gallery()):
+        documents = OpenAPIDocuments(index, title="T", version="1", patch_types=PATCHES)
+        for name in tree(documents, "/openapi/v3")["paths"]:
+            document = tree(documents, f"/openapi/v3/{name}")
+            schemas = document["components"]["schemas"]
+            found = {reference.removeprefix("#/components/schemas/") for reference in every_reference(document)}
+            assert found == {name for name in found if name in schemas}
+        document = tree(documents, "/openapi/v2")
+        for reference in every_reference(document):
+            assert reference.removeprefix("#/definitions/") in document["definitions"]
+        assert get(documents, "/openapi/v2", V2_PROTO).body
+        assert get(documents, "/openapi/v3/apis/g.example.com/v1", V3_PROTO).status == 200
+
+
+def test_kubectl_finds_dry_run_and_validation_on_patch(documents):
+    path = "/apis/wardle.example.com/v1beta1/namespaces/{namespace}/flunders/{name}"
+    gvk = {"group": "wardle.example.com", "version": "v1beta1", "kind": "Flunder"}
+    v3 = tree(documents, "/openapi/v3/apis/wardle.example.com/v1beta1")["paths"][path]["patch"]
+    v2 = tree(documents, "/openapi/v2")["paths"][path]["patch"]
+    for patch in (v3, v2):
+        assert patch["x-kubernetes-group-version-kind"] == gvk
+        assert patch["x-kubernetes-action"] == "patch"
+        assert {"dryRun", "fieldManager", "fieldValidation", "force"} <= {p["name"] for p in patch["parameters"]}
+    assert tuple(v3["requestBody"]["content"]) == PATCHES
+    assert tuple(v2["consumes"]) == PATCHES
+
+
+def test_writes_list_their_options(documents):
+    paths = tree(documents, "/openapi/v3/apis/wardle.example.com/v1alpha1")["paths"]
+    item = paths["/apis/wardle.example.com/v1alpha1/fischers/{name}"]
+    assert [p["name"] for p in item["put"]["parameters"]] == ["dryRun", "fieldManager", "fieldValidation"]
+    assert "propagationPolicy" in {p["name"] for p in item["delete"]["parameters"]}
+    assert [p["name"] for p in item["parameters"]] == ["name", "pretty"]
+    collection = paths["/apis/wardle.example.com/v1alpha1/fischers"]
+    assert {"limit", "dryRun"} <= {p["name"] for p in collection["delete"]["parameters"]}
+    assert "application/json;stream=watch" in collection["get"]["responses"]["200"]["content"]
+
+
+def test_explain_reads_fields_and_descriptions(documents):
+    schemas = tree(documents, "/openapi/v3/apis/wardle.example.com/v1beta1")["components"]["schemas"]
+    flunder = schemas["com.example.wardle.v1beta1.Flunder"]
+    assert flunder["x-kubernetes-group-version-kind"] == [
+        {"group": "wardle.example.com", "kind": "Flunder", "version": "v1beta1"}
+    ]
+    assert flunder["description"].startswith("A flunder points")
+    assert flunder["properties"]["spec"]["properties"].keys() == {
+        "flunderReference",
+        "fischerReference",
+        "referenceType",
+    }
+    assert flunder["properties"]["metadata"]["allOf"][0]["$ref"].endswith("meta.v1.ObjectMeta")
+    definitions = tree(documents, "/openapi/v2")["definitions"]
+    assert "$ref" in definitions["com.example.wardle.v1beta1.Flunder"]["properties"]["metadata"]
+    assert definitions["com.example.wardle.v1beta1.FlunderList"]["properties"]["items"]["items"] == {
+        "$ref": "#/definitions/com.example.wardle.v1beta1.Flunder"
+    }
+
+
+def test_a_document_asked_for_by_its_hash_may_be_kept_for_a_year(documents):
+    path = "/openapi/v3/apis/wardle.example.com/v1alpha1"
+    etag = dict(get(documents, path).headers)["etag"]
+    assert "cache-control" not in dict(get(documents, path).headers)
+    kept = dict(get(documents, path, query=[("hash", etag.strip('"'))]).headers)
+    assert kept["cache-control"] == "public, immutable"
+    assert kept["expires"] == "Sat, 15 Jan 2028 08:00:00 GMT"
+
+
+def test_another_hash_is_sent_to_the_current_one(documents, recorded):
+    path = "/openapi/v3/apis/wardle.example.com/v1alpha1"
+    response = get(documents, path, query=[("hash", "ABCDEF")])
+    headers = dict(response.headers)
+    assert (response.status, response.body) == (301, b"")
+    assert headers["location"] == f"{path}?hash={headers['etag'].strip(chr(34))}"
+    assert headers["vary"] == recorded(45)["headers"]["vary"]
+    assert headers["content-type"] == recorded(45)["headers"]["content-type"]
+
+
+def test_unknown_documents_are_empty_and_unknown_paths_are_not_ours(documents):
+    response = get(documents, "/openapi/v3/apis/nope/v1")
+    assert (response.status, response.body) == (200, b"")
+    assert documents.respond("/openapi/v9", now=NOW) is None
+    assert documents.respond("/openapi", now=NOW) is None
+
+
+def test_an_unchanged_document_is_not_sent_again(documents):
+    for path in ("/openapi/v2", "/openapi/v3", "/openapi/v3/apis/wardle.example.com/v1beta1"):
+        etag = dict(get(documents, path).headers)["etag"]
+        assert get(documents, path, etag=etag).status == 304
+        assert get(documents, path, etag='"X"').status == 200
+
+
+def test_what_cannot_be_sent_is_not_acceptable(documents, recorded):
+    response = get(documents, "/openapi/v2", "application/xml")
+    assert (response.status, response.body) == (406, b"")
+    assert [v for k, v in response.headers if k == "vary"] == ["Accept-Encoding", "Accept"]
+    assert get(documents, "/openapi/v3/version", "application/xml").status == 406
+    assert get(documents, "/openapi/v2", "text/html, */*;q=0.1").status == 200
+
+
+def gallery() -> CatalogIndex:
+    """A kind with every subresource, and one in the core group."""
+    pour = Subresource(
+        "pour",
+        ("create",),
+        GroupVersionKind("g.example.com", "v1", "Pour"),
+        request_schema={"type": "object", "properties": {"cups": {"type": "integer"}}},
+    )
+    schema = {
+        "type": "object",
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "metadata": {"type": "object"},
+            "port": {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True},
+            "note": {"type": "string", "nullable": True, "default": "$ref", "x-oarlock-omit-empty": True},
+            "more": {"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": 3},
+            "ratio": {"type": "number", "minimum": -0.5, "exclusiveMinimum": True},
+            "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+            "not": {"type": "string", "enum": ["a", "b"], "not": {"type": "string"}},
+        },
+    }
+    v1 = VersionDefinition(
+        "v1", schema, status=True, scale=Scale(".n", ".m"), subresources=(pour,), selectable=(".spec.note",)
+    )
+    jugs = ResourceDefinition("g.example.com", Names("jugs", "Jug"), "Namespaced", (v1,), "v1", "v1")
+    nods = ResourceDefinition(
+        "", Names("nods", "Nod"), "Cluster", (VersionDefinition("v1", {"type": "object"}),), "v1", "v1"
+    )
+    return CatalogIndex(Catalog.of([Served(jugs), Served(nods)]))
+
+
+def test_subresources_have_operations_of_their_kind():
+    documents = OpenAPIDocuments(gallery(), title="T", version="1", patch_types=PATCHES)
+    paths = tree(documents, "/openapi/v3/apis/g.example.com/v1")["paths"]
+    item = "/apis/g.example.com/v1/namespaces/{namespace}/jugs/{name}"
+    assert paths[f"{item}/status"].keys() == {"get", "put", "patch", "parameters"}
+    assert paths[f"{item}/status"]["patch"]["operationId"] == "patchGExampleComV1NamespacedJugStatus"
+    scale = paths[f"{item}/scale"]["put"]
+    assert scale["x-kubernetes-group-version-kind"] == {"group": "autoscaling", "kind": "Scale", "version": "v1"}
+    pour = paths[f"{item}/pour"]["post"]
+    assert pour["operationId"] == "createGExampleComV1NamespacedJugPour"
+    body = pour["requestBody"]["content"]["*/*"]["schema"]["$ref"]
+    assert body == "#/components/schemas/com.example.g.v1.Jug.pour.Request"
+
+
+def test_the_core_group_lives_under_api():
+    documents = OpenAPIDocuments(gallery(), title="T", version="1", patch_types=())
+    assert list(tree(documents, "/openapi/v3")["paths"]) == [
+        "api",
+        "api/v1",
+        "apis",
+        "apis/g.example.com",
+        "apis/g.example.com/v1",
+        "version",
+    ]
+    paths = tree(documents, "/openapi/v3/api/v1")["paths"]
+    assert list(paths) == ["/api/v1/", "/api/v1/nods", "/api/v1/nods/{name}"]
+    assert paths["/api/v1/nods"]["get"]["operationId"] == "listCoreV1Nod"
+    assert "patch" not in paths["/api/v1/nods/{name}"]
+
+
+def test_v2_leaves_out_what_it_has_no_words_for():
+    entry = gallery().entries[0]
+    name = "com.example.g.v1.Jug"
+    v3 = kind_schemas(entry, v2=False)[name]["properties"]
+    v2 = kind_schemas(entry, v2=True)[name]["properties"]
+    assert v3["note"] == {"type": "string", "nullable": True, "default": "$ref"}
+    assert v2["note"] == {}
+    assert v2["port"] == {"x-kubernetes-int-or-string": True}
+    assert v2["any"] == {"x-kubernetes-preserve-unknown-fields": True}
+    assert v2["not"] == {"type": "string", "enum": ["a", "b"]}
+    assert v2["more"] == v3["more"]
+    assert kind_schemas(entry, v2=True)[name]["x-kubernetes-selectable-fields"] == [{"fieldPath": "spec.note"}]
+
+
+def bare(value: Any) -> Any:
+    """Without descriptions, and with references by their last word."""
+    if isinstance(value, dict):
+        return {k: v.rpartition(".")[2] if k == "$ref" else bare(v) for k, v in value.items() if k != "description"}
+    return [bare(v) for v in value] if isinstance(value, list) else value
+
+
+def entry_of(schema: dict[str, Any], version: str = "v1", selectable: tuple[str, ...] = ()) -> CatalogEntry:
+    one = VersionDefinition(version, schema, selectable=selectable)
+    definition = ResourceDefinition("bar.k8s.io", Names("foos", "Foo"), "Namespaced", (one,), version, version)
+    return CatalogIndex(Catalog.of([Served(definition)])).entries[0]
+
+
+@pytest.mark.parametrize("group", ["openapi_v2", "openapi_v3", "openapi_builder"])
+def test_the_shared_table_of_published_schemas(shared_vectors, group):
+    for case in shared_vectors("crd_validation.json")["groups"][group]:
+        if "non-structural" in case["name"] or "invalid-typed" in case["name"] or case.get("preserveUnknownFields"):
+            continue  # such a definition is refused long before it is published
+        v2 = case.get("v2", group == "openapi_v2")
+        selected = case.get("opts", {}).get("IncludeSelectableFields")
+        selectable = tuple(f["JSONPath"] for f in case.get("selectableFields", ()) if selected)
+        schema = json.loads(case["schema"]) if case.get("schema") else {}
+        version = case.get("version", "v1")
+        published = kind_schemas(entry_of(schema, version, selectable), v2=v2)
+        assert bare(published[f"io.k8s.bar.{version}.Foo"]) == bare(json.loads(case["wantedSchema"])), case["name"]
+        items = published[f"io.k8s.bar.{version}.FooList"]["properties"]["items"]["items"]
+        if "wantedItemsSchema" in case:
+            assert bare(items) == bare(json.loads(case["wantedItemsSchema"]))
+
+
+def test_numbers_on_the_wire():
+    assert integer(11, 300) == b"\x58\xac\x02"
+    assert integer(1, -1) == b"\x08" + b"\xff" * 9 + b"\x01"
+    assert double(6, 1.5) == b"\x31" + b"\x00" * 6 + b"\xf8\x3f"
+    assert text(31, "é" * 100)[:4] == b"\xfa\x01\xc8\x01"
