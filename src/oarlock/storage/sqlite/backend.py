@@ -1,0 +1,335 @@
+"""`SqliteBackend` (``sqlite:///path``): a durable store in one file, which several processes may share.
+
+    put, delete ──► writer thread ──► outcome ──► feed (watches) ──► the caller
+    get, list   ──► reader thread
+    other processes' commits ──► hint or poll ──► tailer thread ──► feed
+
+While this process is alone it knows the current revision without asking. When another one knocks, it first
+forgets that it is alone, then lets the other in (`locks.Membership`): no read is ever answered from a
+counter that somebody else may have passed.
+
+Must not know: kinds, JSON, users. Next: `writer`, then `feed`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Coroutine
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import apsw
+
+from oarlock.meta.context import Clock
+from oarlock.storage.backend import (
+    KEEP_TTL,
+    KV,
+    Caps,
+    Deliver,
+    Failed,
+    Findings,
+    Page,
+    Rev,
+    StorageError,
+    TooLarge,
+    Unavailable,
+    WriteResult,
+)
+from oarlock.storage.memory import DEFAULT_MAX_VALUE
+from oarlock.storage.sqlite import check, compaction, reads, schema
+from oarlock.storage.sqlite.feed import Feed
+from oarlock.storage.sqlite.files import Files
+from oarlock.storage.sqlite.plan import Write
+from oarlock.storage.sqlite.tailer import Tailer
+from oarlock.storage.sqlite.threads import Reader
+from oarlock.storage.sqlite.writer import Outcome, Writer
+from oarlock.storage.watchers import RangeWatch
+
+__all__ = ["SqliteBackend"]
+
+_REPLAY_AT_ONCE = 500
+_REAP_AT_ONCE = 500
+_REAP_EVERY_S = 1.0
+_LOOK_EVERY_S = 0.1
+_LOOKS_PER_ROLL_CALL = 10
+_CHECK_CACHE_KIB = 4_096
+
+
+class SqliteBackend:
+    """A store in the file `path`; beside it lies a folder ``path.d`` with locks and sockets.
+
+    `create`: make the file when there is none. `join_timeout_s`: how long to wait for a process that holds the
+    store alone. `lock_timeout_s`: how long a write may wait for another process's commit.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        clock: Clock,
+        *,
+        create: bool = True,
+        max_value: int = DEFAULT_MAX_VALUE,
+        join_timeout_s: float = 5.0,
+        lock_timeout_s: float = 10.0,
+    ) -> None:
+        self.caps = Caps(durable=True, multi_process=True, multi_host=False, max_value=max_value)
+        self._path: Final = Path(path)
+        self._clock: Final = clock
+        self._create: Final = create
+        self._join_timeout_s: Final = join_timeout_s
+        self._lock_timeout_s: Final = lock_timeout_s
+        self._alone = False
+        self._joins = 0
+        self._looks = 0
+        self._next_look: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        opening = partial(Files.open, self._path, create=self._create, join_timeout_s=self._join_timeout_s)
+        self._files = files = await asyncio.to_thread(opening)
+        self._feed = Feed(files.meta.rev)
+        self._writer = Writer(files, self._report, lambda: self._feed.last)
+        self._reader = Reader("oarlock store: reads", str(self._path), files.reads)
+        tail = Reader("oarlock store: tailer", str(self._path), files.tail)
+        self._tailer = Tailer(self._feed, tail, lambda: self._writer.local_from)
+        self._alone = files.membership.alone
+        if not self._alone:
+            self._look()
+        self._loop.add_reader(files.peers.socket, self._heard)
+        self._spawn(self._reap_forever())
+
+    async def close(self) -> None:
+        if hasattr(self, "_files"):
+            if self._closing is None:
+                self._closing = asyncio.create_task(self._close())
+            await asyncio.shield(self._closing)
+
+    async def epoch(self) -> str:
+        return self._files.meta.epoch
+
+    def known_rev(self) -> Rev | None:
+        return self._feed.last if self._alone else None
+
+    async def current_rev(self) -> Rev:
+        return self._feed.last if self._alone else (await self._glance())[0]
+
+    async def compact_rev(self) -> Rev:
+        return (await self._glance())[1]
+
+    # Reads
+
+    async def get(self, key: str, *, rev: Rev = 0) -> tuple[KV | None, Rev]:
+        kv, at = await self._reader.run(partial(reads.get, key=key, rev=rev))
+        return kv, await self._seen(at)
+
+    async def list(self, start: str, end: str, *, rev: Rev = 0, limit: int = 0) -> Page:
+        page = await self._reader.run(partial(reads.list_range, span=(start, end), rev=rev, limit=limit))
+        await self._seen(page.rev)
+        return page
+
+    async def count(self, start: str, end: str) -> tuple[int, Rev]:
+        keys, rev = await self._reader.run(partial(reads.count, span=(start, end)))
+        return keys, await self._seen(rev)
+
+    async def _seen(self, rev: Rev) -> Rev:
+        """A read may find our own commit before its report does: the counter must not lag behind an answer."""
+        if self._alone and rev > self._feed.last:
+            await self._feed.reached(rev)
+        return rev
+
+    # Writes
+
+    async def put(self, key: str, value: bytes, *, expect: Rev, ttl_ms: int | None = KEEP_TTL) -> WriteResult:
+        if len(value) > self.caps.max_value:
+            raise TooLarge(len(value), self.caps.max_value)
+        expires = ttl_ms if ttl_ms is None or ttl_ms == KEEP_TTL else int(self._clock.now() * 1000) + ttl_ms
+        return await self._write(key, value, expect, expires)
+
+    async def delete(self, key: str, *, expect: Rev) -> WriteResult:
+        return await self._write(key, None, expect, None)
+
+    async def reap(self) -> int:
+        """Delete keys whose time is over, by compare-and-swap: one written again meanwhile stays. How many went."""
+        now_ms = int(self._clock.now() * 1000)
+        reaped = 0
+        while due := await self._reader.run(partial(reads.expired, now_ms=now_ms, limit=_REAP_AT_ONCE)):
+            results = await asyncio.gather(*(self.delete(key, expect=rev) for key, rev in due))
+            reaped += sum(result.ok for result in results)
+        return reaped
+
+    def _write(self, key: str, value: bytes | None, expect: Rev, expires: int | None) -> asyncio.Future[WriteResult]:
+        if not key.isascii():
+            _must_be_text(key)
+        future: asyncio.Future[WriteResult] = self._loop.create_future()
+        self._writer.submit(Write(key, value, expect, expires, future))
+        return future
+
+    def _report(self, outcome: Outcome) -> None:
+        if outcome.rev:
+            # Watches first: who gets an answer may rely on every watch of this process having had the event.
+            self._feed.take(outcome.floor, outcome.events, outcome.rev)
+        if outcome.error is not None:
+            for write in outcome.writes:
+                if not write.future.done():
+                    write.future.set_exception(copy.copy(outcome.error))
+            return
+        for write, result in zip(outcome.writes, outcome.results, strict=True):
+            if not write.future.done():
+                write.future.set_result(result)
+
+    # Watching
+
+    async def watch(self, start: str, end: str, *, after: Rev, deliver: Deliver, failed: Failed) -> RangeWatch:
+        watch = RangeWatch((start, end), after, deliver, failed)
+        feed = self._feed
+        try:
+            # First without keeping what comes meanwhile: a long past must not fill the memory with the present.
+            while watch.last < feed.last and await self._replay(watch, feed.last):
+                pass
+            present = feed.last
+            watch.hold()
+            feed.watchers.add(watch)
+            while watch.last < present and not watch.closed:
+                await self._replay(watch, present)
+            watch.release()
+        except StorageError as error:
+            watch.fail(error)
+        except asyncio.CancelledError:
+            watch.close()
+            raise
+        return watch
+
+    async def _replay(self, watch: RangeWatch, upto: Rev) -> bool:
+        """Deliver the next events from the log; whether there were as many as are read at once."""
+        job = partial(
+            reads.log_of_range, span=(watch.start, watch.end), between=(watch.last, upto), limit=_REPLAY_AT_ONCE
+        )
+        stretch = await self._reader.run(job)
+        watch.replay(stretch.events, stretch.rev)
+        return len(stretch.events) == _REPLAY_AT_ONCE
+
+    async def request_progress(self) -> None:
+        rev = await self.current_rev()
+        if self._feed.last < rev:
+            await self._feed.reached(rev)
+        else:
+            self._feed.watchers.publish((), self._feed.last)
+
+    # History
+
+    async def compact(self, rev: Rev) -> None:
+        await self._writer.run(partial(compaction.publish, rev=rev))
+        while await self._writer.run(compaction.sweep):
+            pass
+
+    async def check(self) -> Findings:
+        return await asyncio.to_thread(self._check)
+
+    def _check(self) -> Findings:
+        try:
+            connection = schema.connect(self._path, cache_kib=_CHECK_CACHE_KIB)
+            try:
+                return check.check(connection)
+            finally:
+                connection.close()
+        except apsw.Error as error:
+            return [f"SQLite: {error}"]
+
+    # Other processes
+
+    async def _glance(self) -> tuple[Rev, Rev]:
+        """The current revision and how far history is forgotten: a few microseconds on the loop, and linearizable."""
+        try:
+            rev, compact_rev = self._files.glance.execute("SELECT rev, compact_rev FROM meta").get
+        except apsw.ConnectionClosedError:
+            raise Unavailable("the store is closed") from None
+        except apsw.Error:
+            # Busy for a moment, while another process recovers or truncates the log: the reader may wait, we may not.
+            meta = await self._reader.run(schema.read_meta)
+            rev, compact_rev = meta.rev, meta.compact_rev
+        if rev > self._feed.last and not self._alone:
+            self._tailer.look()
+        return rev, compact_rev
+
+    def _heard(self) -> None:
+        kinds = self._files.peers.receive()
+        if b"j" in kinds:
+            self._share()
+        if b"r" in kinds:
+            self._tailer.look()
+
+    def _share(self) -> None:
+        """Somebody wants to join. The order matters: first `known_rev` says None, then the lock is shared."""
+        self._joins += 1
+        self._alone = False
+        if self._next_look is None:
+            self._look()
+        self._spawn(self._quietly(self._writer.between(self._files.membership.share)))
+
+    def _look(self) -> None:
+        """Every tenth of a second beside other processes: what a lost hint announced, who died, who is stuck."""
+        self._next_look = self._loop.call_later(_LOOK_EVERY_S, self._look)
+        self._looks += 1
+        self._spawn(self._quietly(self._glance()))
+        self._writer.give_up_waiting(self._lock_timeout_s)
+        if self._looks % _LOOKS_PER_ROLL_CALL == 0 and not self._files.peers.refresh():
+            self._spawn(self._try_alone(self._joins))
+
+    async def _try_alone(self, joins: int) -> None:
+        await self._quietly(self._writer.between(self._files.membership.join))
+        if self._files.membership.alone:
+            # Nobody else can commit any more; what they did commit is published before the counter speaks for all.
+            await self._quietly(self._catch_up())
+            if joins == self._joins and self._files.membership.alone:
+                self._alone = True
+                if self._next_look is not None:
+                    self._next_look.cancel()
+                    self._next_look = None
+
+    async def _catch_up(self) -> None:
+        rev, _ = await self._glance()
+        await self._feed.reached(rev)
+
+    async def _quietly(self, work: Coroutine[Any, Any, object]) -> None:
+        """A failure here is met again, and told, by the next write or read."""
+        try:
+            await work
+        except StorageError:
+            pass
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # Ending
+
+    async def _reap_forever(self) -> None:
+        while True:
+            await asyncio.sleep(_REAP_EVERY_S)
+            await self._quietly(self.reap())
+
+    async def _close(self) -> None:
+        self._loop.remove_reader(self._files.peers.socket)
+        if self._next_look is not None:
+            self._next_look.cancel()
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._writer.close()
+        await self._tailer.close()
+        await self._reader.close()
+        self._alone = False
+        self._feed.close(Unavailable("the store is closed"))
+        await asyncio.to_thread(self._files.close)
+
+
+def _must_be_text(key: str) -> None:
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        raise StorageError(f"the key {key!r} is not text") from None

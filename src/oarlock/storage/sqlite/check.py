@@ -1,0 +1,65 @@
+"""Is the store what it says it is? One line for each way in which it isn't.
+
+Must not know: threads; it is given a connection and takes the time it takes. Next: `schema`, for what must hold.
+"""
+
+from __future__ import annotations
+
+import apsw
+
+from oarlock.storage.backend import Findings
+from oarlock.storage.memory import FIRST_REV
+from oarlock.storage.sqlite.reads import snapshot
+from oarlock.storage.sqlite.schema import read_meta
+
+__all__ = ["check"]
+
+_SHOWN = 10
+
+_LATEST = "(SELECT key, max(rev) AS rev FROM log GROUP BY key)"
+
+_QUESTIONS = (
+    (
+        "the live key {} points at no change of its own",
+        "SELECT kv.key FROM kv LEFT JOIN log ON log.rev = kv.rev WHERE log.key IS NOT kv.key OR log.op = 3"
+        " OR log.create_rev IS NOT kv.create_rev OR log.expires IS NOT kv.expires",
+    ),
+    (
+        "the live key {} does not point at its latest change",
+        f"SELECT kv.key FROM kv JOIN {_LATEST} AS latest ON latest.key = kv.key WHERE latest.rev != kv.rev",
+    ),
+    (
+        "the key {} was not deleted and is not live",
+        f"SELECT log.key FROM {_LATEST} AS latest JOIN log ON log.rev = latest.rev"
+        " WHERE log.op != 3 AND NOT EXISTS (SELECT 1 FROM kv WHERE kv.key = log.key)",
+    ),
+    (
+        "the change at revision {} has lost the value it replaced",
+        "SELECT log.rev FROM log, meta WHERE log.rev > meta.compact_rev AND log.prev_rev > 0"
+        " AND NOT EXISTS (SELECT 1 FROM log AS prev WHERE prev.rev = log.prev_rev AND prev.key = log.key)",
+    ),
+    (
+        "revision {} is above the store's own count",
+        "SELECT log.rev FROM log, meta WHERE log.rev > meta.rev",
+    ),
+)
+
+
+def check(connection: apsw.Connection) -> Findings:
+    """Everything found wrong, at most ten lines per rule."""
+    with snapshot(connection):
+        lines = [str(row[0]) for row in connection.execute(f"PRAGMA integrity_check({_SHOWN})")]
+        wrong = [f"SQLite: {line}" for line in lines if line != "ok"]
+        meta = read_meta(connection)
+        if not meta.rev >= FIRST_REV or not 0 <= meta.swept_rev <= meta.compact_rev <= meta.rev:
+            wrong.append(f"the counters contradict each other: {meta}")
+        base = max(meta.compact_rev, FIRST_REV)
+        there = connection.execute("SELECT count(*) FROM log WHERE rev > ? AND rev <= ?", (base, meta.rev)).get
+        if there != meta.rev - base:
+            wrong.append(
+                f"between revision {base} and {meta.rev} there are {there} changes instead of {meta.rev - base}"
+            )
+        for text, query in _QUESTIONS:
+            rows = connection.execute(f"{query} LIMIT {_SHOWN}").fetchall()
+            wrong += [text.format(repr(row[0])) for row in rows]
+    return wrong

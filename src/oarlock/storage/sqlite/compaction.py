@@ -1,0 +1,45 @@
+"""Forgetting history: publish how far it is forgotten, then remove the rows, a few at a time.
+
+Rows up to R may go when another row up to R replaced them, and deletions up to R always. What is left of
+the past is the state at R: live values, and the previous values of what came later. Only rows newer than
+the last sweep are looked at, so the cost is that of what is forgotten, not of what is kept.
+
+Must not know: when to compact. Next: `oarlock.storage.compactor`, which knows.
+"""
+
+from __future__ import annotations
+
+import apsw
+
+from oarlock.storage.backend import Compacted, FutureRevision, Rev
+from oarlock.storage.sqlite.schema import read_meta
+
+__all__ = ["publish", "sweep"]
+
+_WINDOW_REVS = 1_000
+"""Revisions per transaction: a few milliseconds in which nobody else commits."""
+
+
+def publish(connection: apsw.Connection, rev: Rev) -> None:
+    """From now on refuse history before `rev`. Safe against others who compact: `meta` is read in the transaction."""
+    meta = read_meta(connection)
+    if rev > meta.rev:
+        raise FutureRevision(meta.rev)
+    if rev <= meta.compact_rev:
+        raise Compacted(meta.compact_rev, meta.rev)
+    connection.execute("UPDATE meta SET compact_rev = ?", (rev,))
+
+
+def sweep(connection: apsw.Connection) -> bool:
+    """Remove the rows of the next window; whether there is more to do. After a crash it goes on where it was."""
+    meta = read_meta(connection)
+    if meta.swept_rev >= meta.compact_rev:
+        return False
+    window = (meta.swept_rev, min(meta.swept_rev + _WINDOW_REVS, meta.compact_rev))
+    # What a deletion replaced goes in the same transaction as the deletion: alone it would look alive.
+    connection.execute(
+        "DELETE FROM log WHERE rev IN (SELECT prev_rev FROM log WHERE rev > ? AND rev <= ? AND prev_rev > 0)", window
+    )
+    connection.execute("DELETE FROM log WHERE rev > ? AND rev <= ? AND op = 3", window)
+    connection.execute("UPDATE meta SET swept_rev = ?", (window[1],))
+    return window[1] < meta.compact_rev

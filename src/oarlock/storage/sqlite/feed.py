@@ -1,0 +1,71 @@
+"""Which events this process has published: the one place that puts them in order. Lives on the event loop.
+
+Events come from two sides, this process's own commits and stretches of the log that others wrote, and may
+overlap. What was published is dropped, the rest must follow without a hole.
+
+Must not know: SQLite, threads. Next: `tailer`, who brings the stretches of others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Sequence
+from itertools import count
+
+from oarlock.storage.backend import Compacted, Event, Rev, StorageError
+from oarlock.storage.watchers import Watchers
+
+__all__ = ["Feed"]
+
+
+class Feed:
+    """`last` is the revision up to which every watch of this process has been told."""
+
+    def __init__(self, rev: Rev) -> None:
+        self.last: Rev = rev
+        self.watchers = Watchers()
+        self._waiting: list[tuple[Rev, int, asyncio.Future[None]]] = []
+        self._order = count()
+
+    def take(self, floor: Rev, events: Sequence[Event], rev: Rev) -> None:
+        """Publish what is new of `events`, which are complete above `floor` and up to `rev`."""
+        if rev <= self.last:
+            return
+        if floor > self.last:
+            # History was compacted faster than it was read: whoever needed the lost part can't go on.
+            for watch in self.watchers:
+                if watch.last < floor:
+                    watch.fail(Compacted(floor, rev))
+            self.last = floor
+        new = events[self.last - floor :] if floor < self.last else events
+        if len(new) != rev - self.last or (new and new[0].rev != self.last + 1):
+            self.fail(StorageError(f"the log has a hole above revision {self.last}: run `oarlock storage check`"))
+        self.last = rev
+        self.watchers.publish(new, rev)
+        self._wake()
+
+    def fail(self, error: StorageError) -> None:
+        """End every watch: what comes next can't be told."""
+        self.watchers.fail(error)
+
+    async def reached(self, rev: Rev) -> None:
+        """Wait until everything up to `rev` has been published."""
+        if self.last < rev:
+            future = asyncio.get_running_loop().create_future()
+            heapq.heappush(self._waiting, (rev, next(self._order), future))
+            await future
+
+    def close(self, error: StorageError) -> None:
+        """Drop the watches without a word; whoever waits for a revision gets `error`."""
+        self.watchers.close()
+        for _, _, future in self._waiting:
+            if not future.done():
+                future.set_exception(error)
+        self._waiting.clear()
+
+    def _wake(self) -> None:
+        while self._waiting and self._waiting[0][0] <= self.last:
+            future = heapq.heappop(self._waiting)[2]
+            if not future.done():
+                future.set_result(None)

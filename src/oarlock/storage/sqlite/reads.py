@@ -1,0 +1,163 @@
+"""The queries: get, list and count at any revision, and stretches of the log. Each is one snapshot.
+
+In WAL mode a read transaction sees every commit that returned before it began, also of other processes,
+so these reads are linearizable (R4) without asking anybody.
+
+Must not know: threads, locks, who asks. Next: `threads` for where they run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+
+from oarlock.storage.backend import KV, Compacted, Event, FutureRevision, Op, Page, Rev
+from oarlock.storage.sqlite.errors import Broken
+
+__all__ = ["Stretch", "count", "expired", "get", "list_range", "log_after", "log_of_range", "snapshot"]
+
+_OPS = {int(op): op for op in Op}
+
+_LIVE = (
+    "SELECT log.key, log.value, log.rev, log.create_rev, log.expires FROM kv JOIN log ON log.rev = kv.rev"
+    " WHERE kv.key >= ? AND kv.key < ? ORDER BY kv.key LIMIT ?"
+)
+_THEN = (
+    "SELECT log.key, log.value, log.rev, log.create_rev, log.expires"
+    " FROM (SELECT key, max(rev) AS rev FROM log WHERE key >= ? AND key < ? AND rev <= ? GROUP BY key) AS latest"
+    " JOIN log ON log.rev = latest.rev WHERE log.op != 3 ORDER BY latest.key LIMIT ?"
+)
+_COUNT = "SELECT count(*) FROM kv WHERE key >= ? AND key < ?"
+_COUNT_THEN = (
+    "SELECT count(*)"
+    " FROM (SELECT key, max(rev) AS rev FROM log WHERE key >= ? AND key < ? AND rev <= ? GROUP BY key) AS latest"
+    " JOIN log ON log.rev = latest.rev WHERE log.op != 3"
+)
+_EVENTS = (
+    "SELECT log.rev, log.op, log.key, log.value, log.create_rev, log.prev_rev, prev.value"
+    " FROM log LEFT JOIN log AS prev ON prev.rev = log.prev_rev WHERE log.rev > ? AND log.rev <= ?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Events of the log: complete above `floor` and up to `rev`. `head` was the current revision of the snapshot."""
+
+    floor: Rev
+    events: Sequence[Event]
+    rev: Rev
+    head: Rev
+
+
+@contextmanager
+def snapshot(connection: apsw.Connection) -> Iterator[None]:
+    """Several statements on one state of the store."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.execute("COMMIT")
+
+
+def get(connection: apsw.Connection, key: str, rev: Rev) -> tuple[KV | None, Rev]:
+    row: Any
+    if not rev:
+        row = connection.execute(
+            "SELECT meta.rev, log.value, log.rev, log.create_rev, log.expires"
+            " FROM meta LEFT JOIN kv ON kv.key = ? LEFT JOIN log ON log.rev = kv.rev",
+            (key,),
+        ).get
+        head, value, mod_rev, create_rev, expires = row
+        return (None if mod_rev is None else KV(key, value, mod_rev, create_rev, expires)), head
+    with snapshot(connection):
+        _must_have(connection, rev)
+        row = connection.execute(
+            "SELECT value, rev, create_rev, expires, op FROM log WHERE key = ? AND rev <= ? ORDER BY rev DESC LIMIT 1",
+            (key, rev),
+        ).get
+    if row is None or row[4] == Op.DELETE:
+        return None, rev
+    value, mod_rev, create_rev, expires, _ = row
+    return KV(key, value, mod_rev, create_rev, expires), rev
+
+
+def list_range(connection: apsw.Connection, span: tuple[str, str], rev: Rev, limit: int) -> Page:
+    with snapshot(connection):
+        head = _must_have(connection, rev)
+        # One more than asked for tells whether anything follows without counting it.
+        fetch = limit + 1 if limit else -1
+        rows = _rows(connection, _THEN, (*span, rev, fetch)) if rev else _rows(connection, _LIVE, (*span, fetch))
+        more = bool(limit) and len(rows) > limit
+        left = 0
+        if more:
+            beyond = (rows.pop()[0], span[1])
+            left = connection.execute(*((_COUNT_THEN, (*beyond, rev)) if rev else (_COUNT, beyond))).get
+    return Page([KV(*row) for row in rows], rev or head, more, left)
+
+
+def count(connection: apsw.Connection, span: tuple[str, str]) -> tuple[int, Rev]:
+    rev, keys = connection.execute(f"SELECT rev, ({_COUNT}) FROM meta", span).get
+    return keys, rev
+
+
+def expired(connection: apsw.Connection, now_ms: int, limit: int) -> list[tuple[str, Rev]]:
+    """Live keys whose time is over, with their revision."""
+    return _rows(connection, "SELECT key, rev FROM kv WHERE expires <= ? ORDER BY expires LIMIT ?", (now_ms, limit))
+
+
+def log_after(connection: apsw.Connection, after: Rev, limit: int) -> Stretch:
+    """The next events of the whole store, at most `limit`. Where history is gone the stretch begins above the loss."""
+    with snapshot(connection):
+        head, compact_rev = _meta(connection)
+        floor = max(after, compact_rev)
+        rows = _rows(connection, f"{_EVENTS} ORDER BY log.rev LIMIT ?", (floor, head, limit))
+    events = [_event(row) for row in rows]
+    rev = floor + len(events)
+    # Revisions have no holes above compact_rev: what isn't there now won't be there later.
+    if (events and events[-1].rev != rev) or (len(events) < limit and rev < head):
+        raise Broken(f"the log has a hole above revision {floor}: run `oarlock storage check`")
+    return Stretch(floor, events, rev, head)
+
+
+def log_of_range(connection: apsw.Connection, span: tuple[str, str], between: tuple[Rev, Rev], limit: int) -> Stretch:
+    """The next events of a range above one revision and up to another, at most `limit`.
+
+    Raises `Compacted` when some of them are gone.
+    """
+    after, upto = between
+    with snapshot(connection):
+        head, compact_rev = _meta(connection)
+        if after < compact_rev:
+            raise Compacted(compact_rev, head)
+        # "+" keeps the planner on the revisions: by key it would visit the whole history of the range.
+        query = f"{_EVENTS} AND +log.key >= ? AND +log.key < ? ORDER BY log.rev LIMIT ?"
+        rows = _rows(connection, query, (after, upto, *span, limit))
+    events = [_event(row) for row in rows]
+    return Stretch(after, events, events[-1].rev if len(events) == limit else upto, head)
+
+
+def _rows(connection: apsw.Connection, query: str, values: tuple[str | int, ...]) -> list[Any]:
+    return connection.execute(query, values).fetchall()
+
+
+def _event(row: Any) -> Event:
+    rev, op, key, value, create_rev, prev_rev, prev_value = row
+    return Event(rev, _OPS[op], key, value, create_rev, prev_rev, prev_value)
+
+
+def _meta(connection: apsw.Connection) -> tuple[Rev, Rev]:
+    rev, compact_rev = connection.execute("SELECT rev, compact_rev FROM meta").get
+    return rev, compact_rev
+
+
+def _must_have(connection: apsw.Connection, rev: Rev) -> Rev:
+    head, compact_rev = _meta(connection)
+    if rev > head:
+        raise FutureRevision(head)
+    if rev and rev < compact_rev:
+        raise Compacted(compact_rev, head)
+    return head

@@ -1,0 +1,137 @@
+"""The tables, and opening the file: what may be opened, with which settings.
+
+    meta  one row: the counter every revision comes from, and how far history is forgotten
+    log   every change, append-only; a value is stored once, here
+    kv    what is live: key → its row in the log
+
+Revisions are given under one lock, so above ``meta.compact_rev`` the log has no holes: a hole is damage,
+never a question of timing. (Autoincrement columns have holes, and show rows out of order to readers.)
+
+Must not know: threads, locks, peers. Next: `plan` for what a write does, `reads` for the queries.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+
+from oarlock.storage.backend import Rev, StorageError
+from oarlock.storage.memory import FIRST_REV
+from oarlock.storage.sqlite.errors import translate
+
+__all__ = ["SCHEMA_VERSION", "Meta", "connect", "create_file", "prepare", "read_meta"]
+
+SCHEMA_VERSION = 1
+
+_APPLICATION_ID = 0x6F61726C
+"""SQLite's mark for whose file it is: "oarl"."""
+
+_TABLES = """
+CREATE TABLE meta (
+  id INTEGER PRIMARY KEY CHECK (id = 1),
+  rev INTEGER NOT NULL,
+  compact_rev INTEGER NOT NULL,
+  swept_rev INTEGER NOT NULL,
+  epoch TEXT NOT NULL,
+  schema_version INTEGER NOT NULL
+);
+CREATE TABLE log (
+  rev INTEGER PRIMARY KEY,
+  key TEXT NOT NULL,
+  op INTEGER NOT NULL,
+  create_rev INTEGER NOT NULL,
+  prev_rev INTEGER NOT NULL,
+  expires INTEGER,
+  value BLOB
+);
+CREATE UNIQUE INDEX log_by_key ON log (key, rev);
+CREATE TABLE kv (
+  key TEXT PRIMARY KEY,
+  rev INTEGER NOT NULL,
+  create_rev INTEGER NOT NULL,
+  expires INTEGER
+) WITHOUT ROWID;
+CREATE INDEX kv_by_expiry ON kv (expires) WHERE expires IS NOT NULL;
+"""
+
+_WAL_KEPT_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """The one row of ``meta``. Below `compact_rev` history is refused, up to `swept_rev` its rows are gone too."""
+
+    rev: Rev
+    compact_rev: Rev
+    swept_rev: Rev
+    epoch: str
+
+
+def create_file(path: Path, create: bool) -> None:
+    """Make sure `path` can be opened; with `create` make it, readable by its owner only: stores hold secrets.
+
+    Raises `StorageError` with one line for a person.
+    """
+    if path.is_dir():
+        raise StorageError(f"cannot open the store {path}: it is a directory; name a file in it")
+    if not path.parent.is_dir():
+        raise StorageError(f"cannot open the store {path}: there is no directory {path.parent}; create it first")
+    if not path.exists() and not create:
+        raise StorageError(f"cannot open the store {path}: there is no such file")
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    except PermissionError:
+        raise StorageError(
+            f"cannot open the store {path}: permission denied; make the file and its directory writable"
+        ) from None
+    except OSError as error:
+        raise StorageError(f"cannot open the store {path}: {error.strerror}") from None
+
+
+def connect(path: Path, *, cache_kib: int, busy_timeout_s: float = 5.0) -> apsw.Connection:
+    """A connection with this store's settings. Commits are durable; nobody checkpoints inside a commit."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=256)
+    connection.set_busy_timeout(int(busy_timeout_s * 1000))
+    connection.wal_autocheckpoint(0)
+    connection.execute(
+        f"PRAGMA synchronous=FULL; PRAGMA cache_size=-{cache_kib}; PRAGMA temp_store=MEMORY;"
+        f" PRAGMA journal_size_limit={_WAL_KEPT_BYTES}"
+    )
+    return connection
+
+
+def prepare(connection: apsw.Connection, path: Path) -> Meta:
+    """Create the tables of a new store, or make sure that an old one is ours and of a version we know."""
+    try:
+        if connection.execute("PRAGMA journal_mode=WAL").get != "wal":
+            raise StorageError(f"cannot open the store {path}: its file system can't do WAL; use a local disk")
+        ours = connection.execute("PRAGMA application_id").get == _APPLICATION_ID
+        if not ours:
+            if connection.execute("SELECT count(*) FROM sqlite_schema").get:
+                raise StorageError(f"cannot open the store {path}: it is a database of another program")
+            with connection:
+                connection.execute(_TABLES)
+                connection.execute(
+                    "INSERT INTO meta VALUES (1, ?, 0, 0, ?, ?)", (FIRST_REV, secrets.token_hex(8), SCHEMA_VERSION)
+                )
+                connection.execute(f"PRAGMA application_id={_APPLICATION_ID}")
+        version = connection.execute("SELECT schema_version FROM meta").get
+        if version > SCHEMA_VERSION:
+            raise StorageError(
+                f"cannot open the store {path}: a newer oarlock made it (schema {version}, this one knows"
+                f" {SCHEMA_VERSION}); upgrade oarlock or choose another file"
+            )
+        return read_meta(connection)
+    except apsw.NotADBError:
+        raise StorageError(f"cannot open the store {path}: it is not a SQLite database; choose another file") from None
+    except apsw.Error as error:
+        raise StorageError(f"cannot open the store: {translate(error, str(path), connection)}") from error
+
+
+def read_meta(connection: apsw.Connection) -> Meta:
+    rev, compact_rev, swept_rev, epoch = connection.execute("SELECT rev, compact_rev, swept_rev, epoch FROM meta").get
+    return Meta(rev, compact_rev, swept_rev, epoch)

@@ -1,0 +1,94 @@
+"""A thread with a connection of its own that answers questions from the event loop.
+
+Answers go back in one wake-up of the loop per drained queue, not one per question.
+
+Must not know: what is asked. Next: `writer`, the thread that changes things.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any, Final, TypeVar
+
+import apsw
+
+from oarlock.storage.backend import StorageError, Unavailable
+from oarlock.storage.sqlite.errors import translate
+
+__all__ = ["Reader", "post"]
+
+T = TypeVar("T")
+
+_Job = tuple[Callable[[apsw.Connection], Any], asyncio.Future[Any]]
+
+
+def post(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *args: object) -> None:
+    """Run `call` on the loop; nothing if the loop is gone, for then nobody waits."""
+    try:
+        loop.call_soon_threadsafe(call, *args)
+    except RuntimeError:
+        pass
+
+
+class Reader:
+    """Runs functions of a connection in a thread, one after another. Used from one event loop."""
+
+    def __init__(self, name: str, path: str, connection: apsw.Connection) -> None:
+        self._path: Final = path
+        self._connection: Final = connection
+        self._queue: SimpleQueue[_Job | None] = SimpleQueue()
+        self._loop: Final = asyncio.get_running_loop()
+        self._done: Final = asyncio.Event()
+        self._closed = False
+        self._thread: Final = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    async def run(self, job: Callable[[apsw.Connection], T]) -> T:
+        """The job's result. Its errors come in the contract's words."""
+        if self._closed:
+            raise Unavailable("the store is closed")
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._queue.put((job, future))
+        return await future
+
+    async def close(self) -> None:
+        """Finish what was asked, then close the connection."""
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+        await self._done.wait()
+
+    def _run(self) -> None:
+        stop = False
+        while not stop:
+            jobs = [self._queue.get()]
+            try:
+                while True:
+                    jobs.append(self._queue.get_nowait())
+            except Empty:
+                pass
+            answers: list[tuple[asyncio.Future[Any], Any, StorageError | None]] = []
+            for job in jobs:
+                if job is None:
+                    stop = True
+                    continue
+                try:
+                    answers.append((job[1], job[0](self._connection), None))
+                except Exception as error:
+                    answers.append((job[1], None, translate(error, self._path, self._connection)))
+            post(self._loop, _settle, answers)
+        self._connection.close()
+        post(self._loop, self._done.set)
+
+
+def _settle(answers: list[tuple[asyncio.Future[Any], Any, StorageError | None]]) -> None:
+    for future, result, error in answers:
+        if future.done():
+            continue
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)

@@ -1,0 +1,297 @@
+"""The one thread of this process that writes: group commit, checkpoints, and the locks between processes.
+
+    queue → batch → commit lock → BEGIN IMMEDIATE → current state → plan → rows → COMMIT → unlock → one wake-up
+
+Writes that arrive while a commit is on its way to the disk form the next batch, so the price of a commit is
+shared by as many as wait for it. The wake-up of the loop carries events and results together: the loop
+publishes first and answers then.
+
+Must not know: watches, reads, keys' meaning. Next: `commits`, `locks`, and `backend` for the loop's side.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, Final, TypeVar
+
+import apsw
+
+from oarlock.storage.backend import Event, OutcomeUnknown, Rev, StorageError, Unavailable, WriteResult
+from oarlock.storage.sqlite.commits import apply, current_state
+from oarlock.storage.sqlite.errors import Broken, translate
+from oarlock.storage.sqlite.files import Files
+from oarlock.storage.sqlite.plan import Write, plan
+from oarlock.storage.sqlite.reads import log_after
+from oarlock.storage.sqlite.threads import post
+
+__all__ = ["Outcome", "Writer"]
+
+T = TypeVar("T")
+
+_BATCH_WRITES = 256
+_BATCH_BYTES = 8 * 1024 * 1024
+
+_IDLE_S = 0.25
+"""Nothing to write for so long: a good moment for a checkpoint."""
+
+_CHECKPOINT_PAGES = 4_000
+"""Checkpoint under load above this (16 MiB): rare enough not to be felt, often enough to bound the file."""
+
+_TRUNCATE_PAGES = 16_000
+"""A reader has kept the write-ahead log from being reused: wait for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a batch: results in order or one error for all; events complete above `floor` up to `rev`."""
+
+    writes: Sequence[Write]
+    results: Sequence[WriteResult] = ()
+    error: StorageError | None = None
+    floor: Rev = 0
+    events: Sequence[Event] = ()
+    rev: Rev = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    run: Callable[[], Any]
+    future: asyncio.Future[Any]
+
+
+class Writer:
+    """`report` is called on the loop with every `Outcome`; `published` tells which revision the loop has published."""
+
+    def __init__(self, files: Files, report: Callable[[Outcome], None], published: Callable[[], Rev]) -> None:
+        self._files: Final = files
+        self._connection: Final = files.connection
+        self._report: Final = report
+        self._published: Final = published
+        self._loop: Final = asyncio.get_running_loop()
+        self._queue: SimpleQueue[Write | _Job | None] = SimpleQueue()
+        self._claim = threading.Lock()
+        self._waiting: list[Write] = []
+        self._waiting_since = 0.0
+        self._posted: Rev = published()
+        self._wal_pages = 0
+        self._stopped: Final = asyncio.Event()
+        self._closed = False
+        self.broken: StorageError | None = None
+        self.local_from: Rev = 0
+        """The first revision of a commit under way in this process, 0 when there is none."""
+        self._connection.set_wal_hook(self._wal_grew)
+        threading.Thread(target=self._run, name="oarlock store: writer", daemon=True).start()
+
+    # On the loop
+
+    def submit(self, write: Write) -> None:
+        if self._closed:
+            raise Unavailable("the store is closed")
+        if self.broken is not None:
+            raise Unavailable(str(self.broken), 30.0)
+        self._queue.put(write)
+
+    async def run(self, job: Callable[[apsw.Connection], T]) -> T:
+        """Run `job` between two batches, in a transaction of its own, which nobody else's commit interrupts."""
+        return await self.between(partial(self._transact, job))
+
+    async def between(self, job: Callable[[], T]) -> T:
+        """Run `job` between two batches, in the writer thread."""
+        if self._closed:
+            raise Unavailable("the store is closed")
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._queue.put(_Job(job, future))
+        return await future
+
+    def give_up_waiting(self, after_s: float) -> None:
+        """Answer the writes that have waited longer than `after_s` for another process to finish its commit."""
+        with self._claim:
+            if not self._waiting or time.monotonic() - self._waiting_since < after_s:
+                return
+            writes, self._waiting = self._waiting, []
+        jobs = []
+        try:
+            while True:
+                item = self._queue.get_nowait()
+                if isinstance(item, Write):
+                    writes.append(item)
+                else:
+                    jobs.append(item)
+        except Empty:
+            pass
+        for job in jobs:
+            self._queue.put(job)
+        why = f"another process has held the commit lock of {self._files.path} for {after_s:g} s: see if it is stopped"
+        self._report(Outcome(writes, error=Unavailable(why)))
+
+    async def close(self) -> None:
+        """Carry out what was submitted, checkpoint, and end the thread. The files are left to the caller."""
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+        await self._stopped.wait()
+
+    # In the thread
+
+    def _run(self) -> None:
+        job: _Job | None = None
+        while True:
+            batch, job = self._next()
+            if batch:
+                self._commit(batch)
+            if self._wal_pages >= _CHECKPOINT_PAGES:
+                self._checkpoint()
+            if job is not None:
+                self._do(job)
+            elif not batch:
+                break
+        self._checkpoint()
+        post(self._loop, self._stopped.set)
+
+    def _next(self) -> tuple[list[Write], _Job | None]:
+        """What to commit together, and a job to do after it; nothing of either: the end."""
+        try:
+            item = self._queue.get(timeout=_IDLE_S if self._wal_pages else None)
+        except Empty:
+            self._checkpoint()
+            item = self._queue.get()
+        if not isinstance(item, Write):
+            return [], item
+        batch = [item]
+        return batch, self._fill(batch)
+
+    def _fill(self, batch: list[Write]) -> _Job | None:
+        size = sum(len(write.value or b"") for write in batch)
+        try:
+            while len(batch) < _BATCH_WRITES and size < _BATCH_BYTES:
+                item = self._queue.get_nowait()
+                if not isinstance(item, Write):
+                    if item is None:
+                        self._queue.put(None)
+                    return item
+                batch.append(item)
+                size += len(item.value or b"")
+        except Empty:
+            pass
+        return None
+
+    def _commit(self, batch: list[Write]) -> None:
+        try:
+            if self.broken is not None:
+                raise self.broken
+            self._files.membership.ensure()
+            self._waiting_since = time.monotonic()
+            self._waiting = batch
+            with self._files.commit_lock.held():
+                with self._claim:
+                    writes, self._waiting = self._waiting, []
+                if not writes:
+                    return
+                outcome = self._transaction(writes)
+            if outcome.events and (base := max(self._posted, self._published())) < outcome.floor:
+                outcome = self._with_others(outcome, base)
+        except Exception as error:
+            self._waiting = []
+            outcome = Outcome(batch, error=self._understand(error))
+        if outcome.rev:
+            self._posted = max(self._posted, outcome.rev)
+        post(self._loop, self._report, outcome)
+        self.local_from = 0
+        if outcome.events and not self._files.membership.alone:
+            self._files.peers.send(b"r")
+
+    def _transaction(self, writes: list[Write]) -> Outcome:
+        connection = self._connection
+        connection.execute("BEGIN IMMEDIATE")
+        committing = False
+        try:
+            rev, current = current_state(connection, [write.key for write in writes])
+            decided = plan(writes, rev, current)
+            if not decided.events:
+                connection.execute("ROLLBACK")
+                return Outcome(writes, decided.results)
+            apply(connection, decided)
+            self.local_from = rev + 1
+            committing = True
+            connection.execute("COMMIT")
+        except Exception as error:
+            understood = self._understand(error)
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            if committing and isinstance(understood, Broken):
+                # The commit may be on the disk although SQLite was told it isn't.
+                raise OutcomeUnknown(str(understood), understood.retry_after_s) from error
+            raise understood from error
+        return Outcome(writes, decided.results, None, rev, decided.events, decided.rev)
+
+    def _with_others(self, outcome: Outcome, base: Rev) -> Outcome:
+        """The outcome with what other processes committed since `base` before it: the loop publishes without a hole."""
+        missing = outcome.floor - base
+        try:
+            stretch = log_after(self._connection, base, missing)
+        except Exception as error:
+            # The writes are durable and must be answered; the feed sees the hole and ends the watches.
+            self._understand(error)
+            return outcome
+        floor = min(stretch.floor, outcome.floor)
+        others = [event for event in stretch.events if event.rev <= outcome.floor]
+        return Outcome(outcome.writes, outcome.results, None, floor, [*others, *outcome.events], outcome.rev)
+
+    def _transact(self, job: Callable[[apsw.Connection], T]) -> T:
+        if self.broken is not None:
+            raise self.broken
+        self._files.membership.ensure()
+        with self._files.commit_lock.held():
+            connection = self._connection
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                result = job(connection)
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+        return result
+
+    def _do(self, job: _Job) -> None:
+        try:
+            result, error = job.run(), None
+        except Exception as raised:
+            result, error = None, self._understand(raised)
+        post(self._loop, _settle, job.future, result, error)
+
+    def _checkpoint(self) -> None:
+        """Move the write-ahead log into the file. A failure loses nothing: it stays where it is."""
+        pages, self._wal_pages = self._wal_pages, 0
+        if self.broken is not None or not pages:
+            return
+        mode = apsw.SQLITE_CHECKPOINT_TRUNCATE if pages >= _TRUNCATE_PAGES else apsw.SQLITE_CHECKPOINT_PASSIVE
+        try:
+            with self._files.commit_lock.held():
+                self._connection.wal_checkpoint(mode=mode)
+        except Exception as error:
+            self._understand(error)
+
+    def _wal_grew(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
+        self._wal_pages = pages
+        return apsw.SQLITE_OK
+
+    def _understand(self, error: Exception) -> StorageError:
+        understood = translate(error, str(self._files.path), self._connection)
+        if isinstance(understood, Broken):
+            self.broken = understood
+        return understood
+
+
+def _settle(future: asyncio.Future[Any], result: object, error: StorageError | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)

@@ -1,0 +1,51 @@
+"""From a URL to a backend: ``memory://``, ``sqlite:///relative.db``, ``sqlite:////absolute.db``.
+
+Must not know: what is stored. Next: `memory`, `sqlite.backend`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from oarlock.meta.context import Clock
+from oarlock.storage.backend import Backend, StorageError
+from oarlock.storage.memory import MemoryBackend
+from oarlock.storage.sqlite.backend import SqliteBackend
+
+__all__ = ["open_backend", "sqlite_path"]
+
+_KNOWN = "memory://, sqlite:///relative.db or sqlite:////absolute.db"
+
+
+def open_backend(url: str, clock: Clock, *, create: bool = True) -> Backend:
+    """The backend `url` names, not yet started. Without `create`, starting it fails when there is no store.
+
+    Raises `StorageError` with one line that says what a URL looks like.
+    """
+    if url in ("memory:", "memory://", "memory:///"):
+        return MemoryBackend(clock)
+    path = sqlite_path(url)
+    if path is None:
+        raise StorageError(f"cannot use {url!r} as storage: give {_KNOWN}")
+    return SqliteBackend(path, clock, create=create)
+
+
+def sqlite_path(url: str) -> Path | None:
+    """The file of a ``sqlite://`` URL: relative after three slashes, absolute after four. None for another scheme."""
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise StorageError(f"cannot use {url!r} as storage: {error}") from None
+    if parts.scheme != "sqlite":
+        return None
+    if parts.netloc:
+        raise StorageError(
+            f"cannot use {url!r} as storage: write three slashes for a relative path, four for an absolute"
+        )
+    if parts.query or parts.fragment:
+        raise StorageError(f"cannot use {url!r} as storage: nothing may follow the path; write ? as %3F and # as %23")
+    path = unquote(parts.path, errors="strict")[1:]
+    if not path or path.endswith("/") or "\0" in path:
+        raise StorageError(f"cannot use {url!r} as storage: name the file, for example sqlite:///oarlock.db")
+    return Path(path)
