@@ -1,0 +1,167 @@
+"""Bytes to tree and back, in JSON as Go reads and writes it.
+
+A tree is made of plain dict, list, str, int, float, bool and None. Integers beyond 64 bits become floats, whole floats
+are written without a fraction, ``<>&`` are escaped. Invalid UTF-8 and lone surrogates are refused (Go would
+replace them in silence). Must not know: schemas, kinds. Next: `duplicate_fields`, `yaml`.
+Source: sigs.k8s.io/json, Go's ``encoding/json``.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from oarlock.codec import duplicate_fields
+from oarlock.codec.errors import DecodeError
+from oarlock.meta.gojson import syntax_error
+
+__all__ = ["MAX_DEPTH", "DecodeError", "decode", "depth_exceeds", "duplicates", "encode", "encode_canonical", "pretty"]
+
+MAX_DEPTH = 200
+"""How deep lists and objects may be nested. Go allows 10,000; everything here that walks a tree recurses."""
+
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+_encode_sorted = msgspec.json.Encoder(order="deterministic").encode
+
+# Reading ------------------------------------------------------------------------------------------
+
+_DIGITS_AS_ZEROS = bytes(ord("0") if chr(i).isdigit() and i < 128 else i for i in range(256))
+_NINETEEN_DIGITS = b"0" * 19
+_huge_number = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?").finditer
+_MAX_EXPLAINED_BYTES = 65_536
+
+
+def decode(data: bytes) -> Any:
+    """Read one JSON value; of duplicate fields the last counts. Raises DecodeError."""
+    try:
+        tree = _decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+        raise DecodeError(_complaint(data, error)) from None
+    except RecursionError:
+        raise DecodeError("exceeded max depth") from None
+    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and depth_exceeds(tree, MAX_DEPTH):
+        raise DecodeError("exceeded max depth")
+    # Only a number of nineteen digits can be out of range; looking for one costs less than a walk.
+    if _NINETEEN_DIGITS in data.translate(_DIGITS_AS_ZEROS):
+        return _within_64_bits(tree)
+    return tree
+
+
+def depth_exceeds(tree: Any, limit: int) -> bool:
+    """Are lists and objects nested deeper than `limit`? Doesn't recurse."""
+    level = [tree] if isinstance(tree, (dict, list)) else []
+    for _ in range(limit):
+        if not level:
+            return False
+        level = [
+            value
+            for container in level
+            for value in (container.values() if type(container) is dict else container)
+            if type(value) is dict or type(value) is list
+        ]
+    return bool(level)
+
+
+def _within_64_bits(tree: Any) -> Any:
+    if type(tree) is int:
+        if -(2**63) <= tree < 2**63:
+            return tree
+        try:
+            return float(tree)
+        except OverflowError:
+            raise DecodeError(f"json: cannot unmarshal number {tree} into Go value of type float64") from None
+    if type(tree) is dict:
+        return {key: _within_64_bits(value) for key, value in tree.items()}
+    if type(tree) is list:
+        return [_within_64_bits(value) for value in tree]
+    return tree
+
+
+def _complaint(data: bytes, error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "invalid UTF-8 in string literal"
+    if len(data) > _MAX_EXPLAINED_BYTES:
+        # Finding Go's words means scanning again, slowly: not for a body of megabytes that somebody broke on purpose.
+        return f"invalid JSON: {error}"
+    found = syntax_error(data)
+    if found:
+        return found
+    for number in _huge_number(data):
+        if abs(float(number[0])) == float("inf"):
+            return f"json: cannot unmarshal number {number[0][:400].decode()} into Go value of type float64"
+    return "invalid surrogate pair in string literal"
+
+
+def duplicates(data: bytes, tree: Any = None) -> list[str]:
+    """The paths of fields that are given twice in the same object, at most 100: ``spec.replicas``, ``items[0].name``.
+
+    `data` must be decodable; its decoded `tree`, when at hand, saves decoding it again.
+    """
+    if b"\\u003a" not in data and b"\\u003A" not in data:
+        tree = _decode(data) if tree is None else tree
+        # A decoder drops a duplicate and its colon. As many colons out as in: nothing was dropped.
+        if _encode(tree).count(b":") == data.count(b":"):
+            return []
+    return duplicate_fields.find(data)
+
+
+# Writing ------------------------------------------------------------------------------------------
+
+_go_writes_otherwise = re.compile(rb"[\[:,]-?[0-9]+(?:\.0[,}\]]|[.0-9]*e)|^-?[0-9]+(?:\.0$|[.0-9]*e)").search
+
+
+def encode(tree: Any) -> bytes:
+    """Compact JSON in the tree's own order, without a newline at the end."""
+    return _as_go(_encode(tree), tree, _encode)
+
+
+def encode_canonical(tree: Any) -> bytes:
+    """The same with sorted keys: equal trees give equal bytes."""
+    return _as_go(_encode_sorted(tree), tree, _encode_sorted)
+
+
+def _as_go(data: bytes, tree: Any, encoder: Any) -> bytes:
+    if (b".0" in data or b"e1" in data or b"e2" in data or b"e3" in data) and _go_writes_otherwise(data):
+        data = encoder(_go_floats(tree))
+    # Outside of strings JSON has none of these, so they may be replaced anywhere.
+    if b"<" in data:
+        data = data.replace(b"<", b"\\u003c")
+    if b">" in data:
+        data = data.replace(b">", b"\\u003e")
+    if b"&" in data:
+        data = data.replace(b"&", b"\\u0026")
+    if b"\xe2\x80" in data:
+        data = data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
+    return data
+
+
+def _go_floats(tree: Any) -> Any:
+    if type(tree) is float:
+        return _go_float(tree)
+    if type(tree) is dict:
+        return {key: _go_floats(value) for key, value in tree.items()}
+    if type(tree) is list:
+        return [_go_floats(value) for value in tree]
+    return tree
+
+
+def _go_float(number: float) -> Any:
+    if number != number or abs(number) == float("inf"):
+        raise ValueError(f"json: unsupported value: {number}")
+    if abs(number) >= 1e21:
+        mantissa, _, exponent = repr(number).partition("e+")
+        return msgspec.Raw(f"{mantissa.removesuffix('.0')}e+{exponent}".encode())
+    if number.is_integer():
+        return msgspec.Raw(format(Decimal(repr(number)), "f").removesuffix(".0").encode())
+    return number
+
+
+def pretty(data: bytes | Any) -> bytes:
+    """JSON bytes, or a tree, with two spaces of indentation as Go's ``json.Indent`` has them."""
+    if not isinstance(data, bytes):
+        data = encode(data)
+    return msgspec.json.format(data, indent=2)

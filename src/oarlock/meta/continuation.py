@@ -1,0 +1,159 @@
+"""Where a list goes on: continue tokens, and resource versions as text.
+
+A token names the revision of the first page and the key after the last object sent, relative to the list's prefix;
+a client may have made it up, so nothing in it may lead out of that prefix. Next: `options.ListOptions`.
+Source: k8s.io/apiserver ``storage/continue.go``; the API concepts' "Retrieving large results sets in chunks".
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+
+from oarlock.meta.errors import BadRequest
+from oarlock.meta.gojson import syntax_error
+from oarlock.meta.gotext import quote
+from oarlock.meta.options import ListOptions
+
+__all__ = [
+    "InvalidContinue",
+    "InvalidResourceVersion",
+    "decode",
+    "encode",
+    "list_position",
+    "parse_resource_version",
+]
+
+_VERSION = "meta.k8s.io/v1"
+_NOT_VALID = "continue key is not valid"
+_MAX_TOKEN_CHARS = 8192
+_is_number = re.compile(r"[0-9]+").fullmatch
+_outside_alphabet = re.compile(r"[^A-Za-z0-9_-]").search
+
+
+class InvalidContinue(ValueError):
+    """The token was not made by this server; the text is ``invalid continue token: …``."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(f"invalid continue token: {detail}")
+        self.detail = detail
+
+
+class InvalidResourceVersion(ValueError):
+    """The text is no resource version; it reads ``invalid resource version: …``, `detail` is the part after that."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(f"invalid resource version: {detail}")
+        self.detail = detail
+
+
+def encode(rev: int, start_key_relative: str) -> str:
+    """A token that goes on at `start_key_relative`, a key without the list's prefix.
+
+    `rev` is the revision all pages are read at, or -1 for whatever is current then.
+    """
+    start = start_key_relative if start_key_relative.startswith("/") else "/" + start_key_relative
+    tree = {"v": _VERSION, "rv": rev, "start": start}
+    text = json.dumps(tree, separators=(",", ":"), ensure_ascii=False)
+    for char in "<>&\u2028\u2029":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return base64.urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
+
+
+def decode(token: str) -> tuple[int, str]:
+    """The revision and the relative start key of a token. Raises InvalidContinue with the API's wording."""
+    fields = _fields(token)
+    version, rev, start = (fields.get(key) for key in ("v", "rv", "start"))
+    if version != _VERSION:
+        raise InvalidContinue(f"{_NOT_VALID}: server does not recognize this encoded version {version or ''}")
+    if not rev:
+        raise InvalidContinue(f"{_NOT_VALID}: incorrect encoded start resourceVersion (version {_VERSION})")
+    if not start:
+        raise InvalidContinue(f"{_NOT_VALID}: encoded start key empty (version {_VERSION})")
+    assert isinstance(rev, int)
+    assert isinstance(start, str)
+    relative = start[1:] if start.startswith("/") else start
+    if relative and any(segment in ("", ".", "..") for segment in relative.split("/")):
+        raise InvalidContinue(f"{_NOT_VALID}: {start}")
+    return rev, relative
+
+
+def _fields(token: str) -> dict[str, object]:
+    if len(token) > _MAX_TOKEN_CHARS:
+        raise InvalidContinue(f"{_NOT_VALID}: token too long")
+    bad = _outside_alphabet(token)
+    if bad is not None or len(token) % 4 == 1:
+        at = len(token[: bad.start()].encode()) if bad else len(token) - 1
+        raise InvalidContinue(f"{_NOT_VALID}: illegal base64 data at input byte {at}")
+    try:
+        data = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        fields = json.loads(data.decode(errors="replace"), parse_constant=_refused)
+    except (ValueError, RecursionError, binascii.Error) as error:
+        raise InvalidContinue(f"{_NOT_VALID}: {syntax_error(_bytes_of(token)) or error}") from None
+    if not isinstance(fields, dict):
+        raise InvalidContinue(
+            f"{_NOT_VALID}: json: cannot unmarshal {_kind(fields)} into Go value of type storage.continueToken"
+        )
+    for key, wanted, go_type in (("v", str, "string"), ("rv", int, "int64"), ("start", str, "string")):
+        value = fields.get(key)
+        in_range = not isinstance(value, int) or -(2**63) <= value < 2**63
+        if value is not None and (type(value) is not wanted or not in_range):
+            place = f"Go struct field continueToken.{key} of type {go_type}"
+            raise InvalidContinue(f"{_NOT_VALID}: json: cannot unmarshal {_kind(value)} into {place}")
+    return fields
+
+
+def _bytes_of(token: str) -> bytes:
+    return base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+
+
+def _refused(constant: str) -> object:
+    raise ValueError(constant)
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, (int, float)):
+        return f"number {value}" if len(str(value)) < 40 else "number"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object" if isinstance(value, dict) else "null"
+
+
+def parse_resource_version(text: str) -> int:
+    """A resource version as a number; ``""`` is 0. Raises InvalidResourceVersion."""
+    if not text:
+        return 0
+    if not _is_number(text):
+        problem = "invalid syntax"
+    elif len(text) > 100 or int(text) >= 2**64:
+        problem = "value out of range"
+    else:
+        return int(text)
+    shown = quote(text)
+    raise InvalidResourceVersion(
+        f"resourceVersion: Invalid value: {shown}: strconv.ParseUint: parsing {shown}: {problem}"
+    )
+
+
+def list_position(options: ListOptions) -> tuple[int, str]:
+    """Which revision a list is read at exactly, 0 when at none, and the relative key it starts at.
+
+    Raises BadRequest.
+    """
+    try:
+        if options.continue_token:
+            rev, start = decode(options.continue_token)
+            if options.resource_version not in ("", "0"):
+                raise BadRequest("specifying resource version is not allowed when using continue")
+            return max(rev, 0), start
+        rev = parse_resource_version(options.resource_version)
+    except ValueError as error:
+        raise BadRequest(str(error)) from None
+    exact = options.resource_version_match == "Exact"
+    # Before there was a match parameter, a limited list at a revision meant exactly that revision.
+    limited = not options.resource_version_match and options.limit > 0
+    return (rev if exact or limited else 0), ""
