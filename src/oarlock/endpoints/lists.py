@@ -117,7 +117,7 @@ async def _bodies(route: Route, chunks: Any) -> list[bytes]:
     resource, version = route.stored(), route.version
     for chunk in chunks:
         if resource is not None and resource.definition.stored_as == version:
-            bodies += [entry.body for entry in chunk]
+            bodies += [entry.body for entry in chunk if isinstance(entry, Entry)]
             continue
         for i, item in enumerate(chunk):
             if i % STEP == 0:

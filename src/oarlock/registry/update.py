@@ -121,7 +121,8 @@ async def _keep(write: Write, stored: Tree, shown: Tree, entry: Entry, pinned: b
         if not ctx.dry_run:
             result = await resource.cache.delete(entry.key, expect=entry.rev)
             if not result.ok:
-                return _lost(write, pinned)
+                _lost(write, pinned)
+                return None
         return Outcome(shown)
     tail = encode_tail(stored)
     if tail == tail_of(entry.body) and entry.extra is not STALE:
@@ -137,11 +138,13 @@ async def _keep(write: Write, stored: Tree, shown: Tree, entry: Entry, pinned: b
         draft=lambda rev, create_rev: resource.form.entry(entry.key, tail, stored, (rev, create_rev)),
     )
     if not result.ok or written is None:
-        return _lost(write, pinned)
+        _lost(write, pinned)
+        return None
     return Outcome(written)
 
 
 def _lost(write: Write, pinned: bool) -> None:
+    """Another writer was faster: only a request that pinned a revision hears of it."""
     if pinned:
         raise Conflict(write.resource.definition.group_resource, write.ctx.target.name)
 

@@ -51,7 +51,7 @@ class VirtualResource:
             raise MethodNotAllowed(self.definition.group_resource, "get")
         return await self._shown(await self._live(ctx), version)
 
-    async def list(self, ctx: Context, version: str, options: ListOptions) -> Listing:
+    async def list_items(self, ctx: Context, version: str, options: ListOptions) -> Listing:
         """Selected, sorted by namespace and name, and paged: a page starts after the last key of the one before."""
         if self.methods.list is None:
             raise MethodNotAllowed(self.definition.group_resource, "list")

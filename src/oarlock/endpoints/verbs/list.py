@@ -30,7 +30,7 @@ async def list_collection(x: Exchange, route: Route) -> Response:
 async def listing(x: Exchange, route: Route, options: ListOptions) -> Listing:
     if isinstance(route.resource, VirtualResource):
         target = replace(x.target, name="")
-        return await route.resource.list(x.context(target=target, options=options), route.version, options)
+        return await route.resource.list_items(x.context(target=target, options=options), route.version, options)
     resource = route.stored()
     assert resource is not None
     selection = read.select(resource, route.version, options)

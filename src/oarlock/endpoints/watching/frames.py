@@ -68,9 +68,9 @@ class Frames:
         if memo is None:
             memo = event.memo = {}
         else:
-            frame = memo.get(key)
-            if frame is not None:
-                return frame
+            kept: bytes | None = memo.get(key)
+            if kept is not None:
+                return kept
         frame = memo[key] = self._frame(kind, self._shown(event, kind))
         return frame
 

@@ -1,0 +1,62 @@
+"""What does a write cost? Server CPU per durable CREATE, UPDATE and merge PATCH, 16 in flight, HTTP/1.1."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections import deque
+from dataclasses import replace
+
+from support.load import Figure, Load, fill, median_of
+from support.wardle import FLUNDERS, TOKEN, Server, flunder, wardle
+
+OBJECTS = 512
+
+
+def main() -> None:
+    load = Load(most=40_000)
+    with wardle() as server:
+        series = iter(range(1_000_000))
+
+        def create(n: int) -> tuple[str, str, bytes, str]:
+            number = next(series)
+            return "POST", FLUNDERS, flunder(f"new-{number}", number), "application/json"
+
+        print(median_of(server, create, load).line("CREATE, 16 in flight"))
+        fill(server, lambda n: ("POST", FLUNDERS, flunder(f"old-{n}", n), "application/json"), OBJECTS)
+        print(_updates(server, load).line("UPDATE, 16 in flight"))
+
+        def patch(n: int) -> tuple[str, str, bytes, str]:
+            body = b'{"metadata":{"annotations":{"example.com/n":"%d"}}}' % n
+            return "PATCH", f"{FLUNDERS}/old-{n % OBJECTS}", body, "application/merge-patch+json"
+
+        print(median_of(server, patch, load).line("merge PATCH, 16 in flight"))
+
+
+def _updates(server: Server, load: Load) -> Figure:
+    """PUTs, each carrying the resourceVersion that the PUT before it on that object returned."""
+    listed = urllib.request.Request(
+        f"https://localhost:{server.port}{FLUNDERS}", headers={"authorization": f"Bearer {TOKEN}"}
+    )
+    with urllib.request.urlopen(listed, context=server.tls()) as answer:
+        items = json.load(answer)["items"]
+    free = deque(
+        (i["metadata"]["name"], i["metadata"]["resourceVersion"]) for i in items if i["metadata"]["name"][:3] == "old"
+    )
+    busy: dict[int, str] = {}
+
+    def update(n: int) -> tuple[str, str, bytes, str]:
+        name, version = free.popleft()
+        busy[n] = name
+        body = flunder(name, n).replace(b'"metadata":{', b'"metadata":{"resourceVersion":"%s",' % version.encode())
+        body = body.replace(b'"some-flunder-', b'"other-%d-' % n)
+        return "PUT", f"{FLUNDERS}/{name}", body, "application/json"
+
+    def seen(n: int, body: bytes) -> None:
+        free.append((busy.pop(n), json.loads(body)["metadata"]["resourceVersion"]))
+
+    return median_of(server, update, replace(load, seen=seen))
+
+
+if __name__ == "__main__":
+    main()
