@@ -1,0 +1,174 @@
+"""oarlock: Kubernetes-style API servers in Python.
+
+The type says what data can say (`Resource`), the collection what needs code (`StoredCollection`), the server
+lists what it serves (`APIServer`). Names are loaded when first used: importing your types loads no server.
+Nothing inside the package imports this module. Next: ``schema.resources``, ``registry.collection``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from oarlock.meta import errors
+    from oarlock.meta.context import Context, User
+    from oarlock.meta.fielderrors import (
+        Duplicate,
+        FieldError,
+        Forbidden,
+        Invalid,
+        NotFoundValue,
+        NotSupported,
+        Required,
+        TooLong,
+        TooMany,
+    )
+    from oarlock.policy.admission.plugin import Admission, Denied, Review
+    from oarlock.registry.collection import StoredCollection
+    from oarlock.registry.declare import served_from
+    from oarlock.registry.informer import Informer
+    from oarlock.registry.served import Served
+    from oarlock.registry.subresource import subresource
+    from oarlock.registry.virtual import VirtualCollection
+    from oarlock.schema.declaring import DeclarationError
+    from oarlock.schema.definition import Column, ResourceDefinition, Rule, Scale
+    from oarlock.schema.foreign import Foreign, Shape, dataclass_shape, pydantic_shape
+    from oarlock.schema.markers import (
+        JSON,
+        Atomic,
+        Doc,
+        Embedded,
+        Format,
+        Ge,
+        Gt,
+        IntOrString,
+        Le,
+        ListMap,
+        ListSet,
+        Lt,
+        MaxItems,
+        MaxLength,
+        MaxProperties,
+        MinItems,
+        MinLength,
+        MinProperties,
+        MultipleOf,
+        Name,
+        Nullable,
+        OmitEmpty,
+        Pattern,
+        Preserve,
+        Quantity,
+        Unique,
+    )
+    from oarlock.schema.resources import Resource, Spoke
+    from oarlock.schema.shapes import Model, ObjectMeta, OwnerReference, field, replace
+    from oarlock.server.app import APIServer
+
+__all__ = [
+    "JSON",
+    "APIServer",
+    "Admission",
+    "Atomic",
+    "Column",
+    "Context",
+    "DeclarationError",
+    "Denied",
+    "Doc",
+    "Duplicate",
+    "Embedded",
+    "FieldError",
+    "Forbidden",
+    "Foreign",
+    "Format",
+    "Ge",
+    "Gt",
+    "Informer",
+    "IntOrString",
+    "Invalid",
+    "Le",
+    "ListMap",
+    "ListSet",
+    "Lt",
+    "MaxItems",
+    "MaxLength",
+    "MaxProperties",
+    "MinItems",
+    "MinLength",
+    "MinProperties",
+    "Model",
+    "MultipleOf",
+    "Name",
+    "NotFoundValue",
+    "NotSupported",
+    "Nullable",
+    "ObjectMeta",
+    "OmitEmpty",
+    "OwnerReference",
+    "Pattern",
+    "Preserve",
+    "Quantity",
+    "Required",
+    "Resource",
+    "ResourceDefinition",
+    "Review",
+    "Rule",
+    "Scale",
+    "Served",
+    "Shape",
+    "Spoke",
+    "StoredCollection",
+    "TooLong",
+    "TooMany",
+    "Unique",
+    "User",
+    "VirtualCollection",
+    "dataclass_shape",
+    "errors",
+    "field",
+    "pydantic_shape",
+    "replace",
+    "served_from",
+    "subresource",
+]
+
+# a visible __getattr__ would make type checkers accept any name
+if not TYPE_CHECKING:
+    _WHERE = {
+        "meta": "errors",
+        "meta.context": "Context User",
+        "meta.fielderrors": "Duplicate FieldError Forbidden Invalid NotFoundValue NotSupported Required TooLong TooMany",
+        "policy.admission.plugin": "Admission Denied Review",
+        "registry.collection": "StoredCollection",
+        "registry.declare": "served_from",
+        "registry.informer": "Informer",
+        "registry.served": "Served",
+        "registry.subresource": "subresource",
+        "registry.virtual": "VirtualCollection",
+        "schema.declaring": "DeclarationError",
+        "schema.definition": "Column ResourceDefinition Rule Scale",
+        "schema.foreign": "Foreign Shape dataclass_shape pydantic_shape",
+        "schema.markers": (
+            "JSON Atomic Doc Embedded Format Ge Gt IntOrString Le ListMap ListSet Lt MaxItems MaxLength MaxProperties "
+            "MinItems MinLength MinProperties MultipleOf Name Nullable OmitEmpty Pattern Preserve Quantity Unique"
+        ),
+        "schema.resources": "Resource Spoke",
+        "schema.shapes": "Model ObjectMeta OwnerReference field replace",
+        "server.app": "APIServer",
+    }
+    _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names.split()}
+
+    def __getattr__(name: str) -> object:
+        module = _MODULE_OF.get(name)
+        if module is None:
+            raise AttributeError(f"module 'oarlock' has no attribute {name!r}")
+        if name == "errors":
+            found = importlib.import_module("oarlock.meta.errors")
+        else:
+            found = getattr(importlib.import_module(f"oarlock.{module}"), name)
+        globals()[name] = found
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted(__all__)

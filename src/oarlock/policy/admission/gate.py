@@ -1,0 +1,159 @@
+"""`AdmissionGate`: the plugins of a server as the `Gate` that recipes ask.
+
+All plugins mutate, in order; when the object is final, all validate. A plugin sees the version it was written
+for: objects are converted there, and what it changed is converted back. Implements ``registry.served.Gate``.
+Must not know: authorization, which is handed in as a function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from copy import deepcopy
+from typing import Any, cast
+
+from oarlock.meta.context import Context
+from oarlock.meta.errors import Forbidden
+from oarlock.policy.admission.plugin import Admission, Denied, Operation, Review
+from oarlock.registry.served import Served, Tree
+from oarlock.schema.folding import Session, fold
+from oarlock.schema.lenses import Lens, Open, lens_of
+from oarlock.schema.resources import Resource, declared
+from oarlock.schema.views import view
+
+__all__ = ["AdmissionGate"]
+
+May = Callable[[Context, str], Awaitable[None]]
+
+
+class _Seat:
+    """A plugin with what is known of it beforehand."""
+
+    __slots__ = ("group_kind", "lens", "mutates", "operations", "plugin", "subresources", "validates", "version")
+
+    def __init__(self, plugin: Admission[Any]) -> None:
+        kind = type(plugin)
+        if kind.__resource__ is None:
+            raise TypeError(f"{kind.__qualname__} doesn't say which resource it is for")
+        self.plugin = plugin
+        self.mutates = kind.mutate is not Admission.mutate
+        self.validates = kind.validate is not Admission.validate
+        self.operations = kind.__operations__
+        self.subresources = kind.__seen__
+        self.group_kind: tuple[str, str] | None = None
+        self.version = ""
+        if kind.__resource__ is Resource:
+            self.lens: Lens = _MetadataLens()
+        else:
+            said = declared(kind.__resource__)
+            self.group_kind, self.version = (said.group, said.kind), said.version
+            self.lens = lens_of(kind.__resource__)
+
+    def sees(self, ctx: Context, operation: str, served: Served | None) -> bool:
+        if operation not in self.operations:
+            return False
+        if ctx.target.subresource not in self.subresources and "*" not in self.subresources:
+            return False
+        if self.group_kind is None:
+            return True
+        if served is None or operation == "CONNECT":
+            return False
+        return self.group_kind == (served.definition.group, served.definition.names.kind)
+
+
+class _MetadataLens:
+    """Looks at an object of any kind: its metadata is typed, the rest is left as it is."""
+
+    def view(self, tree: Tree) -> Resource:
+        return view(tree, Resource)
+
+    def open(self, tree: Tree) -> Open:
+        return Session(tree, Resource)
+
+    def wire(self, model: Any) -> Tree:
+        raise TypeError("a plugin changes the object it is given")
+
+
+class AdmissionGate:
+    """Asks `plugins`, in order, about every write of what is `served`; `may` is asked when another verb is needed."""
+
+    def __init__(self, plugins: Sequence[Admission[Any]], served: Iterable[Served], may: May | None = None) -> None:
+        self._seats = tuple(_Seat(plugin) for plugin in plugins)
+        self._served = {(s.definition.group, s.definition.names.plural): s for s in served}
+        self._may = may
+        self._busy = frozenset(
+            operation for seat in self._seats if seat.mutates or seat.validates for operation in seat.operations
+        )
+
+    def idle(self, operation: str) -> bool:
+        return operation not in self._busy
+
+    async def may(self, ctx: Context, verb: str) -> None:
+        if self._may is not None:
+            await self._may(ctx, verb)
+
+    async def mutate(self, ctx: Context, operation: str, new: Tree | None, old: Tree | None) -> Tree | None:
+        served = self._served.get((ctx.target.group, ctx.target.resource))
+        for seat in self._seats:
+            if seat.mutates and seat.sees(ctx, operation, served):
+                new = await _mutated(seat, served, ctx, (operation, new, old))
+        return new
+
+    async def validate(self, ctx: Context, operation: str, new: Tree | None, old: Tree | None) -> None:
+        served = self._served.get((ctx.target.group, ctx.target.resource))
+        for seat in self._seats:
+            if seat.validates and seat.sees(ctx, operation, served):
+                seen = None if new is None else seat.lens.view(await _shown(seat, served, ctx, new))
+                review = await _review(seat, served, ctx, (operation, seen, old))
+                await _ask(seat.plugin.validate, review, new)
+
+
+_What = tuple[str, Any, Tree | None]
+
+
+async def _mutated(seat: _Seat, served: Served | None, ctx: Context, what: _What) -> Tree | None:
+    operation, new, old = what
+    if new is None:
+        await _ask(seat.plugin.mutate, await _review(seat, served, ctx, (operation, None, old)), None)
+        return None
+    shown = await _shown(seat, served, ctx, new)
+    opened = seat.lens.open(shown)
+    await _ask(seat.plugin.mutate, await _review(seat, served, ctx, (operation, opened.object, old)), new)
+    changed = opened.result()
+    if changed is shown:
+        return cast(Tree, new)
+    if shown is new or served is None:
+        return changed
+    # only the difference goes back: what the plugin's version can't say stays as the request has it
+    before, after = await served.converter.convert(
+        [deepcopy(shown), deepcopy(changed)], seat.version, ctx.target.version
+    )
+    schema = served.definition.version(ctx.target.version).schema
+    folded: Tree = fold(new, before, after, schema)
+    return folded
+
+
+async def _shown(seat: _Seat, served: Served | None, ctx: Context, tree: Tree) -> Tree:
+    """The tree in the plugin's version; the same tree when that is the request's."""
+    if served is None or not seat.version or seat.version == ctx.target.version:
+        return tree
+    (made,) = await served.converter.convert([deepcopy(tree)], ctx.target.version, seat.version)
+    return made
+
+
+async def _review(seat: _Seat, served: Served | None, ctx: Context, what: _What) -> Review[Any]:
+    operation, new, old = what
+    seen = None if old is None else seat.lens.view(await _shown(seat, served, ctx, old))
+    return Review(cast(Operation, operation), ctx, new, seen)
+
+
+async def _ask(hook: Callable[[Review[Any]], Awaitable[None]], review: Review[Any], tree: Tree | None) -> None:
+    try:
+        await hook(review)
+    except Denied as denied:
+        raise Forbidden(review.ctx.target.group_resource, _name(review.ctx, tree), denied.message) from denied
+
+
+def _name(ctx: Context, tree: Tree | None) -> str:
+    """The name a refusal shows, as Kubernetes words it."""
+    metadata = (tree or {}).get("metadata") or {}
+    return ctx.target.name or metadata.get("name") or metadata.get("generateName") or "Unknown"

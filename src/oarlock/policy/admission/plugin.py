@@ -1,0 +1,135 @@
+"""`Admission`: a user's say in who may write what, after authorization and before anything is stored.
+
+    class BanFlunder(Admission[Flunder], operations=["CREATE"]):
+        async def validate(self, review: Review[Flunder]) -> None:
+            if review.name == "badname":
+                raise Denied("this name may not be used")
+
+A plugin may wait: it runs outside of the write. Must not know: trees, other plugins. Next: `gate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
+
+from oarlock.meta.context import Context, User
+from oarlock.registry.methods import Hook, check_methods
+from oarlock.schema.declaring import KeywordError, type_argument
+from oarlock.schema.resources import Resource, declared
+
+__all__ = ["Admission", "Denied", "Operation", "Review"]
+
+T = TypeVar("T")
+
+Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+
+_HOOKS = {"mutate": Hook(("review",), "async"), "validate": Hook(("review",), "async")}
+_WRONG_GUESSES = {
+    "admit": "mutate() changes objects, validate() refuses them",
+    "handles": "say operations=[…] on the class",
+}
+
+
+class Denied(Exception):
+    """The request is refused: 403 with this message."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class Review(Generic[T]):
+    """One request under review, in the version that `T` names.
+
+    `new` is the object as it is to become (None for DELETE), `old_object` as it is (None for CREATE); the latter is
+    not to be changed.
+    """
+
+    operation: Operation
+    ctx: Context
+    new: T | None
+    old_object: T | None
+
+    @property
+    def object(self) -> T:
+        """The object as it is to become; LookupError for DELETE, which has only an `old_object`."""
+        if self.new is None:
+            raise LookupError(f"{self.operation} has no new object, only review.old_object")
+        return self.new
+
+    @property
+    def user(self) -> User:
+        return self.ctx.user
+
+    @property
+    def dry_run(self) -> bool:
+        """True when nothing will be stored: a plugin with effects of its own must leave them out."""
+        return self.ctx.dry_run
+
+    @property
+    def namespace(self) -> str:
+        """Empty for a cluster-scoped object."""
+        return self.ctx.target.namespace
+
+    @property
+    def name(self) -> str:
+        """The object's name; generated names are there already. Empty for a whole collection."""
+        if self.ctx.target.name:
+            return self.ctx.target.name
+        metadata: Any = getattr(self.new if self.new is not None else self.old_object, "metadata", None)
+        return getattr(metadata, "name", "")
+
+    @property
+    def subresource(self) -> str:
+        return self.ctx.target.subresource
+
+    def warn(self, text: str) -> None:
+        """Send the client a warning, which kubectl prints."""
+        self.ctx.warn(text)
+
+
+class Admission(Generic[T]):
+    """A plugin for the objects of one kind, in whichever version a request comes.
+
+    - `T` is the version the plugin works in; ``Admission[Resource]`` sees every kind, as metadata only.
+    - `operations` are CREATE and UPDATE unless given.
+    - `subresources` are those it sees besides the object itself: requests on ``/status`` or ``/scale`` go
+      past a plugin that doesn't name them, ``"*"`` names all.
+    """
+
+    __resource__: ClassVar[Any] = None
+    __operations__: ClassVar[frozenset[str]] = frozenset()
+    __seen__: ClassVar[frozenset[str]] = frozenset()
+
+    def __init_subclass__(
+        cls, *, operations: Sequence[Operation] = ("CREATE", "UPDATE"), subresources: Sequence[str] = ()
+    ) -> None:
+        super().__init_subclass__()
+        subject = f"class {cls.__name__}"
+        argument = type_argument(cls, Admission)
+        if argument is None:
+            raise KeywordError(subject, "admission to what?", f"write class {cls.__name__}(Admission[YourResource])")
+        if not isinstance(argument, TypeVar):
+            if argument is not Resource:
+                declared(argument)
+            cls.__resource__ = argument
+        known = get_args(Operation)
+        if isinstance(operations, str) or not set(operations) <= set(known):
+            raise KeywordError(subject, f"operations={operations!r}", "a list of " + ", ".join(known))
+        if isinstance(subresources, str):
+            raise KeywordError(subject, f"subresources={subresources!r}", "a list")
+        cls.__operations__ = frozenset(operations)
+        cls.__seen__ = frozenset(("", *subresources))
+        check_methods(cls, _HOOKS, _WRONG_GUESSES, "__subresource__")
+
+    async def mutate(self, review: Review[T]) -> None:
+        """Change ``review.object`` in place, before it is validated. Raise `Denied` to refuse.
+
+        Runs again when another writer was faster, on the newer object.
+        """
+
+    async def validate(self, review: Review[T]) -> None:
+        """Look at the final object; changes are not kept. Raise `Denied` to refuse."""

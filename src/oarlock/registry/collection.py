@@ -1,0 +1,97 @@
+"""`StoredCollection`: where users put what the server does with their objects beyond storing them.
+
+    class Flunders(StoredCollection[Flunder], stored_as=v1alpha1.Flunder):
+        def validate(self, new: Flunder, old: Flunder | None, ctx: Context) -> Iterator[FieldError]: ...
+
+Hooks are synchronous because they may do no I/O; `Admission` may wait. Must not know: trees, URLs.
+Next: `virtual` for storage of one's own, `declare`, which turns a collection into a `Served`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar, Generic, TypeVar
+
+from oarlock.meta.context import Context
+from oarlock.meta.fielderrors import FieldError
+from oarlock.registry.methods import Hook, check_methods
+from oarlock.registry.subresource import MARKER, Found, find_subresources
+from oarlock.schema.declaring import KeywordError, type_argument
+from oarlock.schema.foreign import Foreign
+from oarlock.schema.resources import Resource, declared
+
+__all__ = ["StoredCollection", "resource_of"]
+
+T = TypeVar("T")
+
+_HOOKS = {"prepare": Hook(("new", "old", "ctx"), "plain"), "validate": Hook(("new", "old", "ctx"), "plain")}
+
+_VERBS = "a StoredCollection is stored, its verbs are served as they are; a VirtualCollection has its own"
+_WRONG_GUESSES = {
+    **dict.fromkeys(("get", "list", "create", "update", "patch", "delete", "watch"), _VERBS),
+    "default": "default() goes on the Resource or Spoke class, for each version",
+    "mutate": "mutate() goes on an Admission; prepare() changes objects here",
+    "convert": "to_hub() and from_hub() of a Spoke convert",
+}
+
+
+def resource_of(cls: type, base: type, of: Foreign[Any] | None) -> Any:
+    """The hub class of a collection, or its `Foreign`; None for a generic base class of users' own."""
+    argument = type_argument(cls, base)
+    if isinstance(argument, TypeVar):
+        return None
+    subject = f"class {cls.__name__}"
+    if argument is None:
+        raise KeywordError(
+            subject, "a collection of what?", f"write class {cls.__name__}({base.__name__}[YourResource])"
+        )
+    if of is not None:
+        return of
+    if not (isinstance(argument, type) and issubclass(argument, Resource) and argument is not Resource):
+        raise KeywordError(
+            subject,
+            f"{argument!r} isn't a Resource class",
+            "write the hub class itself, or of=Foreign(…) beside a foreign type",
+        )
+    declared(argument)
+    return argument
+
+
+class StoredCollection(Generic[T]):
+    """The code for one stored resource; every hook may be left out.
+
+    Hooks see the hub version `T`. They may run more than once for one request, when another writer was
+    faster, and must not remember anything between calls. `stored_as` is the version that is written to the
+    store, the hub unless given; `of` is the `Foreign` of a type that isn't a Resource.
+    """
+
+    __resource__: ClassVar[Any] = None
+    __stored_as__: ClassVar[Any] = None
+    __subresources__: ClassVar[tuple[Found, ...]] = ()
+
+    def __init_subclass__(cls, *, stored_as: type | None = None, of: Foreign[Any] | None = None) -> None:
+        super().__init_subclass__()
+        cls.__resource__ = resource_of(cls, StoredCollection, of)
+        cls.__stored_as__ = stored_as
+        check_methods(cls, _HOOKS, _WRONG_GUESSES, MARKER)
+        cls.__subresources__ = find_subresources(cls)
+        if stored_as is not None and cls.__resource__ is not None and declared(stored_as).hub is not cls.__resource__:
+            hub = cls.__resource__.__name__
+            raise KeywordError(
+                f"class {cls.__name__}",
+                f"stored_as={stored_as.__name__} is no version of {hub}",
+                f"{hub} or a Spoke[{hub}]",
+            )
+
+    def prepare(self, new: T, old: T | None, ctx: Context) -> None:
+        """Change `new` in place before it is validated; `old` is None on create and must not be changed.
+
+        Runs after admission's `mutate`, on create and on every update. May not wait.
+        """
+
+    def validate(self, new: T, old: T | None, ctx: Context) -> Iterable[FieldError]:
+        """Yield every mistake in `new`, with its field path in the hub version; changes nothing.
+
+        Runs beside the schema's rules, on create and on every update. May not wait.
+        """
+        return ()

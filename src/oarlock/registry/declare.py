@@ -1,0 +1,261 @@
+"""Declared classes and collections → `Served`: `served_from`, the one door from users' classes to the server.
+
+Here typed code is wrapped so that it works on trees: a view is made, the hook runs, its changes are folded
+back. All versions of a resource come together, in whatever order they are listed.
+Must not know: requests beyond their `Context`. Next: `served`, and `resource`, which brings one to life.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from oarlock.meta.context import Context
+from oarlock.meta.fielderrors import FieldError
+from oarlock.registry.collection import StoredCollection
+from oarlock.registry.served import Converter, Hooks, NoConversion, Served, SubresourceHook, Tree
+from oarlock.registry.subresource import Found
+from oarlock.registry.virtual import VirtualCollection
+from oarlock.registry.virtual_methods import virtual_methods
+from oarlock.schema.classes_conversion import ClassConversion
+from oarlock.schema.declaring import DuplicateError, HookError, KeywordError
+from oarlock.schema.definition import ResourceDefinition
+from oarlock.schema.definitions import definition_of
+from oarlock.schema.folding import Session
+from oarlock.schema.foreign import Foreign
+from oarlock.schema.lenses import Lens, lens_of
+from oarlock.schema.resources import Resource, Spoke, declared
+from oarlock.schema.views import wire
+
+__all__ = ["ClassConverter", "served_from"]
+
+Collection = StoredCollection[Any] | VirtualCollection[Any]
+
+
+class ClassConverter(ClassConversion):
+    """The conversion of classes with the half of `Converter` that could wait and never does."""
+
+    async def convert(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree]:
+        return self.convert_now(trees, from_version, to_version)
+
+
+@dataclass(slots=True)
+class _Group:
+    """Everything that was listed of one resource."""
+
+    hub: Any
+    spokes: list[Any] = field(default_factory=list)
+    collection: Collection | None = None
+
+
+def served_from(items: Sequence[Any]) -> list[Served]:
+    """What the server serves when these are listed.
+
+    An item is a `Resource` or `Spoke` class, a collection (the class, or an instance when it takes arguments),
+    a `Foreign` or a finished `Served`. A spoke and a collection bring their hub along, a collection its `stored_as`.
+    DeclarationError when two of them declare the same thing.
+    """
+    groups: dict[int, _Group] = {}
+    ready: list[Served] = []
+    for item in items:
+        if isinstance(item, Served):
+            ready.append(item)
+        else:
+            _sort_in(item, groups)
+    served = [*(_served(group) for group in groups.values()), *ready]
+    _check_distinct(served)
+    return served
+
+
+def _sort_in(item: Any, groups: dict[int, _Group]) -> None:
+    if isinstance(item, Foreign):
+        groups.setdefault(id(item), _Group(item))
+    elif isinstance(item, type) and issubclass(item, Resource):
+        groups.setdefault(id(item), _Group(item)).hub = declared(item).hub
+    elif isinstance(item, type) and issubclass(item, Spoke):
+        hub = declared(item).hub
+        _add_version(groups.setdefault(id(hub), _Group(hub)), item)
+    else:
+        collection = _instance(item)
+        hub = type(collection).__resource__
+        group = groups.setdefault(id(hub), _Group(hub))
+        if group.collection is not None:
+            what = f"{type(group.collection).__name__} is the collection of this resource already"
+            raise DuplicateError(f"class {type(collection).__name__}", what)
+        group.collection = collection
+        if type(collection).__stored_as__ is not None:
+            _add_version(group, type(collection).__stored_as__)
+
+
+def _add_version(group: _Group, cls: Any) -> None:
+    if cls is not group.hub and cls not in group.spokes:
+        group.spokes.append(cls)
+
+
+def _instance(item: Any) -> Collection:
+    if isinstance(item, StoredCollection | VirtualCollection):
+        return item
+    name = getattr(item, "__name__", repr(item))
+    if not (isinstance(item, type) and issubclass(item, StoredCollection | VirtualCollection)):
+        raise KeywordError(name, "can't be served", "list Resource and Spoke classes, collections, or a Served")
+    if item.__resource__ is None:
+        raise KeywordError(f"class {name}", "a collection of what?", f"a subclass says so: {name}[YourResource]")
+    try:
+        inspect.signature(item).bind()
+    except TypeError as error:
+        raise KeywordError(
+            f"class {name}", f"can't be made: {error}", f"list {name}(…) instead of the class"
+        ) from error
+    made: Collection = item()
+    return made
+
+
+def _check_distinct(served: list[Served]) -> None:
+    taken: dict[tuple[str, str], str] = {}
+    for one in served:
+        names = one.definition.names
+        for what, name in (("kind", names.kind), ("resource", names.plural)):
+            key = (one.definition.group, f"{what} {name}")
+            if key in taken:
+                raise DuplicateError(
+                    f"{one.definition.group_resource}",
+                    f"two declarations of the {what} {name!r}",
+                    "give one another plural= and kind=",
+                )
+            taken[key] = names.plural
+
+
+def _served(group: _Group) -> Served:
+    collection = group.collection
+    stored_as = type(collection).__stored_as__ if collection is not None else None
+    definition = definition_of(group.hub, group.spokes, stored_as)
+    classes = {definition.hub: group.hub} | {declared(cls).version: cls for cls in group.spokes}
+    converter: Converter = NoConversion()
+    if group.spokes:
+        converter = ClassConverter(group.hub, group.spokes)
+    hooks = Hooks(default={version: _default(cls) for version, cls in classes.items() if _has_default(cls)})
+    virtual = None
+    if collection is not None:
+        lens = lens_of(group.hub)
+        definition = _with_subresources(definition, collection)
+        hooks = replace(hooks, subresources=_subresources(collection, definition, converter))
+        if isinstance(collection, VirtualCollection):
+            virtual = virtual_methods(collection, lens, namespaced=definition.namespaced)
+        else:
+            hooks = replace(hooks, prepare=_prepare(collection, lens), validate=_validate(collection, lens))
+    return Served(definition, converter, hooks, virtual)
+
+
+def _has_default(cls: Any) -> bool:
+    return isinstance(cls, type) and cls.default not in (Resource.default, Spoke.default)  # type: ignore[attr-defined]
+
+
+def _default(cls: Any) -> Any:
+    if inspect.iscoroutinefunction(cls.default):
+        raise HookError(f"{cls.__name__}.default", "may not wait", "write def default(self)")
+
+    def default(tree: Tree) -> Tree:
+        session = Session(tree, cls)
+        session.object.default()
+        return session.result()
+
+    return default
+
+
+def _prepare(collection: StoredCollection[Any], lens: Lens) -> Any:
+    if type(collection).prepare is StoredCollection.prepare:
+        return None
+
+    def prepare(new: Tree, old: Tree | None, ctx: Context) -> Tree:
+        session = lens.open(new)
+        returned: Any = collection.prepare(session.object, None if old is None else lens.view(old), ctx)
+        if returned is not None:
+            raise TypeError(f"{type(collection).__qualname__}.prepare returned something: it changes `new` in place")
+        return session.result()
+
+    return prepare
+
+
+def _validate(collection: StoredCollection[Any], lens: Lens) -> Any:
+    if type(collection).validate is StoredCollection.validate:
+        return None
+
+    def validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
+        found = collection.validate(lens.view(new), None if old is None else lens.view(old), ctx)
+        for error in found or ():
+            if not isinstance(error, FieldError):
+                raise TypeError(
+                    f"{type(collection).__qualname__}.validate yielded {error!r:.100}: it yields field errors"
+                )
+            yield error
+
+    return validate
+
+
+def _with_subresources(definition: ResourceDefinition, collection: Collection) -> ResourceDefinition:
+    found: tuple[Found, ...] = type(collection).__subresources__
+    names = {version.name for version in definition.versions}
+    for one in found:
+        unknown = set(one.mark.versions) - names
+        if unknown:
+            raise HookError(
+                f"{type(collection).__name__}.{one.attribute}",
+                f"there is no version {unknown.pop()!r}",
+                "there are " + ", ".join(names),
+            )
+    versions = tuple(
+        replace(
+            version,
+            subresources=tuple(one.definition() for one in found if version.name in (one.mark.versions or names)),
+        )
+        for version in definition.versions
+    )
+    return replace(definition, versions=versions)
+
+
+def _subresources(
+    collection: Collection, definition: ResourceDefinition, converter: Converter
+) -> dict[str, SubresourceHook]:
+    hooks = {}
+    for found in type(collection).__subresources__:
+        call = _call(collection, found, definition, converter)
+        hooks[found.mark.name] = SubresourceHook(found.mark.name, found.mark.method, call)
+    return hooks
+
+
+def _call(collection: Collection, found: Found, definition: ResourceDefinition, converter: Converter) -> Any:
+    method = getattr(collection, found.attribute)
+    body_lens = lens_of(found.body) if found.body is not None else None
+    parent_lens = lens_of(found.parent) if found.parent is not None else None
+
+    async def call(ctx: Context, parent: Tree, body: Tree | None) -> Tree | None:
+        given: dict[str, Any] = {}
+        if "name" in found.parameters:
+            given["name"] = ctx.target.name
+        if "ctx" in found.parameters:
+            given["ctx"] = ctx
+        if "parent" in found.parameters:
+            given["parent"] = parent
+            if parent_lens is not None:
+                wanted = declared(found.parent).version
+                made = await converter.convert([parent], ctx.target.version, wanted)
+                given["parent"] = parent_lens.view(made[0])
+        opened = None
+        if body_lens is not None:
+            opened = body_lens.open(body or {})
+            given["body"] = opened.object
+        answer = await method(**given)
+        if answer is None:
+            return None
+        if opened is not None and answer is opened.object:
+            return opened.result()
+        tree = wire(answer)
+        said = declared(type(answer))
+        if (said.group, said.kind) == (definition.group, definition.names.kind) and said.version != ctx.target.version:
+            # the parent's own kind is answered in the version that was asked for
+            tree = (await converter.convert([tree], said.version, ctx.target.version))[0]
+        return tree
+
+    return call

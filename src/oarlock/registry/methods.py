@@ -1,0 +1,84 @@
+"""The methods of a collection, checked when its class is made: known names, exact parameters, sync or async.
+
+A misspelt hook would never be called, in silence; here it doesn't get past the import. A helper's name
+starts with ``_``. Must not know: what a hook does. Next: `collection` and `virtual`, which say what their hooks are.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_type_hints
+
+from oarlock.schema.declaring import HookError, caller_frame, did_you_mean
+
+__all__ = ["Hook", "check_methods", "hints_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """How the server calls a hook: these parameters, and perhaps `optional` ones, by name."""
+
+    parameters: tuple[str, ...]
+    style: Literal["plain", "async", "async generator"]
+    optional: tuple[str, ...] = ()
+
+    def call(self, name: str) -> str:
+        start = "" if self.style == "plain" else "async "
+        return f"{start}def {name}({', '.join(('self', *self.parameters))})"
+
+
+def check_methods(cls: type, hooks: Mapping[str, Hook], wrong_guesses: Mapping[str, str], marker: str) -> None:
+    """Look at every public method of `cls` and its bases that are users' code.
+
+    A method that carries the attribute `marker` is checked by whoever put it there.
+    """
+    for klass in cls.__mro__:
+        if klass.__module__.startswith(("oarlock.registry", "oarlock.policy")) or klass is object:
+            continue
+        for name, value in vars(klass).items():
+            function = value.__func__ if isinstance(value, staticmethod | classmethod) else value
+            if name.startswith("_") or not isinstance(function, types.FunctionType) or hasattr(function, marker):
+                continue
+            _check(cls, name, function, hooks, wrong_guesses)
+
+
+def _check(cls: type, name: str, function: Any, hooks: Mapping[str, Hook], wrong_guesses: Mapping[str, str]) -> None:
+    subject = f"{cls.__name__}.{name}"
+    hook = hooks.get(name)
+    if hook is None:
+        advice = wrong_guesses.get(name) or did_you_mean(name, hooks)
+        raise HookError(subject, "not a hook of this collection", f"{advice}; a helper's name starts with '_'")
+    given = [p for p in inspect.signature(function).parameters if p != "self"]
+    needed = [p for p in given if p not in hook.optional]
+    if tuple(needed) != hook.parameters:
+        raise HookError(
+            f"{subject}(self, {', '.join(given)})",
+            "has other parameters than the server gives it",
+            f"write {hook.call(name)}",
+        )
+    _check_style(subject, name, function, hook)
+
+
+def _check_style(subject: str, name: str, function: Any, hook: Hook) -> None:
+    waits = inspect.iscoroutinefunction(function)
+    yields = inspect.isasyncgenfunction(function)
+    if hook.style == "plain" and (waits or yields):
+        raise HookError(
+            subject, "may not wait: it runs inside the write", f"write {hook.call(name)}; Admission may wait"
+        )
+    if hook.style == "async" and not waits:
+        raise HookError(subject, "isn't async", f"write {hook.call(name)}")
+    if hook.style == "async generator" and not yields:
+        raise HookError(subject, "isn't an async generator", f"write {hook.call(name)} with a yield in it")
+
+
+def hints_of(function: Any) -> dict[str, Any]:
+    """The type hints of a method, names of the function its class is defined in included; empty when one isn't there."""
+    frame = caller_frame()
+    try:
+        return get_type_hints(function, localns=dict(frame.f_locals) if frame is not None else None)
+    except NameError:
+        return {}

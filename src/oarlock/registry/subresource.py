@@ -1,0 +1,139 @@
+"""`@subresource`: a user's own request and answer below an object, such as ``POST …/foos/x/base64``.
+
+The method is told what it asks for by parameter name: `name`, `parent`, `body`, `ctx`. `body` and the
+answer are declared classes, of any group. It runs after authentication, authorization and admission.
+Must not know: how it is routed. Next: `declare`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar, cast
+
+from oarlock.registry.methods import hints_of
+from oarlock.schema.declaring import DuplicateError, HookError
+from oarlock.schema.definition import Subresource
+from oarlock.schema.definitions import object_schema
+from oarlock.schema.reflect import take_apart
+from oarlock.schema.resources import Declared
+
+__all__ = ["MARKER", "Found", "find_subresources", "subresource"]
+
+MARKER = "__subresource__"
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_VERBS = {"POST": ("create",), "GET": ("get",), "PUT": ("update",)}
+_PARAMETERS = ("name", "parent", "body", "ctx")
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    name: str
+    method: Literal["GET", "POST", "PUT"]
+    versions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A subresource of a collection: the method's name, its parameters and the classes of body and answer.
+
+    `parent` is the class the parent is wanted in, None for its tree in the request version.
+    """
+
+    mark: _Mark
+    attribute: str
+    parameters: tuple[str, ...]
+    body: Any
+    answer: Any
+    parent: Any
+
+    def definition(self) -> Subresource:
+        shown = self.body or self.answer
+        return Subresource(
+            name=self.mark.name,
+            verbs=_VERBS[self.mark.method],
+            kind=shown.__declared__.gvk,
+            request_schema=object_schema(self.body) if self.body else {},
+            response_schema=object_schema(self.answer) if self.answer else {},
+        )
+
+
+def subresource(
+    name: str, *, method: Literal["GET", "POST", "PUT"] = "POST", versions: Sequence[str] = ()
+) -> Callable[[F], F]:
+    """Serve this async method as the subresource `name`, in these `versions` or in all.
+
+        @subresource("base64")
+        async def _base64(self, parent: Foo, body: Base64) -> Base64: ...
+
+    POST and PUT have a body. Returning None answers 204 without content.
+    """
+
+    def mark(function: F) -> F:
+        if not inspect.iscoroutinefunction(function):
+            raise HookError(function.__qualname__, "a subresource is async", "write async def")
+        if name in ("status", "scale") or not name.replace("-", "").isalnum() or name != name.lower():
+            raise HookError(
+                function.__qualname__,
+                f"no subresource can be called {name!r}",
+                "status_subresource=True and scale= on the class serve those two",
+            )
+        if method not in _VERBS:
+            raise HookError(function.__qualname__, f"no subresource is served with {method!r}", "GET, POST or PUT")
+        setattr(function, MARKER, _Mark(name, method, tuple(versions)))
+        return function
+
+    return mark
+
+
+def find_subresources(cls: type) -> tuple[Found, ...]:
+    """The subresources of a collection class, checked. HookError names what is wrong."""
+    found: dict[str, Found] = {}
+    for attribute in dir(cls):
+        function = getattr(cls, attribute, None)
+        mark = getattr(function, MARKER, None)
+        if not isinstance(mark, _Mark):
+            continue
+        if mark.name in found:
+            raise DuplicateError(
+                f"{cls.__name__}.{attribute}", f"{found[mark.name].attribute} serves {mark.name!r} already"
+            )
+        found[mark.name] = _found(cls, attribute, function, mark)
+    return tuple(found.values())
+
+
+def _found(cls: type, attribute: str, function: Any, mark: _Mark) -> Found:
+    subject = f"{cls.__name__}.{attribute}"
+    given = tuple(p for p in inspect.signature(function).parameters if p != "self")
+    for parameter in given:
+        if parameter not in _PARAMETERS:
+            raise HookError(subject, f"the server has no {parameter!r} to give", "there are " + ", ".join(_PARAMETERS))
+    if ("body" in given) != (mark.method != "GET"):
+        raise HookError(
+            subject, f"{mark.method} has {'no' if mark.method == 'GET' else 'a'} body", "PUT and POST have one"
+        )
+    hints = hints_of(function)
+    if not hints:
+        raise HookError(subject, "its hints can't be resolved", "import the classes it names outside of TYPE_CHECKING")
+    body = _declared(subject, "body", hints.get("body")) if "body" in given else None
+    answer = _declared(subject, "answer", take_apart(hints.get("return", type(None))).base)
+    if body is None and answer is None:
+        raise HookError(subject, "has neither a body nor an answer", "return a Resource")
+    parent = hints.get("parent")
+    return Found(mark, attribute, given, body, answer, parent if _is_declared(parent) else None)
+
+
+def _is_declared(cls: Any) -> bool:
+    return isinstance(cls, type) and isinstance(vars(cls).get("__declared__"), Declared)
+
+
+def _declared(subject: str, what: str, cls: Any) -> Any:
+    if cls is type(None):
+        return None
+    if not _is_declared(cls):
+        name = getattr(cls, "__name__", repr(cls))
+        raise HookError(subject, f"the {what} is {name}, which has no kind", "a class X(Resource, group=…, version=…)")
+    return cast(Any, cls)

@@ -1,0 +1,69 @@
+"""`VirtualCollection`: a resource whose objects are kept, or computed, by the user's own code.
+
+    class Fortunes(VirtualCollection[Fortune]):
+        async def get(self, name: str, ctx: Context) -> Fortune | None: ...
+
+The verbs that are written are the verbs that are served; the server adds selectors, sorting, tables and
+paging, and PATCH where there are get and update. Must not know: trees, URLs. Next: `declare`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Generic, TypeVar
+
+from oarlock.registry.collection import resource_of
+from oarlock.registry.methods import Hook, check_methods
+from oarlock.registry.subresource import MARKER, Found, find_subresources
+from oarlock.schema.declaring import HookError
+from oarlock.schema.foreign import Foreign
+
+__all__ = ["VERBS", "VirtualCollection"]
+
+T = TypeVar("T")
+
+_DRY = ("dry_run",)
+
+VERBS = {
+    "get": Hook(("name", "ctx"), "async"),
+    "list": Hook(("ctx",), "async"),
+    "create": Hook(("new", "ctx"), "async", _DRY),
+    "update": Hook(("new", "expected_version", "ctx"), "async", _DRY),
+    "delete": Hook(("name", "ctx"), "async", _DRY),
+    "watch": Hook(("ctx",), "async generator"),
+}
+
+_WRONG_GUESSES = {
+    "patch": "PATCH is served when there are get and update",
+    "deletecollection": "it is served when there are list and delete",
+    "validate": "raise errors.InvalidObject in create and update",
+    "prepare": "change the object in create and update",
+    "default": "default() goes on the Resource or Spoke class, for each version",
+}
+
+
+class VirtualCollection(Generic[T]):
+    """The code for one resource that isn't in the store. Write any of these, all seeing the hub version `T`:
+
+    - ``async def get(self, name: str, ctx: Context) -> T | None``: None answers 404.
+    - ``async def list(self, ctx: Context) -> Sequence[T]``, or ``tuple[Sequence[T], str]`` with a resourceVersion.
+    - ``async def create(self, new: T, ctx: Context) -> T``: what is kept.
+    - ``async def update(self, new: T, expected_version: str, ctx: Context) -> T``: `expected_version` is empty when the
+      client doesn't mind; raise `errors.Conflict` when the object has another one.
+    - ``async def delete(self, name: str, ctx: Context) -> T | None``: the object as it was.
+    - ``async def watch(self, ctx: Context) -> AsyncIterator[tuple[str, T]]``: ``("ADDED", object)`` and so on.
+
+    The namespace is ``ctx.target.namespace``, empty for all. Create, update and delete are called for a dry run
+    only when they take a ``dry_run: bool``. `of` is the `Foreign` of a type that isn't a Resource.
+    """
+
+    __resource__: ClassVar[Any] = None
+    __stored_as__: ClassVar[Any] = None
+    __subresources__: ClassVar[tuple[Found, ...]] = ()
+
+    def __init_subclass__(cls, *, of: Foreign[Any] | None = None) -> None:
+        super().__init_subclass__()
+        cls.__resource__ = resource_of(cls, VirtualCollection, of)
+        check_methods(cls, VERBS, _WRONG_GUESSES, MARKER)
+        cls.__subresources__ = find_subresources(cls)
+        if cls.__resource__ is not None and not any(hasattr(cls, verb) for verb in VERBS):
+            raise HookError(f"class {cls.__name__}", "serves no verb", "write one of " + ", ".join(VERBS))

@@ -1,0 +1,75 @@
+"""A `VirtualCollection`'s typed methods as the tree functions of `VirtualMethods`.
+
+Must not know: verbs the user didn't write; `served` derives those. Next: `declare`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator
+from typing import Any
+
+from oarlock.meta.context import Context
+from oarlock.registry.served import Tree, VirtualMethods
+from oarlock.registry.virtual import VERBS, VirtualCollection
+from oarlock.schema.lenses import Lens
+
+__all__ = ["virtual_methods"]
+
+
+def virtual_methods(collection: VirtualCollection[Any], lens: Lens, *, namespaced: bool) -> VirtualMethods:
+    """The methods that are there, working on trees in the hub version."""
+    adapter = _Adapter(collection, lens, namespaced)
+    have = {verb: getattr(adapter, verb) for verb in VERBS if hasattr(collection, verb)}
+    return VirtualMethods(**have, takes_dry_run=adapter.takes_dry_run)
+
+
+class _Adapter:
+    def __init__(self, collection: Any, lens: Lens, namespaced: bool) -> None:
+        self._collection = collection
+        self._lens = lens
+        self._namespaced = namespaced
+        self.takes_dry_run = frozenset(
+            verb
+            for verb in VERBS
+            if hasattr(collection, verb) and "dry_run" in inspect.signature(getattr(collection, verb)).parameters
+        )
+
+    def _dry(self, verb: str, dry_run: bool) -> dict[str, Any]:
+        return {"dry_run": dry_run} if verb in self.takes_dry_run else {}
+
+    def _wire(self, model: Any, namespace: str) -> Tree:
+        tree = self._lens.wire(model)
+        metadata = tree.setdefault("metadata", {})
+        if self._namespaced and namespace:
+            metadata.setdefault("namespace", namespace)
+        return tree
+
+    async def get(self, namespace: str, name: str, ctx: Context) -> Tree | None:
+        found = await self._collection.get(name, ctx)
+        return None if found is None else self._wire(found, namespace)
+
+    async def list(self, namespace: str, ctx: Context) -> tuple[list[Tree], str]:
+        found = await self._collection.list(ctx)
+        version = ""
+        if isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], str):
+            found, version = found
+        return [self._wire(model, namespace) for model in found], version
+
+    async def create(self, new: Tree, ctx: Context, dry_run: bool) -> Tree:
+        opened = self._lens.open(new)
+        made = await self._collection.create(opened.object, ctx, **self._dry("create", dry_run))
+        return opened.result() if made is opened.object else self._wire(made, ctx.target.namespace)
+
+    async def update(self, new: Tree, expected_version: str, ctx: Context, dry_run: bool) -> Tree:
+        opened = self._lens.open(new)
+        made = await self._collection.update(opened.object, expected_version, ctx, **self._dry("update", dry_run))
+        return opened.result() if made is opened.object else self._wire(made, ctx.target.namespace)
+
+    async def delete(self, namespace: str, name: str, ctx: Context, dry_run: bool) -> Tree | None:
+        gone = await self._collection.delete(name, ctx, **self._dry("delete", dry_run))
+        return None if gone is None else self._wire(gone, namespace)
+
+    async def watch(self, namespace: str, ctx: Context) -> AsyncIterator[tuple[str, Tree]]:
+        async for kind, model in self._collection.watch(ctx):
+            yield kind, self._wire(model, namespace)

@@ -1,0 +1,146 @@
+"""`ClassConversion`: the versions of declared classes, converted by their own ``to_hub`` and ``from_hub``.
+
+spoke → hub → spoke, always several objects at once. What comes out is: metadata as it was, but for labels and
+annotations, which a version may use to keep what it can't say otherwise; and for the rest exactly what the
+methods made. Fields that no class knows don't survive a conversion.
+Pure. Must not know: requests, the store. Next: ``registry.declare``, which gives it the waiting half of its protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from oarlock.schema.definition import Schema
+from oarlock.schema.definitions import object_schema
+from oarlock.schema.folding import pair, same
+from oarlock.schema.plans import Plan, plan_of, tidy
+from oarlock.schema.resources import Declared, declared
+from oarlock.schema.views import Tree, view
+
+__all__ = ["ClassConversion", "merge_from_live"]
+
+_to_builtins = msgspec.to_builtins
+
+_Step = Callable[[Tree], Tree]
+
+
+class ClassConversion:
+    """Converts trees between a hub and its spokes. Raises `ViewError` for a tree that its class can't hold."""
+
+    def __init__(self, hub: type, spokes: Iterable[type]) -> None:
+        self._hub = declared(hub).version
+        self._schema = object_schema(hub)
+        self.classes: dict[str, Any] = {declared(cls).version: cls for cls in (hub, *spokes)}
+        self._steps: dict[tuple[str, str], _Step] = {}
+        for source, cls in self.classes.items():
+            for target, other in self.classes.items():
+                if source != target:
+                    self._steps[source, target] = _step(cls, other, hub)
+
+    def convert_now(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree]:
+        """The trees in `to_version`. KeyError for a version that isn't declared."""
+        if from_version == to_version:
+            return trees
+        step = self._steps[from_version, to_version]
+        return [step(tree) for tree in trees]
+
+    def carry_over(self, new_hub: Tree, live_hub: Tree, version: str) -> Tree:
+        """On an update through a spoke: what that version can't say is taken from the live object.
+
+        `new_hub` is the updated object, converted from `version`, `live_hub` the object as it is. Neither is changed.
+        """
+        if version == self._hub:
+            return new_hub
+        seen = self._steps[version, self._hub](self._steps[self._hub, version](live_hub))
+        return merge_from_live(new_hub, live_hub, seen, self._schema)
+
+
+def _step(source: Any, target: Any, hub: Any) -> _Step:
+    said: Declared = declared(target)
+    head = {"apiVersion": said.gvk.api_version, "kind": said.kind}
+    plan: Plan = plan_of(target)
+    nodes = {name: node for name, node in plan.tidy.items() if name != "metadata"}
+    from_hub = None if target is hub else target.from_hub
+    is_hub = source is hub
+
+    def convert(tree: Tree) -> Tree:
+        here = view(tree, source)
+        there = here if is_hub else here.to_hub()
+        if from_hub is not None:
+            there = from_hub(there)
+        made = {**head, "metadata": None, **_to_builtins(there)}
+        if nodes:
+            tidy(made, nodes)
+        made["metadata"] = _metadata(tree.get("metadata") or {}, made["metadata"])
+        return made
+
+    return convert
+
+
+def _metadata(old: Tree, made: Tree) -> Tree:
+    """The metadata the tree had, with the labels and annotations the conversion gave it."""
+    if made.get("name", "") != old.get("name", "") or (not made and old):
+        # the method didn't pass metadata on: nothing to learn from it
+        return old
+    metadata = old
+    for name in ("labels", "annotations"):
+        value = made.get(name)
+        if value != old.get(name) and (value or old.get(name)):
+            if metadata is old:
+                metadata = dict(old)
+            if value:
+                metadata[name] = value
+            else:
+                del metadata[name]
+    return metadata
+
+
+_ABSENT: Any = object()
+
+
+def merge_from_live(new: Tree, live: Tree, seen: Tree, schema: Schema) -> Tree:
+    """`new` with what the live object has and a client couldn't see; all in the hub version, as is `schema`.
+
+    `seen` is the live object after a trip through the client's version: where it differs from `live`, the
+    version can't say it; where `new` is as `seen`, the client didn't change it. There the live value stays.
+    Metadata is left alone. Items of lists are matched by map key, else by equality.
+    """
+    merged: Tree = _merged({**new, "metadata": None}, {**live, "metadata": None}, {**seen, "metadata": None}, schema)
+    return {**merged, "metadata": new.get("metadata", {})}
+
+
+def _merged(mine: Any, theirs: Any, base: Any, schema: Schema) -> Any:
+    if same(theirs, base):
+        return mine
+    if same(mine, base):
+        return theirs
+    if isinstance(mine, dict) and isinstance(theirs, dict) and isinstance(base, dict):
+        properties = schema.get("properties") or {}
+        rest = schema.get("additionalProperties") or {}
+        result = {}
+        for key in {**mine, **theirs}:
+            three = (mine.get(key, _ABSENT), theirs.get(key, _ABSENT), base.get(key, _ABSENT))
+            value = _merged(*three, properties.get(key, rest))
+            if value is not _ABSENT:
+                result[key] = value
+        return result
+    if isinstance(mine, list) and isinstance(theirs, list) and isinstance(base, list):
+        return _merged_list(mine, theirs, base, schema)
+    return mine
+
+
+def _merged_list(mine: list[Any], theirs: list[Any], base: list[Any], schema: Schema) -> list[Any]:
+    keys = tuple(schema.get("x-kubernetes-list-map-keys", ()))
+    if not keys and len(theirs) != len(base):
+        return mine
+    items = schema.get("items") or {}
+    in_base = pair(base, mine, keys, by_position=False)
+    in_theirs = pair(theirs, base, keys, by_position=False) if keys else list(range(len(base)))
+    result = []
+    for item, at in zip(mine, in_base, strict=True):
+        live_at = None if at is None else in_theirs[at]
+        result.append(item if at is None or live_at is None else _merged(item, theirs[live_at], base[at], items))
+    return result

@@ -1,0 +1,128 @@
+"""What can be wrong with a declaration, as one family, and the words it is told in.
+
+A declaration is wrong at import, never later: the message names the file, the class and what to write
+instead. Knows no classes of ours, so that everything that declares may import it. Next: `shapes`.
+
+    DeclarationError
+    ├─ KeywordError        a class keyword that doesn't exist, is missing or has an impossible value
+    ├─ FieldNameError      a field whose wire name can't be made, or is taken
+    ├─ HintError           a type hint that has no structural schema
+    ├─ DuplicateError      two declarations of the same thing
+    ├─ MissingConversion   a version without to_hub or from_hub
+    └─ HookError           a method the server would never call, or couldn't
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterable
+from types import FrameType
+from typing import Any, TypeVar, get_args, get_origin
+
+__all__ = [
+    "DeclarationError",
+    "DuplicateError",
+    "FieldNameError",
+    "HintError",
+    "HookError",
+    "KeywordError",
+    "MissingConversion",
+    "caller_frame",
+    "caller_place",
+    "did_you_mean",
+    "type_argument",
+]
+
+_OURS = ("oarlock.schema", "oarlock.registry", "oarlock.policy")
+_MACHINERY = frozenset({"typing", "types", "abc", "msgspec", "dataclasses", "contextlib"})
+
+
+class DeclarationError(TypeError):
+    """A declaration that can't be served. `subject` is what is declared, `place` is ``file:line`` or empty.
+
+    `instead` says what to write.
+    """
+
+    def __init__(self, subject: str, what: str, instead: str = "", place: str = "") -> None:
+        self.subject = subject
+        self.what = what
+        self.instead = instead
+        self.place = place or caller_place()
+        super().__init__(subject, what, instead)
+
+    def __str__(self) -> str:
+        where = f"{self.place}: " if self.place else ""
+        advice = f" ({self.instead})" if self.instead else ""
+        return f"{where}{self.subject}: {self.what}{advice}"
+
+
+class KeywordError(DeclarationError):
+    """A class keyword that doesn't exist, is missing or has an impossible value."""
+
+
+class FieldNameError(DeclarationError):
+    """A field whose name on the wire can't be made from its Python name, or is taken."""
+
+
+class HintError(DeclarationError):
+    """A type hint that a structural schema has no word for."""
+
+
+class DuplicateError(DeclarationError):
+    """The same kind, version or subresource is declared twice."""
+
+
+class MissingConversion(DeclarationError):
+    """A version that can't be converted to the hub, or back."""
+
+
+class HookError(DeclarationError):
+    """A method that isn't a hook, or a hook with other parameters than the server gives it."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """``did you mean 'x'?``, or the list of what there is when nothing is near."""
+    names = sorted(known)
+    near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    if not near:
+        squeezed = {name.replace("_", ""): name for name in names}
+        near = [squeezed[w] for w in difflib.get_close_matches(word.replace("_", ""), squeezed, n=1, cutoff=0.7)]
+    return f"did you mean {near[0]!r}?" if near else "there are " + ", ".join(names)
+
+
+def caller_frame() -> FrameType | None:
+    """The nearest caller that isn't the machinery of declaring, normally the class statement."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if not module.startswith(_OURS) and module.partition(".")[0] not in _MACHINERY:
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def caller_place() -> str:
+    """``file:line`` of that caller; empty when there is none."""
+    frame = caller_frame()
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else ""
+
+
+def type_argument(cls: type, base: type) -> Any:
+    """What `cls` put for the one parameter of the generic class `base`, itself or through its bases.
+
+    None when it put nothing; a TypeVar when `cls` is generic itself.
+    """
+    for parent in cls.__dict__.get("__orig_bases__", cls.__bases__):
+        origin = get_origin(parent) or parent
+        if not (isinstance(origin, type) and issubclass(origin, base)):
+            continue
+        arguments = get_args(parent)
+        if origin is base:
+            return arguments[0] if arguments else None
+        inner = type_argument(origin, base)
+        if isinstance(inner, TypeVar):
+            parameters = getattr(origin, "__parameters__", ())
+            return arguments[parameters.index(inner)] if arguments and inner in parameters else None
+        return inner
+    return None

@@ -1,0 +1,165 @@
+"""Declared classes → `ResourceDefinition`: one hub, its spokes, and the version that is stored.
+
+Here the class keywords meet the schema: paths of columns, scale and selectable fields must lead somewhere.
+Must not know: hooks, collections. Next: `definition`, the waist.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from oarlock.schema import reflect
+from oarlock.schema.declaring import DuplicateError, HintError, KeywordError, did_you_mean
+from oarlock.schema.definition import Names, ResourceDefinition, Schema, VersionDefinition
+from oarlock.schema.foreign import Foreign
+from oarlock.schema.resources import Declared, declared
+
+__all__ = ["definition_of", "object_schema", "plural_of"]
+
+_OF_ALL_VERSIONS = (
+    "generation",
+    "unconditional_update",
+    "create_on_update",
+    "delete_returns",
+    "ttl_s",
+    "name_rule",
+    "gc_default",
+)
+
+
+def definition_of(hub: Any, spokes: Sequence[type] = (), stored_as: type | None = None) -> ResourceDefinition:
+    """The definition of a hub and its spokes, or of a `Foreign` type; `stored_as` is one of them, the hub unless given."""
+    said = _said(hub)
+    versions: dict[str, VersionDefinition] = {}
+    for cls in (hub, *spokes):
+        version = _said(cls).version
+        if version in versions:
+            what = f"two classes declare version {version!r}"
+            raise DuplicateError(f"{said.kind}.{said.group}", what, place=_said(cls).place)
+        versions[version] = _version(cls)
+    stored = _said(stored_as or hub)
+    facts = said.facts
+    return ResourceDefinition(
+        group=said.group,
+        names=Names(
+            plural=facts.get("plural") or plural_of(said.kind),
+            kind=said.kind,
+            singular=facts.get("singular", ""),
+            short_names=tuple(facts.get("short_names", ())),
+            categories=tuple(facts.get("categories", ())),
+        ),
+        scope=facts.get("scope", "Namespaced"),
+        versions=tuple(versions.values()),
+        hub=said.version,
+        stored_as=stored.version,
+        **{key: facts[key] for key in _OF_ALL_VERSIONS if key in facts},  # type: ignore[literal-required]
+    )
+
+
+def _said(what: Any) -> Declared:
+    return what.said if isinstance(what, Foreign) else declared(what)
+
+
+def plural_of(kind: str) -> str:
+    """The plural Kubernetes guesses: ``Flunder`` → ``flunders``, ``Policy`` → ``policies``, ``Class`` → ``classes``."""
+    name = kind.lower()
+    if name.endswith("s"):
+        return name + "es"
+    return name[:-1] + "ies" if name.endswith("y") else name + "s"
+
+
+def object_schema(cls: type) -> Schema:
+    """The schema of a whole object of a declared class, as a CRD's ``openAPIV3Schema``."""
+    said = declared(cls)
+    try:
+        schema = reflect.schema_of(cls)
+    except reflect.Unresolved as error:
+        raise HintError(
+            f"class {cls.__name__}",
+            f"a hint can't be resolved: {error}",
+            "import it outside of TYPE_CHECKING",
+            place=said.place,
+        ) from error
+    own = {name: prop for name, prop in schema["properties"].items() if name != "metadata"}
+    string: Schema = {"type": "string"}
+    schema["properties"] = {"apiVersion": dict(string), "kind": dict(string), "metadata": {"type": "object"}, **own}
+    rules = said.facts.get("rules", ())
+    if rules:
+        schema["x-kubernetes-validations"] = [reflect.rule_tree(rule) for rule in rules]
+    return schema
+
+
+def _version(cls: Any) -> VersionDefinition:
+    said = _said(cls)
+    facts = said.facts
+    schema = cls.schema() if isinstance(cls, Foreign) else object_schema(cls)
+    deprecated = facts.get("deprecated", False)
+    version = VersionDefinition(
+        name=said.version,
+        schema=schema,
+        served=facts.get("served", True),
+        deprecated=bool(deprecated),
+        deprecation_warning=_warning(said, deprecated),
+        columns=tuple(facts.get("columns", ())),
+        selectable=tuple(facts.get("selectable", ())),
+        status=facts.get("status_subresource", False),
+        scale=facts.get("scale"),
+    )
+    _check_paths(said, version)
+    return version
+
+
+def _warning(said: Declared, deprecated: bool | str) -> str:
+    if isinstance(deprecated, bool):
+        return ""
+    if deprecated.startswith("use "):
+        return f"{said.gvk.api_version} {said.kind} is deprecated; {deprecated}"
+    return deprecated
+
+
+def _check_paths(said: Declared, version: VersionDefinition) -> None:
+    place = said.place
+    subject = f"{said.kind} {said.version}"
+    properties = version.schema["properties"]
+    if version.status and "status" not in properties:
+        raise KeywordError(
+            subject, "status_subresource=True without a status field", "add status: YourStatus | None = None", place
+        )
+    if len(version.selectable) > 8:
+        raise KeywordError(subject, f"{len(version.selectable)} selectable fields", "at most 8", place)
+    for path in version.selectable:
+        found = _at(said, "selectable", path, version.schema)
+        if found is not None and found.get("type") not in ("string", "integer", "boolean"):
+            raise KeywordError(subject, f"selectable {path!r} isn't a string, integer or boolean", place=place)
+    for column in version.columns:
+        _at(said, "column", column.json_path, version.schema)
+    if version.scale is not None:
+        for path in (
+            version.scale.spec_replicas_path,
+            version.scale.status_replicas_path,
+            version.scale.label_selector_path,
+        ):
+            if path:
+                _at(said, "scale", path, version.schema)
+
+
+def _at(said: Declared, what: str, path: str, schema: Schema) -> Schema | None:
+    """The schema a simple JSON path leads to; None where the schema can't tell."""
+    subject, place = f"{said.kind} {said.version}", said.place
+    if not path.startswith("."):
+        raise KeywordError(subject, f"{what} {path!r}", f"a JSON path from the object's root, such as '.{path}'", place)
+    if not re.fullmatch(r"(\.[A-Za-z_][\w-]*)+", path):
+        return None
+    here: Any = schema
+    for step in path[1:].split("."):
+        properties = here.get("properties")
+        if not properties or here.get("x-kubernetes-preserve-unknown-fields"):
+            return None
+        if step not in properties:
+            raise KeywordError(
+                subject, f"{what} {path!r} leads nowhere at {step!r}", did_you_mean(step, properties), place
+            )
+        here = properties[step]
+    return here  # type: ignore[no-any-return]

@@ -1,0 +1,218 @@
+"""A hook's changes, brought back into the tree it worked on.
+
+A hook sees a typed view; the tree has more (fields of a newer server, managedFields, other spellings of a
+time). So only the difference between the view before and after goes into the tree, never the view itself.
+Both functions share every untouched subtree with the input, change nothing they are given, and return the
+very same tree when nothing changed.
+
+- `fold` knows trees only: list items match by map key, else by equality, else by position.
+- `Session` watches objects: a Model that is still the same object is the same thing, wherever it was moved to.
+  A new Model put in an old place inherits nothing, except in a list whose map key says that it is the same.
+
+Must not know: which hook. Next: `registry.collection`.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from oarlock.schema.definition import Schema
+from oarlock.schema.plans import Node, Plan, plan_of
+from oarlock.schema.views import Tree, builtins_of, view
+
+__all__ = ["Session", "fold", "pair", "same"]
+
+T = TypeVar("T")
+
+_ABSENT: Any = object()
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equal as JSON: 1, 1.0 and True are three values."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(value, b[key]) for key, value in a.items())
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    return bool(a == b)
+
+
+def fold(tree: Any, before: Any, after: Any, schema: Schema) -> Any:
+    """`tree` with what changed from `before` to `after`; `schema` says which keys tell list items apart."""
+    if same(before, after):
+        return tree
+    if isinstance(tree, dict) and isinstance(before, dict) and isinstance(after, dict):
+        properties = schema.get("properties") or {}
+        rest = schema.get("additionalProperties") or {}
+        folded = {key: value for key, value in tree.items() if key in after or key not in before}
+        for key, value in after.items():
+            if key not in before:
+                folded[key] = value
+            elif not same(before[key], value):
+                folded[key] = fold(tree.get(key, _ABSENT), before[key], value, properties.get(key, rest))
+        return folded
+    if isinstance(tree, list) and isinstance(before, list) and isinstance(after, list) and len(tree) == len(before):
+        pairs = pair(before, after, tuple(schema.get("x-kubernetes-list-map-keys", ())), by_position=True)
+        items = schema.get("items") or {}
+        return [
+            value if at is None else fold(tree[at], before[at], value, items)
+            for value, at in zip(after, pairs, strict=True)
+        ]
+    return after
+
+
+def pair(before: list[Any], after: list[Any], keys: tuple[str, ...], *, by_position: bool) -> list[int | None]:
+    """For each item of `after`, which item of `before` it is; None for a new one."""
+    if keys and all(isinstance(item, dict) for item in (*before, *after)):
+        places = {_key(item, keys): i for i, item in enumerate(before)}
+        return [places.get(_key(item, keys)) for item in after]
+    # by their text rather than pair by pair: a hook may have put a thousand items in another order
+    alike: dict[bytes, list[int]] = {}
+    for i in range(len(before) - 1, -1, -1):
+        alike.setdefault(_text(before[i]), []).append(i)
+    pairs: list[int | None] = []
+    for item in after:
+        places_left = alike.get(_text(item))
+        pairs.append(places_left.pop() if places_left else None)
+    if by_position:
+        taken = set(pairs)
+        pairs = [i if at is None and i < len(before) and i not in taken else at for i, at in enumerate(pairs)]
+    return pairs
+
+
+def _text(item: Any) -> bytes:
+    return msgspec.json.encode(item, order="deterministic")
+
+
+def _key(item: Any, keys: tuple[str, ...]) -> tuple[Any, ...]:
+    return tuple((type(item.get(key)), item.get(key)) for key in keys)
+
+
+class Session(Generic[T]):
+    """One hook's work on one tree: `object` is what the hook may change, `result()` is the tree afterwards.
+
+    Made before the hook runs, because what is the same object can't be told afterwards.
+    """
+
+    __slots__ = ("_before", "_bytes", "_memory", "_plan", "_tree", "object")
+
+    def __init__(self, tree: Tree, cls: type[T]) -> None:
+        self.object: T = view(tree, cls)
+        self._tree = tree
+        self._plan: Plan = plan_of(cls)
+        self._bytes = msgspec.json.encode(self.object)
+        self._before = builtins_of(self.object)
+        # id → (the object, kept so that its id isn't given to another; its tree; how it was)
+        self._memory: dict[int, tuple[Any, Any, Any]] = {}
+        _remember_model(self.object, self._plan, tree, self._before, self._memory)
+
+    def result(self) -> Tree:
+        """The tree with the hook's changes; the very tree that came in when there are none."""
+        if msgspec.json.encode(self.object) == self._bytes:
+            return self._tree
+        after = builtins_of(self.object)
+        folded: Tree = _fold_fields(self.object, self._plan, (self._tree, self._before, after), self._memory)
+        return folded
+
+
+_Memory = dict[int, tuple[Any, Any, Any]]
+_Three = tuple[Any, Any, Any]
+
+
+def _remember_model(model: Any, plan: Plan, tree: Any, before: Any, memory: _Memory) -> None:
+    if not isinstance(tree, dict):
+        return
+    memory[id(model)] = (model, tree, before)
+    for attribute, name, node in plan.models:
+        value = getattr(model, attribute)
+        if value is not None and name in before:
+            _remember(value, node, tree.get(name), before[name], memory)
+
+
+def _remember(value: Any, node: Node, tree: Any, before: Any, memory: _Memory) -> None:
+    if value is None:
+        return
+    if node.kind == "model":
+        _remember_model(value, node.inner, tree, before, memory)
+    elif node.kind == "list":
+        if isinstance(tree, list) and len(tree) == len(value):
+            for item, subtree, was in zip(value, tree, before, strict=True):
+                _remember(item, node.inner, subtree, was, memory)
+    elif isinstance(tree, dict):
+        for key, item in value.items():
+            _remember(item, node.inner, tree.get(key), before[key], memory)
+
+
+def _fold_fields(model: Any, plan: Plan, three: _Three, memory: _Memory) -> Any:
+    """Fold the fields of a Model that is still the same object, or counts as the same."""
+    tree, before, after = three
+    folded = {key: value for key, value in tree.items() if key in after or key not in before}
+    nodes = {name: (attribute, node) for attribute, name, node in plan.models}
+    for key, value in after.items():
+        was = before.get(key, _ABSENT)
+        if key not in tree and same(was, value):
+            # a default of the class, not of this object
+            continue
+        if key in nodes:
+            attribute, node = nodes[key]
+            # metadata is always this object's own, whatever the hook put there
+            keep = key == "metadata"
+            made = _fold_value(getattr(model, attribute), node, (tree.get(key, _ABSENT), was, value), memory, keep=keep)
+            if made is not folded.get(key, _ABSENT):
+                folded[key] = made
+        elif not same(was, value):
+            folded[key] = value if was is _ABSENT else fold(tree.get(key, _ABSENT), was, value, {})
+    return tree if _unchanged(folded, tree) else folded
+
+
+def _unchanged(folded: Tree, tree: Tree) -> bool:
+    return len(folded) == len(tree) and all(value is tree.get(key, _ABSENT) for key, value in folded.items())
+
+
+def _fold_value(value: Any, node: Node, three: _Three, memory: _Memory, *, keep: bool = False) -> Any:
+    tree, was, after = three
+    if node.kind == "model":
+        known = memory.get(id(value))
+        if known is not None:
+            return _fold_fields(value, node.inner, (known[1], known[2], after), memory)
+        if (keep or same(was, after)) and isinstance(tree, dict) and isinstance(was, dict):
+            return _fold_fields(value, node.inner, three, memory)
+        return after
+    if value is None or was is _ABSENT:
+        tree = was = _ABSENT
+    if value is None:
+        return after
+    if node.kind == "list":
+        return _fold_list(value, node, (tree, was, after), memory)
+    made = {}
+    for key, item in value.items():
+        of = tree.get(key, _ABSENT) if isinstance(tree, dict) else _ABSENT
+        before = was.get(key, _ABSENT) if isinstance(was, dict) else _ABSENT
+        made[key] = _fold_value(item, node.inner, (of, before, after[key]), memory)
+    return tree if isinstance(tree, dict) and _unchanged(made, tree) else made
+
+
+def _fold_list(value: list[Any], node: Node, three: _Three, memory: _Memory) -> Any:
+    tree, was, after = three
+    comparable = isinstance(tree, list) and isinstance(was, list) and len(tree) == len(was)
+    new = [i for i, item in enumerate(value) if id(item) not in memory]
+    taken = {id(memory[id(item)][1]) for item in value if id(item) in memory}
+    pairs: dict[int, int] = {}
+    if comparable and new:
+        free = [i for i, subtree in enumerate(tree) if id(subtree) not in taken]
+        matched = pair([was[i] for i in free], [after[i] for i in new], node.keys, by_position=False)
+        pairs = {i: free[at] for i, at in zip(new, matched, strict=True) if at is not None}
+    made = []
+    for i, item in enumerate(value):
+        at = pairs.get(i)
+        here = (tree[at], was[at], after[i]) if at is not None else (_ABSENT, _ABSENT, after[i])
+        made.append(_fold_value(item, node.inner, here, memory, keep=at is not None))
+    if comparable and len(made) == len(tree) and all(map(operator.is_, made, tree)):
+        return tree
+    return made

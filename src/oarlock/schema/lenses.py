@@ -1,0 +1,89 @@
+"""`Lens`: how code that works with typed objects looks at trees, whatever kind of class they are of.
+
+One for declared classes, one for foreign types; what is built on a Lens serves both.
+Must not know: who looks. Next: `folding` and `foreign`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from oarlock.schema.definition import Schema
+from oarlock.schema.folding import Session, fold
+from oarlock.schema.foreign import Foreign
+from oarlock.schema.resources import declared
+from oarlock.schema.views import Tree, view, wire
+
+__all__ = ["Lens", "Open", "lens_of"]
+
+
+class Open(Protocol):
+    """An object being worked on; `result()` is its tree with the changes, the same tree when there are none."""
+
+    object: Any
+
+    def result(self) -> Tree: ...
+
+
+class Lens(Protocol):
+    """Looks at trees of one version as objects of one type. Raises `ViewError` for a tree that doesn't fit."""
+
+    def view(self, tree: Tree) -> Any: ...
+
+    def open(self, tree: Tree) -> Open: ...
+
+    def wire(self, model: Any) -> Tree: ...
+
+
+class _ClassLens:
+    def __init__(self, cls: type) -> None:
+        self.cls = cls
+
+    def view(self, tree: Tree) -> Any:
+        return view(tree, self.cls)
+
+    def open(self, tree: Tree) -> Open:
+        return Session(tree, self.cls)
+
+    def wire(self, model: Any) -> Tree:
+        if not isinstance(model, self.cls):
+            raise TypeError(f"expected a {self.cls.__module__}.{self.cls.__qualname__}, got {model!r:.200}")
+        return wire(model)
+
+
+class _ForeignLens:
+    def __init__(self, foreign: Foreign[Any], schema: Schema) -> None:
+        self.foreign = foreign
+        self.schema = schema
+
+    def view(self, tree: Tree) -> Any:
+        return self.foreign.view(tree)
+
+    def open(self, tree: Tree) -> Open:
+        return _ForeignOpen(self.foreign, tree, self.schema)
+
+    def wire(self, model: Any) -> Tree:
+        return self.foreign.wire(model)
+
+
+class _ForeignOpen:
+    __slots__ = ("_before", "_foreign", "_schema", "_tree", "object")
+
+    def __init__(self, foreign: Foreign[Any], tree: Tree, schema: Schema) -> None:
+        self.object = foreign.view(tree)
+        self._foreign = foreign
+        self._tree = tree
+        self._schema = schema
+        self._before = foreign.wire(self.object)
+
+    def result(self) -> Tree:
+        folded: Tree = fold(self._tree, self._before, self._foreign.wire(self.object), self._schema)
+        return folded
+
+
+def lens_of(what: Any) -> Lens:
+    """The Lens of a declared class or of a `Foreign`."""
+    if isinstance(what, Foreign):
+        return _ForeignLens(what, what.schema())
+    declared(what)
+    return _ClassLens(what)

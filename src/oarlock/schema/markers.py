@@ -1,0 +1,221 @@
+"""What a type hint can say beside its type: constraints, list semantics and names, written in ``Annotated``.
+
+    replicas: Annotated[int, Ge(0), Le(100), Doc("How many.")] = 1
+
+Markers are plain values; `reflect` reads constraints by attribute, so those of ``annotated_types`` do as
+well. None of them is checked when an object is built or viewed: the schema that is made of them is, once,
+for every way an object can come in. Next: `reflect`.
+Source of the keys: OpenAPI v3 and the structural schemas of CustomResourceDefinitions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+__all__ = [
+    "JSON",
+    "Atomic",
+    "Doc",
+    "Embedded",
+    "Format",
+    "Ge",
+    "Gt",
+    "IntOrString",
+    "Le",
+    "ListMap",
+    "ListSet",
+    "Lt",
+    "MaxItems",
+    "MaxLength",
+    "MaxProperties",
+    "MinItems",
+    "MinLength",
+    "MinProperties",
+    "MultipleOf",
+    "Name",
+    "Nullable",
+    "OmitEmpty",
+    "Pattern",
+    "Preserve",
+    "Quantity",
+    "Unique",
+]
+
+Number = int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Ge:
+    """At least this number."""
+
+    ge: Number
+
+
+@dataclass(frozen=True, slots=True)
+class Gt:
+    """More than this number."""
+
+    gt: Number
+
+
+@dataclass(frozen=True, slots=True)
+class Le:
+    """At most this number."""
+
+    le: Number
+
+
+@dataclass(frozen=True, slots=True)
+class Lt:
+    """Less than this number."""
+
+    lt: Number
+
+
+@dataclass(frozen=True, slots=True)
+class MultipleOf:
+    """A multiple of this number."""
+
+    multiple_of: Number
+
+
+@dataclass(frozen=True, slots=True)
+class MinLength:
+    """A string of at least so many characters."""
+
+    min_length: int
+
+
+@dataclass(frozen=True, slots=True)
+class MaxLength:
+    """A string of at most so many characters."""
+
+    max_length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A string in which this RE2 expression is found; it is not anchored."""
+
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """The ``format`` of a string or number: ``ipv4``, ``uri``, ``int32``, …"""
+
+    format: str
+
+
+@dataclass(frozen=True, slots=True)
+class MinItems:
+    """A list of at least so many items."""
+
+    min_items: int
+
+
+@dataclass(frozen=True, slots=True)
+class MaxItems:
+    """A list of at most so many items."""
+
+    max_items: int
+
+
+@dataclass(frozen=True, slots=True)
+class MinProperties:
+    """A dict with at least so many keys."""
+
+    min_properties: int
+
+
+@dataclass(frozen=True, slots=True)
+class MaxProperties:
+    """A dict with at most so many keys."""
+
+    max_properties: int
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class ListMap:
+    """A list of models told apart by these wire names: ``ListMap("name")``. Patches and apply merge its items by them."""
+
+    keys: tuple[str, ...]
+
+    def __init__(self, *keys: str) -> None:
+        object.__setattr__(self, "keys", keys)
+
+
+@dataclass(frozen=True, slots=True)
+class _ListSet:
+    """A list of scalars in which none appears twice; apply merges it value by value."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Atomic:
+    """A list, dict or model that apply replaces as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Preserve:
+    """Fields the schema doesn't name are kept instead of pruned."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Embedded:
+    """A whole Kubernetes object inside this one: apiVersion, kind and metadata are checked, the rest is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Nullable:
+    """An explicit null is allowed and kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class _OmitEmpty:
+    """The zero value (``""``, ``0``, ``False``, an empty list or dict) is treated as absent.
+
+    This is what most fields of Kubernetes' own kinds do. The field's default must be that zero value.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class _IntOrString:
+    """An integer or a string."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Quantity:
+    """A Kubernetes quantity."""
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """The field's name on the wire, where camelCase doesn't give it: ``Annotated[str, Name("podCIDR")]``."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Doc:
+    """The field's description."""
+
+    documentation: str
+
+
+ListSet = _ListSet()
+Unique = ListSet
+Atomic = _Atomic()
+Preserve = _Preserve()
+Embedded = _Embedded()
+Nullable = _Nullable()
+OmitEmpty = _OmitEmpty()
+
+IntOrString = Annotated[int | str, _IntOrString()]
+"""An integer or a string, as ports and percentages are."""
+
+Quantity = Annotated[int | str, _Quantity()]
+"""An amount such as ``"100m"``, ``"1Gi"`` or ``2``."""
+
+JSON = Annotated[Any, Preserve]
+"""Anything JSON can say."""

@@ -1,0 +1,125 @@
+"""What has to be done to an object of a class besides msgspec's own work, found out once per class.
+
+A `Plan` says where times and floats are (their spelling on the wire is Kubernetes', not msgspec's), where
+free JSON is (it must not be shared with the tree it came from) and where Models are (a hook's changes are
+told apart by their identity). Must not know: what a hook is. Next: `views`.
+"""
+
+from __future__ import annotations
+
+import typing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+import msgspec
+
+from oarlock.schema import reflect
+from oarlock.schema.markers import ListMap
+
+__all__ = ["Node", "Plan", "plan_of", "rfc3339", "tidy"]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What to do at one place. `keys` are the wire names that tell the items of a list apart."""
+
+    kind: Literal["time", "float", "list", "map", "model"]
+    inner: Any = None
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Plan:
+    """`tidy`: wire name → Node for what a fresh tree needs. `models`: (attribute, wire name, Node) of what holds Models.
+
+    `free`: somewhere there is free JSON. `unkeyed`: somewhere there is a list of Models without keys.
+    """
+
+    cls: type
+    tidy: dict[str, Node] = field(default_factory=dict)
+    models: list[tuple[str, str, Node]] = field(default_factory=list)
+    free: bool = False
+
+
+_ATTRIBUTE: Final = "__plan__"
+
+
+def plan_of(cls: Any) -> Plan:
+    """The plan of a Struct, kept on the class itself."""
+    plan = cls.__dict__.get(_ATTRIBUTE)
+    if plan is None:
+        plan = _make(cls, ())
+        setattr(cls, _ATTRIBUTE, plan)
+    return plan  # type: ignore[no-any-return]
+
+
+def _make(cls: Any, inside: tuple[type, ...]) -> Plan:
+    plan = Plan(cls)
+    for f in reflect.fields_of(cls):
+        tidy, models = _node(f.hint, plan, (*inside, cls))
+        if tidy is not None:
+            plan.tidy[f.wire] = tidy
+        if models is not None:
+            plan.models.append((f.name, f.wire, models))
+    return plan
+
+
+def _node(hint: Any, plan: Plan, inside: tuple[type, ...]) -> tuple[Node | None, Node | None]:
+    """The Node for tidying and the Node for Models at a hint; None where there is nothing to do."""
+    apart = reflect.take_apart(hint)
+    base = apart.base
+    if base is datetime:
+        return Node("time"), None
+    if base is float:
+        return Node("float"), None
+    if base in (Any, dict):
+        plan.free = True
+        return None, None
+    if isinstance(base, type) and issubclass(base, msgspec.Struct):
+        if base in inside:
+            # a recursive type was let through as free JSON: nothing is known of its depth
+            return None, None
+        inner = _make(base, inside)
+        plan.free |= inner.free
+        return (Node("model", inner.tidy) if inner.tidy else None), Node("model", inner)
+    origin, args = typing.get_origin(base), typing.get_args(base)
+    if origin not in (list, dict):
+        return None, None
+    kind: Literal["list", "map"] = "list" if origin is list else "map"
+    keys = next((m.keys for m in apart.markers if isinstance(m, ListMap)), ())
+    tidy, models = _node(args[-1], plan, inside)
+    return (Node(kind, tidy) if tidy else None), (Node(kind, models, keys) if models else None)
+
+
+def tidy(tree: Any, nodes: dict[str, Node]) -> None:
+    """Spell times and floats of a fresh tree as Kubernetes does, in place."""
+    for name, node in nodes.items():
+        value = tree.get(name)
+        if value is not None:
+            tree[name] = _tidied(value, node)
+
+
+def _tidied(value: Any, node: Node) -> Any:
+    kind = node.kind
+    if value is None:
+        return None
+    if kind == "time":
+        return rfc3339(value)
+    if kind == "float":
+        return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
+    if kind == "model":
+        tidy(value, node.inner)
+        return value
+    if kind == "list":
+        return [_tidied(item, node.inner) for item in value]
+    return {key: _tidied(item, node.inner) for key, item in value.items()}
+
+
+def rfc3339(text: str) -> str:
+    """A time as Kubernetes' ``Time`` is written: UTC, whole seconds, ``Z``. A time without a zone is taken as UTC."""
+    if len(text) == 20 and text[19] == "Z":
+        return text
+    moment = datetime.fromisoformat(text)
+    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    return moment.replace(microsecond=0, tzinfo=None).isoformat() + "Z"

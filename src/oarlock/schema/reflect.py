@@ -1,0 +1,426 @@
+"""Type hints → structural OpenAPI v3 schema.
+
+Everything that has no word in a structural schema is refused here, with the path to it and what to write:
+bare ``Any`` and ``dict``, unions, recursion. Descriptions are a class's own docstring and `Doc`.
+Knows Structs, not `Resource`; makes data, keeps none. Next: `resources`, which puts schemas into a definition.
+Source: CustomResourceDefinition structural schemas (KEP-1693 and the OpenAPI v3 subset they allow).
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ForwardRef, Literal, TypeVar, Union
+
+import msgspec
+import re2
+
+from oarlock.schema.declaring import DeclarationError, FieldNameError, HintError
+from oarlock.schema.definition import Rule, Schema
+from oarlock.schema.markers import (
+    Atomic,
+    Embedded,
+    ListMap,
+    ListSet,
+    Nullable,
+    OmitEmpty,
+    Preserve,
+    _IntOrString,
+    _Quantity,
+)
+
+__all__ = [
+    "Field",
+    "Hint",
+    "Unresolved",
+    "check_fields",
+    "check_names",
+    "fields_of",
+    "rule_tree",
+    "schema_of",
+    "take_apart",
+]
+
+QUANTITY_PATTERN = (
+    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+)
+
+_INT_OR_STRING: Schema = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
+
+_SCALARS: dict[Any, Schema] = {
+    bool: {"type": "boolean"},
+    int: {"type": "integer", "format": "int64"},
+    float: {"type": "number", "format": "double"},
+    str: {"type": "string"},
+    bytes: {"type": "string", "format": "byte"},
+    datetime: {"type": "string", "format": "date-time"},
+}
+
+_CONSTRAINTS: tuple[tuple[str, str, str, bool], ...] = (
+    # attribute of the marker, JSON type, key, whether the bound itself is excluded
+    ("ge", "integer number", "minimum", False),
+    ("gt", "integer number", "minimum", True),
+    ("le", "integer number", "maximum", False),
+    ("lt", "integer number", "maximum", True),
+    ("multiple_of", "integer number", "multipleOf", False),
+    ("min_length", "string", "minLength", False),
+    ("max_length", "string", "maxLength", False),
+    ("min_length", "array", "minItems", False),
+    ("max_length", "array", "maxItems", False),
+    ("min_length", "object", "minProperties", False),
+    ("max_length", "object", "maxProperties", False),
+    ("pattern", "string", "pattern", False),
+    ("format", "string integer number", "format", False),
+    ("min_items", "array", "minItems", False),
+    ("max_items", "array", "maxItems", False),
+    ("min_properties", "object", "minProperties", False),
+    ("max_properties", "object", "maxProperties", False),
+)
+
+
+class Unresolved(Exception):
+    """A hint names something that isn't defined yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A hint taken apart: the bare type, whether None is allowed, and what ``Annotated`` added."""
+
+    base: Any
+    optional: bool
+    markers: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a Struct: its names, hint and default as written (`msgspec.NODEFAULT` for a required one)."""
+
+    name: str
+    wire: str
+    hint: Any
+    default: Any
+
+    @property
+    def required(self) -> bool:
+        return self.default is msgspec.NODEFAULT
+
+
+def take_apart(hint: Any) -> Hint:
+    """Strip ``Annotated`` and ``| None`` off a hint, in any order."""
+    markers: tuple[Any, ...] = ()
+    optional = False
+    while True:
+        if typing.get_origin(hint) is typing.Annotated:
+            markers += hint.__metadata__
+            hint = hint.__origin__
+        elif typing.get_origin(hint) in (Union, types.UnionType) and type(None) in typing.get_args(hint):
+            rest = tuple(arg for arg in typing.get_args(hint) if arg is not type(None))
+            optional = True
+            hint = rest[0] if len(rest) == 1 else Union[rest]  # noqa: UP007  (made at run time)
+        else:
+            return Hint(hint, optional, markers)
+
+
+def fields_of(cls: Any) -> list[Field]:
+    """The fields of a Struct in order; `Unresolved` while a hint names something that doesn't exist yet."""
+    defaults = getattr(cls, "__defaults__", {})
+    try:
+        infos = msgspec.structs.fields(cls)
+    except NameError as error:
+        raise Unresolved(str(error)) from error
+    return [Field(f.name, f.encode_name, f.type, defaults.get(f.name, msgspec.NODEFAULT)) for f in infos]
+
+
+def check_names(cls: Any) -> None:
+    """No two fields, inherited ones included, may share a wire name."""
+    taken: dict[str, str] = {}
+    for name, wire in zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True):
+        if wire in taken:
+            raise FieldNameError(
+                f"{cls.__name__}.{name}", f"is {wire!r} on the wire, as {taken[wire]!r} is", "give one another Name"
+            )
+        taken[wire] = name
+
+
+def check_fields(cls: Any) -> None:
+    """Refuse hints without a schema as soon as the class exists; those that can't be resolved yet wait."""
+    try:
+        schema_of(cls)
+    except Unresolved:
+        return
+
+
+def schema_of(cls: Any) -> Schema:
+    """The schema of a Struct as an object with properties. HintError names the path that has none."""
+    return _model(cls, cls.__name__, ())
+
+
+def rule_tree(rule: Rule) -> dict[str, Any]:
+    """A CEL rule as ``x-kubernetes-validations`` writes it."""
+    tree = {
+        "rule": rule.rule,
+        "message": rule.message,
+        "messageExpression": rule.message_expression,
+        "reason": rule.reason,
+        "fieldPath": rule.field_path,
+        "optionalOldSelf": rule.optional_old_self,
+    }
+    return {key: value for key, value in tree.items() if value}
+
+
+def _model(cls: Any, path: str, inside: tuple[type, ...]) -> Schema:
+    if cls in inside:
+        loop = " → ".join(c.__name__ for c in (*inside[inside.index(cls) :], cls))
+        raise HintError(
+            path,
+            f"{cls.__name__} contains itself ({loop})",
+            f"write Annotated[{cls.__name__!r}, Preserve] where it should end",
+        )
+    schema: Schema = {}
+    described = _description(cls)
+    if described:
+        schema["description"] = described
+    schema["type"] = "object"
+    required = []
+    properties: Schema = {}
+    for f in fields_of(cls):
+        properties[f.wire] = _field(f, f"{path}.{f.name}", (*inside, cls))
+        if f.required:
+            required.append(f.wire)
+    if properties:
+        schema["properties"] = properties
+    if required:
+        schema["required"] = required
+    return schema
+
+
+def _description(cls: Any) -> str:
+    # a subclass without a docstring isn't described by its base's
+    text = cls.__dict__.get("__doc__") or ""
+    return inspect.cleandoc(text)
+
+
+def _field(f: Field, path: str, inside: tuple[type, ...]) -> Schema:
+    hint = take_apart(f.hint)
+    schema = _hinted(f.hint, path, inside)
+    default = f.default
+    if default is None and not hint.optional and hint.base is not Any:
+        raise HintError(path, f"None doesn't fit {_shown(f.hint)}", "write X | None = None")
+    if hint.optional and (Nullable in hint.markers or default is not None):
+        schema["nullable"] = True
+    if OmitEmpty in hint.markers:
+        if f.required:
+            raise HintError(path, "OmitEmpty without a default", "give it its zero value")
+        schema["x-oarlock-omit-empty"] = True
+    elif not f.required and default is not None and not (isinstance(default, list | dict) and not default):
+        schema["default"] = _wire_default(default, f.hint, path)
+    return schema
+
+
+def _wire_default(default: Any, hint: Any, path: str) -> Any:
+    tree = msgspec.to_builtins(default)
+    try:
+        msgspec.convert(tree, hint)
+    except msgspec.ValidationError as error:
+        raise HintError(path, f"the default {default!r} doesn't fit the hint: {error}") from error
+    return tree
+
+
+def _item(hint: Any, path: str, inside: tuple[type, ...]) -> Schema:
+    schema = _hinted(hint, path, inside)
+    if take_apart(hint).optional:
+        schema["nullable"] = True
+    return schema
+
+
+def _hinted(hint: Any, path: str, inside: tuple[type, ...]) -> Schema:
+    apart = take_apart(hint)
+    schema = _bare(apart, path, inside)
+    for marker in apart.markers:
+        _mark(schema, marker, apart, path)
+    return schema
+
+
+def _bare(hint: Hint, path: str, inside: tuple[type, ...]) -> Schema:
+    """The schema of a type without its constraints."""
+    base, markers = hint.base, hint.markers
+    if isinstance(base, str | ForwardRef | TypeVar):
+        raise Unresolved(f"{path}: {base}")
+    if any(isinstance(m, _IntOrString) for m in markers):
+        return dict(_INT_OR_STRING)
+    if any(isinstance(m, _Quantity) for m in markers):
+        return {**_INT_OR_STRING, "pattern": QUANTITY_PATTERN}
+    if base in _SCALARS:
+        return dict(_SCALARS[base])
+    if _is_struct(base):
+        if Preserve in markers and base in inside:
+            return {"type": "object"}
+        return _model(base, path, inside)
+    for matches, make in _BUILDERS:
+        if matches(base):
+            return make(hint, path, inside)
+    raise HintError(
+        path, f"{_shown(base)} has no schema", "use str, int, float, bool, bytes, datetime, list, dict or a Model"
+    )
+
+
+def _any(hint: Hint, path: str, inside: tuple[type, ...]) -> Schema:
+    if Preserve in hint.markers:
+        return {}
+    raise HintError(path, "Any says nothing about the field", "write JSON if it may be anything")
+
+
+def _dict(hint: Hint, path: str, inside: tuple[type, ...]) -> Schema:
+    args = typing.get_args(hint.base)
+    if not args:
+        if Preserve in hint.markers or Embedded in hint.markers:
+            return {"type": "object"}
+        raise HintError(
+            path, "dict says nothing about its values", "write dict[str, X], or JSON if they may be anything"
+        )
+    if take_apart(args[0]).base is not str:
+        raise HintError(path, f"the keys of a JSON object are strings, not {_shown(args[0])}", "write dict[str, X]")
+    if args[1] is Any and (Preserve in hint.markers or Embedded in hint.markers):
+        return {"type": "object"}
+    return {"type": "object", "additionalProperties": _item(args[1], f"{path}[]", inside)}
+
+
+def _list(hint: Hint, path: str, inside: tuple[type, ...]) -> Schema:
+    args = typing.get_args(hint.base)
+    if not args:
+        raise HintError(
+            path, "list says nothing about its items", "write list[X], or list[JSON] if they may be anything"
+        )
+    return {"type": "array", "items": _item(args[0], f"{path}[]", inside)}
+
+
+def _literal(hint: Hint, path: str, inside: tuple[type, ...]) -> Schema:
+    return _enumeration(list(typing.get_args(hint.base)), path)
+
+
+def _enum(hint: Hint, path: str, inside: tuple[type, ...]) -> Schema:
+    return _enumeration([member.value for member in hint.base], path)
+
+
+def _enumeration(values: list[Any], path: str) -> Schema:
+    kinds = {type(value) for value in values}
+    if kinds not in ({str}, {int}):
+        raise HintError(path, f"the choices {values!r} aren't all strings or all integers")
+    return {"type": "string" if kinds == {str} else "integer", "enum": values}
+
+
+def _union(hint: Hint, path: str, inside: tuple[type, ...]) -> Schema:
+    raise HintError(
+        path,
+        f"the union {_shown(hint.base)} has no structural schema",
+        "write IntOrString, a Model with a field for each choice, or JSON",
+    )
+
+
+def _many(hint: Hint, path: str, inside: tuple[type, ...]) -> Schema:
+    raise HintError(path, f"{_shown(hint.base)} isn't JSON", "write list[X], with Unique if none may appear twice")
+
+
+_Builder = Callable[[Hint, str, tuple[type, ...]], Schema]
+
+_BUILDERS: tuple[tuple[Callable[[Any], bool], _Builder], ...] = (
+    (lambda t: t is Any, _any),
+    (lambda t: t is dict or typing.get_origin(t) is dict, _dict),
+    (lambda t: t is list or typing.get_origin(t) is list, _list),
+    (lambda t: typing.get_origin(t) is Literal, _literal),
+    (lambda t: isinstance(t, type) and issubclass(t, enum.Enum), _enum),
+    (lambda t: typing.get_origin(t) in (Union, types.UnionType), _union),
+    (lambda t: t in (set, frozenset, tuple) or typing.get_origin(t) in (set, frozenset, tuple), _many),
+)
+
+
+def _is_struct(base: Any) -> bool:
+    return isinstance(base, type) and issubclass(base, msgspec.Struct)
+
+
+def _shown(hint: Any) -> str:
+    return hint.__name__ if isinstance(hint, type) and not typing.get_args(hint) else str(hint).replace("typing.", "")
+
+
+def _mark(schema: Schema, marker: Any, hint: Hint, path: str) -> None:
+    """Add what one marker of ``Annotated`` says."""
+    if isinstance(getattr(marker, "documentation", None), str):
+        schema["description"] = inspect.cleandoc(marker.documentation)
+    elif isinstance(marker, Rule):
+        schema.setdefault("x-kubernetes-validations", []).append(rule_tree(marker))
+    elif marker == Preserve:
+        schema["x-kubernetes-preserve-unknown-fields"] = True
+    elif marker == Embedded:
+        schema.update({"x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True})
+    elif marker == Atomic:
+        schema["x-kubernetes-list-type" if schema.get("type") == "array" else "x-kubernetes-map-type"] = "atomic"
+    elif marker == ListSet:
+        _only(schema, "array", marker, path)
+        if schema["items"].get("type") in ("object", "array", None):
+            raise HintError(path, "only a list of scalars can be a set", 'write ListMap("name") for a list of models')
+        schema["x-kubernetes-list-type"] = "set"
+    elif isinstance(marker, ListMap):
+        _list_map(schema, marker, path)
+    else:
+        _constrain(schema, marker, path)
+
+
+def _only(schema: Schema, kind: str, marker: Any, path: str) -> None:
+    if schema.get("type") != kind:
+        raise HintError(path, f"{marker!r} belongs on {'a list' if kind == 'array' else 'an ' + kind}")
+
+
+def _list_map(schema: Schema, marker: ListMap, path: str) -> None:
+    _only(schema, "array", marker, path)
+    properties = schema["items"].get("properties", {})
+    for key in marker.keys or ("",):
+        found = properties.get(key)
+        if found is None or found.get("type") in ("object", "array"):
+            raise HintError(
+                path,
+                f"ListMap needs wire names of scalar fields of its items, not {key!r}",
+                "there are " + ", ".join(properties),
+            )
+        if key not in schema["items"].get("required", ()) and "default" not in found:
+            raise HintError(
+                path, f"the key {key!r} may be absent from an item", "make the field required or give it a default"
+            )
+    schema["x-kubernetes-list-type"] = "map"
+    schema["x-kubernetes-list-map-keys"] = list(marker.keys)
+
+
+def _constrain(schema: Schema, marker: Any, path: str) -> None:
+    kind = schema.get("type", "string" if "x-kubernetes-int-or-string" in schema else "")
+    refused = ""
+    for attribute, kinds, key, exclusive in _CONSTRAINTS:
+        value = getattr(marker, attribute, None)
+        if value is None or callable(value):
+            continue
+        if kind not in kinds.split():
+            refused = attribute
+            continue
+        if key == "pattern":
+            value = getattr(value, "pattern", value)
+            _check_pattern(value, path)
+        schema[key] = value
+        if exclusive:
+            schema["exclusiveMinimum" if key == "minimum" else "exclusiveMaximum"] = True
+        return
+    if refused:
+        raise HintError(path, f"{marker!r} means nothing for {_article(kind)}")
+
+
+def _article(kind: str) -> str:
+    return f"an {kind}" if kind[:1] in "aio" else f"a {kind or 'value of any type'}"
+
+
+def _check_pattern(pattern: str, path: str) -> None:
+    try:
+        re2.compile(pattern)
+    except re2.error as error:
+        raise DeclarationError(path, f"the pattern {pattern!r} isn't an RE2 expression: {error}") from error

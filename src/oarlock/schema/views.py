@@ -1,0 +1,92 @@
+"""Tree → typed view, and typed object → tree.
+
+Pure. A view shares nothing with the tree it was made of. A tree that doesn't fit its class raises `ViewError`,
+an answer of 422 in itself. Must not know: hooks. Next: `folding`, which brings a hook's changes back into the tree.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TypeVar
+
+import msgspec
+
+from oarlock.meta.errors import InvalidObject
+from oarlock.meta.fielderrors import FieldError, Invalid
+from oarlock.meta.kinds import GroupKind
+from oarlock.schema.plans import Plan, plan_of, tidy
+from oarlock.schema.resources import Declared
+
+__all__ = ["Tree", "ViewError", "builtins_of", "view", "wire"]
+
+Tree = dict[str, Any]
+T = TypeVar("T")
+
+_convert = msgspec.convert
+_to_builtins = msgspec.to_builtins
+_encode = msgspec.json.encode
+_decode = msgspec.json.decode
+
+
+class ViewError(InvalidObject):
+    """A tree that its class can't hold, such as one without a required field.
+
+    It is raised before the schema's rules have run, so `errors` may name one mistake of many.
+    """
+
+
+def view(tree: Tree, cls: type[T]) -> T:
+    """The tree as an object of a declared class. Fields the class doesn't have are left out.
+
+    Defaulting and pruning come first: a view adds the class's defaults in memory, never to the tree.
+    Raises `ViewError`.
+    """
+    plan: Plan = cls.__dict__.get("__plan__") or plan_of(cls)
+    try:
+        # free JSON would be shared with the tree, so such a class reads a copy
+        return _convert(_decode(_encode(tree)) if plan.free else tree, cls)
+    except msgspec.ValidationError as error:
+        raise _view_error(tree, cls, error) from error
+
+
+def wire(model: Any) -> Tree:
+    """An object of a declared class as a tree, with apiVersion and kind first."""
+    cls = type(model)
+    said: Declared = cls.__declared__
+    return {"apiVersion": said.gvk.api_version, "kind": said.kind, **builtins_of(model)}
+
+
+def builtins_of(model: Any) -> Tree:
+    """The fields of a Model as a tree, times and floats spelled as Kubernetes spells them."""
+    tree: Tree = _to_builtins(model)
+    plan: Plan = type(model).__dict__.get("__plan__") or plan_of(type(model))
+    if plan.tidy:
+        tidy(tree, plan.tidy)
+    return tree
+
+
+_AT = re.compile(r" - at `\$(.*)`$")
+
+
+def _view_error(tree: Tree, cls: Any, error: msgspec.ValidationError) -> ViewError:
+    text = str(error)
+    found = _AT.search(text)
+    path = (found[1] if found else "").replace("[...]", "").lstrip(".")
+    detail = _AT.sub("", text).replace("`", "")
+    said = cls.__dict__.get("__declared__")
+    kind = GroupKind(said.group, said.kind) if isinstance(said, Declared) else GroupKind("", cls.__name__)
+    metadata = tree.get("metadata")
+    name = metadata.get("name", "") if isinstance(metadata, dict) else ""
+    errors: list[FieldError] = [Invalid(path, _value_at(tree, path), detail)]
+    return ViewError(kind, name if isinstance(name, str) else "", errors)
+
+
+def _value_at(tree: Any, path: str) -> Any:
+    for step in re.findall(r"[^.\[\]]+", path):
+        if isinstance(tree, dict):
+            tree = tree.get(step)
+        elif isinstance(tree, list) and step.isdigit() and int(step) < len(tree):
+            tree = tree[int(step)]
+        else:
+            return None
+    return tree
