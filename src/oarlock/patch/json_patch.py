@@ -1,0 +1,293 @@
+"""JSON patch: a list of operations, carried out in order, all or none.
+
+Pure: neither the tree nor the patch is changed; what no operation touches is shared with the result. Differences
+from the letter of RFC 6902 are the API server's: negative indices count from the end, the whole document can't be
+replaced or removed, and what copies may add is limited. Next: `merge_patch`.
+Source: RFC 6902, RFC 6901; k8s.io/apiserver ``handlers/patch.go`` for the limits.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from oarlock.codec import duplicate_fields, json
+from oarlock.codec.errors import DecodeError
+from oarlock.patch.errors import PatchFailed, PatchFormatError, TooManyOperations
+
+__all__ = ["COPY_BUDGET_BYTES", "MAX_OPERATIONS", "Operation", "Patch", "apply", "parse", "strict_errors"]
+
+MAX_OPERATIONS = 10_000
+COPY_BUDGET_BYTES = 3 * 1024 * 1024
+
+_KNOWN_FIELDS = frozenset(("op", "path", "from", "value"))
+_JSON_NAMES = {list: "array", dict: "object", str: "string", bool: "bool", int: "number", float: "number"}
+_is_index = re.compile(r"-?(?:0|[1-9][0-9]{0,17})", re.ASCII).fullmatch
+_MISSING: Any = object()
+
+Path = tuple[str, ...]
+
+
+class Operation(NamedTuple):
+    """One step. `path` and `source` are unescaped segments; `value` is what a test, add or replace holds."""
+
+    op: str
+    path: Path
+    source: Path
+    value: Any
+
+
+Patch = tuple[Operation, ...]
+
+
+# Reading ------------------------------------------------------------------------------------------
+
+
+def parse(data: bytes) -> Patch:
+    """The operations in a request body. Raises PatchFormatError, TooManyOperations.
+
+    What is wrong with a single operation (unknown ``op``, no ``path``) is found when it is applied.
+    """
+    try:
+        listed = json.decode(data)
+    except DecodeError as error:
+        raise PatchFormatError(str(error)) from None
+    if not isinstance(listed, list):
+        if listed is None:
+            return ()
+        name = _JSON_NAMES[type(listed)]
+        raise PatchFormatError(f"json: cannot unmarshal {name} into Go value of type []handlers.jsonPatchOp")
+    if len(listed) > MAX_OPERATIONS:
+        raise TooManyOperations(len(listed), MAX_OPERATIONS)
+    return tuple(map(_operation, listed))
+
+
+def _operation(tree: Any) -> Operation:
+    if tree is None:
+        tree = {}
+    if not isinstance(tree, dict):
+        name = _JSON_NAMES[type(tree)]
+        raise PatchFormatError(f"json: cannot unmarshal {name} into Go value of type handlers.jsonPatchOp")
+    for field in ("op", "path", "from"):
+        given = tree.get(field)
+        if given is not None and not isinstance(given, str):
+            name = _JSON_NAMES[type(given)]
+            place = f"Go struct field jsonPatchOp.{field} of type string"
+            raise PatchFormatError(f"json: cannot unmarshal {name} into {place}")
+    value = tree.get("value", _MISSING)
+    return Operation(tree.get("op") or "", _segments(tree.get("path")), _segments(tree.get("from")), value)
+
+
+def _segments(pointer: str | None) -> Path:
+    """The steps of a JSON pointer; one that doesn't begin with ``/`` leads nowhere, as an empty one."""
+    if not pointer or "/" not in pointer:
+        return ()
+    steps = pointer.split("/")[1:]
+    if "~" in pointer:
+        steps = [step.replace("~1", "/").replace("~0", "~") for step in steps]
+    return tuple(steps)
+
+
+def strict_errors(data: bytes) -> list[str]:
+    """What strict field validation says of a readable patch: duplicate and unknown fields of its operations."""
+    found = [f'json patch duplicate field "{path}"' for path in json.duplicates(data)]
+    for i, operation in enumerate(json.decode(data) or ()):
+        unknown = [] if operation is None else [key for key in operation if key not in _KNOWN_FIELDS]
+        found.extend(f'json patch unknown field "[{i}].{key}"' for key in unknown)
+        if len(found) >= duplicate_fields.MAX_FOUND:
+            break
+    return found[: duplicate_fields.MAX_FOUND]
+
+
+# Applying -----------------------------------------------------------------------------------------
+
+
+def apply(tree: Any, patch: Patch) -> Any:
+    """The patched tree. Raises PatchFailed when any operation can't be carried out."""
+    if not patch:
+        return tree
+    work = _Work(tree)
+    for operation in patch:
+        carry_out = _OPERATIONS.get(operation.op)
+        if carry_out is None:
+            raise PatchFailed(f"unexpected kind: {operation.op or 'unknown'}")
+        carry_out(work, operation)
+    # Operations can move trees into one another: deeper than any body may be.
+    if json.depth_exceeds(work.root, json.MAX_DEPTH):
+        raise PatchFailed("exceeded max depth")
+    return work.root
+
+
+class _Work:
+    """A tree under change. Containers are copied when first changed, and only those copies are changed in place."""
+
+    __slots__ = ("copied_bytes", "own", "root")
+
+    def __init__(self, root: Any) -> None:
+        # Kept with their ids, so that no id is used again while it counts as ours.
+        self.own: dict[int, Any] = {}
+        self.root = root
+        self.copied_bytes = 0
+
+    def owned(self, container: Any) -> Any:
+        if id(container) in self.own:
+            return container
+        copy = container.copy()
+        self.own[id(copy)] = copy
+        return copy
+
+    def parent(self, path: Path, operation: Operation) -> Any:
+        """The container that `path` ends in, ours to change. Raises PatchFailed."""
+        if not path or not isinstance(self.root, (dict, list)):
+            raise _failed(operation, path, "doc is missing path")
+        container = self.root = self.owned(self.root)
+        for step in path[:-1]:
+            key: Any = step
+            if isinstance(container, list):
+                key = _index(container, step)
+                inner = _MISSING if key is None else container[key]
+            else:
+                inner = container.get(step, _MISSING)
+            if not isinstance(inner, (dict, list)):
+                raise _failed(operation, path, "doc is missing path")
+            container[key] = container = self.owned(inner)
+        return container
+
+    def get(self, path: Path) -> Any:
+        """The value at `path`, or _MISSING."""
+        value = self.root
+        for step in path:
+            if isinstance(value, dict):
+                value = value.get(step, _MISSING)
+            elif isinstance(value, list):
+                i = _index(value, step)
+                value = _MISSING if i is None else value[i]
+            else:
+                return _MISSING
+        return value
+
+
+def _failed(operation: Operation, path: Path, why: str) -> PatchFailed:
+    pointer = "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in path)
+    return PatchFailed(f"{operation.op} operation does not apply: {why}: {pointer}")
+
+
+def _index(listed: list[Any], step: str) -> int | None:
+    """The index `step` means in `listed`; None when there is nothing."""
+    if not _is_index(step):
+        return None
+    i = int(step)
+    return (i if i >= 0 else i + len(listed)) if -len(listed) <= i < len(listed) else None
+
+
+def _put(work: _Work, operation: Operation, value: Any) -> None:
+    container, last = work.parent(operation.path, operation), operation.path[-1]
+    if isinstance(container, dict):
+        container[last] = value
+    elif last == "-":
+        container.append(value)
+    else:
+        size = len(container)
+        i = int(last) if _is_index(last) else None
+        if i is None or not -size - 1 <= i <= size:
+            raise _failed(operation, operation.path, "invalid index")
+        container.insert(i if i >= 0 else i + size + 1, value)
+
+
+def _take(work: _Work, operation: Operation, path: Path) -> Any:
+    container, last = work.parent(path, operation), path[-1]
+    if isinstance(container, dict):
+        if last not in container:
+            raise _failed(operation, path, "missing value")
+        return container.pop(last)
+    i = _index(container, last)
+    if i is None:
+        raise _failed(operation, path, "invalid index")
+    return container.pop(i)
+
+
+def _add(work: _Work, operation: Operation) -> None:
+    _put(work, operation, _value(operation))
+
+
+def _value(operation: Operation) -> Any:
+    # An add without a value adds null, as the API server does.
+    return None if operation.value is _MISSING else operation.value
+
+
+def _remove(work: _Work, operation: Operation) -> None:
+    _take(work, operation, operation.path)
+
+
+def _replace(work: _Work, operation: Operation) -> None:
+    container, last = work.parent(operation.path, operation), operation.path[-1]
+    key: Any = last
+    if isinstance(container, list):
+        key = _index(container, last)
+        if key is None:
+            raise _failed(operation, operation.path, "doc is missing key")
+    # A field of an object may also be new: clients have come to rely on it.
+    container[key] = _value(operation)
+
+
+def _move(work: _Work, operation: Operation) -> None:
+    source = operation.source
+    if operation.path[: len(source)] == source and operation.path != source:
+        raise _failed(operation, source, "a value can't be moved into itself")
+    _put(work, operation, _take(work, operation, source))
+
+
+def _copy(work: _Work, operation: Operation) -> None:
+    value = work.get(operation.source) if operation.source else _MISSING
+    if value is _MISSING:
+        raise _failed(operation, operation.source, "missing value")
+    if isinstance(value, (dict, list)) and json.depth_exceeds(value, json.MAX_DEPTH):
+        raise PatchFailed("exceeded max depth")
+    data = json.encode(value)
+    work.copied_bytes += len(data)
+    if work.copied_bytes > COPY_BUDGET_BYTES:
+        raise PatchFailed(
+            f"Unable to complete the copy, the accumulated size increase of copy is {work.copied_bytes}, "
+            f"exceeding the limit {COPY_BUDGET_BYTES}"
+        )
+    # Copied for good: later operations may change the one and not the other.
+    _put(work, operation, _deep_copy(value))
+
+
+def _deep_copy(value: Any) -> Any:
+    if type(value) is dict:
+        return {key: _deep_copy(inner) for key, inner in value.items()}
+    if type(value) is list:
+        return [_deep_copy(inner) for inner in value]
+    return value
+
+
+def _test(work: _Work, operation: Operation) -> None:
+    path = operation.path
+    value = work.get(path)
+    if value is _MISSING and path and isinstance(work.get(path[:-1]), dict):
+        # A field that isn't there passes for null.
+        value = None
+    if not path or value is _MISSING or not _equal(value, _value(operation)):
+        raise _failed(operation, path, "testing value failed")
+
+
+def _equal(a: Any, b: Any) -> bool:
+    """Equality of JSON values, where true isn't 1. Compared level by level."""
+    pairs = [(a, b)]
+    while pairs:
+        a, b = pairs.pop()
+        if isinstance(a, dict) and isinstance(b, dict):
+            if a.keys() != b.keys():
+                return False
+            pairs.extend((a[key], b[key]) for key in a)
+        elif isinstance(a, list) and isinstance(b, list):
+            if len(a) != len(b):
+                return False
+            pairs.extend(zip(a, b, strict=True))
+        elif isinstance(a, bool) is not isinstance(b, bool) or a != b:
+            return False
+    return True
+
+
+_OPERATIONS = {"add": _add, "remove": _remove, "replace": _replace, "move": _move, "copy": _copy, "test": _test}
