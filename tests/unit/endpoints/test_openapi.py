@@ -78,7 +78,7 @@ def names(document: bytes, *numbers: int) -> set[str]:
 
 @pytest.fixture
 def documents(wardle) -> OpenAPIDocuments:
-    return OpenAPIDocuments(wardle, title="Wardle", version="0.1", patch_types=PATCHES)
+    return OpenAPIDocuments(wardle, PATCHES, title="Wardle", version="0.1")
 
 
 def get(documents: OpenAPIDocuments, path: str, accept: str = "", etag: str = "", query=()) -> Response:
@@ -164,7 +164,7 @@ def every_reference(value: Any) -> Iterator[str]:
 
 def test_every_reference_leads_somewhere(wardle):
     for index in (wardle, gallery()):
-        documents = OpenAPIDocuments(index, title="T", version="1", patch_types=PATCHES)
+        documents = OpenAPIDocuments(index, PATCHES)
         for name in tree(documents, "/openapi/v3")["paths"]:
             document = tree(documents, f"/openapi/v3/{name}")
             schemas = document["components"]["schemas"]
@@ -228,6 +228,9 @@ def test_a_document_asked_for_by_its_hash_may_be_kept_for_a_year(documents):
     kept = dict(get(documents, path, query=[("hash", etag.strip('"'))]).headers)
     assert kept["cache-control"] == "public, immutable"
     assert kept["expires"] == "Sat, 15 Jan 2028 08:00:00 GMT"
+    timeless = documents.respond(path, [("hash", etag.strip('"'))])
+    assert timeless is not None
+    assert dict(timeless.headers)["cache-control"] == "public, immutable, max-age=31536000"
 
 
 def test_another_hash_is_sent_to_the_current_one(documents, recorded):
@@ -294,7 +297,7 @@ def gallery() -> CatalogIndex:
 
 
 def test_subresources_have_operations_of_their_kind():
-    documents = OpenAPIDocuments(gallery(), title="T", version="1", patch_types=PATCHES)
+    documents = OpenAPIDocuments(gallery(), PATCHES)
     paths = tree(documents, "/openapi/v3/apis/g.example.com/v1")["paths"]
     item = "/apis/g.example.com/v1/namespaces/{namespace}/jugs/{name}"
     assert paths[f"{item}/status"].keys() == {"get", "put", "patch", "parameters"}
@@ -308,7 +311,7 @@ def test_subresources_have_operations_of_their_kind():
 
 
 def test_the_core_group_lives_under_api():
-    documents = OpenAPIDocuments(gallery(), title="T", version="1", patch_types=())
+    documents = OpenAPIDocuments(gallery(), ())
     assert list(tree(documents, "/openapi/v3")["paths"]) == [
         "api",
         "api/v1",

@@ -56,10 +56,13 @@ class _Document:
 class OpenAPIDocuments:
     """The documents of one `CatalogIndex`.
 
-    `title` and `version` are those of the API, `patch_types` the media types of the patches that are served.
+    `patch_types` are the media types of the patches that are served, `title` and `version` what the documents
+    call the API.
     """
 
-    def __init__(self, index: CatalogIndex, *, title: str, version: str, patch_types: Sequence[str]) -> None:
+    def __init__(
+        self, index: CatalogIndex, patch_types: Sequence[str], *, title: str = "oarlock", version: str = "0.1"
+    ) -> None:
         self._index = index
         self._info = Info(title, version, tuple(patch_types))
         self._v2: _Document | None = None
@@ -73,11 +76,12 @@ class OpenAPIDocuments:
         accept: str = "",
         if_none_match: str = "",
         *,
-        now: float,
+        now: float = 0.0,
     ) -> Response | None:
         """The answer to a GET of `path` under ``/openapi``; None when nothing is there.
 
-        `now` is the time in seconds since the epoch, for ``Expires`` of documents asked for by their hash.
+        `now` is the time in seconds since the epoch, for the ``Expires`` of documents asked for by their hash; without
+        it they say ``max-age`` alone.
         """
         if path in ("/openapi/v2", "/openapi/v2/"):
             return self._respond_v2(accept, if_none_match)
@@ -118,7 +122,10 @@ class OpenAPIDocuments:
             headers = [("content-type", JSON), ("etag", f'"{document.hash}"'), ("location", self._url(name)), *vary]
             return Response(301, headers)
         if wanted:
-            vary += [("cache-control", "public, immutable"), ("expires", formatdate(now + YEAR_S, usegmt=True))]
+            if now:
+                vary += [("cache-control", "public, immutable"), ("expires", formatdate(now + YEAR_S, usegmt=True))]
+            else:
+                vary.append(("cache-control", f"public, immutable, max-age={YEAR_S}"))
         return _send(document, media, PROTOBUF_V3, if_none_match, vary)
 
     def _document(self, name: str) -> _Document | None:
