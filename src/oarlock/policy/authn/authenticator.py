@@ -1,0 +1,87 @@
+"""`Authenticator`: from the credentials of a request to a `User`, and `Union`, which asks several in order.
+
+Must not know: paths, sockets, what the user may do. Next: `token_file` and `certificates`, which implement it;
+``server.filters.authentication`` calls it.
+Source: k8s.io/apiserver ``authentication/request/union`` and ``group``, reference rows "Authentication".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from oarlock.meta.context import Notes, User
+
+__all__ = ["AUTHENTICATED", "Authenticator", "BadCredentials", "Credentials", "Union", "authenticated"]
+
+AUTHENTICATED = "system:authenticated"
+UNAUTHENTICATED = "system:unauthenticated"
+
+
+class BadCredentials(Exception):
+    """The request shows credentials that aren't valid. The text is for the log; the client is only told 401."""
+
+
+class Credentials:
+    """What a request shows of its sender.
+
+    `headers` have lower-case names; `certificate` and `chain` are DER as the client presented them, unverified.
+    `notes` takes warnings to the client about credentials that were ignored.
+    """
+
+    __slots__ = ("certificate", "chain", "headers", "notes")
+
+    def __init__(
+        self,
+        headers: Mapping[str, str],
+        certificate: bytes | None = None,
+        chain: tuple[bytes, ...] = (),
+        notes: Notes | None = None,
+    ) -> None:
+        self.headers = headers
+        self.certificate = certificate
+        self.chain = chain
+        self.notes = notes
+
+
+class Authenticator(Protocol):
+    """One way to know who asks."""
+
+    async def authenticate(self, credentials: Credentials) -> User | None:
+        """The user; None when the request shows no credentials of this kind. Raises `BadCredentials`.
+
+        Called for every request, so what can be remembered should be. May wait.
+        """
+        ...
+
+
+def authenticated(user: User) -> User:
+    """The user with the group every known user is in."""
+    if AUTHENTICATED in user.groups or UNAUTHENTICATED in user.groups:
+        return user
+    return replace(user, groups=(*user.groups, AUTHENTICATED))
+
+
+class Union:
+    """Asks each authenticator in turn; the first that knows the user wins.
+
+    A bad credential of one kind doesn't hide a good one of another; it counts only when nobody knows the user.
+    """
+
+    def __init__(self, authenticators: Sequence[Authenticator]) -> None:
+        self._authenticators = tuple(authenticators)
+
+    async def authenticate(self, credentials: Credentials) -> User | None:
+        wrong: list[str] = []
+        for authenticator in self._authenticators:
+            try:
+                user = await authenticator.authenticate(credentials)
+            except BadCredentials as error:
+                wrong.append(str(error))
+                continue
+            if user is not None:
+                return authenticated(user)
+        if wrong:
+            raise BadCredentials("; ".join(wrong))
+        return None

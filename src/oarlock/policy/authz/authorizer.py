@@ -1,0 +1,71 @@
+"""`Authorizer`: may this user do this? `AlwaysAllow` is the one there is; the 403 texts are here for all to come.
+
+Must not know: HTTP, what is served. Next: ``server.filters.authorization``, which asks for every request.
+Source: k8s.io/apiserver ``authorization/authorizer`` and ``endpoints/handlers/responsewriters``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from oarlock.meta.context import Target, User
+from oarlock.meta.errors import Forbidden
+from oarlock.meta.gotext import html_escape, quote
+
+__all__ = ["ALLOWED", "AlwaysAllow", "Authorizer", "Decision", "Outcome", "forbidden"]
+
+
+class Outcome(Enum):
+    """`NO_OPINION` leaves it to the next authorizer; when nobody allows, the request is refused."""
+
+    ALLOW = "allow"
+    DENY = "deny"
+    NO_OPINION = "no opinion"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What an authorizer says; `reason` is shown to the client of a refused request, and may be empty."""
+
+    outcome: Outcome
+    reason: str = ""
+
+    @property
+    def allowed(self) -> bool:
+        return self.outcome is Outcome.ALLOW
+
+
+ALLOWED = Decision(Outcome.ALLOW)
+
+
+class Authorizer(Protocol):
+    """Decides for every request, after authentication and before anything of it is carried out."""
+
+    async def decide(self, user: User, target: Target) -> Decision:
+        """Whether `user` may do what `target` says. May wait; should remember what it may."""
+        ...
+
+
+class AlwaysAllow:
+    """Everybody who is known may do everything."""
+
+    async def decide(self, user: User, target: Target) -> Decision:
+        return ALLOWED
+
+
+def forbidden(user: User, target: Target, reason: str = "") -> Forbidden:
+    """The 403 of a refused request, worded as clients know it; what the client wrote is HTML-escaped."""
+    why = f": {reason}" if reason else ""
+    if not target.resource:
+        error = Forbidden.for_path(user.name, target.verb, target.path)
+        error.message += why
+        return error
+    resource = f"{target.resource}/{target.subresource}" if target.subresource else target.resource
+    place = f"in the namespace {quote(target.namespace)}" if target.namespace else "at the cluster scope"
+    text = (
+        f"User {quote(user.name)} cannot {target.verb} resource {quote(resource)}"
+        f" in API group {quote(target.group)} {place}"
+    )
+    return Forbidden(target.group_resource, target.name, html_escape(text) + why)

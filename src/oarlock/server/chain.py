@@ -1,0 +1,88 @@
+"""THE order of filters: what happens to every request, outermost first, before a verb sees it.
+
+Reading a request starts here. The order is a promise to clients: every answer has an audit id; 401 comes
+before 429, which comes before 403; a leaving process says so before it looks at credentials.
+Next: ``filters``, one file per step; ``endpoints.router``, what is at the end.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from oarlock.endpoints.exchange import Exchange
+from oarlock.endpoints.http import Handler, Request, Response
+from oarlock.meta.context import Clock
+from oarlock.policy.authn.authenticator import Authenticator
+from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer
+from oarlock.server.filters.audit_id import audit_id
+from oarlock.server.filters.authentication import authentication
+from oarlock.server.filters.authorization import authorization
+from oarlock.server.filters.deadline import deadline
+from oarlock.server.filters.errors import answer_errors
+from oarlock.server.filters.filter import Filter, Next
+from oarlock.server.filters.impersonation import no_impersonation
+from oarlock.server.filters.max_in_flight import MaxInFlight
+from oarlock.server.filters.recovery import panic_recovery
+from oarlock.server.filters.request_info import request_info
+from oarlock.server.filters.shutdown import Shutdown
+from oarlock.server.filters.warnings import recorded_warnings
+
+__all__ = ["Links", "build", "filters"]
+
+
+def _unobserved(x: Exchange, response: Response) -> None:
+    """Takes no metrics."""
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """What the filters of one server are connected to."""
+
+    resolve: Callable[[Exchange], None]
+    authenticator: Authenticator
+    authorizer: Authorizer = field(default_factory=AlwaysAllow)
+    observe: Callable[[Exchange, Response], None] = _unobserved
+    shutdown: Shutdown = field(default_factory=Shutdown)
+    max_in_flight: MaxInFlight = field(default_factory=MaxInFlight)
+    anonymous_paths: tuple[str, ...] = ()
+    request_timeout_s: float = 60.0
+    random: Callable[[int], bytes] = os.urandom
+
+
+def filters(links: Links) -> list[Filter]:
+    """The filters in order; what `build` puts inside the last one is the verb."""
+    return [
+        audit_id(links.random),
+        panic_recovery,
+        request_info(links.resolve, links.observe),
+        links.shutdown,
+        deadline(links.request_timeout_s),
+        recorded_warnings,
+        answer_errors,
+        authentication(links.authenticator, links.anonymous_paths),
+        no_impersonation,
+        links.max_in_flight,
+        authorization(links.authorizer),
+    ]
+
+
+def build(filters: Sequence[Filter], dispatch: Next, clock: Clock) -> Handler:
+    """Put `filters` around `dispatch`, once; what comes out is called for every request."""
+    chain = dispatch
+    for step in reversed(filters):
+        chain = _around(step, chain)
+
+    def handle(request: Request) -> Coroutine[Any, Any, Response]:
+        return chain(Exchange(request, clock))
+
+    return handle
+
+
+def _around(step: Filter, rest: Next) -> Next:
+    def run(x: Exchange) -> Coroutine[Any, Any, Response]:
+        return step(x, rest)
+
+    return run

@@ -1,0 +1,53 @@
+"""Every answer carries ``Audit-Id``, so that it can be found in the log, and a ``Cache-Control``.
+
+Source: k8s.io/apiserver ``endpoints/filters`` audit_init and cachecontrol.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from oarlock.endpoints.exchange import Exchange
+from oarlock.endpoints.http import Response
+from oarlock.server.filters.filter import Filter, Next
+
+__all__ = ["audit_id", "uuid_pool"]
+
+NO_CACHE = ("cache-control", "no-cache, private")
+_VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
+IDS_AT_ONCE = 256
+
+
+def uuid_pool(random: Callable[[int], bytes]) -> Callable[[], str]:
+    """Makes UUIDs of version 4, asking `random` for many at once: one system call each would cost more than the rest."""
+    ready: list[str] = []
+
+    def uuid() -> str:
+        if not ready:
+            digits = random(16 * IDS_AT_ONCE).hex()
+            for i in range(0, len(digits), 32):
+                d = digits[i : i + 32]
+                ready.append(f"{d[:8]}-{d[8:12]}-4{d[13:16]}-{_VARIANT[d[16]]}{d[17:20]}-{d[20:]}")
+        return ready.pop()
+
+    return uuid
+
+
+def audit_id(random: Callable[[int], bytes] = os.urandom) -> Filter:
+    """The client's ``Audit-Id`` is kept as it is; without one the request gets a new UUID."""
+    uuid = uuid_pool(random)
+
+    async def give_audit_id(x: Exchange, next: Next) -> Response:
+        x.audit_id = given = x.request.headers.get("audit-id") or uuid()
+        response = await next(x)
+        headers = response.headers
+        for header in headers:
+            if header[0] == "cache-control":
+                break
+        else:
+            headers.append(NO_CACHE)
+        headers.append(("audit-id", given))
+        return response
+
+    return give_audit_id

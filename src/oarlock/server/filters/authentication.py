@@ -1,0 +1,44 @@
+"""Who asks. A request without credentials gets no further, except to the paths that are open to everybody.
+
+Source: k8s.io/apiserver ``endpoints/filters/authentication``. Next: ``policy.authn``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+
+from oarlock.endpoints.exchange import ANONYMOUS, Exchange
+from oarlock.endpoints.http import Response
+from oarlock.meta.errors import Unauthorized
+from oarlock.policy.authn.authenticator import Authenticator, BadCredentials, Credentials
+from oarlock.server.filters.filter import Filter, Next
+
+__all__ = ["authentication"]
+
+log = logging.getLogger("oarlock.authn")
+
+
+def authentication(authenticator: Authenticator, anonymous_paths: Collection[str] = ()) -> Filter:
+    """`anonymous_paths` are compared with the path as it was sent, exactly.
+
+    Bad credentials are refused on every path: somebody who tried to say who they are is never taken for nobody.
+    """
+    open_paths = frozenset(anonymous_paths)
+
+    async def authenticate(x: Exchange, next: Next) -> Response:
+        request = x.request
+        peer = request.peer
+        try:
+            user = await authenticator.authenticate(Credentials(request.headers, peer.certificate, peer.chain, x.notes))
+        except BadCredentials as error:
+            log.info("unable to authenticate %s %s from %s: %s", request.method, request.path, peer.address, error)
+            raise Unauthorized from None
+        if user is None:
+            if request.path not in open_paths:
+                raise Unauthorized
+            user = ANONYMOUS
+        x.user = user
+        return await next(x)
+
+    return authenticate

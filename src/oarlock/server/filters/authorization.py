@@ -1,0 +1,22 @@
+"""Whether they may. Source: k8s.io/apiserver ``endpoints/filters/authorization``. Next: ``policy.authz``."""
+
+from __future__ import annotations
+
+from oarlock.endpoints.exchange import Exchange
+from oarlock.endpoints.http import Response
+from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, forbidden
+from oarlock.server.filters.filter import Filter, Next
+
+__all__ = ["authorization"]
+
+
+def authorization(authorizer: Authorizer) -> Filter:
+    """Asks `authorizer`; what isn't allowed is forbidden."""
+
+    async def authorize(x: Exchange, next: Next) -> Response:
+        decision = await authorizer.decide(x.user, x.target)
+        if decision is not ALLOWED and not decision.allowed:
+            raise forbidden(x.user, x.target, decision.reason)
+        return await next(x)
+
+    return authorize

@@ -1,0 +1,136 @@
+"""No request takes longer than the server promised, nor than its ``?timeout=`` says; watches have their own rule.
+
+A request that never waits costs neither timer nor task: only when the rest of the chain first suspends does
+`_Timed` take over its driving. Source: k8s.io/apiserver ``endpoints/filters/request_deadline`` and
+``server/filters/timeout``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Generator
+from typing import Any
+
+from oarlock.endpoints.exchange import Exchange
+from oarlock.endpoints.http import Response
+from oarlock.endpoints.respond import error_response
+from oarlock.meta.errors import BadRequest
+from oarlock.meta.options_parse import parse_query
+from oarlock.meta.times import TimeError, parse_go_duration
+from oarlock.server.filters.filter import Filter, Next
+
+__all__ = ["deadline"]
+
+TIMED_OUT = (
+    b'{"metadata":{},"status":"Failure","message":"Timeout: request did not complete within the allotted timeout",'
+    b'"reason":"Timeout","details":{},"code":504}'
+)
+
+
+def deadline(timeout_s: float) -> Filter:
+    """`timeout_s` counts from when the request was received; ``?timeout=`` may only make it shorter."""
+
+    async def keep_deadline(x: Exchange, next: Next) -> Response:
+        request = x.request
+        if x.target.verb == "watch":
+            return await next(x)
+        allowed_s = timeout_s
+        if "timeout=" in request.query:
+            try:
+                allowed_s = _asked_for(request.query, timeout_s)
+            except BadRequest as error:
+                return error_response(error, x)
+        x.deadline = request.received + allowed_s
+        rest = next(x)
+        try:
+            waits_for = rest.send(None)
+        except StopIteration as done:
+            response: Response = done.value
+            return response
+        return await _Timed(rest, waits_for, x.deadline - x.clock.monotonic())
+
+    return keep_deadline
+
+
+def _asked_for(query: str, most_s: float) -> float:
+    """The seconds ``?timeout=`` allows; 0, less, or more than `most_s` mean `most_s`."""
+    for key, value in parse_query(query):
+        if key == "timeout" and value:
+            try:
+                asked = parse_go_duration(value)
+            except TimeError as error:
+                raise BadRequest(f"invalid timeout specified in the request URL - {error}") from None
+            return asked if 0 < asked < most_s else most_s
+    return most_s
+
+
+class _Timed:
+    """Drives a coroutine that has begun to wait, until it ends or the time is up.
+
+    Stands between the coroutine and whatever task runs the request by handing on futures of its own: that
+    task isn't made yet when the timer starts, so the timer couldn't cancel it.
+    """
+
+    __slots__ = ("_gate", "_remaining_s", "_rest", "_waits_for", "late")
+
+    def __init__(self, rest: Coroutine[Any, Any, Response], waits_for: Any, remaining_s: float) -> None:
+        self._rest = rest
+        self._waits_for = waits_for
+        self._remaining_s = remaining_s
+        self._gate: asyncio.Future[None] | None = None
+        self.late = False
+
+    def __await__(self) -> Generator[Any, None, Response]:
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(max(0.0, self._remaining_s), self._expire)
+        told = False
+        try:
+            while True:
+                error: BaseException | None = None
+                try:
+                    yield from self._wait(loop)
+                except BaseException as caught:
+                    error = caught
+                from_outside = error is not None
+                if self.late and not told:
+                    told, error = True, error or asyncio.CancelledError()
+                try:
+                    self._waits_for = self._rest.throw(error) if error is not None else self._rest.send(None)
+                except StopIteration as done:
+                    response: Response = done.value
+                    return response
+                except asyncio.CancelledError:
+                    if told and not from_outside:
+                        return _timed_out()
+                    raise
+        finally:
+            timer.cancel()
+
+    def _wait(self, loop: asyncio.AbstractEventLoop) -> Generator[Any, None, None]:
+        """Wait for what the coroutine waits for, or for the timer."""
+        waits_for = self._waits_for
+        if not getattr(waits_for, "_asyncio_future_blocking", False):
+            yield waits_for  # "the next turn of the loop"
+            return
+        waits_for._asyncio_future_blocking = False
+        self._gate = gate = loop.create_future()
+        waits_for.add_done_callback(self._wake)
+        try:
+            yield from gate
+        finally:
+            self._gate = None
+            if not waits_for.done():
+                waits_for.remove_done_callback(self._wake)
+                waits_for.cancel()  # what a task does with the future it waits for when it is cancelled
+
+    def _wake(self, _: object) -> None:
+        if self._gate is not None and not self._gate.done():
+            self._gate.set_result(None)
+
+    def _expire(self) -> None:
+        self.late = True
+        self._wake(None)
+
+
+def _timed_out() -> Response:
+    return Response(504, [("content-type", "text/plain; charset=utf-8")], TIMED_OUT)

@@ -1,0 +1,68 @@
+"""What a process that is leaving says, and how many requests it still has to finish.
+
+Source: k8s.io/apiserver ``server/filters`` with_retry_after and waitgroup. Next: ``server.lifecycle``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+
+from oarlock.endpoints.exchange import Exchange
+from oarlock.endpoints.http import Response
+from oarlock.endpoints.respond import error_response
+from oarlock.meta.errors import ServiceUnavailable
+from oarlock.server.filters.filter import Next
+from oarlock.server.filters.plain import plain
+
+__all__ = ["Leaving", "Shutdown"]
+
+TEXT = "The apiserver is shutting down, please try again later."
+ALWAYS_ANSWERED = ("/readyz", "/livez", "/healthz", "/metrics")
+
+
+class Leaving(Enum):
+    """`NO`: everything is served. `SOON`: new requests are sent elsewhere, 429. `NOW`: they are refused, 503."""
+
+    NO = 0
+    SOON = 1
+    NOW = 2
+
+
+class Shutdown:
+    """A filter that counts the requests in progress and, once the process leaves, takes no new ones."""
+
+    __slots__ = ("_idle", "in_progress", "leaving")
+
+    def __init__(self) -> None:
+        self.leaving = Leaving.NO
+        self.in_progress = 0
+        self._idle: Callable[[], None] | None = None
+
+    async def __call__(self, x: Exchange, next: Next) -> Response:
+        if self.leaving is not Leaving.NO and not x.request.path.startswith(ALWAYS_ANSWERED):
+            return self._refuse(x)
+        self.in_progress += 1
+        try:
+            return await next(x)
+        finally:
+            self.in_progress -= 1
+            if self._idle is not None and self.in_progress == 0:
+                self._idle()
+
+    def when_idle(self, callback: Callable[[], None]) -> None:
+        """Call `callback` whenever the last request in progress has been answered; at once if there is none."""
+        self._idle = callback
+        if self.in_progress == 0:
+            callback()
+
+    def _refuse(self, x: Exchange) -> Response:
+        if self.leaving is Leaving.SOON:
+            response = plain(429, TEXT)
+            response.headers.append(("retry-after", "5"))
+        else:
+            response = error_response(ServiceUnavailable("apiserver is shutting down", retry_after_s=1), x)
+            response.headers.append(("x-content-type-options", "nosniff"))
+        if not x.request.http2:
+            response.headers.append(("connection", "close"))
+        return response

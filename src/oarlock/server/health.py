@@ -1,0 +1,156 @@
+"""``/healthz``, ``/livez`` and ``/readyz``, whole, check by check, verbose and with exclusions.
+
+Checks are named as Kubernetes names them, so that probes and scripts written for it work: ``etcd`` is the store,
+whichever it is. What fails is only named; why is in the log. Must not know: what is served.
+Source: k8s.io/apiserver ``server/healthz``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from oarlock.endpoints.exchange import Exchange
+from oarlock.endpoints.http import Response
+from oarlock.meta.gotext import quote
+from oarlock.meta.options_parse import parse_query
+from oarlock.server.filters.plain import plain
+
+__all__ = ["Check", "Conditions", "Health", "Probe", "always", "checks_of", "in_time", "when"]
+
+log = logging.getLogger("oarlock.health")
+
+Probe = Literal["healthz", "livez", "readyz"]
+PROBES: tuple[Probe, ...] = ("healthz", "livez", "readyz")
+
+Test = Callable[[], Awaitable[str]]
+"""What is wrong, ``""`` when nothing is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One named test, and the probes it is part of."""
+
+    name: str
+    test: Test
+    probes: tuple[Probe, ...] = PROBES
+
+
+async def always() -> str:
+    """Being able to answer is all that is asked."""
+    return ""
+
+
+def when(ready: Callable[[], bool], otherwise: str) -> Test:
+    """Well when `ready()`, else `otherwise` is what is wrong."""
+
+    async def test() -> str:
+        return "" if ready() else otherwise
+
+    return test
+
+
+def in_time(call: Callable[[], Awaitable[object]], seconds: float) -> Test:
+    """Well when `call` neither raises nor takes longer than this."""
+
+    async def test() -> str:
+        asked = asyncio.ensure_future(call())
+        done, _ = await asyncio.wait({asked}, timeout=seconds)
+        if not done:
+            asked.cancel()
+            return f"no answer within {seconds:g} s"
+        error = asked.exception()
+        return "" if error is None else str(error) or type(error).__name__
+
+    return test
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What the checks of a server look at. `hooks` are names of further things that must be `started`."""
+
+    store: Test
+    started: Callable[[], bool]
+    leaving: Callable[[], bool]
+    hooks: Sequence[str] = ()
+
+
+def checks_of(conditions: Conditions) -> list[Check]:
+    """The checks of every server, in the order they are printed."""
+    started = when(conditions.started, "not finished")
+    leaving = conditions.leaving
+    return [
+        Check("ping", always),
+        Check("log", always),
+        Check("etcd", conditions.store),
+        Check("etcd-readiness", conditions.store, ("readyz",)),
+        Check("poststarthook/start-apiserver-admission-initializer", started),
+        Check("poststarthook/generic-apiserver-start-informers", started),
+        Check("informer-sync", started, ("readyz",)),
+        Check("poststarthook/max-in-flight-filter", started),
+        Check("poststarthook/storage-object-count-tracker-hook", started),
+        *(Check(f"poststarthook/{name}", started) for name in conditions.hooks),
+        Check("shutdown", when(lambda: not leaving(), "process is shutting down"), ("readyz",)),
+    ]
+
+
+class Health:
+    """Answers the probes and each of their checks."""
+
+    def __init__(self, checks: Iterable[Check]) -> None:
+        self._probes: dict[str, tuple[Probe, list[Check]]] = {}
+        self._single: dict[str, Check] = {}
+        checks = list(checks)
+        for probe in PROBES:
+            mine = [check for check in checks if probe in check.probes]
+            self._probes[f"/{probe}"] = (probe, mine)
+            self._single.update({f"/{probe}/{check.name}": check for check in mine})
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Every path that is answered, for the index."""
+        return (*self._probes, *self._single)
+
+    async def respond(self, x: Exchange) -> Response | None:
+        """The answer, or None for a path that is none of `paths`."""
+        path = x.request.path
+        whole = self._probes.get(path)
+        if whole is not None:
+            return await _whole(whole[0], whole[1], x.request.query)
+        check = self._single.get(path)
+        if check is None:
+            return None
+        wrong = await check.test()
+        if wrong:
+            return plain(500, f"internal server error: {wrong}\n")
+        return Response(200, [("content-type", "text/plain; charset=utf-8")], b"ok")
+
+
+async def _whole(probe: Probe, checks: Sequence[Check], query: str) -> Response:
+    pairs = parse_query(query)
+    excluded = list(dict.fromkeys(value for key, value in pairs if key == "exclude"))
+    lines: list[str] = []
+    failed: list[str] = []
+    for check in checks:
+        if check.name in excluded:
+            excluded.remove(check.name)
+            lines.append(f"[+]{check.name} excluded: ok\n")
+            continue
+        wrong = await check.test()
+        if wrong:
+            failed.append(f"{check.name}: {wrong}")
+            lines.append(f"[-]{check.name} failed: reason withheld\n")
+        else:
+            lines.append(f"[+]{check.name} ok\n")
+    if excluded:
+        names = ",".join(quote(name) for name in excluded)
+        lines.append(f"warn: some health checks cannot be excluded: no matches for {names}\n")
+    if failed:
+        log.warning("%s check failed: %s", probe, "; ".join(failed))
+        return plain(500, "".join(lines) + f"{probe} check failed\n")
+    if any(key == "verbose" for key, _ in pairs):
+        return plain(200, "".join(lines) + f"{probe} check passed\n")
+    return plain(200, "ok")

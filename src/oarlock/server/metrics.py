@@ -1,0 +1,148 @@
+"""What is counted: requests, watches, store calls. Plain lists and dicts that cost about a microsecond per request.
+
+Counting happens on the event loop; `snapshot` copies the numbers, so that they can be written out elsewhere.
+Label values come from the catalog or a fixed list, never from a client, so the number of series is bounded.
+Names and labels are those dashboards for Kubernetes use. Source: k8s.io/apiserver ``endpoints/metrics``.
+Next: `exposition`, which prints them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from oarlock.endpoints.exchange import Exchange
+from oarlock.endpoints.http import Response, Stream
+from oarlock.meta.context import Target
+
+__all__ = ["BOUNDS_S", "Histogram", "Labels", "RequestMetrics", "RequestSnapshot", "StoreMetrics"]
+
+BOUNDS_S = (
+    *(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5),
+    *(2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0),
+)
+"""Upper bounds of the histograms' buckets, in seconds; one more bucket takes the rest."""
+
+Labels = tuple[str, str, str, str, str, str, str]
+"""verb, group, version, resource, subresource, scope, dry_run."""
+
+_VERBS = {"create": "POST", "update": "PUT"} | {
+    verb: verb.upper()
+    for verb in ("get", "list", "watch", "patch", "delete", "deletecollection", "post", "put", "head", "options")
+}
+
+
+class Histogram:
+    """How often each duration was seen, and how long they were together, in seconds."""
+
+    __slots__ = ("buckets", "sum_s")
+
+    def __init__(self) -> None:
+        self.buckets = [0] * (len(BOUNDS_S) + 1)
+        self.sum_s = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.buckets[bisect_left(BOUNDS_S, seconds)] += 1
+        self.sum_s += seconds
+
+    def copy(self) -> Histogram:
+        copied = Histogram()
+        copied.buckets = self.buckets.copy()
+        copied.sum_s = self.sum_s
+        return copied
+
+
+class _Series:
+    """The requests with one set of labels."""
+
+    __slots__ = ("codes", "durations")
+
+    def __init__(self) -> None:
+        self.codes: dict[int, int] = {}
+        self.durations = Histogram()
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSnapshot:
+    """Request counters at one moment."""
+
+    codes: dict[Labels, dict[int, int]]
+    durations: dict[Labels, Histogram]
+    open_watches: dict[Labels, int]
+
+
+class RequestMetrics:
+    """Counts requests. `own_paths` are the paths outside every API group that get series of their own."""
+
+    def __init__(self, own_paths: frozenset[str] = frozenset()) -> None:
+        self._own_paths = own_paths
+        self._series: dict[Labels, _Series] = {}
+        self._open: dict[Labels, int] = {}
+
+    def observe(self, x: Exchange, response: Response) -> None:
+        """Count a request that has been answered, or whose answer begins now."""
+        target, route = x.target, x.route
+        dry_run = "All" if x.request.query and "dryRun=" in x.request.query else ""
+        verb = _VERBS.get(target.verb, "other")
+        if route is not None and route.entry is not None:
+            name = target.subresource
+            labels = (verb, target.group, target.version, target.resource, name, _scope(target), dry_run)
+        else:
+            path = x.request.path
+            labels = (verb, "", "", "", path if path in self._own_paths else "", "", "")
+        series = self._series.get(labels)
+        if series is None:
+            series = self._series[labels] = _Series()
+        status = response.status
+        series.codes[status] = series.codes.get(status, 0) + 1
+        if response.stream is None:
+            series.durations.add(x.clock.monotonic() - x.request.received)
+        else:
+            response.stream = self._watched(labels, response.stream)
+
+    def _watched(self, labels: Labels, start: Callable[[Stream], None]) -> Callable[[Stream], None]:
+        def begin(stream: Stream) -> None:
+            self._open[labels] = self._open.get(labels, 0) + 1
+            stream.on_close(end)
+            start(stream)
+
+        def end() -> None:
+            self._open[labels] -= 1
+
+        return begin
+
+    def snapshot(self) -> RequestSnapshot:
+        return RequestSnapshot(
+            {labels: dict(series.codes) for labels, series in self._series.items()},
+            {labels: series.durations.copy() for labels, series in self._series.items()},
+            dict(self._open),
+        )
+
+
+def _scope(target: Target) -> str:
+    if target.name or target.verb == "create":
+        return "resource"
+    return "namespace" if target.namespace else "cluster"
+
+
+class StoreMetrics:
+    """How long the store took, by (operation, group, resource), and how often it failed."""
+
+    def __init__(self) -> None:
+        self._durations: dict[tuple[str, str, str], Histogram] = {}
+        self._failed: dict[tuple[str, str, str], int] = {}
+
+    def add(self, operation: str, key: str, seconds: float, *, failed: bool = False) -> None:
+        """`key` is the key or range the call was about: ``/registry/{group}/{resource}/…``."""
+        parts = key.split("/", 4)
+        labels = (operation, parts[2], parts[3]) if len(parts) > 3 and parts[1] == "registry" else (operation, "", "")
+        histogram = self._durations.get(labels)
+        if histogram is None:
+            histogram = self._durations[labels] = Histogram()
+        histogram.add(seconds)
+        if failed:
+            self._failed[labels] = self._failed.get(labels, 0) + 1
+
+    def snapshot(self) -> tuple[dict[tuple[str, str, str], Histogram], dict[tuple[str, str, str], int]]:
+        return {labels: histogram.copy() for labels, histogram in self._durations.items()}, dict(self._failed)

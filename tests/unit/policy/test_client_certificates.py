@@ -1,0 +1,203 @@
+"""Client certificates: who is named by one, and which are refused."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
+
+from oarlock.meta.context import User
+from oarlock.policy.authn.authenticator import BadCredentials, Credentials
+from oarlock.policy.authn.certificates import CertificateBundleError, ClientCertificates, load_bundle
+
+pytestmark = pytest.mark.anyio
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+CLIENT = [ExtendedKeyUsageOID.CLIENT_AUTH]
+
+
+@dataclass
+class FakeClock:
+    time: float = NOW.timestamp()
+
+    def now(self) -> float:
+        return self.time
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+def named(common_name: str, *organizations: str) -> x509.Name:
+    attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, o) for o in organizations]
+    if common_name:
+        attributes.append(x509.NameAttribute(NameOID.COMMON_NAME, common_name))
+    return x509.Name(attributes)
+
+
+@dataclass
+class Authority:
+    """An authority of the test's own, with no more extensions than plain tools give one."""
+
+    name: str = "cluster-ca"
+    issuer: Authority | None = None
+    ca: bool = True
+    path_length: int | None = None
+    key: ec.EllipticCurvePrivateKey = field(default_factory=lambda: ec.generate_private_key(ec.SECP256R1()))
+    certificate: x509.Certificate = field(init=False)
+
+    def __post_init__(self) -> None:
+        issuer = self.issuer or self
+        builder = self._builder(named(self.name), issuer.subject, self.key.public_key())
+        builder = builder.add_extension(x509.BasicConstraints(self.ca, self.path_length), critical=True)
+        self.certificate = builder.sign(issuer.key, hashes.SHA256())
+
+    @property
+    def subject(self) -> x509.Name:
+        return named(self.name)
+
+    @staticmethod
+    def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(issuer)
+            .public_key(key)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(NOW - timedelta(days=1))
+            .not_valid_after(NOW + timedelta(days=1))
+        )
+
+    def issue(
+        self,
+        subject: x509.Name,
+        uses: Sequence[ObjectIdentifier] | None = tuple(CLIENT),
+        signer: Authority | None = None,
+    ) -> bytes:
+        builder = self._builder(subject, self.subject, ec.generate_private_key(ec.SECP256R1()).public_key())
+        if uses is not None:
+            builder = builder.add_extension(x509.ExtendedKeyUsage(list(uses)), critical=False)
+        return builder.sign((signer or self).key, hashes.SHA256()).public_bytes(Encoding.DER)
+
+    @property
+    def der(self) -> bytes:
+        return self.certificate.public_bytes(Encoding.DER)
+
+
+CA = Authority()
+
+
+async def ask(certificate: bytes | None, *chain: bytes, clock: FakeClock | None = None) -> User | None:
+    authenticator = ClientCertificates([CA.certificate], clock or FakeClock())
+    return await authenticator.authenticate(Credentials({}, certificate, chain))
+
+
+async def test_the_common_name_is_the_user_and_the_organizations_its_groups() -> None:
+    user = await ask(CA.issue(named("alice", "devs", "system:masters")))
+    assert user is not None
+    assert (user.name, user.groups) == ("alice", ("devs", "system:masters", "system:authenticated"))
+    [credential] = user.extra["authentication.kubernetes.io/credential-id"]
+    assert credential.startswith("X509SHA256=")
+    assert len(credential) == len("X509SHA256=") + 64
+
+
+async def test_no_certificate_and_one_without_a_name_are_no_credential() -> None:
+    assert await ask(None) is None
+    assert await ask(CA.issue(named("", "devs"))) is None
+
+
+@pytest.mark.parametrize(
+    "uses", [None, [ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE], [*CLIENT, ExtendedKeyUsageOID.SERVER_AUTH]]
+)
+async def test_certificates_that_may_be_used_by_clients_are_taken(uses: Sequence[ObjectIdentifier] | None) -> None:
+    assert await ask(CA.issue(named("alice"), uses)) is not None
+
+
+async def test_a_certificate_for_servers_is_refused() -> None:
+    with pytest.raises(BadCredentials):
+        await ask(CA.issue(named("alice"), [ExtendedKeyUsageOID.SERVER_AUTH]))
+
+
+async def test_a_stranger_with_the_same_name_is_refused() -> None:
+    with pytest.raises(BadCredentials):
+        await ask(Authority().issue(named("alice", "system:masters")))
+    with pytest.raises(BadCredentials):
+        await ask(Authority("other").issue(named("alice")))
+
+
+async def test_the_authority_itself_is_no_client() -> None:
+    impostor = Authority()
+    with pytest.raises(BadCredentials):
+        await ask(impostor.der)
+
+
+async def test_an_intermediate_is_followed() -> None:
+    middle = Authority("middle", issuer=CA)
+    leaf = middle.issue(named("alice"))
+    assert await ask(leaf, middle.der) is not None
+    with pytest.raises(BadCredentials):
+        await ask(leaf)
+
+
+async def test_an_intermediate_that_is_no_authority_is_refused() -> None:
+    client = Authority("alice", issuer=CA, ca=False)
+    with pytest.raises(BadCredentials):
+        await ask(client.issue(named("system:admin", "system:masters")), client.der)
+
+
+async def test_the_length_of_a_path_is_kept() -> None:
+    short = Authority("short", issuer=CA, path_length=0)
+    assert await ask(short.issue(named("alice")), short.der) is not None
+    longer = Authority("longer", issuer=short)
+    with pytest.raises(BadCredentials):
+        await ask(longer.issue(named("alice")), longer.der, short.der)
+
+
+@pytest.mark.parametrize("days", [-2, 2])
+async def test_it_is_valid_only_in_its_time(days: int) -> None:
+    clock = FakeClock()
+    clock.time += days * 86_400
+    with pytest.raises(BadCredentials):
+        await ask(CA.issue(named("alice")), clock=clock)
+
+
+async def test_a_remembered_certificate_still_expires() -> None:
+    clock = FakeClock()
+    authenticator = ClientCertificates([CA.certificate], clock)
+    credentials = Credentials({}, CA.issue(named("alice")))
+    first = await authenticator.authenticate(credentials)
+    assert await authenticator.authenticate(credentials) is first
+    clock.time += 2 * 86_400
+    with pytest.raises(BadCredentials):
+        await authenticator.authenticate(credentials)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 10, 100, -1])
+async def test_what_is_no_certificate_is_refused(cut: int) -> None:
+    whole = CA.issue(named("alice"))
+    with pytest.raises(BadCredentials):
+        await ask(whole[:cut])
+    with pytest.raises(BadCredentials):
+        await ask(os.urandom(200))
+
+
+async def test_a_changed_byte_is_refused() -> None:
+    whole = bytearray(CA.issue(named("alice")))
+    at = whole.index(b"alice")
+    whole[at : at + 5] = b"admin"
+    with pytest.raises(BadCredentials):
+        await ask(bytes(whole))
+
+
+def test_a_bundle_without_certificates_names_the_file() -> None:
+    with pytest.raises(CertificateBundleError, match=r"^ca\.pem: "):
+        load_bundle(b"nothing here", "ca.pem")
+    pem = CA.certificate.public_bytes(Encoding.PEM)
+    assert len(load_bundle(pem + pem, "ca.pem")) == 2

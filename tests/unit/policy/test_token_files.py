@@ -1,0 +1,124 @@
+"""Static tokens: the file, the header, what is let in."""
+
+from __future__ import annotations
+
+import pytest
+
+from oarlock.meta.context import Notes, User
+from oarlock.policy.authn.authenticator import BadCredentials, Credentials, Union
+from oarlock.policy.authn.token_file import TokenFileError, Tokens, parse_token_file
+
+pytestmark = pytest.mark.anyio
+
+FILE = b't1,alice,u1,"devs,ops"\r\n\nt2,bob,u2\nt3,"carol, the third",,"devs"\n'
+
+
+async def ask(data: bytes, header: str | None) -> User | None:
+    headers = {} if header is None else {"authorization": header}
+    return await Tokens(parse_token_file(data, "tokens.csv")).authenticate(Credentials(headers))
+
+
+async def test_users_uids_and_groups_are_read() -> None:
+    assert await ask(FILE, "Bearer t1") == User("alice", "u1", ("devs", "ops", "system:authenticated"))
+    assert await ask(FILE, "Bearer t2") == User("bob", "u2", ("system:authenticated",))
+    assert await ask(FILE, "Bearer t3") == User("carol, the third", "", ("devs", "system:authenticated"))
+
+
+@pytest.mark.parametrize("header", ["bearer t1", "BEARER t1", " Bearer t1 ", "Bearer t1 trailing"])
+async def test_the_header_is_read_leniently(header: str) -> None:
+    user = await ask(FILE, header)
+    assert user is not None
+    assert user.name == "alice"
+
+
+@pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer ", "Basic t1", "t1", "Bearert1"])
+async def test_what_is_no_bearer_token_is_no_credential(header: str | None) -> None:
+    assert await ask(FILE, header) is None
+
+
+@pytest.mark.parametrize(
+    "header", ["Bearer nope", "Bearer T1", "Bearer t1x", "Bearer \xff\xfe", "Bearer " + "x" * 100_000]
+)
+async def test_an_unknown_token_is_bad(header: str) -> None:
+    with pytest.raises(BadCredentials):
+        await ask(FILE, header)
+
+
+async def test_two_spaces_are_ignored_with_a_warning() -> None:
+    notes = Notes()
+    tokens = Tokens.of([("t1", User("alice"))])
+    assert await tokens.authenticate(Credentials({"authorization": "Bearer  t1"}, notes=notes)) is None
+    assert notes.warnings == (
+        "the provided Authorization header contains extra space before the bearer token, and is ignored",
+    )
+
+
+async def test_a_token_may_have_any_characters() -> None:
+    header = "Bearer " + "t☃".encode().decode("latin-1")  # as the serving layer hands bytes over
+    user = await ask("t☃,snow,u".encode(), header)
+    assert user is not None
+    assert user.name == "snow"
+
+
+async def test_a_remembered_header_still_means_the_same_user() -> None:
+    tokens = Tokens.of([("t1", User("alice")), ("t2", User("bob"))])
+    for _ in range(3):
+        for token, name in (("t1", "alice"), ("t2", "bob")):
+            user = await tokens.authenticate(Credentials({"authorization": f"Bearer {token}"}))
+            assert user is not None
+            assert user.name == name
+    for i in range(3000):  # more spellings than are remembered
+        await tokens.authenticate(Credentials({"authorization": f"Bearer t1 {i}"}))
+    assert len(tokens._seen) <= 1024
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"t1,alice\n", "f.csv, line 1: 2 columns where token,user,uid"),
+        (b"t1,alice,u\n\nt2\n", "f.csv, line 3: 1 columns"),
+        (b",alice,u\n", "f.csv, line 1: the token is empty"),
+        (b"t,,u\n", "f.csv, line 1: the user is empty"),
+        (b"t1,a,u\nt1,b,u\n", "f.csv, line 2: the token of line 1 is given again"),
+        (b't1,a,u,"g\n', "f.csv, line 1: "),
+        (b"t1,a,u\n\xff,b,u\n", "f.csv, line 2: not valid UTF-8"),
+        (b"t 1,a,u\n", "f.csv, line 1: the token contains white space"),
+        (b"\x00,a\n", "f.csv, line 1: "),
+    ],
+)
+def test_mistakes_name_file_and_line(data: bytes, says: str) -> None:
+    with pytest.raises(TokenFileError, match="^" + says.replace("[", r"\[")):
+        parse_token_file(data, "f.csv")
+
+
+async def test_a_bad_credential_of_one_kind_does_not_hide_a_good_one_of_another() -> None:
+    class Broken:
+        async def authenticate(self, credentials: Credentials) -> User | None:
+            raise BadCredentials("certificate: no")
+
+    tokens = Tokens.of([("t1", User("alice"))])
+    both = Union([Broken(), tokens])
+    user = await both.authenticate(Credentials({"authorization": "Bearer t1"}))
+    assert user is not None
+    assert user.name == "alice"
+    with pytest.raises(BadCredentials, match="certificate: no; invalid bearer token"):
+        await both.authenticate(Credentials({"authorization": "Bearer nope"}))
+    assert await Union([tokens]).authenticate(Credentials({})) is None
+
+
+async def test_every_known_user_is_in_the_group_of_known_users() -> None:
+    class Fixed:
+        def __init__(self, user: User) -> None:
+            self.user = user
+
+        async def authenticate(self, credentials: Credentials) -> User | None:
+            return self.user
+
+    async def groups(*given: str) -> tuple[str, ...]:
+        user = await Union([Fixed(User("u", groups=given))]).authenticate(Credentials({}))
+        assert user is not None
+        return user.groups
+
+    assert await groups("a") == ("a", "system:authenticated")
+    assert await groups("system:authenticated") == ("system:authenticated",)
+    assert await groups("system:unauthenticated") == ("system:unauthenticated",)

@@ -1,0 +1,119 @@
+"""Health probes, with the texts and headers recorded from a Go server."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from oarlock.endpoints.exchange import Exchange
+from oarlock.endpoints.http import Peer, Request, Response
+from oarlock.server.health import Conditions, Health, always, checks_of, in_time
+
+pytestmark = pytest.mark.anyio
+
+WELL = Conditions(store=always, started=lambda: True, leaving=lambda: False, hooks=("start-sample-server-informers",))
+
+
+async def ask(conditions: Conditions, path: str) -> Response | None:
+    async def body() -> bytes:
+        return b""
+
+    path, _, query = path.partition("?")
+    request = Request("GET", path, query, {}, [], Peer("127.0.0.1", 1), body, 0.0)
+    return await Health(checks_of(conditions)).respond(Exchange(request, clock=None))  # type: ignore[arg-type]
+
+
+async def test_probes_answer_as_recorded(golden: list[dict[str, Any]]) -> None:
+    compared = 0
+    for exchange in golden:
+        path = exchange["request"]["path"]
+        if not path.startswith(("/healthz", "/livez", "/readyz")) or "response" not in exchange:
+            continue
+        want = exchange["response"]
+        got = await ask(WELL, path)
+        assert got is not None, path
+        assert (got.status, got.body) == (want["status"], want["body"].encode()), path
+        sent = {k.lower(): v for k, v in want["headers"]}
+        for name in ("content-type", "x-content-type-options"):
+            assert dict(got.headers).get(name) == sent.get(name), (path, name)
+        compared += 1
+    assert compared >= 7
+
+
+async def test_the_index_names_every_path_that_is_answered(golden: list[dict[str, Any]]) -> None:
+    [index] = [e["response"]["body"] for e in golden if e["id"] == 54]
+    paths = Health(checks_of(WELL)).paths
+    assert all(f'"{path}"' in index for path in paths)
+    probes = [line.strip(' ",') for line in index.splitlines() if "/healthz" in line or "z/" in line]
+    assert {p for p in probes if p.startswith(("/healthz", "/livez", "/readyz"))} <= set(paths)
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
+async def test_short_answers(path: str) -> None:
+    answer = await ask(WELL, path)
+    assert answer is not None
+    assert (answer.status, answer.body) == (200, b"ok")
+
+
+async def test_leaving_fails_readyz_and_nothing_else() -> None:
+    leaving = replace(WELL, leaving=lambda: True)
+    answer = await ask(leaving, "/readyz")
+    assert answer is not None
+    assert answer.status == 500
+    assert isinstance(answer.body, bytes)
+    assert answer.body.endswith(b"[-]shutdown failed: reason withheld\nreadyz check failed\n")
+    for path in ("/livez", "/healthz"):
+        other = await ask(leaving, path)
+        assert other is not None
+        assert other.status == 200
+
+
+async def test_a_failing_check_is_named_without_its_reason_unless_asked_for_alone() -> None:
+    async def test() -> str:
+        return "disk full"
+
+    broken = replace(WELL, store=test)
+    answer = await ask(broken, "/healthz")
+    assert answer is not None
+    assert isinstance(answer.body, bytes)
+    assert answer.status == 500
+    assert b"[-]etcd failed: reason withheld\n" in answer.body
+    assert b"disk" not in answer.body
+    alone = await ask(broken, "/healthz/etcd")
+    assert alone is not None
+    assert (alone.status, alone.body) == (500, b"internal server error: disk full\n")
+
+
+async def test_an_excluded_check_is_not_run() -> None:
+    async def explode() -> str:
+        raise AssertionError("run")
+
+    answer = await ask(replace(WELL, store=explode), "/livez?exclude=etcd&verbose")
+    assert answer is not None
+    assert answer.status == 200
+    assert b"[+]etcd excluded: ok\n" in answer.body  # type: ignore[operator]
+
+
+async def test_an_exclusion_that_matches_nothing_is_said() -> None:
+    answer = await ask(WELL, "/readyz?verbose&exclude=nope&exclude=a%22b")
+    assert answer is not None
+    assert b'warn: some health checks cannot be excluded: no matches for "nope","a\\"b"\n' in answer.body  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("path", ["/healthz/nope", "/healthz/", "/livez/shutdown", "/readyz/etcd/", "/healthzz"])
+async def test_what_is_no_check_is_somebody_elses(path: str) -> None:
+    assert await ask(WELL, path) is None
+
+
+async def test_a_check_that_fails_or_hangs_says_so() -> None:
+    async def fail() -> None:
+        raise OSError("no such file")
+
+    async def hang() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    assert await in_time(fail, 1)() == "no such file"
+    assert await in_time(hang, 0.001)() == "no answer within 0.001 s"

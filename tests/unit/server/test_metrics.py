@@ -1,0 +1,156 @@
+"""What is counted, and how the page of it reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from oarlock.endpoints.exchange import Exchange
+from oarlock.endpoints.http import Peer, Request, Response
+from oarlock.meta.context import Target
+from oarlock.server.exposition import MetricsPage, Sources
+from oarlock.server.filters.max_in_flight import MaxInFlight
+from oarlock.server.metrics import RequestMetrics, StoreMetrics
+from oarlock.server.timed_backend import TimedBackend
+from oarlock.storage.memory import MemoryBackend
+
+pytestmark = pytest.mark.anyio
+
+FLUNDER = Target("get", "wardle.example.com", "v1", "flunders", namespace="default", name="f1")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.ticks = 0.0
+
+    def now(self) -> float:
+        return 1_800_000_000.0
+
+    def monotonic(self) -> float:
+        self.ticks += 0.03
+        return self.ticks
+
+
+class Known:
+    """A route that leads to a resource."""
+
+    entry = object()
+
+
+class FakeStream:
+    """A stream nobody reads."""
+
+    def __init__(self) -> None:
+        self.ends: list[Callable[[], None]] = []
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        self.ends.append(callback)
+
+
+def exchange(target: Target, path: str = "/x", query: str = "", known: bool = True) -> Exchange:
+    async def body() -> bytes:
+        return b""
+
+    x = Exchange(Request("GET", path, query, {}, [], Peer("127.0.0.1", 1), body, 0.0), Clock())
+    x.target = target
+    x.route = Known() if known else None
+    return x
+
+
+async def page(requests: RequestMetrics, store: StoreMetrics | None = None) -> str:
+    sources = Sources(
+        requests,
+        store or StoreMetrics(),
+        MaxInFlight(),
+        objects=lambda: {("wardle.example.com", "flunders"): 3},
+        watch_events=lambda: {("wardle.example.com", "v1", "flunders"): 7},
+    )
+    response = await MetricsPage(sources).respond()
+    assert isinstance(response.body, bytes)
+    return response.body.decode()
+
+
+async def test_requests_are_counted_under_the_names_dashboards_use() -> None:
+    metrics = RequestMetrics()
+    metrics.observe(exchange(FLUNDER), Response(200, []))
+    metrics.observe(exchange(FLUNDER), Response(404, []))
+    metrics.observe(exchange(Target("create", "g", "v1", "things"), query="dryRun=All"), Response(201, []))
+    text = await page(metrics)
+    labels = 'group="wardle.example.com",resource="flunders",scope="resource",subresource="",verb="GET",version="v1"'
+    assert count(text, "apiserver_request_total", labels, 'code="200"') == 1
+    assert count(text, "apiserver_request_total", labels, 'code="404"', 'component="apiserver"') == 1
+    assert count(text, "apiserver_request_total", 'verb="POST"', 'dry_run="All"', 'scope="resource"') == 1
+    assert count(text, "apiserver_request_duration_seconds_bucket", labels, 'le="0.025"') == 0
+    assert count(text, "apiserver_request_duration_seconds_bucket", labels, 'le="0.05"') == 2
+    assert count(text, "apiserver_request_duration_seconds_bucket", labels, 'le="+Inf"') == 2
+    assert count(text, "apiserver_request_duration_seconds_count", labels) == 2
+    assert count(text, "apiserver_current_inflight_requests", 'request_kind="mutating"') == 0
+    assert count(text, "apiserver_watch_events_total", 'resource="flunders"') == 7
+    assert count(text, "apiserver_storage_objects", 'resource="flunders.wardle.example.com"') == 3
+    assert "process_resident_memory_bytes " in text
+
+
+def count(text: str, name: str, *labels: str) -> float:
+    """The value of the only sample with this name and all of these labels, whatever their order."""
+    wanted = {label for group in labels for label in re.findall(r'[a-z_]+="[^"]*"', group)}
+    values = [
+        float(line.rpartition(" ")[2])
+        for line in text.splitlines()
+        if line.startswith(name + "{") and wanted <= set(re.findall(r'[a-z_]+="[^"]*"', line))
+    ]
+    assert len(values) == 1, (name, labels, values)
+    return values[0]
+
+
+async def test_clients_cannot_make_series() -> None:
+    metrics = RequestMetrics(frozenset({"/livez"}))
+    for i in range(50):
+        metrics.observe(exchange(Target(f"m{i}", path=f"/p{i}"), f"/p{i}", known=False), Response(404, []))
+        metrics.observe(exchange(Target("get", "g", "v1", f"r{i}"), f"/q{i}", known=False), Response(404, []))
+        metrics.observe(exchange(FLUNDER, query=f"dryRun={i}"), Response(400, []))
+    metrics.observe(exchange(Target("get", path="/livez"), "/livez", known=False), Response(200, []))
+    assert len(metrics.snapshot().codes) == 4
+    text = await page(metrics)
+    assert count(text, "apiserver_request_total", 'subresource="/livez"', 'code="200"') == 1
+    assert count(text, "apiserver_request_total", 'verb="other"', 'code="404"') == 50
+
+
+async def test_an_open_watch_is_a_gauge_until_it_ends() -> None:
+    metrics = RequestMetrics()
+    started: list[Any] = []
+    watch = Target("watch", "g", "v1", "things")
+    response = Response(200, [], stream=started.append)
+    metrics.observe(exchange(watch), response)
+    stream = FakeStream()
+    assert response.stream is not None
+    response.stream(stream)  # type: ignore[arg-type]
+    assert started == [stream]
+    assert count(await page(metrics), "apiserver_longrunning_requests", 'verb="WATCH"', 'scope="cluster"') == 1
+    for end in stream.ends:
+        end()
+    text = await page(metrics)
+    assert count(text, "apiserver_longrunning_requests", 'verb="WATCH"') == 0
+    assert count(text, "apiserver_request_total", 'verb="WATCH"', 'code="200"') == 1
+    assert 'apiserver_request_duration_seconds_count{component="apiserver",dry_run="",group="g"' not in text
+
+
+async def test_the_time_the_store_takes_is_counted_by_resource() -> None:
+    clock = Clock()
+    store = StoreMetrics()
+    backend = TimedBackend(MemoryBackend(clock), store, clock)
+    await backend.start()
+    key = "/registry/wardle.example.com/flunders/default/f1"
+    made = await backend.put(key, b"{}", expect=0)
+    await backend.put(key, b"{ }", expect=made.rev)
+    await backend.get(key)
+    await backend.list("/registry/wardle.example.com/flunders/", "/registry/wardle.example.com/flunders0")
+    await backend.delete(key, expect=made.rev + 1)
+    await backend.close()
+    text = await page(RequestMetrics(), store)
+    for operation in ("create", "update", "get", "list", "delete"):
+        labels = f'operation="{operation}",group="wardle.example.com",resource="flunders"'
+        assert count(text, "etcd_request_duration_seconds_count", labels) == 1
+        assert count(text, "etcd_requests_total", labels) == 1

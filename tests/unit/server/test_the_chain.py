@@ -1,0 +1,259 @@
+"""What every answer has, and in which order requests are turned away."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import uuid
+from typing import Any
+
+import pytest
+
+from oarlock.endpoints.http import Response
+from oarlock.meta.context import Target, User
+from oarlock.meta.errors import NotFound
+from oarlock.meta.kinds import GroupResource
+from oarlock.policy.authz.authorizer import Decision, Outcome
+from oarlock.server.filters.audit_id import uuid_pool
+from oarlock.server.filters.max_in_flight import MaxInFlight
+from oarlock.server.filters.shutdown import Leaving, Shutdown
+
+pytestmark = pytest.mark.anyio
+
+
+def status(response: Response) -> Any:
+    assert isinstance(response.body, bytes)
+    return json.loads(response.body)
+
+
+async def test_an_answer_has_an_audit_id_and_forbids_caching(chain: Any, header: Any) -> None:
+    response = await chain.send()
+    assert response.status == 200
+    assert uuid.UUID(header(response, "audit-id")).version == 4
+    assert header(response, "cache-control") == "no-cache, private"
+
+
+async def test_the_clients_audit_id_is_echoed(chain: Any, header: Any) -> None:
+    assert header(await chain.send(headers={"audit-id": "abc-123"}), "audit-id") == "abc-123"
+
+
+async def test_a_verb_may_allow_caching(chain: Any, header: Any) -> None:
+    async def cached(x: Any) -> Response:
+        return Response(200, [("cache-control", "public")])
+
+    chain.dispatch = cached
+    assert header(await chain.send(), "cache-control") == "public"
+
+
+async def test_ids_are_different_and_well_formed_over_several_batches() -> None:
+    make = uuid_pool(lambda n: bytes(range(256)) * (n // 256))
+    assert all(re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", make()) for _ in range(600))
+    random = uuid_pool(os.urandom)
+    made = [random() for _ in range(600)]
+    assert len(set(made)) == 600
+    assert {uuid.UUID(one).version for one in made} == {4}
+    assert {uuid.UUID(one).variant for one in made} == {uuid.RFC_4122}
+
+
+@pytest.mark.parametrize("token", [None, "wrong"])
+async def test_nobody_is_let_in_without_a_good_credential(chain: Any, header: Any, token: str | None) -> None:
+    response = await chain.send(token=token)
+    assert response.status == 401
+    assert status(response) == {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": "Unauthorized",
+        "reason": "Unauthorized",
+        "code": 401,
+    }
+    assert header(response, "content-type") == "application/json"
+    assert header(response, "www-authenticate") is None
+    assert header(response, "audit-id")
+    assert header(response, "cache-control") == "no-cache, private"
+
+
+async def test_anonymous_paths_are_exact(chain: Any) -> None:
+    chain.links["anonymous_paths"] = ("/livez",)
+    seen: list[User] = []
+
+    async def remember(x: Any) -> Response:
+        seen.append(x.user)
+        return Response(200, [])
+
+    chain.dispatch = remember
+    assert (await chain.send("/livez", token=None)).status == 200
+    assert (await chain.send("/livez?verbose", token=None)).status == 200
+    assert {u.name for u in seen} == {"system:anonymous"}
+    assert seen[0].groups == ("system:unauthenticated",)
+    for path in ("/livez/", "/livez/ping", "//livez", "/%6civez", "/livez/../apis", "/healthz", "/apis"):
+        assert (await chain.send(path, token=None)).status == 401, path
+
+
+async def test_a_bad_token_is_not_taken_for_nobody(chain: Any) -> None:
+    chain.links["anonymous_paths"] = ("/livez",)
+    assert (await chain.send("/livez", token="wrong")).status == 401
+
+
+async def test_known_errors_become_a_status(chain: Any) -> None:
+    async def missing(x: Any) -> Response:
+        raise NotFound(GroupResource("wardle.example.com", "flunders"), "f1")
+
+    chain.dispatch = missing
+    response = await chain.send("/apis/wardle.example.com/v1alpha1/namespaces/default/flunders/f1")
+    assert response.status == 404
+    assert status(response)["message"] == 'flunders.wardle.example.com "f1" not found'
+
+
+async def test_a_bug_is_a_500_with_an_audit_id(chain: Any, header: Any, caplog: pytest.LogCaptureFixture) -> None:
+    async def broken(x: Any) -> Response:
+        raise ZeroDivisionError("oops")
+
+    chain.dispatch = broken
+    with caplog.at_level(logging.ERROR):
+        response = await chain.send(headers={"audit-id": "find-me"})
+    assert response.status == 500
+    assert response.body == b"This request caused apiserver to panic. Look in the logs for details.\n"
+    assert header(response, "content-type") == "text/plain; charset=utf-8"
+    assert header(response, "audit-id") == "find-me"
+    assert "find-me" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
+
+
+async def test_a_path_that_cannot_be_decoded_is_400(chain: Any) -> None:
+    assert (await chain.send("/apis/a/v1/%zz")).status == 400
+    assert (await chain.send("/apis/a/v1/%ff")).status == 400
+
+
+async def test_impersonation_is_refused_and_never_ignored(chain: Any) -> None:
+    reached: list[object] = []
+
+    async def reach(x: Any) -> Response:
+        reached.append(x)
+        return Response(200, [])
+
+    chain.dispatch = reach
+    response = await chain.send(headers={"impersonate-user": "bob"}, token="alice-token")
+    assert response.status == 403
+    assert status(response)["message"] == (
+        'users "bob" is forbidden: User "alice" cannot impersonate resource "users" in API group "" '
+        "at the cluster scope: impersonation is not supported by this server"
+    )
+    for name in ("impersonate-group", "impersonate-uid", "impersonate-extra-scopes"):
+        response = await chain.send(headers={name: "x"})
+        assert response.status == 400
+        assert "without impersonating a user" in status(response)["message"]
+    assert reached == []
+    assert (await chain.send(headers={"x-impersonate-user": "bob"})).status == 200
+
+
+async def test_what_is_not_allowed_is_403(chain: Any, header: Any) -> None:
+    class OnlyReading:
+        async def decide(self, user: User, target: Target) -> Decision:
+            return Decision(Outcome.ALLOW) if target.verb == "list" else Decision(Outcome.NO_OPINION, "no rule")
+
+    chain.links["authorizer"] = OnlyReading()
+    assert (await chain.send(token="alice-token")).status == 200
+    response = await chain.send(method="POST", token="alice-token")
+    assert response.status == 403
+    assert status(response)["message"] == (
+        'flunders.wardle.example.com is forbidden: User "alice" cannot create resource "flunders" in API group '
+        '"wardle.example.com" in the namespace "default": no rule'
+    )
+    assert header(response, "x-content-type-options") == "nosniff"
+
+
+async def test_too_many_at_a_time_are_turned_away(chain: Any, header: Any) -> None:
+    limit = MaxInFlight(read_only_limit=1, mutating_limit=1)
+    chain.links["max_in_flight"] = limit
+    inner: list[Response] = []
+
+    async def again(x: Any) -> Response:
+        if x.request.query != "again":
+            assert (limit.read_only, limit.mutating) in ((1, 0), (0, 1))
+            inner.append(await chain.send("/apis?again", token="alice-token"))
+            inner.append(await chain.send("/apis?again", method="POST", token="alice-token"))
+            inner.append(await chain.send("/apis?again", token="admin-token"))
+        return Response(200, [])
+
+    chain.dispatch = again
+    assert (await chain.send("/apis", token="alice-token")).status == 200
+    assert [r.status for r in inner] == [429, 200, 200]
+    assert inner[0].body == b"Too many requests, please try again later.\n"
+    assert header(inner[0], "retry-after") == "1"
+    assert header(inner[0], "content-type") == "text/plain; charset=utf-8"
+    inner.clear()
+    assert (await chain.send("/apis", method="PUT", token="alice-token")).status == 200
+    assert [r.status for r in inner] == [200, 429, 200]
+    assert (limit.read_only, limit.mutating) == (0, 0)
+
+
+async def test_no_limit_is_zero(chain: Any) -> None:
+    chain.links["max_in_flight"] = MaxInFlight(0, 0)
+    assert (await chain.send(token="alice-token")).status == 200
+    assert (await chain.send(method="POST", token="alice-token")).status == 200
+
+
+async def test_401_comes_before_429_before_403(chain: Any) -> None:
+    class Nobody:
+        async def decide(self, user: User, target: Target) -> Decision:
+            return Decision(Outcome.DENY)
+
+    full = MaxInFlight(1, 1)
+    full.read_only = 1
+    chain.links |= {"max_in_flight": full, "authorizer": Nobody()}
+    assert (await chain.send(token=None)).status == 401
+    assert (await chain.send(token="alice-token")).status == 429
+    full.read_only = 0
+    assert (await chain.send(token="alice-token")).status == 403
+
+
+async def test_a_leaving_process_sends_clients_away_and_answers_probes(chain: Any, header: Any) -> None:
+    shutdown = Shutdown()
+    chain.links["shutdown"] = shutdown
+    shutdown.leaving = Leaving.SOON
+    response = await chain.send(token=None)
+    assert response.status == 429
+    assert response.body == b"The apiserver is shutting down, please try again later."
+    assert header(response, "retry-after") == "5"
+    assert header(response, "connection") == "close"
+    for path in ("/readyz", "/livez/ping", "/healthz?verbose", "/metrics"):
+        assert (await chain.send(path)).status == 200
+    shutdown.leaving = Leaving.NOW
+    response = await chain.send()
+    assert response.status == 503
+    assert header(response, "retry-after") == "1"
+    assert header(response, "x-content-type-options") == "nosniff"
+    assert status(response)["message"] == "apiserver is shutting down"
+    assert status(response)["reason"] == "ServiceUnavailable"
+
+
+async def test_shutting_down_knows_when_the_last_request_is_answered(chain: Any) -> None:
+    shutdown = Shutdown()
+    chain.links["shutdown"] = shutdown
+    idle: list[int] = []
+
+    async def leave_meanwhile(x: Any) -> Response:
+        shutdown.leaving = Leaving.SOON
+        shutdown.when_idle(lambda: idle.append(shutdown.in_progress))
+        assert idle == []
+        return Response(200, [])
+
+    chain.dispatch = leave_meanwhile
+    assert (await chain.send()).status == 200
+    assert idle == [0]
+
+
+async def test_warnings_are_sent_even_with_an_error(chain: Any) -> None:
+    async def warn(x: Any) -> Response:
+        x.notes.warn('say "so"')
+        x.notes.warn('say "so"')
+        x.notes.warn("more")
+        raise NotFound(GroupResource("g", "r"), "n")
+
+    chain.dispatch = warn
+    response = await chain.send()
+    assert [v for k, v in response.headers if k == "warning"] == [r'299 - "say \"so\""', '299 - "more"']
