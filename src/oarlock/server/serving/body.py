@@ -1,0 +1,98 @@
+"""`Body`: what has arrived of one request's body, and the one who waits for it.
+
+Knows no protocol: a connection feeds it and is told through `on_wait` that somebody wants the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from oarlock.endpoints.http import BodyTooLarge
+
+__all__ = ["Body", "no_body"]
+
+
+async def no_body() -> bytes:
+    """The body of a request that has none."""
+    return b""
+
+
+class Body:
+    """A body as it arrives. `read` may be called many times, by one reader at a time."""
+
+    __slots__ = ("_chunks", "_error", "_loop", "_on_wait", "_waiter", "complete", "length", "limit", "received")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        limit: int,
+        on_wait: Callable[[], None],
+        length: int | None = None,
+    ) -> None:
+        self._loop = loop
+        self._chunks: list[bytes] = []
+        self._error: Exception | None = None
+        self._on_wait = on_wait
+        self._waiter: asyncio.Future[None] | None = None
+        self.complete = False
+        self.limit = limit
+        self.length = length  # as declared; None when it isn't known before the end
+        self.received = 0
+        if length is not None and length > limit:
+            self._error = BodyTooLarge(limit)
+
+    def feed(self, data: bytes) -> None:
+        """More has arrived. What is beyond the limit, or after a failure, is counted and dropped."""
+        self.received += len(data)
+        if self._error is not None:
+            return
+        if self.received > self.limit:
+            self.fail(BodyTooLarge(self.limit))
+        else:
+            self._chunks.append(data)
+
+    def finish(self) -> None:
+        """It has arrived whole."""
+        self.complete = True
+        self._wake()
+
+    def fail(self, error: Exception) -> None:
+        """It will not arrive: every `read` from now on raises `error`. A complete body stays what it is."""
+        if self._error is None and not self.complete:
+            self._error = error
+            self._chunks.clear()
+            self._wake()
+
+    @property
+    def failed(self) -> bool:
+        return self._error is not None
+
+    @property
+    def awaited(self) -> bool:
+        """Whether somebody is waiting for the rest of it."""
+        return self._waiter is not None
+
+    @property
+    def buffered(self) -> int:
+        """Bytes held here."""
+        return 0 if self._error is not None else self.received
+
+    async def read(self) -> bytes:
+        """The whole body. Raises `BodyTooLarge`, ConnectionError when the client went away."""
+        while self._error is None and not self.complete:
+            waiter = self._waiter = self._loop.create_future()
+            self._on_wait()
+            try:
+                await waiter
+            finally:
+                self._waiter = None
+        if self._error is not None:
+            raise self._error
+        if len(self._chunks) > 1:
+            self._chunks = [b"".join(self._chunks)]
+        return self._chunks[0] if self._chunks else b""
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

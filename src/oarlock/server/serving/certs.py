@@ -1,0 +1,241 @@
+"""A certificate authority and a serving certificate, made when none are given.
+
+In a directory: ``ca.crt``, ``ca.key``, ``tls.crt``, ``tls.key``; keys are readable by their owner only. What is
+there is used again while it is valid for another 30 days and names every host. Next: `tls`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from oarlock.server.serving.tls import BadCertificateFile
+
+__all__ = ["ServingFiles", "ensure_certificates", "issue_client"]
+
+LOCAL = ("localhost", "127.0.0.1", "::1")
+CA_DAYS = 3650
+SERVING_DAYS = 365
+RENEW_DAYS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class ServingFiles:
+    """Where the certificates are."""
+
+    ca: Path
+    certificate: Path
+    key: Path
+
+
+def ensure_certificates(directory: Path, hosts: Sequence[str], now: float) -> ServingFiles:
+    """The serving certificate in `directory` for localhost and `hosts`, made if it's missing or no longer fits.
+
+    `now` is in seconds since the epoch. A new certificate is signed by the CA that is there, so clients that
+    trust it go on. Raises `BadCertificateFile` for files that are there but can't be read.
+    """
+    wanted = tuple(dict.fromkeys((*LOCAL, *hosts)))
+    moment = datetime.fromtimestamp(now, UTC)
+    files = ServingFiles(directory / "ca.crt", directory / "tls.crt", directory / "tls.key")
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadCertificateFile(f"{directory}: {error.strerror}") from error
+    authority, authority_key = _authority(directory, moment)
+    current = _read_certificate(files.certificate)
+    if current is not None and files.key.exists() and _fits(current, authority, wanted, moment):
+        if _public(current) == _public_of(_read_key(files.key)):
+            return files
+        raise BadCertificateFile(f"{files.key}: it is not the key of the certificate in {files.certificate}")
+    key = ec.generate_private_key(ec.SECP256R1())
+    certificate = _issue(
+        key,
+        authority,
+        authority_key,
+        moment,
+        name="oarlock-apiserver",
+        organizations=(),
+        usage=ExtendedKeyUsageOID.SERVER_AUTH,
+        hosts=wanted,
+    )
+    # The old certificate goes first: whatever a crash leaves behind, it is never a pair that doesn't match.
+    files.certificate.unlink(missing_ok=True)
+    _write(files.key, _pem(key), 0o600)
+    _write(files.certificate, certificate.public_bytes(Encoding.PEM), 0o644)
+    return files
+
+
+def issue_client(directory: Path, name: str, organizations: Sequence[str], now: float) -> tuple[bytes, bytes]:
+    """A client certificate signed by the CA in `directory`, and its key, both in PEM. Nothing is written."""
+    moment = datetime.fromtimestamp(now, UTC)
+    authority, authority_key = _authority(directory, moment)
+    key = ec.generate_private_key(ec.SECP256R1())
+    certificate = _issue(
+        key,
+        authority,
+        authority_key,
+        moment,
+        name=name,
+        organizations=organizations,
+        usage=ExtendedKeyUsageOID.CLIENT_AUTH,
+        hosts=(),
+    )
+    return certificate.public_bytes(Encoding.PEM), _pem(key)
+
+
+def _authority(directory: Path, moment: datetime) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    certificate_file, key_file = directory / "ca.crt", directory / "ca.key"
+    certificate = _read_certificate(certificate_file)
+    if certificate is not None and certificate.not_valid_after_utc - moment > timedelta(days=RENEW_DAYS):
+        key = _read_key(key_file)
+        if _public(certificate) != _public_of(key):
+            raise BadCertificateFile(f"{key_file}: it is not the key of the certificate in {certificate_file}")
+        return certificate, key
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"oarlock-ca@{int(moment.timestamp())}")])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(moment - timedelta(hours=1))
+        .not_valid_after(moment + timedelta(days=CA_DAYS))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    certificate_file.unlink(missing_ok=True)
+    _write(key_file, _pem(key), 0o600)
+    _write(certificate_file, certificate.public_bytes(Encoding.PEM), 0o644)
+    return certificate, key
+
+
+def _issue(
+    key: ec.EllipticCurvePrivateKey,
+    authority: x509.Certificate,
+    authority_key: ec.EllipticCurvePrivateKey,
+    moment: datetime,
+    *,
+    name: str,
+    organizations: Sequence[str],
+    usage: x509.ObjectIdentifier,
+    hosts: Sequence[str],
+) -> x509.Certificate:
+    attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, one) for one in organizations]
+    attributes.append(x509.NameAttribute(NameOID.COMMON_NAME, name))
+    ends = min(moment + timedelta(days=SERVING_DAYS), authority.not_valid_after_utc)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name(attributes))
+        .issuer_name(authority.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(moment - timedelta(hours=1))
+        .not_valid_after(ends)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
+    )
+    if hosts:
+        builder = builder.add_extension(x509.SubjectAlternativeName(_names(hosts)), critical=False)
+    return builder.sign(authority_key, hashes.SHA256())
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _names(hosts: Sequence[str]) -> list[x509.GeneralName]:
+    names: list[x509.GeneralName] = []
+    for host in hosts:
+        try:
+            names.append(x509.IPAddress(ipaddress.ip_address(host)))
+        except ValueError:
+            names.append(x509.DNSName(host))
+    return names
+
+
+def _fits(current: x509.Certificate, authority: x509.Certificate, hosts: Sequence[str], moment: datetime) -> bool:
+    if current.not_valid_after_utc - moment <= timedelta(days=RENEW_DAYS) or current.not_valid_before_utc > moment:
+        return False
+    try:
+        current.verify_directly_issued_by(authority)
+        present = current.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (InvalidSignature, ValueError, TypeError, x509.ExtensionNotFound):
+        return False
+    return set(_names(hosts)) <= set(present)
+
+
+def _read_certificate(file: Path) -> x509.Certificate | None:
+    try:
+        return x509.load_pem_x509_certificate(file.read_bytes())
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise BadCertificateFile(f"{file}: {error.strerror}") from error
+    except ValueError as error:
+        raise BadCertificateFile(f"{file}: it holds no certificate in PEM form") from error
+
+
+def _read_key(file: Path) -> ec.EllipticCurvePrivateKey:
+    try:
+        key = load_pem_private_key(file.read_bytes(), None)
+    except OSError as error:
+        raise BadCertificateFile(f"{file}: {error.strerror}") from error
+    except (ValueError, TypeError) as error:
+        raise BadCertificateFile(f"{file}: it holds no unencrypted private key in PEM form") from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise BadCertificateFile(f"{file}: it holds no elliptic-curve key")
+    return key
+
+
+def _public(certificate: x509.Certificate) -> object:
+    key = certificate.public_key()
+    return key.public_numbers() if isinstance(key, ec.EllipticCurvePublicKey) else None
+
+
+def _public_of(key: ec.EllipticCurvePrivateKey) -> object:
+    return key.public_key().public_numbers()
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def _write(file: Path, content: bytes, mode: int) -> None:
+    """Replace `file` at once: a reader sees the old content or the new, never half of it."""
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        temporary.unlink(missing_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with open(descriptor, "wb") as out:
+            out.write(content)
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(temporary, file)
+    except OSError as error:
+        raise BadCertificateFile(f"{file}: {error.strerror}") from error

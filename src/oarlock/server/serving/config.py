@@ -1,0 +1,84 @@
+"""`ServingConfig` and `Limits`: how one listener is opened and what a single peer may cost.
+
+Values only; nothing here opens a socket. The defaults are those of Kubernetes' API server where it has
+one (``MaxHeaderBytes`` 1 MiB, ``ReadHeaderTimeout`` 32 s, ``IdleTimeout`` 90 s, 250 HTTP/2 streams, bodies
+of 3 MiB). Next: `server`.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from dataclasses import dataclass, field
+
+__all__ = ["Limits", "ServingConfig"]
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one peer may cost. Times in seconds, sizes in bytes.
+
+    *Slow readers.* A stream or connection may always hold `stream_budget_bytes` / `connection_budget_bytes`
+    of unsent data, for as long as it likes. Above that it is ended only when the peer has not taken a single
+    byte for `stall_timeout_s`: writers are not throttled, so a peer that keeps reading may be far behind and
+    is still served. The `…_hard_bytes` limits guard the process's memory and apply at once; a whole answer
+    given as one bytes object does not count against them, because it exists once however slowly it leaves.
+    """
+
+    max_header_bytes: int = MIB
+    """The request line and headers together; more is answered 431."""
+    max_request_bytes: int = 3 * MIB
+    """A body; more makes `Request.read` raise `BodyTooLarge`."""
+    max_connections: int = 20_000
+    """More connections than this wait in the kernel's backlog."""
+
+    header_timeout_s: float = 32.0
+    """From the first byte of a request (or from the start of a connection) to the end of its headers."""
+    idle_timeout_s: float = 90.0
+    """How long a connection may stay open without a request."""
+    tls_handshake_timeout_s: float = 15.0
+    linger_s: float = 1.0
+    """How long a refused client is listened to before the connection is cut, so that it sees the answer."""
+
+    stream_budget_bytes: int = 4 * MIB
+    connection_budget_bytes: int = 16 * MIB
+    stall_timeout_s: float = 30.0
+    stream_hard_bytes: int = 64 * MIB
+    connection_hard_bytes: int = 256 * MIB
+
+    body_window_bytes: int = 256 * KIB
+    """How much of a body is taken before somebody asks for it; HTTP/2: the initial window of a stream."""
+    upload_budget_bytes: int = 16 * MIB
+    """HTTP/2: bodies in progress on one connection may take this much beyond their initial windows."""
+
+    max_concurrent_streams: int = 250
+    resets_per_s: float = 100.0
+    """HTTP/2 streams given up per second, sustained (CVE-2023-44487); `resets_burst` may come at once."""
+    resets_burst: int = 1000
+    control_frames_per_s: float = 500.0
+    """HTTP/2 SETTINGS, PING, PRIORITY, empty DATA and unknown frames per second; `control_burst` at once."""
+    control_burst: int = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class ServingConfig:
+    """How a listener is opened.
+
+    `port` 0 takes any free port. `sockets` are already bound (inherited) and replace host and port.
+    Without `tls` the listener speaks plain HTTP, with HTTP/2 for clients that begin with its preface.
+    `reuse_port` lets several processes listen on the same port (SO_REUSEPORT).
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    tls: ssl.SSLContext | None = None
+    sockets: tuple[socket.socket, ...] = ()
+    http2: bool = True
+    backlog: int = 1024
+    reuse_port: bool = False
+    sweep_interval_s: float = 1.0
+    """How often the time limits are looked at; they are late by at most this much."""
+    limits: Limits = field(default_factory=Limits)

@@ -1,0 +1,101 @@
+"""Run a handler without a task for as long as it doesn't wait, in a task from there on.
+
+Most requests are answered from memory and never suspend, so a task for each (3–5 µs) would be waste.
+`drive` takes the first step of the coroutine on the spot; only when that step suspends does it make an
+`asyncio.Task` that carries on where the coroutine stopped. Code in that first step has no current task:
+what needs one (``asyncio.timeout``, ``TaskGroup``) calls `in_task` first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import types
+from collections.abc import Awaitable, Coroutine, Generator
+from typing import Any, TypeVar
+
+__all__ = ["drive", "in_task"]
+
+T = TypeVar("T")
+
+
+def drive(awaitable: Awaitable[T], loop: asyncio.AbstractEventLoop) -> T | asyncio.Task[T]:
+    """Take the first step of `awaitable` now: its result, or the task that carries on.
+
+    What the coroutine raises in its first step is raised here. Both parts run in one copied `contextvars`
+    context, so a variable set before the first wait can be reset after it and is seen by nobody else.
+    Called from inside a task it makes an ordinary task at once: a coroutine that had seen somebody else's
+    current task in its first step could not be moved to its own.
+    """
+    coroutine = awaitable if isinstance(awaitable, Coroutine) else _coroutine(awaitable)
+    if asyncio.current_task(loop) is not None:
+        return loop.create_task(coroutine)
+    context = contextvars.copy_context()
+    try:
+        awaited = context.run(coroutine.send, None)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    if getattr(awaited, "_asyncio_future_blocking", None):
+        # The flag says "a task is about to take this future". Another coroutine may reach the same future
+        # before our task does, so it's put back only in the step that hands the future over.
+        awaited._asyncio_future_blocking = False
+        rearm = True
+    else:
+        rearm = False
+    rest = _carry_on(_resume(coroutine, awaited, rearm))
+    rest.send(None)  # up to its first yield: an exception thrown by cancel() must find it started
+    return loop.create_task(rest, context=context)
+
+
+async def in_task() -> None:
+    """Return inside a task: at once when there is one, else after one turn of the loop.
+
+    For code that `drive` may run and that uses what asks for the current task.
+    """
+    if asyncio.current_task() is None:
+        await _next_turn()
+
+
+@types.coroutine
+def _next_turn() -> Generator[None, None, None]:
+    yield
+
+
+async def _coroutine(awaitable: Awaitable[T]) -> T:
+    return await awaitable
+
+
+async def _carry_on(rest: Awaitable[T]) -> T:
+    return await rest
+
+
+@types.coroutine
+def _resume(coroutine: Coroutine[Any, Any, T], awaited: Any, rearm: bool) -> Generator[Any, Any, T]:
+    """The rest of a coroutine that stopped at `awaited` (a future, or None for "the next turn")."""
+    try:
+        yield
+        if awaited is not None:
+            if rearm:
+                awaited._asyncio_future_blocking = True
+            yield awaited
+    except BaseException as caught:
+        error = caught
+    else:
+        result: T = yield from coroutine
+        return result
+    while True:
+        try:
+            awaited = coroutine.throw(error)
+        except StopIteration as stop:
+            result = stop.value
+            return result
+        finally:
+            del error
+        try:
+            yield awaited
+        except BaseException as caught:
+            error = caught
+        else:
+            result = yield from coroutine
+            return result

@@ -1,0 +1,73 @@
+"""`Greeting`: the first moment of a connection, in which it is decided what it speaks.
+
+Over TLS the client said so in ALPN. On a plain connection an HTTP/2 client begins with its preface
+("prior knowledge", RFC 9113 §3.3); anything else is HTTP/1. Next: `http1`, `http2`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from oarlock.server.serving.http1 import Http1Connection
+from oarlock.server.serving.service import Service
+from oarlock.server.serving.tls import peer_of
+
+__all__ = ["Greeting"]
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+TELLING = 3  # no request of HTTP/1 begins with "PRI"
+
+
+class Greeting(asyncio.Protocol):
+    """Stands at a connection until it is known which protocol takes over."""
+
+    def __init__(self, service: Service, secure: bool, http2: bool) -> None:
+        self._service = service
+        self._secure = secure
+        self._http2 = http2
+        self._transport: Any = None
+        self._seen = b""
+        self._since = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        self._since = self._service.monotonic()
+        if self._secure:
+            tls = transport.get_extra_info("ssl_object")
+            self._hand_over(self._http2 and tls.selected_alpn_protocol() == "h2")
+        elif self._http2:
+            self._service.joined(self)
+        else:
+            self._hand_over(False)
+
+    def data_received(self, data: bytes) -> None:
+        self._seen += data
+        length = min(len(self._seen), TELLING)
+        if self._seen[:length] != PREFACE[:length]:
+            self._hand_over(False)
+        elif length == TELLING:
+            self._hand_over(True)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._service.left(self)
+
+    def sweep(self, now: float) -> None:
+        if now - self._since > self._service.limits.header_timeout_s:
+            self._transport.close()
+
+    def drain(self) -> None:
+        if not self._seen:
+            self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def _hand_over(self, http2: bool) -> None:
+        service, transport = self._service, self._transport
+        service.connections.discard(self)
+        peer = peer_of(transport)
+        protocol = Http1Connection(service, transport, peer, self._secure, self._since)
+        transport.set_protocol(protocol)
+        if self._seen:
+            protocol.data_received(self._seen)

@@ -1,0 +1,571 @@
+"""`Http1Connection`: HTTP/1.1 and 1.0 on one connection, parsed by httptools (llhttp in its strict mode).
+
+Requests of a pipeline are answered one after the other, in order. A handler starts only after the data at
+hand was parsed, so that a body that came in the same packet is complete and `Request.read` never waits.
+What is malformed is answered in plain text, in its turn, and ends the connection: after a broken message
+nobody can say where the next one begins (RFC 9112 §2.2, §11.2). `wire1` has the bytes, `http1_stream`
+answers that go on. Next: `http2`.
+
+An ``Upgrade`` is ignored, as RFC 9110 §7.8 allows. To take one up, a turn whose `upgrade` is set would hand
+the transport and `_held` to the new protocol instead of answering.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import Any
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
+
+from oarlock.endpoints.http import Peer, Request, Response
+from oarlock.server.serving import wire1
+from oarlock.server.serving.body import Body, no_body
+from oarlock.server.serving.drive import drive
+from oarlock.server.serving.http1_stream import Http1Stream
+from oarlock.server.serving.service import Service, log, panic, pump
+
+__all__ = ["Http1Connection"]
+
+SLICE = 8192  # bytes parsed at once: bounds how many requests of a pipeline can be waiting
+OVERHEAD = 16  # bytes of chunk framing tolerated per byte of body, beyond a header's worth
+DRAINED_BYTES = 256 * 1024  # of a body nobody read, to keep the connection
+HIGH_BYTES = 256 * 1024
+LOW_BYTES = 64 * 1024
+
+
+class Turn:
+    """One request of a pipeline and how it is to be answered."""
+
+    __slots__ = ("body", "close", "continued", "expects", "head_only", "old", "refusal", "request", "upgrade")
+
+    def __init__(self, request: Request | None, refusal: tuple[int, str] | None = None) -> None:
+        self.request = request
+        self.refusal = refusal
+        self.body: Body | None = None
+        self.close = refusal is not None
+        self.expects = False  # it waits for "100 Continue"
+        self.continued = False
+        self.head_only = False
+        self.old = False  # HTTP/1.0
+        self.upgrade = False
+
+
+class _Stop(Exception):
+    """Ends the parser: the connection takes no more requests."""
+
+
+class Http1Connection(asyncio.Protocol):
+    """One connection. `data_received` parses, `_advance` answers, `sweep` looks at the clock."""
+
+    def __init__(self, service: Service, transport: Any, peer: Peer, secure: bool, now: float) -> None:
+        self.service = service
+        self._transport = transport
+        self._peer = peer
+        self._secure = secure
+        self._parser = HttpRequestParser(self)
+        self._monotonic = service.monotonic
+        # the message being parsed
+        self._in_head = False
+        self._head_since = self._now = self._idle_since = now
+        self._head_bytes = self._slice_bytes = self._body_bytes = 0
+        self._url = b""
+        self._lines: list[tuple[bytes, bytes]] = []
+        self._incoming: Turn | None = None  # its body isn't complete
+        self._stopped = False
+        self._first = True
+        # the answers
+        self._turns: deque[Turn] = deque()
+        self._turn: Turn | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._stream: Http1Stream | None = None
+        self._held = b""
+        self._paused = False
+        self._draining = service.draining
+        # the way out
+        self._out: list[bytes] = []
+        self._sent = 0
+        self._taken = -1
+        self._taken_at = now
+        self.congested = False
+        self._writable: asyncio.Future[None] | None = None
+        self._cut_at = 0.0  # when a refused client has had the time to read why
+        self._lost = False
+        transport.set_write_buffer_limits(high=HIGH_BYTES, low=LOW_BYTES)
+        service.joined(self)
+
+    # What the transport calls.
+
+    def data_received(self, data: bytes) -> None:
+        if self._stopped:
+            return
+        self._now = self._monotonic()
+        if self._held:
+            self._held += data
+            return
+        self._take(data)
+        self._advance()
+
+    def eof_received(self) -> None:
+        """The client sends nothing more. As in Go's server that is taken for its leaving."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._lost:
+            return
+        self._lost = self._stopped = True
+        self._turns.clear()
+        self._held = b""
+        self._out.clear()
+        if self._incoming is not None and self._incoming.body is not None:
+            self._incoming.body.fail(ConnectionResetError("the client went away"))
+        if self._task is not None:
+            self._task.cancel()
+        if self._stream is not None:
+            self._stream.ended()
+        self.resume_writing()
+        self.service.left(self)
+
+    def pause_writing(self) -> None:
+        self.congested = True
+
+    def resume_writing(self) -> None:
+        self.congested = False
+        if self._writable is not None:
+            if not self._writable.done():
+                self._writable.set_result(None)
+            self._writable = None
+
+    # What the listener calls.
+
+    def sweep(self, now: float) -> None:
+        limits = self.service.limits
+        if self._cut_at:
+            if self.unsent:
+                self._cut_at = now + limits.linger_s
+                self._watch_reader(now, 0)
+            elif now >= self._cut_at:
+                self.abort()
+        elif self._turn is not None:
+            self._watch_reader(now, limits.connection_budget_bytes)
+        elif self._in_head:
+            if now - self._head_since > limits.header_timeout_s:
+                self._refuse(408, "the headers took too long")
+                self._advance()
+        elif now - self._idle_since > (limits.header_timeout_s if self._first else limits.idle_timeout_s):
+            self._close(now)
+
+    def drain(self) -> None:
+        self._draining = True
+        if self._turn is None and not self._turns and not self._in_head and self._incoming is None:
+            self._close(self._monotonic())
+
+    def abort(self) -> None:
+        self._stopped = True
+        self._transport.abort()
+
+    # What a stream calls.
+
+    @property
+    def unsent(self) -> int:
+        """Bytes the kernel has not taken yet."""
+        size: int = self._transport.get_write_buffer_size()
+        return size
+
+    def send(self, data: bytes) -> None:
+        self._out.append(data)
+        self._write_out()
+
+    def stream_ended(self, stream: Http1Stream) -> None:
+        """`stream` was closed by its writer and everything of it is with the transport."""
+        if stream is self._stream and self._turn is not None and not self._lost:
+            self._finish(self._turn, self._turn.close or self._draining)
+            self._advance()
+
+    async def writable(self) -> None:
+        """Wait until the transport has room again, or is gone."""
+        if self.congested:
+            if self._writable is None:
+                self._writable = self.service.loop.create_future()
+            await asyncio.shield(self._writable)
+
+    # Parsing. The names are httptools'; an exception in one of them ends the parser.
+
+    def _take(self, data: bytes) -> None:
+        """Parse `data` in slices; hold what would only lengthen the queue."""
+        if len(data) <= SLICE:
+            self._parse(data)
+            return
+        for start in range(0, len(data), SLICE):
+            if len(self._turns) + (self._turn is not None) > 1:
+                self._held = data[start:]
+                return
+            self._parse(data[start : start + SLICE])
+            if self._stopped:
+                return
+
+    def _parse(self, data: bytes) -> None:
+        self._slice_bytes = len(data)
+        while True:
+            try:
+                self._parser.feed_data(data)
+            except HttpParserUpgrade as upgrade:
+                # The parser stops behind such a request. We stay with HTTP, so a new one goes on there.
+                if self._stopped:
+                    return
+                data = data[upgrade.args[0] :]
+                self._parser = HttpRequestParser(self)
+                if data:
+                    continue
+            except HttpParserError as error:
+                if not self._stopped:
+                    self._malformed(str(error))
+                return
+            break
+        if self._in_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > self.service.limits.max_header_bytes:
+                self._refuse(431, "")
+        elif self._incoming is not None and self._incoming.body is not None:
+            self._body_bytes += len(data)
+            allowed = OVERHEAD * self._incoming.body.received + self.service.limits.max_header_bytes
+            if self._body_bytes > allowed:
+                self._malformed("too much framing for so little body")
+
+    def _malformed(self, why: str) -> None:
+        turn = self._incoming
+        if turn is not None and turn.body is not None:
+            # Its handler may be running: reading fails, and unless it has answered this is the answer.
+            self._stopped = True
+            self._incoming = None
+            turn.close = True
+            turn.refusal = (400, why)
+            turn.body.fail(ConnectionError(why))
+        elif self._in_head:
+            self._refuse(400, why)
+        else:
+            self._stopped = True
+
+    def _refuse(self, status: int, why: str) -> None:
+        """Answer what is being parsed with `status`, once the requests before it are answered."""
+        self._stopped = True
+        self._in_head = False
+        self._turns.append(Turn(None, (status, why)))
+
+    def on_message_begin(self) -> None:
+        if self._stopped:
+            raise _Stop
+        self._in_head = True
+        self._head_since = self._now
+        self._head_bytes = 0
+        self._url = b""
+        self._lines = []
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_head:  # else it's a trailer, which nobody asked for
+            self._lines.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        if self._head_bytes + self._slice_bytes > self.service.limits.max_header_bytes and self._too_long():
+            self._refuse(431, "")
+            raise _Stop
+        self._in_head = False
+        self._first = False
+        problem = self._begin()
+        if problem is not None:
+            self._refuse(*problem)
+            raise _Stop
+
+    def _too_long(self) -> bool:
+        size = len(self._url) + sum(len(name) + len(value) + 4 for name, value in self._lines)
+        return size > self.service.limits.max_header_bytes
+
+    def _begin(self) -> tuple[int, str] | None:
+        """Make a turn of the headers that are complete; or say why not."""
+        parser = self._parser
+        name_of = self.service.name
+        headers: dict[str, str] = {}
+        lines = []
+        for raw_name, raw_value in self._lines:
+            name = name_of(raw_name)
+            value = raw_value.decode("latin-1").strip(" \t")
+            lines.append((name, value))
+            headers.setdefault(name, value)
+        version = parser.get_http_version()
+        if version != "1.1":
+            if version != "1.0":
+                return 505, "unsupported protocol version"
+            if "transfer-encoding" in headers:
+                return 400, "Transfer-Encoding needs HTTP/1.1"
+        elif "host" not in headers:
+            return 400, "missing required Host header"
+        if len(lines) != len(headers) and sum(name == "host" for name, _ in lines) > 1:
+            return 400, "too many Host headers"
+        target = self._url.decode("latin-1")
+        if not target.startswith("/") and target != "*":
+            scheme, separator, rest = target.partition("://")
+            if not separator or scheme.lower() not in ("http", "https"):
+                return (405, "CONNECT") if parser.get_method() == b"CONNECT" else (400, "malformed request target")
+            authority, slash, rest = rest.partition("/")
+            target = slash + rest if slash else "/" + authority[len(authority.partition("?")[0]) :]
+        path, _, query = target.partition("?")
+        method = parser.get_method().decode("ascii")
+        request = Request(method, path, query, headers, lines, self._peer, no_body, self._now)
+        turn = Turn(request)
+        turn.head_only = method == "HEAD"
+        turn.old = version != "1.1"
+        turn.close = not parser.should_keep_alive()
+        turn.upgrade = parser.should_upgrade()
+        problem = self._expect_body(turn, request, headers)
+        if problem is None:
+            self._turns.append(turn)
+        return problem
+
+    def _expect_body(self, turn: Turn, request: Request, headers: dict[str, str]) -> tuple[int, str] | None:
+        length: int | None = None
+        if "transfer-encoding" in headers:
+            if headers["transfer-encoding"].lower() != "chunked":
+                return 501, "unsupported Transfer-Encoding"
+        else:
+            length = int(headers.get("content-length") or 0)
+            if length == 0:
+                return None
+        if turn.upgrade:
+            return 400, "an Upgrade with a body"  # the parser can't say where that body ends
+        expected = headers.get("expect")
+        if expected is not None and not turn.old:
+            if expected.lower() != "100-continue":
+                return 417, expected
+            turn.expects = True
+        turn.body = Body(self.service.loop, self.service.limits.max_request_bytes, self._body_wanted, length)
+        request._read = turn.body.read
+        self._body_bytes = -self._slice_bytes  # what the headers took of this slice isn't counted
+        self._incoming = turn
+        return None
+
+    def on_body(self, data: bytes) -> None:
+        if self._incoming is not None and self._incoming.body is not None:
+            self._incoming.body.feed(data)
+
+    def on_message_complete(self) -> None:
+        turn = self._incoming
+        if turn is not None and turn.body is not None:
+            turn.body.finish()
+            self._incoming = None
+
+    # Answering.
+
+    def _advance(self) -> None:
+        """Answer what waits, one after the other, as far as it goes without waiting."""
+        while not self._lost:
+            while self._turn is None and self._turns and not self._cut_at:
+                self._turn = turn = self._turns.popleft()
+                self._start(turn)
+            if not self._held or self._stopped or len(self._turns) + (self._turn is not None) > 1:
+                break
+            data, self._held = self._held, b""
+            self._take(data)
+        self._write_out()
+        self._regulate()
+
+    def _start(self, turn: Turn) -> None:
+        if turn.refusal is not None or turn.request is None:
+            self._answer_refusal(turn)
+            return
+        try:
+            outcome = drive(self.service.handler(turn.request), self.service.loop)
+        except (Exception, asyncio.CancelledError) as error:
+            self._failed(turn, error)
+            return
+        if isinstance(outcome, asyncio.Task):
+            self._task = outcome
+            outcome.add_done_callback(self._handled)
+        else:
+            self._respond(turn, outcome)
+
+    def _handled(self, task: asyncio.Task[Any]) -> None:
+        self._task = None
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        turn = self._turn
+        if self._lost or turn is None:
+            if error is not None and not isinstance(error, asyncio.CancelledError | ConnectionError):
+                log.error("a handler failed after the client had gone", exc_info=error)
+            return
+        if error is not None:
+            self._failed(turn, error)
+        else:
+            self._respond(turn, task.result())
+        self._advance()
+
+    def _failed(self, turn: Turn, error: BaseException) -> None:
+        if turn.refusal is not None:
+            self._answer_refusal(turn)
+            return
+        request = turn.request
+        log.error("%s %s failed", request and request.method, request and request.path, exc_info=error)
+        self._respond(turn, panic())
+
+    def _respond(self, turn: Turn, response: Response) -> None:
+        if self._lost:
+            return
+        try:
+            streaming, close = self._send_head(turn, response)
+        except Exception:
+            log.exception("an answer could not be sent")
+            response = panic()
+            streaming, close = self._send_head(turn, response)
+        turn.close = close
+        if not streaming:
+            self._finish(turn, close)
+            return
+        stream = self._stream = Http1Stream(self, chunked=not turn.old)
+        if response.stream is not None:
+            try:
+                response.stream(stream)
+            except Exception:
+                log.exception("an answer failed halfway")
+                stream.abort()
+        elif isinstance(response.body, AsyncIterator):
+            self._task = self.service.loop.create_task(pump(response.body, stream))
+            self._task.add_done_callback(self._pumped)
+
+    def _pumped(self, task: asyncio.Task[Any]) -> None:
+        if self._task is task:
+            self._task = None
+        if not task.cancelled() and task.exception() is not None:
+            log.error("an answer failed halfway", exc_info=task.exception())
+
+    def _send_head(self, turn: Turn, response: Response) -> tuple[bool, bool]:
+        """Queue the head, and the body if it is at hand: whether there is more, whether to close after it."""
+        close = turn.close or self._draining or not self._body_can_be_skipped(turn)
+        status = response.status
+        body = response.body if response.stream is None and isinstance(response.body, bytes) else None
+        streaming = body is None
+        empty = status in (204, 304) or status < 200
+        connection = length = None
+        for name, value in response.headers:
+            if name == "connection":
+                connection = value
+            elif name == "content-length":
+                length = value
+        if connection is not None and connection.lower() == "close":
+            close = True
+        framing = ""
+        if body is not None:
+            if not empty:
+                framing = f"content-length: {length if turn.head_only and not body and length else len(body)}\r\n"
+        elif turn.old:
+            close = True
+        elif not empty:
+            framing = "transfer-encoding: chunked\r\n"
+        if close:
+            framing += "connection: close\r\n"
+        elif turn.old:
+            framing += "connection: keep-alive\r\n"
+        self._out.append(wire1.head(status, response.headers, framing, self.service.date()))
+        if empty or turn.head_only:
+            return False, close
+        if body:
+            self._out.append(body)
+        return streaming, close
+
+    def _body_can_be_skipped(self, turn: Turn) -> bool:
+        """Whether what is left of the request's body is worth reading past, to keep the connection."""
+        body = turn.body
+        if body is None or body.complete:
+            return True
+        if body.failed or body.length is None or (turn.expects and not turn.continued):
+            return False
+        return body.length - body.received <= DRAINED_BYTES
+
+    def _answer_refusal(self, turn: Turn) -> None:
+        status, why = turn.refusal or (400, "")
+        self._out.append(wire1.refusal(status, why, self.service.date()))
+        self._finish(turn, True)
+
+    def _finish(self, turn: Turn, close: bool) -> None:
+        self._turn = self._stream = None
+        self._idle_since = self._monotonic()
+        if turn.body is not None and not turn.body.complete:
+            turn.body.fail(ConnectionError("the request was answered before its body was read"))
+        if close:
+            self._close(self._idle_since)
+
+    def _close(self, now: float) -> None:
+        """Close after what was written. A plain connection whose client is still sending is read a little
+        longer: closing it at once would reset it and could destroy the answer on its way."""
+        unread = self._incoming is not None or self._stopped or bool(self._turns) or bool(self._held)
+        self._stopped = True
+        self._turns.clear()
+        self._held = b""
+        self._write_out()
+        self._cut_at = now + self.service.limits.linger_s
+        self._resume_reading()
+        if unread and not self._secure and self._transport.can_write_eof():
+            self._transport.write_eof()
+        else:
+            self._transport.close()
+
+    # The way out, and how fast the way in is.
+
+    def _write_out(self) -> None:
+        out = self._out
+        if not out or self._lost:
+            return
+        self._out = []
+        if len(out) == 1:
+            data = out[0]
+        elif sum(map(len, out)) <= HIGH_BYTES:
+            data = b"".join(out)
+        else:
+            for data in out:
+                self._sent += len(data)
+                self._transport.write(data)
+            return
+        self._sent += len(data)
+        self._transport.write(data)
+
+    def flush(self) -> None:
+        self._write_out()
+
+    def _body_wanted(self) -> None:
+        """Somebody waits for the rest of the body."""
+        turn = self._turn
+        if turn is not None and turn.expects and not turn.continued:
+            turn.continued = True
+            self._out.append(wire1.CONTINUE)
+            self.service.flusher.add(self)
+        if self._paused:
+            self._regulate()
+
+    def _regulate(self) -> None:
+        """Read no further than a window ahead of what is being answered."""
+        body = self._incoming.body if self._incoming is not None else None
+        ahead = bool(self._turns) or bool(self._held)
+        if body is not None and not body.awaited and body.buffered > self.service.limits.body_window_bytes:
+            ahead = True
+        if ahead and not self._cut_at:
+            if not self._paused:
+                self._paused = True
+                self._transport.pause_reading()
+        elif self._paused:
+            self._resume_reading()
+
+    def _resume_reading(self) -> None:
+        if self._paused and not self._lost:
+            self._paused = False
+            self._transport.resume_reading()
+
+    def _watch_reader(self, now: float, budget: int) -> None:
+        """Cut a client that has taken nothing for long and for whom much is waiting (see `Limits`)."""
+        buffered = self.unsent
+        taken = self._sent - buffered
+        if not buffered or taken != self._taken:
+            self._taken = taken
+            self._taken_at = now
+        elif buffered > budget and now - self._taken_at > self.service.limits.stall_timeout_s:
+            log.info("%s:%d takes nothing: cut", self._peer.address, self._peer.port)
+            self.abort()

@@ -1,0 +1,252 @@
+"""`serve`: open a listener and answer what comes, over TLS or plain, HTTP/1.1 and HTTP/2.
+
+The only module that opens sockets. It knows connections only as `service.Connection`; which protocol a new
+one speaks is decided by `Greeting`. Shutting down goes `stop_accepting`, `drain`, `close`.
+Next: `http1`, `http2`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from oarlock.endpoints.http import Handler
+from oarlock.meta.context import Clock
+from oarlock.server.serving.config import ServingConfig
+from oarlock.server.serving.greeting import Greeting
+from oarlock.server.serving.service import Service, log
+
+try:
+    from aiofastnet import connect_accepted_socket
+except ImportError:  # pragma: no cover - a platform without the extension
+    connect_accepted_socket = None  # type: ignore[assignment]
+
+__all__ = ["AddressInUse", "CannotListen", "Listening", "serve"]
+
+ACCEPTS_PER_TURN = 64
+RETRY_S = 1.0
+OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class CannotListen(OSError):
+    """The address can't be listened on. The message has address and port."""
+
+
+class AddressInUse(CannotListen):
+    """Somebody else listens there."""
+
+
+async def serve(handler: Handler, config: ServingConfig, clock: Clock) -> Listening:
+    """Listen as `config` says and answer every request with `handler`, until the result is closed.
+
+    `handler` is driven without a task until it first waits (see `drive`). Raises `AddressInUse`, `CannotListen`.
+    """
+    sockets = list(config.sockets) or _bound(config)
+    loop = asyncio.get_running_loop()
+    listening = Listening(Service(handler, config.limits, clock, loop), config, sockets)
+    listening._start()
+    return listening
+
+
+def _bound(config: ServingConfig) -> list[socket.socket]:
+    address = f"{config.host}:{config.port}"
+    try:
+        found = socket.getaddrinfo(
+            config.host or None, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE | socket.AI_NUMERICSERV
+        )
+    except socket.gaierror as error:
+        raise CannotListen(f"cannot listen on {address}: {error.strerror}") from error
+    sockets: list[socket.socket] = []
+    port = config.port
+    try:
+        for family, kind, _, _, where in dict.fromkeys(found):
+            # With proto 0 the transport would leave Nagle's algorithm on: 40 ms added to small answers.
+            sock = socket.socket(family, kind, socket.IPPROTO_TCP)
+            sockets.append(sock)
+            _prepare(sock, config)
+            sock.bind((where[0], port, *where[2:]))
+            sock.listen(config.backlog)
+            port = port or sock.getsockname()[1]
+    except OSError as error:
+        for sock in sockets:
+            sock.close()
+        kind_of = AddressInUse if error.errno == errno.EADDRINUSE else CannotListen
+        raise kind_of(error.errno, f"cannot listen on {address}: {error.strerror}") from error
+    return sockets
+
+
+def _prepare(sock: socket.socket, config: ServingConfig) -> None:
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # Accepted sockets inherit these: a peer that vanished is noticed although nobody writes to it.
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 9)):
+        if hasattr(socket, option):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    if config.reuse_port:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    if sock.family == socket.AF_INET6:
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+
+
+class Listening:
+    """A listener at work."""
+
+    def __init__(self, service: Service, config: ServingConfig, sockets: list[socket.socket]) -> None:
+        self._service = service
+        self._config = config
+        self._sockets = sockets
+        self._loop = service.loop
+        self._accepting: set[socket.socket] = set()
+        self._handshakes: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+        self._port = sockets[0].getsockname()[1] if sockets[0].family != socket.AF_UNIX else 0
+
+    @property
+    def port(self) -> int:
+        """The port, also of a listener that was asked for port 0; 0 for a UNIX socket."""
+        port: int = self._port
+        return port
+
+    @property
+    def sockets(self) -> tuple[socket.socket, ...]:
+        """The listening sockets; empty once it stopped accepting."""
+        return tuple(self._sockets)
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open."""
+        return len(self._service.connections)
+
+    def stop_accepting(self) -> None:
+        """Close the listening sockets; connections that are open go on."""
+        for sock in self._sockets:
+            self._ignore(sock)
+            sock.close()
+        self._sockets = []
+
+    async def drain(self, timeout_s: float) -> int:
+        """Let every connection finish what it is answering and close it; how many are left after `timeout_s`.
+
+        HTTP/1: idle connections are closed, the next answer of the others says ``connection: close``.
+        HTTP/2: GOAWAY, so that clients send nothing new; streams in progress go on. An answer without an end
+        (a watch) is ended by whoever writes it, or cut by `close`.
+        """
+        service = self._service
+        service.draining = True
+        for connection in list(service.connections):
+            connection.drain()
+        if service.connections:
+            empty = self._loop.create_future()
+            service.on_empty = lambda: None if empty.done() else empty.set_result(None)
+            try:
+                await asyncio.wait((empty,), timeout=timeout_s)
+            finally:
+                service.on_empty = None
+        return len(service.connections)
+
+    async def close(self) -> None:
+        """Stop accepting and cut every connection that is left."""
+        self._closed = True
+        self.stop_accepting()
+        if self._timer is not None:
+            self._timer.cancel()
+        for handshake in self._handshakes:
+            handshake.cancel()
+        if self._handshakes:
+            await asyncio.wait(self._handshakes)
+        for connection in list(self._service.connections):
+            connection.abort()
+        for _ in range(3):  # connection_lost is called a turn or two later
+            await asyncio.sleep(0)
+
+    def sweep(self, now: float) -> None:
+        """Look at the time limits of every connection. Done by a timer; `now` is in monotonic seconds."""
+        for connection in list(self._service.connections):
+            try:
+                connection.sweep(now)
+            except Exception:
+                log.exception("a connection failed")
+                connection.abort()
+
+    def _start(self) -> None:
+        for sock in self._sockets:
+            sock.setblocking(False)
+            self._listen(sock)
+        self._tick()
+
+    def _tick(self) -> None:
+        if self._timer is not None:
+            self.sweep(self._service.monotonic())
+            self._resume_accepting()
+        self._timer = self._loop.call_later(self._config.sweep_interval_s, self._tick)
+
+    def _listen(self, sock: socket.socket) -> None:
+        self._accepting.add(sock)
+        self._loop.add_reader(sock.fileno(), self._accept, sock)
+
+    def _ignore(self, sock: socket.socket) -> None:
+        if sock in self._accepting:
+            self._accepting.discard(sock)
+            self._loop.remove_reader(sock.fileno())
+
+    @property
+    def _full(self) -> bool:
+        return len(self._service.connections) + len(self._handshakes) >= self._config.limits.max_connections
+
+    def _resume_accepting(self) -> None:
+        if not self._full:
+            for sock in self._sockets:
+                if sock not in self._accepting:
+                    self._listen(sock)
+
+    def _accept(self, listener: socket.socket) -> None:
+        for _ in range(ACCEPTS_PER_TURN):
+            if self._full:
+                self._ignore(listener)  # until the next tick that finds room
+                return
+            try:
+                accepted, _address = listener.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except ConnectionAbortedError:
+                continue
+            except OSError as error:
+                if error.errno not in OUT_OF_RESOURCES:
+                    raise
+                log.error("cannot accept connections: %s", error.strerror)
+                self._ignore(listener)  # it would be ready again at once
+                return
+            accepted.setblocking(False)
+            task = self._loop.create_task(self._greet(accepted))
+            self._handshakes.add(task)
+            task.add_done_callback(self._handshakes.discard)
+
+    async def _greet(self, accepted: socket.socket) -> None:
+        service, tls, http2 = self._service, self._config.tls, self._config.http2
+        options: dict[str, Any] = {}
+        if tls is not None:
+            options["ssl_handshake_timeout"] = self._config.limits.tls_handshake_timeout_s
+            # Our own sweep ends a client that takes nothing; this would cut a slow one in the middle of an answer.
+            options["ssl_shutdown_timeout"] = 3600.0
+        connect: Callable[..., Awaitable[object]]
+        if connect_accepted_socket is not None:
+            connect = connect_accepted_socket
+            arguments: tuple[Any, ...] = (self._loop, lambda: Greeting(service, tls is not None, http2), accepted)
+        else:  # pragma: no cover
+            connect = self._loop.connect_accepted_socket
+            arguments = (lambda: Greeting(service, tls is not None, http2), accepted)
+        try:
+            await connect(*arguments, ssl=tls, **options)
+        except OSError as error:  # ssl.SSLError is one
+            log.debug("TLS handshake failed: %s", error)
+            accepted.close()
+        except asyncio.CancelledError:
+            accepted.close()
+            raise
+        except Exception:
+            log.exception("a connection could not be set up")
+            accepted.close()

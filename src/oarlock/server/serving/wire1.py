@@ -1,0 +1,48 @@
+"""HTTP/1.1 as bytes: the head of an answer, and the plain-text answers of the serving layer itself.
+
+Pure functions. Next: `http1`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from http import HTTPStatus
+
+__all__ = ["CONTINUE", "UnsendableHeader", "head", "refusal"]
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+REASONS = {status.value: status.phrase for status in HTTPStatus}
+FRAMING = frozenset(
+    ("connection", "content-length", "date", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade")
+)
+
+
+class UnsendableHeader(ValueError):
+    """An answer has a header that would break the message apart."""
+
+
+def head(status: int, headers: Iterable[tuple[str, str]], framing: str, date: str) -> bytes:
+    """The head of an answer, in UTF-8.
+
+    `framing` is the lines of the serving layer itself, each ended by CRLF; whatever `headers` say about
+    framing, connection or date is left out. Raises `UnsendableHeader` for a header with a line break.
+    """
+    lines = [f"HTTP/1.1 {status} {REASONS.get(status, '')}\r\ndate: {date}\r\n"]
+    for name, value in headers:
+        if name not in FRAMING:
+            lines.append(f"{name}: {value}\r\n")
+    text = "".join(lines)
+    expected = len(lines) + 1
+    if text.count("\n") != expected or text.count("\r") != expected:
+        raise UnsendableHeader("a header contains a line break")
+    return f"{text}{framing}\r\n".encode()
+
+
+def refusal(status: int, detail: str, date: str) -> bytes:
+    """A whole answer that ends the connection, for what never reached a handler."""
+    text = f"{status} {REASONS[status]}" + (f": {detail}" if detail else "")
+    body = text.encode("utf-8", "replace")
+    return (
+        f"HTTP/1.1 {status} {REASONS[status]}\r\ndate: {date}\r\ncontent-type: text/plain; charset=utf-8\r\n"
+        f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    ).encode() + body
