@@ -1,7 +1,8 @@
 """``/version``: which API this server speaks and what it is.
 
 Clients read ``major``, ``minor`` and ``gitVersion`` (a semantic version) and compare them with their own, so those
-say which Kubernetes we behave like; our own version is its build metadata.
+say which Kubernetes we behave like; our own version is its build metadata. 1.33 keeps kubectl 1.32 to 1.34 from
+warning about the difference.
 Source: k8s.io/apimachinery ``version.Info``. Next: ``router``.
 """
 
@@ -17,8 +18,8 @@ from oarlock.endpoints.http import Response
 __all__ = ["KUBERNETES_MAJOR", "KUBERNETES_MINOR", "respond", "version_info"]
 
 KUBERNETES_MAJOR = "1"
-KUBERNETES_MINOR = "34"
-MINIMUM_MINOR = "33"
+KUBERNETES_MINOR = "33"
+MINIMUM_MINOR = "32"
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
