@@ -16,7 +16,7 @@ from pathlib import Path
 
 from oarlock.storage.cache.cache import Cache
 from oarlock.storage.cache.entry import Entry, Interner
-from oarlock.storage.sqlite.backend import SQLiteBackend
+from oarlock.storage.sqlite.backend import SqliteBackend
 
 PREFIX = "/registry/example.com/things/"
 INTERNER = Interner()
@@ -45,7 +45,7 @@ def resident_mb() -> float:
 
 
 async def fill(path: str, objects: int) -> None:
-    backend = SQLiteBackend(path, WallClock())
+    backend = SqliteBackend(path, WallClock())
     await backend.start()
     for first in range(0, objects, 500):
         await asyncio.gather(
@@ -70,7 +70,7 @@ async def longest_turn(longest: list[float]) -> None:
 
 async def load(path: str, objects: int) -> None:
     before = resident_mb()
-    backend = SQLiteBackend(path, WallClock())
+    backend = SqliteBackend(path, WallClock())
     await backend.start()
     cache = Cache(backend, clock=WallClock())
     await cache.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -165,3 +166,35 @@ async def test_history_without_previous_values_begins_where_it_makes_sense(world
     heard = kit.Heard()
     things.subscribe(things.oldest, heard.deliver, heard.closed)
     assert heard.texts == ["MODIFIED a 3@5", "DELETED b 1@6", "MODIFIED a 4@7", "DELETED a 4@8"]
+
+
+async def test_a_list_ahead_of_the_watch_waits_for_it(world: Any, kit: Any) -> None:
+    world.backend.hold()
+    await world.write("a", "1")
+    loading = asyncio.ensure_future(world.load())
+    await asyncio.sleep(0.003)
+    assert not loading.done()
+    world.backend.release()
+    things = await loading
+    heard = kit.Heard()
+    things.subscribe(1, heard.deliver, heard.closed)
+    assert heard.texts == ["ADDED a 1@2"]
+    await world.cache.drop(kit.PREFIX)
+    world.backend.hold()
+    await world.write("a", "2")
+    with pytest.raises(Unavailable, match="told of nothing"):
+        await world.load()
+
+
+async def test_a_store_that_repeats_itself_is_heard_once(world: Any, kit: Any) -> None:
+    things = await world.load()
+    heard = kit.Heard()
+    things.subscribe(world.cache.rev, heard.deliver, heard.closed)
+    world.backend.hold()
+    await world.write("a", "1")
+    held = list(world.backend.held)
+    world.backend.release()
+    for deliver, batch in held:
+        deliver(batch)
+    assert heard.texts == ["ADDED a 1@2"]
+    assert len(things._state.ring) == 1

@@ -86,6 +86,25 @@ async def test_a_read_waits_for_the_reload(world: Any) -> None:
     assert world.names() == ["a=1"]
 
 
+async def test_the_old_state_keeps_its_old_revision_while_loading_again(world: Any, kit: Any) -> None:
+    things = await world.load()
+    shown: list[tuple[int, list[str]]] = []
+
+    async def look() -> None:
+        await world.write("a", str(len(shown)))
+        await world.write("x", "1", prefix="/registry/example.com/others/")
+        shown.append((world.cache.rev, world.names()))
+
+    world.backend.on_list = look
+    world.backend.break_watch(Compacted(1, 1))
+    await asyncio.sleep(0.002)
+    world.backend.on_list = None
+    await settled(world)
+    assert shown == [(1, [])]
+    assert world.names() == ["a=0"]
+    assert things.rev == await world.backend.current_rev()
+
+
 async def test_losing_it_again_while_loading_again(world: Any, kit: Any) -> None:
     things = await world.load()
     times = iter(range(3))

@@ -166,13 +166,8 @@ class Cache:
     async def _load(self, resource: ResourceCache, *, reuse: bool = True) -> tuple[State, Rev, list[Event]]:
         """The state at a revision, the revision, and the events put aside since; `_seen` has reached it."""
         aside = self._aside[resource.prefix] = []
-        since = self._seen.rev
         try:
-            state, rev = await load(resource, reuse=reuse)
-            if rev < since:
-                raise Unavailable(f"the store answered as of revision {rev} after it had told of {since}")
-            if not await self._seen.reach(rev, self._limits.fresh_s):
-                raise Unavailable(f"the store told of nothing up to revision {rev}, which it had answered as of")
+            state, rev = await load(resource, self._seen, aside, reuse=reuse)
         except BaseException:
             if self._aside.get(resource.prefix) is aside:
                 del self._aside[resource.prefix]
@@ -202,7 +197,7 @@ class Cache:
             now = self._clock.monotonic()
             for event in events:
                 if event.rev <= seen:
-                    continue
+                    continue  # a store that repeats itself must not spoil the order of the rings
                 key = event.key
                 prefix = key[: key.find("/", key.find("/", _SKIP) + 1) + 1]
                 resource = live.get(prefix)
@@ -261,7 +256,6 @@ class Cache:
         losses = self._losses
         epoch = await self._backend.epoch()
         rev = await self._backend.current_rev()
-        self._aside.clear()  # what was put aside before has a gap; a load under way will notice the loss
         await self._follower.begin(rev)
         self._seen.advance(rev)
         loaded: list[tuple[ResourceCache, tuple[State, Rev, list[Event]]]] = []

@@ -31,7 +31,7 @@ class Limits:
     """Past states of a resource kept for the next page of a list."""
     undo: int = 1_000
     """How many keys may be set back to answer a list at a past revision from memory (about 5 µs each)."""
-    page: int = 10_000
+    page: int = 2_000
     """Keys per request to the backend while loading: bounds the bytes that are held twice."""
     slice_s: float = 0.004
     """How long loading may keep the loop before it gives it back."""

@@ -1,16 +1,20 @@
 """Loading one resource: its objects at one revision, in pages, and the events before it that the backend still has.
 
-The events matter after a restart: without them, every client whose watch was cut off would have to list again.
+Each page is the store as it is when it is read, since a page of an older revision costs a store several times as
+much; the events that arrive meanwhile make the earlier pages as new as the last one. The events before the list
+matter after a restart: without them, every client whose watch was cut off would have to list again.
 Everything here takes its time in slices, and nothing is put in place until it is complete.
 
-Must not know: what happens meanwhile (`cache` buffers it). Next: `follower`.
+Must not know: who follows the store; what arrives meanwhile is handed in. Next: `follower`.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
 
-from oarlock.storage.backend import Batch, Event, Op, Rev, StorageError
+from oarlock.storage.backend import Batch, Event, Op, Rev, StorageError, Unavailable
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent
 from oarlock.storage.cache.position import Position
@@ -22,36 +26,53 @@ from oarlock.storage.cache.state import State
 __all__ = ["load"]
 
 
-async def load(resource: ResourceCache, *, reuse: bool = True) -> tuple[State, Rev]:
+async def load(
+    resource: ResourceCache, seen: Position, arriving: Sequence[Event], *, reuse: bool = True
+) -> tuple[State, Rev]:
     """The state of the resource at a revision that was current after this was called, and that revision.
 
-    `reuse` takes over entries the resource already has. Raises what the backend raises; `Compacted` when loading
-    took longer than history is kept.
+    `seen` is how far the store has been followed, at least to the revision returned when this returns; `arriving`
+    has every event of the resource since this was called, up to `seen`. `reuse` takes over entries the resource
+    already has. Raises what the backend raises, and `Unavailable` when the watch doesn't tell what the list does.
     """
-    live, rev = await _objects(resource, reuse)
-    ring = await _history(resource, live, rev)
-    return State(live, ring, resource.store.limits), rev
-
-
-async def _objects(resource: ResourceCache, reuse: bool) -> tuple[dict[str, Entry], Rev]:
     store = resource.store
+    since = seen.rev
     live: dict[str, Entry] = {}
-    start, rev = resource.prefix, 0
-    while True:
-        page = await store.backend.list(start, resource.end, rev=rev, limit=store.limits.page)
-        rev = rev or page.rev
+    start, more = resource.prefix, True
+    while more:
+        page = await store.backend.list(start, resource.end, limit=store.limits.page)
+        if page.rev < since:
+            raise Unavailable(f"the store answered as of revision {page.rev} after it had told of {since}")
+        rev, more = page.rev, page.more
         for entry in await resource.entries(page.kvs, reuse=reuse):
             live[entry.key] = entry
-        if not page.more:
-            return live, rev
-        start = page.kvs[-1].key + "\0"
+        if more:
+            start = page.kvs[-1].key + "\0"
+    if not await seen.reach(rev, store.limits.fresh_s):
+        raise Unavailable(f"the store told of nothing up to revision {rev}, which it had answered as of")
+    live = _brought_up(resource, live, [event for event in arriving if event.rev <= rev])
+    return State(live, await _history(resource, live, rev), store.limits), rev
+
+
+def _brought_up(resource: ResourceCache, live: dict[str, Entry], events: Sequence[Event]) -> dict[str, Entry]:
+    """Pages read at different revisions, made one state by all events since the first was read."""
+    for event in events:
+        known = live.get(event.key)
+        if known is not None and known.rev >= event.rev:
+            continue
+        if event.value is None:
+            live.pop(event.key, None)
+        else:
+            live[event.key] = resource.describe(event.key, event.value, event.rev, event.create_rev)
+    return dict(sorted(live.items())) if events else live
 
 
 class _Collector:
     """Takes a watch's events up to a revision, and the newest of them if they are too many."""
 
-    def __init__(self, resource: ResourceCache, start: Rev, until: Rev) -> None:
+    def __init__(self, resource: ResourceCache, live: dict[str, Entry], start: Rev, until: Rev) -> None:
         store = resource.store
+        self._live = live
         self.events: deque[Event] = deque()
         self.start = start
         self.lost = False
@@ -63,6 +84,10 @@ class _Collector:
     def deliver(self, batch: Batch) -> None:
         for event in batch.events:
             if event.rev <= self._until:
+                now = self._live.get(event.key)
+                if now is not None and now.rev == event.rev:
+                    # It will be told by the live entry, so its value needn't be held until then.
+                    event = replace(event, value=b"")
                 self.events.append(event)
                 self._bytes += _size(event)
         while len(self.events) > self._limits.ring_max or self._bytes > 2 * self._limits.ring_bytes:
@@ -86,7 +111,7 @@ async def _history(resource: ResourceCache, live: dict[str, Entry], rev: Rev) ->
     start = max(await store.backend.compact_rev(), rev - store.limits.history_revs)
     if start >= rev:
         return Ring(store.limits, rev)
-    collector = _Collector(resource, start, rev)
+    collector = _Collector(resource, live, start, rev)
     watch = await store.backend.watch(
         resource.prefix, resource.end, after=start, deliver=collector.deliver, failed=collector.failed
     )
