@@ -112,10 +112,14 @@ def apply(tree: Any, patch: Patch) -> Any:
         if carry_out is None:
             raise PatchFailed(f"unexpected kind: {operation.op or 'unknown'}")
         carry_out(work, operation)
-    # Operations can move trees into one another: deeper than any body may be.
-    if json.depth_exceeds(work.root, json.MAX_DEPTH):
+    # Trees put into one another can be deeper than any body may be; a scalar adds no depth.
+    if any(_may_deepen(operation) for operation in patch) and json.depth_exceeds(work.root, json.MAX_DEPTH):
         raise PatchFailed("exceeded max depth")
     return work.root
+
+
+def _may_deepen(operation: Operation) -> bool:
+    return operation.op in ("move", "copy") or isinstance(operation.value, (dict, list))
 
 
 class _Work:
