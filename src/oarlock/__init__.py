@@ -138,7 +138,9 @@ if not TYPE_CHECKING:
     _WHERE = {
         "meta": "errors",
         "meta.context": "Context User",
-        "meta.fielderrors": "Duplicate FieldError Forbidden Invalid NotFoundValue NotSupported Required TooLong TooMany",
+        "meta.fielderrors": (
+            "Duplicate FieldError Forbidden Invalid NotFoundValue NotSupported Required TooLong TooMany"
+        ),
         "policy.admission.plugin": "Admission Denied Review",
         "registry.collection": "StoredCollection",
         "registry.declare": "served_from",

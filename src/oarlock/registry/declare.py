@@ -168,9 +168,11 @@ def _prepare(collection: StoredCollection[Any], lens: Lens) -> Any:
     if type(collection).prepare is StoredCollection.prepare:
         return None
 
+    hook: Any = collection.prepare
+
     def prepare(new: Tree, old: Tree | None, ctx: Context) -> Tree:
         session = lens.open(new)
-        returned: Any = collection.prepare(session.object, None if old is None else lens.view(old), ctx)
+        returned = hook(session.object, None if old is None else lens.view(old), ctx)
         if returned is not None:
             raise TypeError(f"{type(collection).__qualname__}.prepare returned something: it changes `new` in place")
         return session.result()

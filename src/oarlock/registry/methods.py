@@ -76,7 +76,10 @@ def _check_style(subject: str, name: str, function: Any, hook: Hook) -> None:
 
 
 def hints_of(function: Any) -> dict[str, Any]:
-    """The type hints of a method, names of the function its class is defined in included; empty when one isn't there."""
+    """The type hints of a method, empty when one can't be resolved.
+
+    Names of the function its class is defined in are found too.
+    """
     frame = caller_frame()
     try:
         return get_type_hints(function, localns=dict(frame.f_locals) if frame is not None else None)

@@ -118,8 +118,8 @@ def _merged(mine: Any, theirs: Any, base: Any, schema: Schema) -> Any:
     if same(mine, base):
         return theirs
     if isinstance(mine, dict) and isinstance(theirs, dict) and isinstance(base, dict):
-        properties = schema.get("properties") or {}
-        rest = schema.get("additionalProperties") or {}
+        properties: Schema = schema.get("properties") or {}
+        rest: Schema = schema.get("additionalProperties") or {}
         result = {}
         for key in {**mine, **theirs}:
             three = (mine.get(key, _ABSENT), theirs.get(key, _ABSENT), base.get(key, _ABSENT))
@@ -136,7 +136,7 @@ def _merged_list(mine: list[Any], theirs: list[Any], base: list[Any], schema: Sc
     keys = tuple(schema.get("x-kubernetes-list-map-keys", ()))
     if not keys and len(theirs) != len(base):
         return mine
-    items = schema.get("items") or {}
+    items: Schema = schema.get("items") or {}
     in_base = pair(base, mine, keys, by_position=False)
     in_theirs = pair(theirs, base, keys, by_position=False) if keys else list(range(len(base)))
     result = []

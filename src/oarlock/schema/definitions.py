@@ -30,7 +30,7 @@ _OF_ALL_VERSIONS = (
 
 
 def definition_of(hub: Any, spokes: Sequence[type] = (), stored_as: type | None = None) -> ResourceDefinition:
-    """The definition of a hub and its spokes, or of a `Foreign` type; `stored_as` is one of them, the hub unless given."""
+    """The definition of a hub (or a `Foreign` type) and its spokes; `stored_as` is one of them, else the hub."""
     said = _said(hub)
     versions: dict[str, VersionDefinition] = {}
     for cls in (hub, *spokes):
@@ -63,7 +63,7 @@ def _said(what: Any) -> Declared:
 
 
 def plural_of(kind: str) -> str:
-    """The plural Kubernetes guesses: ``Flunder`` → ``flunders``, ``Policy`` → ``policies``, ``Class`` → ``classes``."""
+    """The plural Kubernetes guesses: ``Flunder`` → ``flunders``, ``Policy`` → ``policies``."""
     name = kind.lower()
     if name.endswith("s"):
         return name + "es"

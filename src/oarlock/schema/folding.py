@@ -48,8 +48,8 @@ def fold(tree: Any, before: Any, after: Any, schema: Schema) -> Any:
     if same(before, after):
         return tree
     if isinstance(tree, dict) and isinstance(before, dict) and isinstance(after, dict):
-        properties = schema.get("properties") or {}
-        rest = schema.get("additionalProperties") or {}
+        properties: Schema = schema.get("properties") or {}
+        rest: Schema = schema.get("additionalProperties") or {}
         folded = {key: value for key, value in tree.items() if key in after or key not in before}
         for key, value in after.items():
             if key not in before:
@@ -59,7 +59,7 @@ def fold(tree: Any, before: Any, after: Any, schema: Schema) -> Any:
         return folded
     if isinstance(tree, list) and isinstance(before, list) and isinstance(after, list) and len(tree) == len(before):
         pairs = pair(before, after, tuple(schema.get("x-kubernetes-list-map-keys", ())), by_position=True)
-        items = schema.get("items") or {}
+        items: Schema = schema.get("items") or {}
         return [
             value if at is None else fold(tree[at], before[at], value, items)
             for value, at in zip(after, pairs, strict=True)

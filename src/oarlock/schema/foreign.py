@@ -13,7 +13,7 @@ import dataclasses
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Generic, TypeVar, Union, Unpack, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -23,7 +23,8 @@ from oarlock.meta.kinds import GroupKind
 from oarlock.schema import reflect, views
 from oarlock.schema.declaring import HintError, caller_place
 from oarlock.schema.definition import Schema
-from oarlock.schema.resources import Declared, ResourceFacts, check_facts
+from oarlock.schema.facts import CommonFacts, ResourceFacts, check_facts
+from oarlock.schema.resources import Declared
 from oarlock.schema.shapes import Model
 from oarlock.schema.views import Tree, ViewError
 
@@ -49,9 +50,9 @@ class Shape(Generic[T]):
 class Foreign(Generic[T]):
     """A `Shape` with what the class keywords of a `Resource` would say; takes the same keywords."""
 
-    def __init__(self, shape: Shape[T], *, group: str, version: str, kind: str, **facts: Unpack[ResourceFacts]) -> None:
-        given: ResourceFacts = {**facts, "kind": kind}
-        check_facts(f"Foreign {kind}", group, version, given)
+    def __init__(self, shape: Shape[T], *, group: str, version: str, kind: str, **facts: Unpack[CommonFacts]) -> None:
+        given = cast(ResourceFacts, {**facts, "kind": kind})
+        check_facts(f"Foreign {kind}", {"group": group, "version": version}, given)
         self.shape = shape
         self.said = Declared(group, version, kind, type(self), given, caller_place())
 
@@ -115,7 +116,8 @@ def _shadow(cls: Any, made: dict[Any, Any]) -> Any:
             namespace[f.name] = _as_shadow(f.default, made)
         elif f.default_factory is not dataclasses.MISSING:
             namespace[f.name] = _as_shadow(f.default_factory(), made)
-    made[cls] = type(Model)(cls.__name__, (Model,), namespace)
+    make: Any = type(Model)
+    made[cls] = make(cls.__name__, (Model,), namespace)
     return made[cls]
 
 
@@ -131,7 +133,7 @@ def _swapped(hint: Any, made: dict[Any, Any]) -> Any:
         return made.get(hint) or _shadow(hint, made)
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return Annotated[(_swapped(args[0], made), *args[1:])]  # type: ignore[return-value]
+        return Annotated[(_swapped(args[0], made), *args[1:])]
     if origin in (Union, types.UnionType):
         return Union[tuple(_swapped(arg, made) for arg in args)]  # noqa: UP007  (made at run time)
     if origin in (list, dict):

@@ -138,7 +138,7 @@ class MaxProperties:
 
 @dataclass(frozen=True, slots=True, init=False)
 class ListMap:
-    """A list of models told apart by these wire names: ``ListMap("name")``. Patches and apply merge its items by them."""
+    """A list of models told apart by these wire names: ``ListMap("name")``. Apply merges its items by them."""
 
     keys: tuple[str, ...]
 

@@ -31,9 +31,9 @@ class Node:
 
 @dataclass(slots=True)
 class Plan:
-    """`tidy`: wire name → Node for what a fresh tree needs. `models`: (attribute, wire name, Node) of what holds Models.
+    """`tidy`: wire name → Node for what a fresh tree needs.
 
-    `free`: somewhere there is free JSON. `unkeyed`: somewhere there is a list of Models without keys.
+    `models`: (attribute, wire name, Node) of what holds Models. `free`: somewhere there is free JSON.
     """
 
     cls: type

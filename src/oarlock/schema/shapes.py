@@ -103,7 +103,8 @@ class _Meta(msgspec.StructMeta):
             cls = super().__new__(mcls, name, bases, ns, kw_only=True, omit_defaults=True, rename=names)
         except (ValueError, TypeError) as error:
             raise DeclarationError(f"class {name}", str(error)) from error
-        cls.__defaults__ = {k: v for k, v in _inherited(bases).items() if k not in hints} | defaults
+        kept: Any = cls
+        kept.__defaults__ = {k: v for k, v in _inherited(bases).items() if k not in hints} | defaults
         reflect.check_names(cls)
         reflect.check_fields(cls)
         declare = getattr(super(cls, cls), "__declare__", None)

@@ -1,0 +1,109 @@
+"""The class keywords of `Resource` and `Spoke`, as types for checkers and as a check at import.
+
+Everything here is data that ends in a `ResourceDefinition`. Must not know: classes. Next: `resources`.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Sequence
+from typing import Any, Literal, TypedDict, Union, get_args, get_origin, get_type_hints
+
+from oarlock.schema.declaring import KeywordError, did_you_mean
+from oarlock.schema.definition import Column, Rule, Scale
+
+__all__ = ["CommonFacts", "ResourceFacts", "VersionFacts", "check_facts"]
+
+
+class VersionFacts(TypedDict, total=False):
+    """Class keywords that belong to one version; a spoke doesn't inherit them from its hub.
+
+    - `columns`: what ``kubectl get`` shows; none for the default table (Name, Created At).
+    - `selectable`: JSON paths of at most 8 scalar fields that field selectors may name.
+    - `status_subresource`: serve ``/status``, with its own update rules.
+    - `scale`: serve ``/scale``.
+    - `rules`: CEL rules on the whole object; rules on a field go into its ``Annotated``.
+    - `deprecated`: True for the standard warning, ``"use …"`` for the standard warning with a way out, or the warning.
+    - `served`: False keeps the version readable in the store and hides it from clients.
+    """
+
+    columns: Sequence[Column]
+    selectable: Sequence[str]
+    status_subresource: bool
+    scale: Scale
+    rules: Sequence[Rule]
+    deprecated: bool | str
+    served: bool
+
+
+class CommonFacts(VersionFacts, total=False):
+    """What is said of a resource in all its versions; the meaning of the last seven is `ResourceDefinition`'s.
+
+    `plural` and `singular` are made of the kind unless given.
+    """
+
+    plural: str
+    singular: str
+    scope: Literal["Namespaced", "Cluster"]
+    short_names: Sequence[str]
+    categories: Sequence[str]
+    generation: bool
+    unconditional_update: bool
+    create_on_update: bool
+    delete_returns: Literal["status", "object"]
+    ttl_s: int
+    name_rule: Literal["dns-subdomain", "dns-label", "dns1035-label", "path-segment"]
+    gc_default: Literal["background", "orphan"]
+
+
+class ResourceFacts(CommonFacts, total=False):
+    """Class keywords of a `Resource`, besides `group` and `version`. `kind` is the class's name unless given."""
+
+    kind: str
+
+
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
+_LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+_KIND = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
+
+_NAMES = {
+    "group": (_SUBDOMAIN, 'a domain you own, such as "wardle.example.com"'),
+    "version": (_LABEL, 'such as "v1" or "v2beta1"'),
+    "kind": (_KIND, 'CamelCase, such as "Flunder"'),
+    "plural": (_LABEL, "lower-case letters, digits and -"),
+    "singular": (_LABEL, "lower-case letters, digits and -"),
+}
+
+
+def check_facts(subject: str, named: dict[str, Any], facts: Any) -> None:
+    """Refuse keywords that don't exist, and values no server would take. `named` are group, version and kind."""
+    hints = get_type_hints(ResourceFacts)
+    for keyword, value in facts.items():
+        if keyword not in hints:
+            raise KeywordError(
+                subject, f"unknown keyword {keyword!r}", did_you_mean(keyword, {*hints, "group", "version"})
+            )
+        wanted = _misfit(value, hints[keyword])
+        if wanted:
+            raise KeywordError(subject, f"{keyword}={value!r}", wanted)
+    for keyword, value in {**facts, **named}.items():
+        if keyword in _NAMES:
+            pattern, instead = _NAMES[keyword]
+            if not (isinstance(value, str) and pattern.fullmatch(value)):
+                raise KeywordError(subject, f"{keyword}={value!r}", instead)
+    if facts.get("ttl_s", 1) <= 0:
+        raise KeywordError(subject, f"ttl_s={facts['ttl_s']!r}", "seconds, more than 0")
+
+
+def _misfit(value: Any, hint: Any) -> str:
+    """What should be there instead of `value`; empty when it fits."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return "" if value in args else "one of " + ", ".join(map(repr, args))
+    if origin in (Union, types.UnionType):
+        return "" if any(not _misfit(value, arg) for arg in args) else "a " + " or ".join(a.__name__ for a in args)
+    if origin is Sequence:
+        fits = isinstance(value, list | tuple) and all(isinstance(item, args[0]) for item in value)
+        return "" if fits else f"a list of {args[0].__name__}"
+    return "" if type(value) is hint else f"{'an' if hint is int else 'a'} {hint.__name__}"
