@@ -8,9 +8,10 @@ Source: k8s.io/apiserver ``endpoints/request`` RequestInfo, reference rows "Requ
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from urllib.parse import unquote_to_bytes
 
+from oarlock.meta import fields
 from oarlock.meta.context import Target
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.gotext import quote
@@ -99,27 +100,15 @@ def _relative(parts: list[str], first: int, *, proxied: bool) -> tuple[str, str,
 
 
 def _selected_name(query_pairs: QueryPairs) -> str:
-    """The name that ``fieldSelector=metadata.name=…`` asks for, so that rules for one name cover lists of it."""
-    for key, value in query_pairs:
-        if key == "fieldSelector":
-            return _exact_name(value)
-    return ""
+    """The name that ``fieldSelector=metadata.name=…`` asks for, so that rules for one name cover lists of it.
 
-
-def _exact_name(selector: str) -> str:
-    found = ""
-    for term in _terms(selector):
-        field, operator, value = term.partition("=")
-        if not operator or not field:
-            return ""
-        if not found and field == "metadata.name":
-            found = value.removeprefix("=")
-    if found in (".", "..") or "/" in found or "%" in found:
+    Only the first selector counts, only if it can be read, and only a name that could stand in a path.
+    """
+    selector = next((value for key, value in query_pairs if key == "fieldSelector"), "")
+    if "metadata.name" not in selector:
         return ""
-    return found.replace("\\", "")
-
-
-def _terms(selector: str) -> Iterable[str]:
-    if "\\" not in selector:
-        return [term for term in selector.split(",") if term]
-    return [term for term in re.findall(r"(?:\\.|[^\\,])+", selector, re.DOTALL) if term]
+    try:
+        name = fields.parse(selector).exact("metadata.name") or ""
+    except fields.FieldSelectorError:
+        return ""  # the verb refuses it with a better message
+    return "" if name in (".", "..") or "/" in name or "%" in name else name

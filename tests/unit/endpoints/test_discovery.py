@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-import yaml
 
 from oarlock.endpoints.catalog import Catalog, CatalogIndex
 from oarlock.endpoints.discovery import DiscoveryDocuments
@@ -48,7 +47,7 @@ def test_documents_are_as_recorded(documents, recorded, number):
 def test_yaml_says_the_same(documents, recorded):
     response = answer(documents, "/apis", "application/yaml")
     assert dict(response.headers)["content-type"] == "application/yaml"
-    assert yaml.safe_load(response.body) == yaml.safe_load(recorded(11)["text"])
+    assert response.body.decode() == recorded(11)["text"]
 
 
 @pytest.mark.parametrize("number", [7, 16])

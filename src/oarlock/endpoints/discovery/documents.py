@@ -7,13 +7,10 @@ Next: `legacy` and `aggregated` for what is in them.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-import yaml
-
+from oarlock.codec import json, yaml
 from oarlock.endpoints.catalog import CatalogIndex
 from oarlock.endpoints.discovery.aggregated import api_group_discovery_list
 from oarlock.endpoints.discovery.legacy import api_group, api_group_list, api_resource_list, api_versions
@@ -99,10 +96,8 @@ class DiscoveryDocuments:
 
 def _encode(tree: Tree, media_type: str, pretty: bool) -> bytes:
     if media_type == YAML:
-        return yaml.safe_dump(tree, sort_keys=True, default_flow_style=False, allow_unicode=True).encode()
-    if pretty:
-        return json.dumps(tree, indent=2, ensure_ascii=False).encode()
-    return msgspec.json.encode(tree) + b"\n"
+        return yaml.encode(tree)
+    return json.pretty(tree) if pretty else json.encode(tree) + b"\n"
 
 
 def etag_of(body: bytes) -> str:
