@@ -28,11 +28,11 @@ from oarlock.storage.cache.events import CacheEvent, Subscription, TooOld
 from oarlock.storage.cache.limits import Limits
 from oarlock.storage.memory import MemoryBackend
 from oarlock.storage.sqlite.backend import SqliteBackend
+from oarlock.testing.contracts.skipping import FOREIGN, SkippingBackend
 
 PREFIX = "/registry/example.com/things/"
 END = PREFIX[:-1] + "0"
 OTHERS = "/registry/example.com/others/"
-FOREIGN = "/elsewhere/"
 
 TIGHT = Limits(
     ring_min=3, ring_max=24, history_revs=12, roots=4, undo=6, page=2, slice_events=3, nudge_s=0.001, retry_s=0.001
@@ -312,8 +312,7 @@ async def memory() -> AsyncIterator[Backend]:
 
 @asynccontextmanager
 async def skipping() -> AsyncIterator[Backend]:
-    holes = random.Random(1)
-    backend = MemoryBackend(Clock(), next_rev=lambda rev: rev + holes.choice([1, 1, 2, 7]))
+    backend = SkippingBackend(Clock(), seed=1)
     await backend.start()
     yield backend
     await backend.close()
@@ -375,5 +374,42 @@ def test_a_long_storm(opened: Callable[[], Any]) -> None:
             await history.rest()
             assert [client.relists for client in history.clients].count(1) >= 8
             await history.cache.close()
+
+    asyncio.run(main())
+
+
+def test_two_caches_of_one_file_read_each_others_writes(tmp_path: Path) -> None:
+    """R4 through the cache: what one acknowledged, the other shows to a read that begins later."""
+
+    async def main() -> None:
+        backends = [SqliteBackend(tmp_path / "store.db", Clock()) for _ in range(2)]
+        for backend in backends:
+            await backend.start()
+        caches = [Cache(backend, clock=Clock()) for backend in backends]
+        things = []
+        for cache in caches:
+            await cache.start()
+            things.append(await cache.resource(PREFIX, describe, restore))
+        client = Client()
+        client.begin(things[1])
+        rev = 0
+        for n in range(60):
+            writer, reader = n % 2, 1 - n % 2
+            result, _ = await things[writer].put(f"{PREFIX}a", b"%d" % n, expect=rev)
+            assert result.ok
+            rev = result.rev
+            wait = caches[reader].fresh()
+            if wait is not None:
+                await wait
+            entry = things[reader].get(f"{PREFIX}a")
+            assert entry is not None
+            assert (entry.rev, entry.body) == (rev, b"%d" % n)
+        await caches[1].wait_for(rev)
+        assert client.state == {f"{PREFIX}a": (rev, b"59")}
+        for one in things:
+            assert await audit.check(one) == []
+        for cache, backend in zip(caches, backends, strict=True):
+            await cache.close()
+            await backend.close()
 
     asyncio.run(main())

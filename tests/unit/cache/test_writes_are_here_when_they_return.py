@@ -94,6 +94,19 @@ async def test_an_overtaken_write_still_returns_what_it_wrote(world: Any, kit: A
     assert things.get(key).rev == second
 
 
+async def test_the_same_bytes_written_again_by_another_are_another_write(world: Any, kit: Any) -> None:
+    things = await world.load()
+    key, value = kit.PREFIX + "a", b"1"
+    world.backend.hold()
+    writing = asyncio.ensure_future(things.put(key, value, expect=0))
+    await asyncio.sleep(0)
+    await world.backend.put(key, value, expect=2)
+    world.backend.release()
+    result, entry = await writing
+    assert (result.rev, entry.rev) == (2, 2)
+    assert things.get(key).rev == 3
+
+
 async def test_a_write_whose_event_stays_away_is_read_back(world: Any, kit: Any) -> None:
     things = await world.load()
     world.backend.hold()

@@ -38,7 +38,7 @@ async def load(
     store = resource.store
     since = seen.rev
     live: dict[str, Entry] = {}
-    start, more = resource.prefix, True
+    start, more, rev = resource.prefix, True, since
     while more:
         page = await store.backend.list(start, resource.end, limit=store.limits.page)
         if page.rev < since:

@@ -293,12 +293,9 @@ class ResourceCache:
 
 def dispatch(listeners: Sequence[Subscription], events: Sequence[CacheEvent]) -> None:
     """Deliver `events` to each; one that raises all the same is ended, the others aren't kept waiting."""
-    remaining = iter(listeners)
-    while True:
+    for subscription in listeners:
         try:
-            for subscription in remaining:
-                subscription.deliver(events)
-            return
+            subscription.deliver(events)
         except Exception as error:
             log.exception("delivering events of %s failed", events[0].entry.key)
             subscription.close()
