@@ -1,0 +1,72 @@
+"""What a column of a table shows of an object.
+
+Must not know: table documents, who asks. Next: `jsonpath`, which finds the values.
+Source: CustomResourceDefinition additionalPrinterColumns; kubectl's age columns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from oarlock.meta.times import TimeError, human_duration, parse_rfc3339
+from oarlock.schema.definition import Column
+from oarlock.schema.jsonpath import compile_path
+
+__all__ = ["cell", "cell_for", "compile_cell"]
+
+
+def cell(values: list[Any], column_type: str, now: float) -> Any:
+    """The cell of what a path found: the first value, in the column's type, or None when it has another.
+
+    `now` is in seconds since the epoch; a date is shown as the time that has passed since.
+    """
+    if not values:
+        return None
+    value = values[0]
+    match column_type:
+        case "string":
+            return _text(value)
+        case "integer":
+            return int(value) if type(value) in (int, float) and abs(value) < 2**63 else None
+        case "number":
+            return value if type(value) in (int, float) else None
+        case "boolean":
+            return value if type(value) is bool else None
+        case "date":
+            return _age(value, now) if type(value) is str else None
+    return None
+
+
+def _text(value: Any) -> str:
+    if type(value) is str:
+        return value
+    if value is None:
+        return "<nil>"
+    if type(value) is bool:
+        return "true" if value else "false"
+    if type(value) is float and value.is_integer() and abs(value) < 2**63:
+        return str(int(value))
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _age(value: str, now: float) -> str:
+    if not value:
+        return "<unknown>"
+    try:
+        return human_duration(now - parse_rfc3339(value))
+    except TimeError:
+        return "<invalid>"
+
+
+def compile_cell(column: Column) -> Callable[[Any, float], Any]:
+    """A function from a tree and the time to the cell of `column`; `jsonpath.PathError` for a bad path."""
+    find = compile_path(column.json_path)
+    kind = column.type
+    return lambda tree, now: cell(find(tree), kind, now)
+
+
+def cell_for(column: Column, tree: Any, now: float) -> Any:
+    """The cell of one column, once; `compile_cell` is for many objects."""
+    return compile_cell(column)(tree, now)

@@ -1,0 +1,171 @@
+"""One version of a resource, compiled: what its schema does to trees, as a handful of fast functions.
+
+All of them work in place on trees that nobody else holds, in the order a write needs them: `type_error`,
+`prune`, `normalize`, `default`, and `validate` once hooks have run. The schema is read once, here.
+Must not know: requests, storage, hooks. Next: `structural` for the nodes, then the module of each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from oarlock.meta.fielderrors import FieldError
+from oarlock.schema.defaulting import compile_default, compile_drop_nulls
+from oarlock.schema.definition import ResourceDefinition
+from oarlock.schema.embedded import compile_embedded
+from oarlock.schema.findings import Enough, Findings
+from oarlock.schema.jsonpath import Getter, PathError, compile_path
+from oarlock.schema.listtypes import compile_lists
+from oarlock.schema.metadata import OBJECT_META
+from oarlock.schema.normalizing import compile_normalize
+from oarlock.schema.pruning import MAX_REPORTED, compile_clean, prune
+from oarlock.schema.ratcheting import still_wrong
+from oarlock.schema.structural import Node, SchemaError, parse
+from oarlock.schema.structural_rules import structural_errors
+from oarlock.schema.typing_errors import Place, compile_fits, first_misfit
+from oarlock.schema.validation import compile_check
+
+__all__ = ["CompiledVersion", "SchemaError", "compile_version"]
+
+Tree = dict[str, Any]
+
+_TEXT = Node(type="string", omit_empty=True)
+
+
+def compile_version(definition: ResourceDefinition, version: str) -> CompiledVersion:
+    """Compile one version. SchemaError for a schema that isn't structural, KeyError for a version that isn't there."""
+    found = definition.version(version)
+    node = parse(found.schema)
+    for error in structural_errors(node):
+        raise SchemaError(error.path, error.body)
+    try:
+        selectable = tuple(compile_path(path) for path in found.selectable)
+    except PathError as error:
+        raise SchemaError("selectable", str(error)) from error
+    place = Place(version, definition.names.kind)
+    return CompiledVersion(node, place, typed=definition.typed, selectable=selectable)
+
+
+class CompiledVersion:
+    """What the schema of a version does to trees. Made by `compile_version`; never changes."""
+
+    __slots__ = (
+        "_checks",
+        "_clean",
+        "_default",
+        "_embedded",
+        "_fits",
+        "_node",
+        "_normalize",
+        "_place",
+        "_rules",
+        "_typed",
+        "selectable",
+    )
+
+    def __init__(self, node: Node, place: Place, *, typed: bool, selectable: tuple[Getter, ...] = ()) -> None:
+        self._typed = typed
+        self._place = place
+        self.selectable = selectable
+        # what objects really have: metadata is the same for every kind, whatever the schema says of it
+        self._node = whole = _with_metadata(node)
+        self._rules = rules = _without_metadata(node)
+        shape = whole if typed else Node(type="object", properties={"metadata": OBJECT_META})
+        self._fits = compile_fits(shape)
+        self._clean = compile_clean(whole)
+        self._embedded = compile_embedded(rules)
+        self._normalize = _normalizers(whole, rules, typed)
+        self._default = compile_default(rules)
+        self._checks = tuple(check for check in (compile_check(rules), compile_lists(rules)) if check is not None)
+
+    def type_error(self, tree: Tree) -> str | None:
+        """The first value of a wrong JSON type, in the words of Go's decoder; None when there is none.
+
+        Of a custom resource only metadata is looked at: the rest is reported by `validate`, with everything else.
+        """
+        if self._fits is not None and not self._fits(tree):
+            shape = self._node if self._typed else Node(type="object", properties={"metadata": OBJECT_META})
+            return first_misfit(tree, shape, self._place)
+        if self._embedded is not None:
+            return self._embedded.type_error(tree)
+        return None
+
+    def prune(self, tree: Tree) -> list[str]:
+        """Remove undeclared fields; returns the paths of the first `MAX_REPORTED`, as strict decoding names them."""
+        found: list[str] = []
+        if self._clean is not None and not self._clean(tree):
+            found = prune(tree, self._node)
+            if not self._typed:
+                found.sort()
+        if self._embedded is not None:
+            found = (found + self._embedded.prune(tree))[:MAX_REPORTED]
+        return found
+
+    def normalize(self, tree: Tree) -> None:
+        """Remove what means "absent": null where it isn't allowed, zero values of fields that leave them out."""
+        for step in self._normalize:
+            step(tree)
+
+    def default(self, tree: Tree) -> None:
+        """Fill in the defaults of the schema, nested ones too; each is a copy."""
+        if self._default is not None:
+            self._default(tree)
+
+    def validate(self, tree: Tree, old: Tree | None = None) -> list[FieldError]:
+        """Every violation of the schema, the first `findings.MAX_ERRORS` of them; metadata is `objectmeta`'s.
+
+        With `old`, the object an update replaces, a value that was wrong before and is unchanged is no violation.
+        """
+        found = Findings()
+        try:
+            for check in self._checks:
+                check(tree, None, found)
+            if self._embedded is not None:
+                self._embedded.validate(tree, found)
+        except Enough:
+            pass
+        if not found.errors:
+            return []
+        if old is None:
+            return found.errors
+        return still_wrong(found, self._rules, tree, old)
+
+    def selectable_values(self, tree: Tree) -> tuple[str, ...]:
+        """The values of the selectable fields as field selectors write them; ``""`` for one that isn't there."""
+        return tuple([_label(get(tree)) for get in self.selectable])
+
+
+def _label(values: list[Any]) -> str:
+    if not values:
+        return ""
+    value = values[0]
+    if type(value) is str:
+        return value
+    if type(value) is bool:
+        return "true" if value else "false"
+    return str(value) if type(value) is int else ""
+
+
+def _with_metadata(node: Node) -> Node:
+    fixed = {"apiVersion": _TEXT, "kind": _TEXT, "metadata": OBJECT_META}
+    return replace(node, type="object", properties={**node.properties, **fixed}, embedded=False)
+
+
+def _without_metadata(node: Node) -> Node:
+    """The schema as far as it speaks of more than metadata; constraints on the name stay."""
+    metadata = node.properties.get("metadata")
+    kept = {key: child for key, child in node.properties.items() if key != "metadata"}
+    if metadata is not None and metadata.properties:
+        kept["metadata"] = metadata
+    return replace(node, properties=kept, embedded=False)
+
+
+def _normalizers(whole: Node, rules: Node, typed: bool) -> tuple[Callable[[Any], None], ...]:
+    if typed:
+        steps = [compile_normalize(whole)]
+    else:
+        metadata = compile_normalize(Node(type="object", properties={"metadata": OBJECT_META}))
+        steps = [metadata, compile_drop_nulls(rules)]
+    return tuple(step for step in steps if step is not None)

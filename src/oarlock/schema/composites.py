@@ -1,0 +1,112 @@
+"""allOf, anyOf, oneOf and not: schemas made of schemas.
+
+A branch that fails is explained by the errors of the branch that came nearest, as Kubernetes does.
+Next: `validation`, which compiles the branches. Source: kube-openapi's schema props validator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from oarlock.schema.findings import Enough, Findings, json_type
+from oarlock.schema.structural import Constraints, Node
+from oarlock.schema.where import Where
+
+__all__ = ["Branches", "compile_branches", "has_branches"]
+
+Check: TypeAlias = Callable[[Any, Where, Findings], None]
+Branch: TypeAlias = tuple[Check, Node]
+Branches: TypeAlias = dict[str, list[Branch]]
+
+
+def has_branches(rules: Constraints) -> bool:
+    return bool(rules.all_of or rules.any_of or rules.one_of or rules.not_ is not None)
+
+
+def compile_branches(branches: Branches) -> Check:
+    """One check for all branches of a node."""
+    any_of, one_of, all_of, not_ = branches["anyOf"], branches["oneOf"], branches["allOf"], branches["not"]
+
+    def check_branches(value: Any, where: Where, found: Findings) -> None:
+        if any_of:
+            _any_of(any_of, value, where, found)
+        if one_of:
+            _one_of(one_of, value, where, found)
+        if all_of:
+            _all_of(all_of, value, where, found)
+        if not_ and not _try(not_[0][0], value, where):
+            found.composite(where, "{} must not validate the schema (not)")
+
+    return check_branches
+
+
+def _try(check: Check, value: Any, where: Where) -> Findings:
+    found = Findings()
+    try:
+        check(value, where, found)
+    except Enough:
+        pass
+    return found
+
+
+def _any_of(branches: list[Branch], value: Any, where: Where, found: Findings) -> None:
+    failures = []
+    for check, node in branches:
+        tried = _try(check, value, where)
+        if not tried:
+            return
+        failures.append((tried, node))
+    found.composite(where, "{} must validate at least one schema (anyOf)")
+    found.extend(_nearest(failures, value))
+
+
+def _one_of(branches: list[Branch], value: Any, where: Where, found: Findings) -> None:
+    failures = []
+    for check, node in branches:
+        tried = _try(check, value, where)
+        if tried:
+            failures.append((tried, node))
+    valid = len(branches) - len(failures)
+    if valid == 1:
+        return
+    if valid:
+        found.composite(where, f"{{}} must validate one and only one schema (oneOf). Found {valid} valid alternatives")
+        return
+    found.composite(where, "{} must validate one and only one schema (oneOf). Found none valid")
+    found.extend(_nearest(failures, value))
+
+
+def _all_of(branches: list[Branch], value: Any, where: Where, found: Findings) -> None:
+    failed = 0
+    for check, _node in branches:
+        tried = _try(check, value, where)
+        if tried:
+            failed += 1
+            found.extend(tried)
+    if failed:
+        none = ". None validated" if failed == len(branches) else ""
+        found.composite(where, f"{{}} must validate all the schemas (allOf){none}")
+
+
+def _nearest(failures: list[tuple[Findings, Node]], value: Any) -> Findings:
+    best, best_score = failures[0][0], -1
+    for tried, node in failures:
+        score = _matches(value, node)
+        if score > best_score:
+            best, best_score = tried, score
+    return best
+
+
+def _matches(value: Any, node: Node) -> int:
+    """How much of a value a schema speaks of: the measure by which the nearest branch is found."""
+    actual = json_type(value)
+    score = 1 if not node.type or node.type == actual or (actual, node.type) == ("integer", "number") else 0
+    if actual == "number" and node.type in ("number", "integer"):
+        score += 1
+    if type(value) is dict:
+        score += sum(1 + _matches(value[key], child) for key, child in node.properties.items() if key in value)
+    elif type(value) is list and node.items is not None:
+        items = node.items
+        score += sum(_matches(item, items) for item in value[:100])
+    return score

@@ -1,0 +1,140 @@
+"""Whole Kubernetes objects inside an object: their apiVersion, kind and metadata.
+
+The rest of them is what the schema says, like everything else. Three things are done for each: undeclared
+metadata is removed, metadata of the wrong types refused, and what is left validated.
+Source: ``x-kubernetes-embedded-resource`` of structural schemas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from oarlock.meta import names
+from oarlock.meta.fielderrors import FieldError, Invalid, Required
+from oarlock.schema.findings import Findings
+from oarlock.schema.metadata import OBJECT_META
+from oarlock.schema.objectmeta import validate_object_meta
+from oarlock.schema.pruning import compile_clean, prune
+from oarlock.schema.structural import Node
+from oarlock.schema.typing_errors import Place, compile_fits, first_misfit
+from oarlock.schema.where import Key, Where, render
+
+__all__ = ["Embedded", "compile_embedded"]
+
+Find = Callable[[Any, Where], Iterator[tuple[dict[str, Any], Where]]]
+
+_clean = compile_clean(OBJECT_META)
+_fits = compile_fits(OBJECT_META)
+_EMPTY = "must not be empty"
+
+
+class Embedded:
+    """What to do with the objects inside an object; made by `compile_embedded`."""
+
+    __slots__ = ("_find",)
+
+    def __init__(self, find: Find) -> None:
+        self._find = find
+
+    def type_error(self, tree: Any) -> str | None:
+        """The text of the first metadata whose types are wrong."""
+        for inner, where in self._find(tree, None):
+            metadata = inner.get("metadata")
+            if metadata is not None and _fits is not None and not _fits(metadata):
+                path = render((where, "metadata"))
+                return first_misfit(metadata, OBJECT_META, Place("v1", "Object", path), "metadata")
+        return None
+
+    def prune(self, tree: Any) -> list[str]:
+        """Remove undeclared metadata fields in place; returns their paths."""
+        found: list[str] = []
+        for inner, where in self._find(tree, None):
+            metadata = inner.get("metadata")
+            if type(metadata) is dict and _clean is not None and not _clean(metadata):
+                path = render((where, "metadata"))
+                found += [f"{path}.{name}" for name in prune(metadata, OBJECT_META)]
+        return found
+
+    def validate(self, tree: Any, found: Findings) -> None:
+        """Report what is wrong with apiVersion, kind and metadata."""
+        for inner, where in self._find(tree, None):
+            for error in _object_errors(inner, where):
+                found.add(where, error)
+
+
+def _object_errors(inner: dict[str, Any], where: Where) -> Iterator[FieldError]:
+    for key, complain in (("apiVersion", _api_version), ("kind", _kind)):
+        path = render((where, key))
+        if key not in inner:
+            yield Required(path, _EMPTY)
+        elif type(inner[key]) is not str:
+            yield Invalid(path, inner[key], "must be a string")
+        elif not inner[key]:
+            yield Invalid(path, "", _EMPTY)
+        else:
+            complaint = complain(inner[key])
+            if complaint:
+                yield Invalid(path, inner[key], complaint)
+    metadata = inner.get("metadata")
+    if metadata is None:
+        return
+    path = render((where, "metadata"))
+    if _fits is not None and not _fits(metadata):
+        why = first_misfit(metadata, OBJECT_META, Place("v1", "Object", path), "metadata")
+        yield Invalid(path, metadata, why or "")
+        return
+    named = metadata if metadata.get("name") else {**metadata, "name": "fakename"}
+    yield from validate_object_meta(
+        named, namespaced=bool(metadata.get("namespace")), name_rule="path-segment", path=path
+    )
+
+
+def _api_version(value: str) -> str:
+    return f"unexpected GroupVersion string: {value}" if value.count("/") > 1 else ""
+
+
+def _kind(value: str) -> str:
+    complaints = names.dns1035_label(value.lower())
+    return "may have mixed case, but should otherwise match: " + ",".join(complaints) if complaints else ""
+
+
+def compile_embedded(node: Node) -> Embedded | None:
+    """None when the schema has no embedded objects. `node` itself isn't one, whatever it says."""
+    find = _compile_find(node)
+    return None if find is None else Embedded(find)
+
+
+def _compile_find(node: Node) -> Find | None:
+    below = [(key, child.embedded, _compile_find(child)) for key, child in node.properties.items()]
+    children = [(key, is_one, inner) for key, is_one, inner in below if is_one or inner is not None]
+    additional = node.additional if isinstance(node.additional, Node) else None
+    in_values = None if additional is None else _compile_find(additional)
+    values_are = additional is not None and additional.embedded
+    in_items = None if node.items is None else _compile_find(node.items)
+    items_are = node.items is not None and node.items.embedded
+    if not (children or in_values or values_are or in_items or items_are):
+        return None
+
+    def find(tree: Any, where: Where) -> Iterator[tuple[dict[str, Any], Where]]:
+        if type(tree) is list:
+            for i, item in enumerate(tree):
+                yield from _of(item, items_are, in_items, (where, i))
+        if type(tree) is not dict:
+            return
+        for key, is_one, inner in children:
+            if key in tree:
+                yield from _of(tree[key], is_one, inner, (where, key))
+        if in_values or values_are:
+            for key, value in tree.items():
+                if key not in node.properties:
+                    yield from _of(value, values_are, in_values, (where, Key(key)))
+
+    return find
+
+
+def _of(value: Any, is_one: bool, inner: Find | None, where: Where) -> Iterator[tuple[dict[str, Any], Where]]:
+    if is_one and type(value) is dict:
+        yield value, where
+    if inner is not None and value:
+        yield from inner(value, where)

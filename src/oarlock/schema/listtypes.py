@@ -1,0 +1,132 @@
+"""Lists that are sets or maps: no item may appear twice, no two may have the same key.
+
+Next: `findings`. Source: ``x-kubernetes-list-type`` of structural schemas; only the first repetition of a
+value is reported, at its index, as Kubernetes does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from oarlock.meta.fielderrors import Duplicate, Invalid
+from oarlock.schema.findings import Findings
+from oarlock.schema.structural import Node
+from oarlock.schema.where import Key, Where, render
+
+__all__ = ["compile_lists", "frozen"]
+
+Check: TypeAlias = Callable[[Any, Where, Findings], None]
+
+
+def frozen(value: Any) -> Any:
+    """A hashable stand-in that is equal for equal JSON values only; ``1``, ``1.0`` and ``true`` are three values."""
+    if type(value) is dict:
+        return dict, frozenset((key, frozen(item)) for key, item in value.items())
+    if type(value) is list:
+        return list, tuple(frozen(item) for item in value)
+    return type(value), value
+
+
+def compile_lists(node: Node) -> Check | None:
+    """A function that reports repetitions, nested ones too; None when no list in the schema is a set or map."""
+    if node.list_type in ("set", "map") or node.items is not None:
+        return _compile_array(node)
+    children = [(key, check) for key, child in node.properties.items() if (check := compile_lists(child))]
+    values = compile_lists(node.additional) if isinstance(node.additional, Node) else None
+    if not children and values is None:
+        return None
+
+    def check_lists(tree: Any, where: Where, found: Findings) -> None:
+        if type(tree) is not dict:
+            return
+        if values is not None:
+            for key, value in tree.items():
+                values(value, (where, Key(key)), found)
+        for key, check in children:
+            value = tree.get(key)
+            if value:
+                check(value, (where, key), found)
+
+    return check_lists
+
+
+def _compile_array(node: Node) -> Check | None:
+    own: Check | None = None
+    if node.list_type == "set":
+        own = _check_set
+    elif node.list_type == "map":
+        own = _map_check(node.list_keys)
+    items = None if node.items is None else compile_lists(node.items)
+    if own is None and items is None:
+        return None
+
+    def check_array(tree: Any, where: Where, found: Findings) -> None:
+        if type(tree) is not list:
+            return
+        if own is not None and tree:
+            own(tree, where, found)
+        if items is not None:
+            for i, item in enumerate(tree):
+                items(item, (where, i), found)
+
+    return check_array
+
+
+def _repeated(keys: list[Any]) -> list[int]:
+    """The indices at which a value appears for the second time."""
+    try:
+        if len(set(keys)) == len(keys):  # texts, which nearly all keys are, need nothing more
+            return []
+    except TypeError:
+        pass
+    seen: dict[Any, int] = {}
+    repeated = []
+    for i, key in enumerate(keys):
+        stand_in = frozen(key)
+        times = seen.get(stand_in, 0)
+        if times == 1:
+            repeated.append(i)
+        seen[stand_in] = times + 1
+    return repeated
+
+
+def _check_set(tree: list[Any], where: Where, found: Findings) -> None:
+    for i in _repeated(tree):
+        found.add((where, i), Duplicate(render((where, i)), tree[i]))
+
+
+def _map_check(names: tuple[str, ...]) -> Check:
+    single = names[0] if len(names) == 1 else None
+
+    def check_map(tree: list[Any], where: Where, found: Findings) -> None:
+        keys: list[Any] = []
+        for i, item in enumerate(tree):
+            if type(item) is dict:
+                keys.append(
+                    item.get(single, _NO_KEY)
+                    if single is not None
+                    else {key: item[key] for key in names if key in item}
+                )
+            elif item is None:
+                keys.append(_NO_KEY if single is not None else {})
+            else:
+                text = "must be an object for an array of list-type map"
+                found.add((where, i), Invalid(render((where, i)), item, text))
+                return
+        if len(keys) < 2:
+            return
+        for i in _repeated(keys):
+            key = keys[i]
+            if single is not None:
+                key = {} if key is _NO_KEY else {single: key}
+            found.add((where, i), Duplicate(render((where, i)), dict(sorted(key.items()))))
+
+    return check_map
+
+
+class _NoKey:
+    """Stands for a key that isn't there; equal to itself only."""
+
+
+_NO_KEY = _NoKey()

@@ -1,0 +1,112 @@
+"""What a compiled-in kind does to null and empty values: null is absent, and so are the zero values of some fields.
+
+Only for `typed` definitions and for metadata; a custom resource keeps what it was given, see `defaulting`.
+Source: encoding/json on Kubernetes' Go types (``omitempty``); API conventions on optional fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from oarlock.schema.structural import Node
+
+__all__ = ["compile_normalize"]
+
+Step = Callable[[Any], None]
+
+
+def compile_normalize(node: Node) -> Step | None:
+    """A function that drops nulls and omitted zero values in place; None when a tree can't contain any.
+
+    A null that isn't allowed is removed from an object, and becomes the zero value in a list or map.
+    """
+    if node.type == "array":
+        return _normalize_array(node)
+    if node.type not in ("object", ""):
+        return None
+    if isinstance(node.additional, Node):
+        return _normalize_map(node, node.additional)
+    if not node.properties:
+        return None
+    nullable = frozenset(key for key, child in node.properties.items() if child.nullable or _opaque(child))
+    omitted = tuple(key for key, child in node.properties.items() if child.omit_empty)
+    children = [(key, step) for key, child in node.properties.items() if (step := compile_normalize(child))]
+    declared = frozenset(node.properties)
+
+    def normalize_object(tree: Any) -> None:
+        if type(tree) is not dict:
+            return
+        for value in tree.values():
+            if value is None:
+                for key in [key for key, value in tree.items() if value is None]:
+                    if key in declared and key not in nullable:
+                        del tree[key]
+                break
+        for key, step in children:
+            if key in tree:
+                step(tree[key])
+        for key in omitted:
+            if key in tree and not tree[key]:
+                del tree[key]
+
+    return normalize_object
+
+
+def _opaque(node: Node) -> bool:
+    """Anything at all may stand here, null included."""
+    return node.preserve and not node.type
+
+
+def _zero(node: Node) -> Any:
+    """How to make the value that null stands for in a list or map; None when null is a value there."""
+    if node.nullable or _opaque(node):
+        return None
+    if node.int_or_string:
+        return int
+    return {"string": str, "integer": int, "number": int, "boolean": bool, "array": list, "object": dict}.get(node.type)
+
+
+def _normalize_array(node: Node) -> Step | None:
+    if node.items is None:
+        return None
+    step, zero = compile_normalize(node.items), _zero(node.items)
+    if step is None and zero is None:
+        return None
+
+    def normalize_array(tree: Any) -> None:
+        if type(tree) is not list:
+            return
+        if zero is not None:
+            for item in tree:
+                if item is None:
+                    tree[:] = [zero() if item is None else item for item in tree]
+                    break
+        if step is not None:
+            for item in tree:
+                step(item)
+
+    return normalize_array
+
+
+def _normalize_map(node: Node, additional: Node) -> Step | None:
+    step, zero = compile_normalize(additional), _zero(additional)
+    children = {key: inner for key, child in node.properties.items() if (inner := compile_normalize(child))}
+    declared = frozenset(node.properties)
+    if step is None and zero is None and not children:
+        return None
+
+    def normalize_map(tree: Any) -> None:
+        if type(tree) is not dict:
+            return
+        for key, value in tree.items():
+            if key in declared:
+                if key in children:
+                    children[key](value)
+                continue
+            if value is None and zero is not None:
+                tree[key] = zero()
+            elif step is not None:
+                step(value)
+
+    return normalize_map

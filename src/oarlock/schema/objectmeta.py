@@ -1,0 +1,188 @@
+"""Is the metadata of an object well formed, and may it have changed so?
+
+Takes metadata that has the right JSON types (see `metadata`). Must not know: which fields the server sets.
+Source: k8s.io/apimachinery ``api/validation`` of ObjectMeta; texts and order are Kubernetes'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from oarlock.meta import names
+from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, Required, TooLong
+from oarlock.meta.gotext import quote
+
+__all__ = ["validate_object_meta", "validate_object_meta_update"]
+
+Metadata = dict[str, Any]
+
+MAX_ANNOTATIONS_BYTES = 256 * 1024
+_MAX_SUBRESOURCE = 256
+_MAX_MANAGER = 128
+_EMPTY = "must not be empty"
+
+_RULES: dict[str, Callable[[str], list[str]]] = {
+    "dns-subdomain": names.dns1123_subdomain,
+    "dns-label": names.dns1123_label,
+    "dns1035-label": names.dns1035_label,
+    "path-segment": names.path_segment_name,
+}
+
+
+def validate_object_meta(
+    metadata: Metadata, *, namespaced: bool, name_rule: str, path: str = "metadata"
+) -> list[FieldError]:
+    """Every mistake in `metadata`. `name_rule` is one of `ResourceDefinition.name_rule`; KeyError for another.
+
+    A ``generateName`` is checked as if something followed a final dash; by then the name has been generated.
+    """
+    found: list[FieldError] = []
+    complaints = _RULES[name_rule]
+    prefix = metadata.get("generateName")
+    if prefix:
+        masked = prefix if name_rule == "path-segment" else names.mask_trailing_dash(prefix)
+        found += [Invalid(f"{path}.generateName", prefix, text) for text in complaints(masked)]
+    name = metadata.get("name")
+    if not name:
+        found.append(Required(f"{path}.name", "name or generateName is required"))
+    else:
+        found += [Invalid(f"{path}.name", name, text) for text in complaints(name)]
+    _namespace(metadata.get("namespace") or "", namespaced, path, found)
+    generation = metadata.get("generation")
+    if generation and generation < 0:
+        found.append(Invalid(f"{path}.generation", generation, "must be greater than or equal to 0"))
+    labels = metadata.get("labels")
+    if labels:
+        _labels(labels, f"{path}.labels", found)
+    annotations = metadata.get("annotations")
+    if annotations:
+        _annotations(annotations, f"{path}.annotations", found)
+    for key, check in _RARE:
+        value = metadata.get(key)
+        if value:
+            check(value, f"{path}.{key}", found)
+    return found
+
+
+def _namespace(namespace: str, namespaced: bool, path: str, found: list[FieldError]) -> None:
+    if not namespaced:
+        if namespace:
+            found.append(Forbidden(f"{path}.namespace", "not allowed on this type"))
+    elif not namespace:
+        found.append(Required(f"{path}.namespace"))
+    else:
+        found += [Invalid(f"{path}.namespace", namespace, text) for text in names.dns1123_label(namespace)]
+
+
+def _labels(labels: dict[str, str], path: str, found: list[FieldError]) -> None:
+    for key, value in labels.items():
+        for text in names.qualified_name(key):
+            found.append(Invalid(path, key, text))
+        for text in names.label_value(value):
+            found.append(Invalid(path, value, text))
+
+
+def _annotations(annotations: dict[str, str], path: str, found: list[FieldError]) -> None:
+    size = 0
+    for key, value in annotations.items():
+        for text in names.qualified_name(key.lower()):
+            found.append(Invalid(path, key, text))
+        size += len(key) + len(value)
+    # characters are at least as many as a fourth of the bytes, and are counted for nothing
+    if size * 4 > MAX_ANNOTATIONS_BYTES and _bytes(annotations) > MAX_ANNOTATIONS_BYTES:
+        found.append(TooLong(path, MAX_ANNOTATIONS_BYTES))
+
+
+def _bytes(texts: dict[str, str]) -> int:
+    return sum(
+        len(key.encode("utf-8", "surrogatepass")) + len(value.encode("utf-8", "surrogatepass"))
+        for key, value in texts.items()
+    )
+
+
+def _owner_references(references: list[Metadata], path: str, found: list[FieldError]) -> None:
+    controller = ""
+    for reference in references:
+        api_version, kind = reference.get("apiVersion") or "", reference.get("kind") or ""
+        name = reference.get("name") or ""
+        if not api_version.rpartition("/")[2] or api_version.count("/") > 1:
+            found.append(Invalid(f"{path}.apiVersion", api_version, "version must not be empty"))
+        if not kind:
+            found.append(Invalid(f"{path}.kind", kind, _EMPTY))
+        if not name:
+            found.append(Invalid(f"{path}.name", name, _EMPTY))
+        if not reference.get("uid"):
+            found.append(Invalid(f"{path}.uid", "", _EMPTY))
+        if (api_version, kind) == ("v1", "Event"):
+            found.append(Invalid(path, reference, "/v1, Kind=Event is disallowed from being an owner"))
+        if reference.get("controller"):
+            if controller:
+                both = f"{controller} and {kind}/{name}"
+                text = f'Only one reference can have Controller set to true. Found "true" in references for {both}'
+                found.append(Invalid(path, references, text))
+            else:
+                controller = f"{kind}/{name}"
+
+
+def _finalizers(finalizers: list[str], path: str, found: list[FieldError]) -> None:
+    for finalizer in finalizers:
+        found += [Invalid(path, finalizer, text) for text in names.qualified_name(finalizer)]
+    if "orphan" in finalizers and "foregroundDeletion" in finalizers:
+        found.append(Invalid(path, finalizers, "finalizer orphan and foregroundDeletion cannot be both set"))
+
+
+def _managed_fields(entries: list[Metadata], path: str, found: list[FieldError]) -> None:
+    for i, entry in enumerate(entries):
+        operation = entry.get("operation") or ""
+        if operation not in ("Apply", "Update"):
+            found.append(Invalid(f"{path}[{i}].operation", operation, "must be `Apply` or `Update`"))
+        fields_type = entry.get("fieldsType") or ""
+        if fields_type not in ("", "FieldsV1"):
+            found.append(Invalid(f"{path}[{i}].fieldsType", fields_type, "must be `FieldsV1`"))
+        manager = entry.get("manager") or ""
+        if len(manager) > _MAX_MANAGER:
+            found.append(TooLong(f"{path}[{i}].manager", _MAX_MANAGER))
+        if not manager.isprintable():
+            found.append(Invalid(f"{path}[{i}].manager", manager, "should only contain printable characters"))
+        if len(entry.get("subresource") or "") > _MAX_SUBRESOURCE:
+            found.append(TooLong(f"{path}[{i}].subresource", _MAX_SUBRESOURCE))
+
+
+_RARE: tuple[tuple[str, Callable[[Any, str, list[FieldError]], None]], ...] = (
+    ("ownerReferences", _owner_references),
+    ("finalizers", _finalizers),
+    ("managedFields", _managed_fields),
+)
+
+_IMMUTABLE: tuple[tuple[str, Any], ...] = (
+    # field, and what it is when absent
+    ("name", ""),
+    ("namespace", ""),
+    ("uid", ""),
+    ("creationTimestamp", None),
+    ("deletionTimestamp", None),
+    ("deletionGracePeriodSeconds", None),
+)
+
+
+def validate_object_meta_update(new: Metadata, old: Metadata, path: str = "metadata") -> list[FieldError]:
+    """What an update may not change: identity, times, and finalizers may only go once the object is being deleted.
+
+    The resourceVersion is the store's affair, and server-set fields are expected to have been restored before.
+    """
+    found: list[FieldError] = []
+    if old.get("deletionTimestamp") is not None:
+        extra = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
+        if extra:
+            shown = ", ".join(map(quote, extra))
+            text = "no new finalizers can be added if the object is being deleted, found new finalizers"
+            found.append(Forbidden(f"{path}.finalizers", f"{text} []string{{{shown}}}"))
+    generation = new.get("generation") or 0
+    if generation < (old.get("generation") or 0):
+        found.append(Invalid(f"{path}.generation", generation, "must not be decremented"))
+    for key, absent in _IMMUTABLE:
+        value = new.get(key, absent)
+        if value != old.get(key, absent):
+            found.append(Invalid(f"{path}.{key}", value, "field is immutable"))
+    return found

@@ -1,0 +1,184 @@
+"""Constraints on texts and numbers: lengths, patterns, formats, bounds, choices.
+
+Each function compiles what a node asks of one kind of value into checks that are silent on the fast path.
+Next: `validation`, which puts them together. Source: OpenAPI v3; kube-openapi for the words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+from oarlock.meta.gotext import show
+from oarlock.schema import formats
+from oarlock.schema.findings import Findings
+from oarlock.schema.patterns import Pattern, PatternError
+from oarlock.schema.structural import Node
+from oarlock.schema.where import Where
+
+__all__ = ["Check", "compile_enum", "compile_number", "compile_text"]
+
+Check: TypeAlias = Callable[[Any, Where, Findings], None]
+
+_FLOAT32_LIMIT = 3.4028235677973366e38
+"""Half a step above the largest float32; what is beyond doesn't round to one."""
+
+
+def compile_text(node: Node) -> list[Check]:
+    """What a string must be. Lengths count characters."""
+    rules = node.constraints
+    checks: list[Check] = []
+    if rules.max_length is not None:
+        checks.append(_max_length(rules.max_length))
+    if rules.min_length:
+        checks.append(_min_length(rules.min_length))
+    if rules.pattern:
+        checks.append(_pattern(rules.pattern))
+    fits = formats.checker(node.format) if node.format else None
+    if fits is not None:
+        checks.append(_format(node.format, fits))
+    return checks
+
+
+def _max_length(limit: int) -> Check:
+    def max_length(value: Any, where: Where, found: Findings) -> None:
+        if len(value) > limit:
+            found.too_long(where, limit)
+
+    return max_length
+
+
+def _min_length(limit: int) -> Check:
+    def min_length(value: Any, where: Where, found: Findings) -> None:
+        if len(value) < limit:
+            found.invalid(where, value, f"should be at least {limit} chars long")
+
+    return min_length
+
+
+def _pattern(source: str) -> Check:
+    try:
+        found_in = Pattern(source).found_in
+    except PatternError as error:
+        why = f"should match '{source}, but pattern is invalid: {error}'"
+
+        def unusable(value: Any, where: Where, found: Findings) -> None:
+            found.invalid(where, value, why)
+
+        return unusable
+
+    def pattern(value: Any, where: Where, found: Findings) -> None:
+        if not found_in(value):
+            found.invalid(where, value, f"should match '{source}'")
+
+    return pattern
+
+
+def _format(name: str, fits: Callable[[str], bool]) -> Check:
+    def check_format(value: Any, where: Where, found: Findings) -> None:
+        if not fits(value):
+            found.wrong_format(where, name, value)
+
+    return check_format
+
+
+def compile_number(node: Node) -> list[Check]:
+    """What a number must be, the range of its type included."""
+    rules = node.constraints
+    checks: list[Check] = []
+    if node.type == "integer":
+        checks.append(_integer_range(node.format))
+    elif node.type == "number" and node.format in ("float", "float32"):
+        checks.append(_float_range(node.format))
+    if rules.multiple_of is not None:
+        checks.append(_multiple_of(rules.multiple_of))
+    if rules.maximum is not None:
+        checks.append(_maximum(rules.maximum, rules.exclusive_maximum))
+    if rules.minimum is not None:
+        checks.append(_minimum(rules.minimum, rules.exclusive_minimum))
+    return checks
+
+
+def _integer_range(name: str) -> Check:
+    bits = 31 if name == "int32" else 63
+    low, high = -(2**bits), 2**bits - 1
+    of_type = f"integer with format {name}" if name else "integer (default format)"
+
+    def integer_range(value: Any, where: Where, found: Findings) -> None:
+        if not low <= value <= high or (type(value) is float and not value.is_integer()):
+            found.out_of_range(where, of_type)
+
+    return integer_range
+
+
+def _float_range(name: str) -> Check:
+    def float_range(value: Any, where: Where, found: Findings) -> None:
+        if not -_FLOAT32_LIMIT < value < _FLOAT32_LIMIT:
+            found.out_of_range(where, f"number with format {name}")
+
+    return float_range
+
+
+def _multiple_of(factor: float | int) -> Check:
+    exact = Decimal(repr(factor))
+
+    def multiple_of(value: Any, where: Where, found: Findings) -> None:
+        if type(value) is int and type(factor) is int:
+            ok = value % factor == 0
+        else:
+            quotient = float(value) / float(factor)
+            ok = quotient == quotient // 1 or _divides(exact, value)
+        if not ok:
+            found.invalid(where, value, f"should be a multiple of {show(factor)}")
+
+    return multiple_of
+
+
+def _divides(factor: Decimal, value: float | int) -> bool:
+    # 0.3 is a multiple of 0.1 in decimal, which is what people write
+    try:
+        return Decimal(repr(value)) % factor == 0
+    except ArithmeticError:
+        return False
+
+
+def _maximum(limit: float | int, exclusive: bool) -> Check:
+    rule = f"should be less than {'' if exclusive else 'or equal to '}{show(limit)}"
+
+    def maximum(value: Any, where: Where, found: Findings) -> None:
+        if value > limit or (exclusive and value == limit):
+            found.invalid(where, value, rule)
+
+    return maximum
+
+
+def _minimum(limit: float | int, exclusive: bool) -> Check:
+    rule = f"should be greater than {'' if exclusive else 'or equal to '}{show(limit)}"
+
+    def minimum(value: Any, where: Where, found: Findings) -> None:
+        if value < limit or (exclusive and value == limit):
+            found.invalid(where, value, rule)
+
+    return minimum
+
+
+def compile_enum(allowed: list[Any]) -> Check:
+    """The value must be one of `allowed`."""
+    texts = frozenset(item for item in allowed if type(item) is str)
+
+    def enum(value: Any, where: Where, found: Findings) -> None:
+        if type(value) is str:
+            if value in texts:
+                return
+        elif any(_same(value, item) for item in allowed):
+            return
+        found.unsupported(where, value, allowed)
+
+    return enum
+
+
+def _same(value: Any, item: Any) -> bool:
+    if type(value) is bool or type(item) is bool:
+        return value is item
+    return bool(value == item)
