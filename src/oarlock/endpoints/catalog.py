@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from oarlock.endpoints.columns import TableColumns
 from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion, GroupVersionKind, version_priority
 from oarlock.registry.served import Served
 from oarlock.schema.definition import Subresource, VersionDefinition
@@ -52,6 +53,7 @@ class CatalogEntry:
     """
 
     __slots__ = (
+        "_columns",
         "api_version",
         "definition",
         "group_resource",
@@ -76,6 +78,14 @@ class CatalogEntry:
         self.namespaced: bool = definition.namespaced
         self.verbs: tuple[str, ...] = served.verbs()
         self.subresources: dict[str, Subresource] = {s.name: s for s in self._subresources()}
+        self._columns: TableColumns | None = None
+
+    @property
+    def columns(self) -> TableColumns:
+        """The columns of its Tables, worked out when they are first asked for."""
+        if self._columns is None:
+            self._columns = TableColumns(self.version, typed=self.definition.typed)
+        return self._columns
 
     def _subresources(self) -> Iterable[Subresource]:
         if self.version.status:
