@@ -1,0 +1,214 @@
+"""Random histories, each step compared with the memory store: what hypothesis finds is shrunk to a few steps.
+
+Revisions needn't be the same numbers, for a store may skip some: they are compared by their order.
+
+Must not know: any particular backend. Next: `oarlock.storage.memory`, the model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from oarlock.storage.backend import KEEP_TTL, KV, Backend, Compacted, Event, FutureRevision, Rev
+from oarlock.storage.memory import MemoryBackend
+from oarlock.testing.contracts.support import END, START, ManualClock, Recorder, Suite, eventually, refused
+
+__all__ = ["HistoryContract", "Step"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a history. `pick` chooses a revision where one is needed: 0 the newest, 1 the one before, …"""
+
+    what: str
+    key: str
+    value: bytes
+    pick: int
+    ttl_ms: int | None
+
+
+STEPS = st.lists(
+    st.builds(
+        Step,
+        what=st.sampled_from(["put"] * 6 + ["stale put", "create", "delete", "delete", "stale delete"])
+        | st.sampled_from(["list at", "get at", "compact", "wait", "watch", "reopen", "page"]),
+        key=st.sampled_from(["/t/a", "/t/b", "/t/b/c", "/t/é", "/t/z"]),
+        value=st.binary(max_size=8),
+        pick=st.integers(0, 12),
+        ttl_ms=st.sampled_from([KEEP_TTL, KEEP_TTL, None, 1000, 3000]),
+    ),
+    max_size=40,
+)
+
+
+class HistoryContract(Suite):
+    """Random histories against the model. Durable backends are closed and opened again in between."""
+
+    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.differing_executors])
+    @given(steps=STEPS)
+    def test_random_histories_are_those_of_the_model(self, steps: list[Step]) -> None:
+        async def scenario() -> None:
+            with tempfile.TemporaryDirectory() as folder:
+                run = _Run(self, Path(folder))
+                await run.begin()
+                try:
+                    for step in steps:
+                        await run.step(step)
+                    await run.finish()
+                finally:
+                    await run.real.close()
+
+        asyncio.run(scenario())
+
+
+class _Run:
+    """A backend and the model side by side. `revs` pairs their revisions, in order."""
+
+    def __init__(self, suite: Suite, folder: Path) -> None:
+        self.suite = suite
+        self.folder = folder
+        self.clock = ManualClock()
+        self.model = MemoryBackend(self.clock)
+        self.real: Backend
+        self.revs: list[tuple[Rev, Rev]] = []
+        self.watches: list[tuple[Recorder, Recorder]] = []
+
+    async def begin(self) -> None:
+        self.real = self.suite.backend(self.folder, self.clock)
+        await self.real.start()
+        self.revs = [(await self.model.current_rev(), await self.real.current_rev())]
+
+    async def step(self, step: Step) -> None:
+        match step.what:
+            case "put" | "stale put" | "create" | "delete" | "stale delete":
+                await self.write(step)
+            case "list at" | "get at" | "page":
+                await self.read(step)
+            case "compact":
+                await self.compact(step)
+            case "wait":
+                self.clock.advance(step.pick / 4)
+                await self.expire()
+            case "watch":
+                await self.watch(step)
+            case _:
+                await self.reopen()
+        assert await self.kvs() == (await self.model.list(START, END)).kvs
+
+    async def write(self, step: Step) -> None:
+        model_kv, _ = await self.model.get(step.key)
+        expect = model_kv.mod_rev if model_kv and "create" not in step.what else 0
+        if "stale" in step.what:
+            expect = self.pick(step)[0]
+        real_expect = dict(self.revs)[expect] if expect else 0
+        if "delete" in step.what:
+            wanted = await self.model.delete(step.key, expect=expect)
+            got = await self.real.delete(step.key, expect=real_expect)
+        else:
+            wanted = await self.model.put(step.key, step.value, expect=expect, ttl_ms=step.ttl_ms)
+            got = await self.real.put(step.key, step.value, expect=real_expect, ttl_ms=step.ttl_ms)
+        assert got.ok == wanted.ok
+        assert self.as_model(got.current) == wanted.current
+        if got.ok:
+            self.revs.append((wanted.rev, got.rev))
+
+    async def read(self, step: Step) -> None:
+        model_rev, real_rev = self.pick(step)
+        try:
+            wanted = await self.model.list(START, END, rev=model_rev, limit=step.pick % 3 if step.what == "page" else 0)
+            wanted_kv, _ = await self.model.get(step.key, rev=model_rev)
+        except Compacted:
+            await refused(self.real.list(START, END, rev=real_rev), Compacted)
+            return
+        got = await self.real.list(START, END, rev=real_rev, limit=step.pick % 3 if step.what == "page" else 0)
+        assert [self.as_model(kv) for kv in got.kvs] == wanted.kvs
+        assert (got.more, got.count, got.rev) == (wanted.more, wanted.count, real_rev)
+        assert self.as_model((await self.real.get(step.key, rev=real_rev))[0]) == wanted_kv
+
+    async def compact(self, step: Step) -> None:
+        model_rev, real_rev = self.pick(step)
+        outcomes = []
+        for backend, rev in ((self.model, model_rev), (self.real, real_rev)):
+            try:
+                await backend.compact(rev)
+                outcomes.append("done")
+            except (Compacted, FutureRevision) as error:
+                outcomes.append(type(error).__name__)
+        assert outcomes[0] == outcomes[1]
+        assert not await self.real.check()
+
+    async def watch(self, step: Step) -> None:
+        pair = []
+        for backend, after in zip((self.model, self.real), self.pick(step), strict=True):
+            recorder = Recorder(after)
+            await backend.watch(START, END, after=after, deliver=recorder.deliver, failed=recorder.failed)
+            pair.append(recorder)
+        await eventually(lambda: type(pair[0].error) is type(pair[1].error), "only one of two watches failed")
+        self.watches.append((pair[0], pair[1]))
+
+    async def expire(self) -> None:
+        """The order among keys that expire at once is free: each is taken over where the backend put it."""
+        before = await self.real.current_rev()
+        recorder = Recorder(before)
+        watch = await self.real.watch(START, END, after=before, deliver=recorder.deliver, failed=recorder.failed)
+        await self.suite.expire(self.real)
+        await self.real.request_progress()
+        watch.close()
+        due = int(self.clock.now() * 1000)
+        for event in recorder.events:
+            kv, _ = await self.model.get(event.key)
+            assert kv is not None
+            assert kv.expires is not None
+            assert kv.expires <= due
+            self.revs.append(((await self.model.delete(event.key, expect=kv.mod_rev)).rev, event.rev))
+        assert self.model.reap() == 0, "something has not expired in time"
+
+    async def reopen(self) -> None:
+        if self.real.caps.durable:
+            await self.check_watches()
+            self.watches.clear()
+            await self.real.close()
+            self.real = self.suite.backend(self.folder, self.clock)
+            await self.real.start()
+
+    async def finish(self) -> None:
+        await self.check_watches()
+        assert not await self.real.check()
+        assert not await self.model.check()
+
+    async def check_watches(self) -> None:
+        last = self.revs[-1][1]
+        await self.real.request_progress()
+        for wanted, got in self.watches:
+            await got.until_over(last)
+            assert [self.event(event) for event in got.events] == wanted.events
+
+    async def kvs(self) -> list[KV | None]:
+        return [self.as_model(kv) for kv in (await self.real.list(START, END)).kvs]
+
+    def pick(self, step: Step) -> tuple[Rev, Rev]:
+        return self.revs[-1 - step.pick % len(self.revs)]
+
+    def as_model(self, kv: KV | None) -> KV | None:
+        if kv is None:
+            return None
+        to_model = {real: model for model, real in self.revs}
+        return KV(kv.key, kv.value, to_model[kv.mod_rev], to_model[kv.create_rev], kv.expires)
+
+    def event(self, event: Event) -> Event:
+        to_model = {0: 0} | {real: model for model, real in self.revs}
+        return Event(
+            to_model[event.rev],
+            event.op,
+            event.key,
+            event.value,
+            to_model[event.create_rev],
+            to_model[event.prev_rev],
+            event.prev_value,
+        )

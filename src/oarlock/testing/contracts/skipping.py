@@ -1,0 +1,118 @@
+"""A backend whose revisions have holes and whose store others write to, as in etcd or a shared database.
+
+What stands above a backend may assume that revisions grow, and nothing else about them. Run its tests over
+this one: a memory store that skips revisions at random, where keys outside of everybody's range are written
+in between, and where progress comes only when it is asked for.
+
+Must not know: who is tested with it. Next: `oarlock.storage.memory`.
+"""
+
+from __future__ import annotations
+
+import random
+
+from oarlock.meta.context import Clock
+from oarlock.storage.backend import (
+    KEEP_TTL,
+    KV,
+    Batch,
+    Deliver,
+    Failed,
+    Findings,
+    Page,
+    Rev,
+    Watch,
+    WriteResult,
+)
+from oarlock.storage.memory import MemoryBackend
+
+__all__ = ["FOREIGN", "SkippingBackend"]
+
+FOREIGN = "/foreign/"
+"""Where the others write."""
+
+
+class SkippingBackend:
+    """`seed` makes it repeatable; `holes` is the greatest number of revisions skipped at once."""
+
+    def __init__(self, clock: Clock, *, seed: int = 0, holes: int = 5) -> None:
+        self._dice = random.Random(seed)
+        self._inner = MemoryBackend(clock, next_rev=lambda rev: rev + 1 + self._dice.randrange(holes + 1))
+        self._foreign: dict[str, Rev] = {}
+        self._asked = 0
+        self.caps = self._inner.caps
+
+    async def start(self) -> None:
+        await self._inner.start()
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    async def epoch(self) -> str:
+        return await self._inner.epoch()
+
+    def known_rev(self) -> Rev | None:
+        """Never: in a store that others write to nobody knows without asking."""
+        return None
+
+    async def current_rev(self) -> Rev:
+        return await self._inner.current_rev()
+
+    async def get(self, key: str, *, rev: Rev = 0) -> tuple[KV | None, Rev]:
+        return await self._inner.get(key, rev=rev)
+
+    async def list(self, start: str, end: str, *, rev: Rev = 0, limit: int = 0) -> Page:
+        return await self._inner.list(start, end, rev=rev, limit=limit)
+
+    async def count(self, start: str, end: str) -> tuple[int, Rev]:
+        return await self._inner.count(start, end)
+
+    async def put(self, key: str, value: bytes, *, expect: Rev, ttl_ms: int | None = KEEP_TTL) -> WriteResult:
+        await self._others()
+        result = await self._inner.put(key, value, expect=expect, ttl_ms=ttl_ms)
+        await self._others()
+        return result
+
+    async def delete(self, key: str, *, expect: Rev) -> WriteResult:
+        await self._others()
+        result = await self._inner.delete(key, expect=expect)
+        await self._others()
+        return result
+
+    async def watch(self, start: str, end: str, *, after: Rev, deliver: Deliver, failed: Failed) -> Watch:
+        def sparing(batch: Batch) -> None:
+            if batch.events or self._asked:
+                deliver(batch)
+
+        return await self._inner.watch(start, end, after=after, deliver=sparing, failed=failed)
+
+    async def request_progress(self) -> None:
+        self._asked += 1
+        try:
+            await self._inner.request_progress()
+        finally:
+            self._asked -= 1
+
+    async def compact(self, rev: Rev) -> None:
+        await self._inner.compact(rev)
+
+    async def compact_rev(self) -> Rev:
+        return await self._inner.compact_rev()
+
+    async def check(self) -> Findings:
+        return await self._inner.check()
+
+    def reap(self) -> int:
+        """Delete what has expired; how many keys."""
+        return self._inner.reap()
+
+    async def _others(self) -> None:
+        """Sometimes somebody else creates, updates or deletes a key of their own."""
+        for _ in range(self._dice.choice((0, 0, 1, 3))):
+            key = f"{FOREIGN}{self._dice.randrange(3)}"
+            rev = self._foreign.get(key, 0)
+            if rev and self._dice.random() < 0.3:
+                await self._inner.delete(key, expect=rev)
+                del self._foreign[key]
+            else:
+                self._foreign[key] = (await self._inner.put(key, b"foreign", expect=rev)).rev

@@ -1,0 +1,191 @@
+"""What the contract suites share: a clock that stands still, a watch that writes down, and the base of every suite.
+
+Must not know: any particular backend. Next: `backend`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+import unittest
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from oarlock.storage.backend import Backend, Batch, Event, Rev, StorageError
+
+__all__ = [
+    "END",
+    "START",
+    "ManualClock",
+    "Recorder",
+    "Suite",
+    "eventually",
+    "fold",
+    "mutate_at_random",
+    "refused",
+    "running",
+]
+
+START, END = "/t/", "/t0"
+"""The range the suites write in: every key with the prefix ``/t/``."""
+
+_PATIENCE_S = 10.0
+
+Refusal = TypeVar("Refusal", bound=StorageError)
+
+
+class ManualClock:
+    """A clock that moves when it is told to."""
+
+    def __init__(self, now: float = 1_000_000.0) -> None:
+        self._now = now
+
+    def now(self) -> float:
+        return self._now
+
+    def monotonic(self) -> float:
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        self._now += seconds
+
+
+class Recorder:
+    """The receiving end of a watch: keeps what it is told, and checks what must hold of every delivery."""
+
+    def __init__(self, after: Rev = 0) -> None:
+        self.events: list[Event] = []
+        self.rev = after
+        self.error: StorageError | None = None
+
+    def deliver(self, batch: Batch) -> None:
+        assert self.error is None, "nothing may follow a failure"
+        assert batch.rev >= self.rev, f"progress went back from {self.rev} to {batch.rev}"
+        for event in batch.events:
+            assert self.rev < event.rev <= batch.rev, f"event {event.rev} is outside of ({self.rev}, {batch.rev}]"
+            assert not self.events or event.rev > self.events[-1].rev, "events out of order"
+            self.events.append(event)
+        self.rev = batch.rev
+
+    def failed(self, error: StorageError) -> None:
+        assert self.error is None, "a watch fails once"
+        self.error = error
+
+    async def until(self, rev: Rev) -> None:
+        """Wait for the promise that everything up to `rev` has been delivered."""
+        await eventually(lambda: self.rev >= rev, f"a watch stays at {self.rev} below {rev}: {self.error}")
+
+    async def until_over(self, rev: Rev) -> None:
+        """Wait until `rev` or a failure."""
+        await eventually(lambda: self.error is not None or self.rev >= rev, f"a watch stays at {self.rev} below {rev}")
+
+    async def until_failed(self) -> StorageError:
+        await eventually(lambda: self.error is not None, "the watch goes on")
+        assert self.error is not None
+        return self.error
+
+
+class Suite:
+    """The base of the suites: subclass one of them and say how a backend is made.
+
+    `folder` is empty at the beginning of a test. Calling `backend` again with the same folder, after the
+    first was closed, opens the same store if the backend is durable.
+    """
+
+    def backend(self, folder: Path, clock: ManualClock) -> Backend:
+        """A backend that isn't started yet."""
+        raise unittest.SkipTest("no backend given")
+
+    def replica(self, folder: Path, clock: ManualClock) -> Backend:
+        """Another server on the store in `folder`, while the first is open. Skipped when there is no such thing."""
+        raise unittest.SkipTest("this backend is for one process")
+
+    async def expire(self, backend: Backend) -> None:
+        """Make `backend` delete what has expired, now."""
+        reap = getattr(backend, "reap", None)
+        assert reap is not None, "override `expire` for a backend without `reap`"
+        outcome = reap()
+        if asyncio.iscoroutine(outcome):
+            await outcome
+
+    @asynccontextmanager
+    async def opened(self, folder: Path, clock: ManualClock | None = None) -> AsyncIterator[Backend]:
+        backend = self.backend(folder, clock or ManualClock())
+        await backend.start()
+        try:
+            yield backend
+        finally:
+            await backend.close()
+
+    @asynccontextmanager
+    async def pair(self, folder: Path, clock: ManualClock | None = None) -> AsyncIterator[tuple[Backend, Backend]]:
+        """Two servers on one store."""
+        clock = clock or ManualClock()
+        async with self.opened(folder, clock) as first:
+            second = self.replica(folder, clock)
+            await second.start()
+            try:
+                yield first, second
+            finally:
+                await second.close()
+
+
+async def eventually(true: Callable[[], bool], why: str) -> None:
+    """Wait until `true`, without a pause of more than a few milliseconds; fail when it takes absurdly long."""
+    give_up = time.monotonic() + _PATIENCE_S
+    while not true():
+        assert time.monotonic() < give_up, why
+        await asyncio.sleep(0.002)
+
+
+async def refused(call: Awaitable[object], kind: type[Refusal]) -> Refusal:
+    """The error of `kind` that `call` must raise."""
+    try:
+        answer = await call
+    except kind as error:
+        return error
+    raise AssertionError(f"{kind.__name__} was expected, and the answer was {answer!r}")
+
+
+async def running(tasks: Sequence[asyncio.Task[Any]]) -> bool:
+    """Whether any of `tasks` goes on; gives them the loop for a turn."""
+    await asyncio.sleep(0)
+    return not all(task.done() for task in tasks)
+
+
+def fold(state: dict[str, tuple[bytes, Rev]], events: list[Event]) -> dict[str, tuple[bytes, Rev]]:
+    """`state` (key → value, revision) after `events`, checking that each fits what was there before it."""
+    for event in events:
+        before = state.get(event.key)
+        assert event.prev_rev == (before[1] if before else 0), f"{event} does not follow {before}"
+        assert event.prev_value == (before[0] if before else None), f"{event} carries another previous value"
+        if event.value is None:
+            del state[event.key]
+        else:
+            state[event.key] = (event.value, event.rev)
+    return state
+
+
+async def mutate_at_random(backend: Backend, seed: int, writes: int, keys: int = 8) -> int:
+    """Create, update and delete a few keys with whatever revision was last seen; how many writes succeeded."""
+    dice = random.Random(seed)
+    seen: dict[str, Rev] = {}
+    succeeded = 0
+    for number in range(writes):
+        await asyncio.sleep(0)
+        key = f"{START}{dice.randrange(keys)}"
+        if dice.random() < 0.3:
+            result = await backend.delete(key, expect=seen.get(key, 0))
+            now = 0
+        else:
+            result = await backend.put(key, f"{seed}-{number}".encode(), expect=seen.get(key, 0))
+            now = result.rev
+        if result.ok:
+            succeeded += 1
+            seen[key] = now
+        else:
+            seen[key] = result.current.mod_rev if result.current else 0
+    return succeeded

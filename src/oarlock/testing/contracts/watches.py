@@ -1,0 +1,251 @@
+"""V1–V5: a watch delivers everything after its revision, in order, once, without a gap, or says why it can't.
+
+Next: `upkeep`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from oarlock.storage.backend import KV, Backend, Batch, Compacted, Op, Rev
+from oarlock.testing.contracts.support import (
+    END,
+    START,
+    Recorder,
+    Suite,
+    eventually,
+    fold,
+    mutate_at_random,
+    running,
+)
+
+__all__ = ["WatchContract"]
+
+
+async def _watch(backend: Backend, after: Rev, span: tuple[str, str] = (START, END)) -> Recorder:
+    recorder = Recorder(after)
+    await backend.watch(*span, after=after, deliver=recorder.deliver, failed=recorder.failed)
+    return recorder
+
+
+def _state(kvs: list[KV]) -> dict[str, tuple[bytes, Rev]]:
+    return {kv.key: (kv.value, kv.mod_rev) for kv in kvs}
+
+
+class WatchContract(Suite):
+    """V1–V5."""
+
+    def test_v1_a_list_and_the_events_after_it_are_the_later_list(self, tmp_path: Path) -> None:
+        async def scenario() -> None:
+            async with self.opened(tmp_path) as backend:
+                await _hand_over([backend])
+
+        asyncio.run(scenario())
+
+    def test_v1_also_among_servers(self, tmp_path: Path) -> None:
+        async def scenario() -> None:
+            async with self.pair(tmp_path) as both:
+                await _hand_over(list(both))
+
+        asyncio.run(scenario())
+
+    def test_v1_the_past_is_replayed_and_the_present_follows(self, tmp_path: Path) -> None:
+        async def scenario() -> None:
+            async with self.opened(tmp_path) as backend:
+                begin = await backend.current_rev()
+                for start in range(0, 1300, 100):
+                    await asyncio.gather(*(backend.put(f"/t/{start + i}", b"", expect=0) for i in range(100)))
+                writing = asyncio.create_task(mutate_at_random(backend, 3, 300))
+                whole, part = await asyncio.gather(_watch(backend, begin), _watch(backend, begin, ("/t/7", "/t/8")))
+                await writing
+                final = await backend.list(START, END)
+                await backend.request_progress()
+                await whole.until(final.rev)
+                await part.until(final.rev)
+                assert fold({}, whole.events) == _state(list(final.kvs))
+                assert part.events == [event for event in whole.events if "/t/7" <= event.key < "/t/8"]
+
+        asyncio.run(scenario())
+
+    def test_v1_only_the_range_is_delivered(self, tmp_path: Path) -> None:
+        async def scenario() -> None:
+            async with self.opened(tmp_path) as backend:
+                begin = await backend.current_rev()
+                live = await _watch(backend, begin, ("/t/pods/", "/t/pods0"))
+                for key in ("/t/pods/a", "/t/podsx/a", "/t/pods", "/t/pods/b", "/t/pods0"):
+                    rev = (await backend.put(key, b"", expect=0)).rev
+                late = await _watch(backend, begin, ("/t/pods/", "/t/pods0"))
+                await backend.request_progress()
+                await live.until(rev)
+                await late.until(rev)
+                for watch in (live, late):
+                    assert [event.key for event in watch.events] == ["/t/pods/a", "/t/pods/b"]
+
+        asyncio.run(scenario())
+
+    def test_v1_a_watch_from_a_revision_others_have_reached(self, tmp_path: Path) -> None:
+        """What another server wrote may be watched from before this server has heard of it: no event comes twice."""
+
+        async def scenario() -> None:
+            async with self.pair(tmp_path) as (first, second):
+                for number in range(30):
+                    rev = (await first.put(f"/t/{number}", b"", expect=0)).rev
+                    watch = await _watch(second, rev)
+                    after = await first.put(f"/t/then{number}", b"", expect=0)
+                    await watch.until(after.rev)
+                    assert [event.rev for event in watch.events] == [after.rev]
+
+        asyncio.run(scenario())
+
+    def test_v2_events_carry_what_was_before(self, tmp_path: Path) -> None:
+        async def scenario() -> None:
+            async with self.opened(tmp_path) as backend:
+                begin = await backend.current_rev()
+                live = await _watch(backend, begin)
+                one = (await backend.put("/t/a", b"1", expect=0)).rev
+                two = (await backend.put("/t/a", b"2", expect=one)).rev
+                three = (await backend.delete("/t/a", expect=two)).rev
+                four = (await backend.put("/t/a", b"4", expect=0)).rev
+                late = await _watch(backend, begin)
+                await late.until(four)
+                for watch in (live, late):
+                    assert [(e.rev, e.op, e.value, e.create_rev, e.prev_rev, e.prev_value) for e in watch.events] == [
+                        (one, Op.CREATE, b"1", one, 0, None),
+                        (two, Op.UPDATE, b"2", one, one, b"1"),
+                        (three, Op.DELETE, None, one, two, b"2"),
+                        (four, Op.CREATE, b"4", four, 0, None),
+                    ]
+
+        asyncio.run(scenario())
+
+    def test_v3_a_watch_from_forgotten_history_fails(self, tmp_path: Path) -> None:
+        async def scenario() -> None:
+            async with self.opened(tmp_path) as backend:
+                begin = await backend.current_rev()
+                revs = [(await backend.put(f"/t/{i}", b"", expect=0)).rev for i in range(5)]
+                live = await _watch(backend, revs[-1])
+                await backend.compact(revs[2])
+                for after in (begin, revs[1]):
+                    gone = await _watch(backend, after)
+                    error = await gone.until_failed()
+                    assert isinstance(error, Compacted)
+                    assert error.compact_rev == revs[2]
+                    assert gone.events == []
+                kept = await _watch(backend, revs[2])
+                last = (await backend.put("/t/last", b"", expect=0)).rev
+                await kept.until(last)
+                await live.until(last)
+                assert [event.rev for event in kept.events] == [*revs[3:], last]
+                assert [event.rev for event in live.events] == [last]
+
+        asyncio.run(scenario())
+
+    def test_v3_compaction_during_a_replay_leaves_no_hole(self, tmp_path: Path) -> None:
+        async def scenario() -> None:
+            async with self.opened(tmp_path) as backend:
+                begin = await backend.current_rev()
+                rev = 0
+                revs = []
+                for number in range(1500):
+                    rev = (await backend.put("/t/a", b"%d" % number, expect=rev)).rev
+                    revs.append(rev)
+                replays = [asyncio.create_task(_watch(backend, begin)) for _ in range(4)]
+                await asyncio.sleep(0)
+                await backend.compact(revs[-2])
+                for watch in await asyncio.gather(*replays):
+                    await watch.until_over(rev)
+                    got = [event.rev for event in watch.events]
+                    assert got == revs[: len(got)], "a hole instead of an error"
+                    assert len(got) == len(revs) or isinstance(watch.error, Compacted)
+
+        asyncio.run(scenario())
+
+    def test_v4_progress_comes_when_asked_for_and_after_the_events(self, tmp_path: Path) -> None:
+        async def scenario() -> None:
+            async with self.opened(tmp_path) as backend:
+                watch = await _watch(backend, await backend.current_rev(), ("/t/quiet/", "/t/quiet0"))
+                for number in range(5):
+                    rev = (await backend.put(f"/t/{number}", b"", expect=0)).rev
+                    await backend.request_progress()
+                    await watch.until(rev)
+                batches: list[Batch] = []
+                await backend.watch(
+                    START, END, after=await backend.current_rev(), deliver=batches.append, failed=lambda error: None
+                )
+                await backend.request_progress()
+                await eventually(lambda: bool(batches), "progress must come even when nothing has changed")
+                assert batches[-1].rev >= rev
+                assert watch.events == []
+
+        asyncio.run(scenario())
+
+    def test_v4_also_for_what_another_server_wrote(self, tmp_path: Path) -> None:
+        async def scenario() -> None:
+            async with self.pair(tmp_path) as (first, second):
+                watch = await _watch(second, await second.current_rev())
+                for number in range(20):
+                    rev = (await first.put(f"/t/{number}", b"", expect=0)).rev
+                    await second.request_progress()
+                    await watch.until(rev)
+                    assert watch.events[-1].rev == rev, "progress must come after the events"
+
+        asyncio.run(scenario())
+
+    def test_v5_a_closed_watch_gets_nothing_more(self, tmp_path: Path) -> None:
+        async def scenario() -> None:
+            async with self.opened(tmp_path) as backend:
+                after = await backend.current_rev()
+                other = await _watch(backend, after)
+                closed = Recorder(after)
+                watch = await backend.watch(START, END, after=after, deliver=closed.deliver, failed=closed.failed)
+                await backend.put("/t/a", b"", expect=0)
+                watch.close()
+                watch.close()
+                last = await backend.put("/t/b", b"", expect=0)
+                await other.until(last.rev)
+                assert len(closed.events) == 1
+                assert closed.error is None
+
+        asyncio.run(scenario())
+
+    def test_v5_a_watch_closed_while_it_is_told_is_told_no_more(self, tmp_path: Path) -> None:
+        async def scenario() -> None:
+            async with self.opened(tmp_path) as backend:
+                after = await backend.current_rev()
+                told: list[str] = []
+                second = await backend.watch(
+                    START, END, after=after, deliver=lambda batch: told.append("second"), failed=lambda error: None
+                )
+                third = await backend.watch(
+                    START, END, after=after, deliver=lambda batch: second.close(), failed=lambda error: None
+                )
+                await asyncio.gather(*(backend.put(f"/t/{i}", b"", expect=0) for i in range(3)))
+                count = len(told)
+                await backend.put("/t/last", b"", expect=0)
+                assert len(told) == count
+                third.close()
+
+        asyncio.run(scenario())
+
+
+async def _hand_over(backends: list[Backend]) -> None:
+    """List, then watch from the list's revision, at random moments while everybody writes."""
+    writers = [
+        asyncio.create_task(mutate_at_random(backend, seed * 10 + place, 120))
+        for place, backend in enumerate(backends)
+        for seed in range(3)
+    ]
+    watches: list[tuple[dict[str, tuple[bytes, Rev]], Recorder]] = []
+    while await running(writers):
+        for backend in backends:
+            page = await backend.list(START, END)
+            if len(watches) < 40:
+                watches.append((_state(list(page.kvs)), await _watch(backend, page.rev)))
+    await asyncio.gather(*writers)
+    final = await backends[0].list(START, END)
+    for backend in backends:
+        await backend.request_progress()
+    for state, watch in watches:
+        await watch.until(final.rev)
+        assert fold(state, watch.events) == _state(list(final.kvs))

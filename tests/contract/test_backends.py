@@ -1,0 +1,31 @@
+"""Every backend keeps the storage contract, alone, with a second server, and through random histories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from oarlock.storage.backend import Backend
+from oarlock.storage.memory import MemoryBackend
+from oarlock.storage.sqlite.backend import SqliteBackend
+from oarlock.testing.contracts.backend import BackendContract
+from oarlock.testing.contracts.histories import HistoryContract
+from oarlock.testing.contracts.skipping import SkippingBackend
+from oarlock.testing.contracts.support import ManualClock
+
+
+class TestMemory(BackendContract, HistoryContract):
+    def backend(self, folder: Path, clock: ManualClock) -> Backend:
+        return MemoryBackend(clock)
+
+
+class TestSqlite(BackendContract, HistoryContract):
+    def backend(self, folder: Path, clock: ManualClock) -> Backend:
+        return SqliteBackend(folder / "store.db", clock)
+
+    def replica(self, folder: Path, clock: ManualClock) -> Backend:
+        return SqliteBackend(folder / "store.db", clock)
+
+
+class TestSkippingRevisions(BackendContract, HistoryContract):
+    def backend(self, folder: Path, clock: ManualClock) -> Backend:
+        return SkippingBackend(clock, seed=7)
