@@ -1,0 +1,188 @@
+"""Quantities: ``500m``, ``1.5Gi``, ``1e3``; exact numbers that remember the family of suffixes they came in.
+
+A quantity is ``unscaled × 10^scale`` in integers, so nothing is ever lost to binary fractions. What is smaller than
+a nano rounds up, away from zero: whoever asks for something gets something. Next: `gotext`, for how values are shown.
+Source: k8s.io/apimachinery ``api/resource``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from functools import total_ordering
+
+__all__ = ["Family", "Quantity", "QuantityError", "from_json", "parse"]
+
+_WRONG_FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_WRONG_NUMBER = "unable to parse numeric part of quantity"
+_WRONG_SUFFIX = "unable to parse quantity's suffix"
+
+_NANO = -9
+_EXA = 18
+_MAX_INT64 = 2**63 - 1
+_MAX_CHARS = 1_000
+_MAX_EXPONENT = 1_000
+
+_parts = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII).fullmatch
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
+_BINARY_SUFFIX = {exponent: suffix for suffix, exponent in _BINARY.items()}
+
+
+class QuantityError(ValueError):
+    """The text is not a quantity."""
+
+
+class Family(Enum):
+    """Which suffixes a quantity is written with."""
+
+    DECIMAL_SI = "DecimalSI"
+    BINARY_SI = "BinarySI"
+    DECIMAL_EXPONENT = "DecimalExponent"
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True, eq=False)
+class Quantity:
+    """``unscaled × 10^scale``. Equal and ordered by value; the family only decides how it is written."""
+
+    unscaled: int = 0
+    scale: int = 0
+    family: Family = Family.DECIMAL_SI
+
+    def __post_init__(self) -> None:
+        unscaled, scale = self.unscaled, self.scale
+        if unscaled == 0:
+            scale = 0
+        while unscaled and unscaled % 10 == 0:
+            unscaled //= 10
+            scale += 1
+        object.__setattr__(self, "unscaled", unscaled)
+        object.__setattr__(self, "scale", scale)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Quantity):
+            return NotImplemented
+        return (self.unscaled, self.scale) == (other.unscaled, other.scale)
+
+    def __hash__(self) -> int:
+        return hash((self.unscaled, self.scale))
+
+    def __lt__(self, other: Quantity) -> bool:
+        mine, theirs, _ = self._aligned(other)
+        return mine < theirs
+
+    def __bool__(self) -> bool:
+        return self.unscaled != 0
+
+    def _aligned(self, other: Quantity) -> tuple[int, int, int]:
+        scale = min(self.scale, other.scale)
+        return self.unscaled * _ten_to(self.scale - scale), other.unscaled * _ten_to(other.scale - scale), scale
+
+    def __add__(self, other: Quantity) -> Quantity:
+        mine, theirs, scale = self._aligned(other)
+        return Quantity(mine + theirs, scale, self.family if self else other.family)
+
+    def __sub__(self, other: Quantity) -> Quantity:
+        mine, theirs, scale = self._aligned(other)
+        return Quantity(mine - theirs, scale, self.family if self else other.family)
+
+    def __neg__(self) -> Quantity:
+        return Quantity(-self.unscaled, self.scale, self.family)
+
+    def __mul__(self, factor: int) -> Quantity:
+        return Quantity(self.unscaled * factor, self.scale, self.family)
+
+    def __float__(self) -> float:
+        """The nearest float, infinite beyond their range."""
+        return float(f"{self.unscaled}e{self.scale}")
+
+    def scaled(self, scale: int) -> int:
+        """The value in units of ``10^scale``, rounded away from zero: ``scaled(-3)`` is in thousandths."""
+        shift = self.scale - scale
+        if shift >= 0:
+            return self.unscaled * _ten_to(shift)
+        magnitude = -(-abs(self.unscaled) // _ten_to(-shift))
+        return magnitude if self.unscaled > 0 else -magnitude
+
+    def rounded(self, scale: int) -> Quantity:
+        """The value as a multiple of ``10^scale``, rounded away from zero."""
+        return self if self.scale >= scale else Quantity(self.scaled(scale), scale, self.family)
+
+    def is_whole(self) -> bool:
+        return self.scale >= 0
+
+    def __str__(self) -> str:
+        """The canonical form: no fraction, and the largest suffix that loses nothing."""
+        if not self.unscaled:
+            return "0"
+        if self.family is Family.BINARY_SI and self.is_whole() and abs(whole := self.scaled(0)) >= 1024:
+            exponent = 0
+            while exponent < 60 and whole % 1024 == 0:
+                whole //= 1024
+                exponent += 10
+            return f"{whole}{_BINARY_SUFFIX.get(exponent, '')}"
+        if self.family is Family.DECIMAL_EXPONENT:
+            exponent = self.scale // 3 * 3
+            return f"{self.scaled(exponent)}{f'e{exponent}' if exponent else ''}"
+        exponent = max(_NANO, min(_EXA, self.scale // 3 * 3))
+        return f"{self.scaled(exponent)}{_DECIMAL_SUFFIX[exponent]}"
+
+
+def _ten_to(exponent: int) -> int:
+    return int(10**exponent)
+
+
+def parse(text: str) -> Quantity:
+    """Read a quantity. Raises QuantityError with the API's wording.
+
+    Binary quantities are capped at 2^63-1, as the API server caps them.
+    """
+    found = _parts(text) if text and len(text) <= _MAX_CHARS else None
+    if found is None or not (found[2] or found[3] is not None):
+        raise QuantityError(_WRONG_FORMAT)
+    sign, whole, fraction, suffix = found[1], found[2], found[3] or "", found[4]
+    if not whole and not fraction:
+        raise QuantityError(_WRONG_NUMBER)
+    unscaled, scale = int(whole + fraction), -len(fraction)
+    if suffix in _BINARY:
+        magnitude = Quantity(unscaled << _BINARY[suffix], scale, Family.BINARY_SI).rounded(_NANO)
+        if magnitude > _LARGEST_BINARY:
+            magnitude = _LARGEST_BINARY
+        if Quantity() < magnitude < Quantity(1):
+            magnitude = Quantity(magnitude.unscaled, magnitude.scale)
+    else:
+        exponent, family = _decimal_suffix(suffix)
+        magnitude = Quantity(unscaled, scale + exponent, family).rounded(_NANO)
+    return -magnitude if sign == "-" else magnitude
+
+
+_LARGEST_BINARY = Quantity(_MAX_INT64, 0, Family.BINARY_SI)
+
+
+def _decimal_suffix(suffix: str) -> tuple[int, Family]:
+    if suffix in _DECIMAL:
+        return _DECIMAL[suffix], Family.DECIMAL_SI
+    if suffix[0] in "eE":
+        try:
+            exponent = int(suffix[1:])
+        except ValueError:
+            raise QuantityError(_WRONG_SUFFIX) from None
+        if abs(exponent) > _MAX_EXPONENT:
+            raise QuantityError(_WRONG_SUFFIX)
+        return exponent, Family.DECIMAL_EXPONENT
+    raise QuantityError(_WRONG_SUFFIX)
+
+
+def from_json(value: object) -> Quantity:
+    """The quantity a JSON value means: a string or a bare number; null is zero. Raises QuantityError."""
+    if value is None:
+        return Quantity()
+    if isinstance(value, str):
+        return parse(value.strip())
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        text = repr(value)
+        return parse(text.removesuffix(".0"))
+    raise QuantityError(_WRONG_FORMAT)
