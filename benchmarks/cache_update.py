@@ -8,6 +8,7 @@ group commit does. The last line takes a snapshot between all batches, as a LIST
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import sys
 import time
@@ -53,7 +54,7 @@ def ignore(events: Sequence[CacheEvent]) -> None:
 
 async def measure(cache: Cache, things: ResourceCache, backend: Fed, size: int, between: object = None) -> float:
     keys = [entry.key for part in things.snapshot().range(PREFIX, PREFIX[:-1] + "0") for entry in part]
-    chosen = random.Random(1).choices(keys, k=EVENTS)
+    chosen = random.Random(size).choices(keys, k=EVENTS)
     rev = cache.rev
     value = b"x" * 1000
     batches = []
@@ -81,6 +82,8 @@ async def main(objects: int) -> None:
     await backend.compact(await backend.current_rev())
     await cache.start()
     things = await cache.resource(PREFIX, describe, lambda entry: entry.body)
+    gc.collect()
+    gc.freeze()  # as a server does once it has loaded
     begin = time.perf_counter()
     for number in range(EVENTS):
         describe(f"{PREFIX}ns-001/thing-{number:08}", b"x", 1, 1)
