@@ -13,7 +13,7 @@ from oarlock.codec import json
 from oarlock.schema.cells import compile_cell
 from oarlock.schema.definition import Column, VersionDefinition
 
-__all__ = ["TableColumns"]
+__all__ = ["NEVER", "TableColumns"]
 
 Tree = dict[str, Any]
 

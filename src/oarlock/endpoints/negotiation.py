@@ -24,6 +24,7 @@ __all__ = [
     "STRATEGIC_MERGE_PATCH",
     "YAML",
     "Accepted",
+    "Clause",
     "body_type",
     "content_type",
     "negotiate",

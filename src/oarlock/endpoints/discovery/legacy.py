@@ -13,7 +13,7 @@ from typing import Any
 from oarlock.endpoints.catalog import CatalogEntry, CatalogIndex, ServedGroup
 from oarlock.meta.kinds import GroupVersionKind
 
-__all__ = ["api_group", "api_group_list", "api_resource_list", "api_versions"]
+__all__ = ["api_group", "api_group_list", "api_resource_list", "api_versions", "storage_version_hash"]
 
 Tree = dict[str, Any]
 

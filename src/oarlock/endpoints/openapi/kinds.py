@@ -15,7 +15,7 @@ from oarlock.endpoints.openapi.naming import definition_name
 from oarlock.endpoints.openapi.shared_types import API_VERSION, KIND
 from oarlock.meta.kinds import GroupVersionKind
 
-__all__ = ["gvk_extension", "kind_schemas", "published_v2", "published_v3"]
+__all__ = ["gvk_extension", "kind_schemas", "published_v2", "published_v3", "sub_schema_name"]
 
 Schema = dict[str, Any]
 
