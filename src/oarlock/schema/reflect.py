@@ -18,9 +18,9 @@ from datetime import datetime
 from typing import Any, ForwardRef, Literal, TypeVar, Union
 
 import msgspec
-import re2
 
-from oarlock.schema.declaring import DeclarationError, FieldNameError, HintError
+from oarlock.schema import patterns
+from oarlock.schema.declaring import HintError
 from oarlock.schema.definition import Rule, Schema
 from oarlock.schema.markers import (
     Atomic,
@@ -39,7 +39,6 @@ __all__ = [
     "Hint",
     "Unresolved",
     "check_fields",
-    "check_names",
     "fields_of",
     "rule_tree",
     "schema_of",
@@ -134,17 +133,6 @@ def fields_of(cls: Any) -> list[Field]:
     except NameError as error:
         raise Unresolved(str(error)) from error
     return [Field(f.name, f.encode_name, f.type, defaults.get(f.name, msgspec.NODEFAULT)) for f in infos]
-
-
-def check_names(cls: Any) -> None:
-    """No two fields, inherited ones included, may share a wire name."""
-    taken: dict[str, str] = {}
-    for name, wire in zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True):
-        if wire in taken:
-            raise FieldNameError(
-                f"{cls.__name__}.{name}", f"is {wire!r} on the wire, as {taken[wire]!r} is", "give one another Name"
-            )
-        taken[wire] = name
 
 
 def check_fields(cls: Any) -> None:
@@ -421,6 +409,6 @@ def _article(kind: str) -> str:
 
 def _check_pattern(pattern: str, path: str) -> None:
     try:
-        re2.compile(pattern)
-    except re2.error as error:
-        raise DeclarationError(path, f"the pattern {pattern!r} isn't an RE2 expression: {error}") from error
+        patterns.Pattern(pattern)
+    except patterns.PatternError as error:
+        raise HintError(path, f"the pattern {pattern!r} isn't an RE2 expression: {error}") from error

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import Any, Generic, Self, TypeVar, Unpack, cast, get_args, get_origin
+from typing import Any, Generic, Self, TypeVar, Unpack, cast
 
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.schema import reflect
-from oarlock.schema.declaring import KeywordError, MissingConversion, caller_place, did_you_mean
+from oarlock.schema.declaring import KeywordError, MissingConversion, caller_place, did_you_mean, type_argument
 from oarlock.schema.facts import ResourceFacts, VersionFacts, check_facts
 from oarlock.schema.shapes import Model, ObjectMeta, field
 
@@ -134,15 +134,13 @@ def _keep(cls: Any, what: Declared) -> None:
 
 
 def _hub_of(cls: type) -> Any:
-    for base in cls.__dict__.get("__orig_bases__", ()):
-        if get_origin(base) is Spoke:
-            (hub,) = get_args(base)
-            if isinstance(hub, type) and issubclass(hub, Resource):
-                return hub
-            raise KeywordError(
-                f"class {cls.__name__}", f"{hub!r} is no hub", "write Spoke[Hub] with the Resource class itself"
-            )
-    raise KeywordError(f"class {cls.__name__}", "a spoke of what?", "write class X(Spoke[Hub], version=…)")
+    hub = type_argument(cls, Spoke)
+    if hub is None:
+        raise KeywordError(f"class {cls.__name__}", "a spoke of what?", "write class X(Spoke[Hub], version=…)")
+    if not (isinstance(hub, type) and issubclass(hub, Resource)):
+        what = f"{hub!r} is no hub"
+        raise KeywordError(f"class {cls.__name__}", what, "write Spoke[Hub] with the Resource class itself")
+    return hub
 
 
 def _check_fields(cls: Any) -> None:

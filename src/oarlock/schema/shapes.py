@@ -98,6 +98,7 @@ class _Meta(msgspec.StructMeta):
             ns["__declare__"] = classmethod(hook)
         hints = _evaluated(ns, name)
         names = _wire_names(name, hints, ns)
+        _check_taken(name, names, bases)
         ns["__defaults__"] = defaults = _own_defaults(name, hints, ns)
         try:
             cls = super().__new__(mcls, name, bases, ns, kw_only=True, omit_defaults=True, rename=names)
@@ -105,7 +106,6 @@ class _Meta(msgspec.StructMeta):
             raise DeclarationError(f"class {name}", str(error)) from error
         kept: Any = cls
         kept.__defaults__ = {k: v for k, v in _inherited(bases).items() if k not in hints} | defaults
-        reflect.check_names(cls)
         reflect.check_fields(cls)
         declare = getattr(super(cls, cls), "__declare__", None)
         if declare is not None:
@@ -188,14 +188,23 @@ def _wire_names(cls: str, hints: dict[str, Any], ns: dict[str, Any]) -> dict[str
                 f'write {snake}: Annotated[…, Name("{key}")]',
             )
         names[key] = given or camel(key)
+    return names
+
+
+def _check_taken(cls: str, names: dict[str, str], bases: tuple[type, ...]) -> None:
+    """No two fields, inherited ones included, may share a wire name."""
     taken: dict[str, str] = {}
+    for base in bases:
+        for key, wire in zip(
+            getattr(base, "__struct_fields__", ()), getattr(base, "__struct_encode_fields__", ()), strict=True
+        ):
+            if key not in names:
+                taken[wire] = key
     for key, wire in names.items():
         if wire in taken:
-            raise FieldNameError(
-                f"{cls}.{key}", f"is {wire!r} on the wire, as {taken[wire]!r} is", "give one another Name"
-            )
+            what = f"is {wire!r} on the wire, as {taken[wire]!r} is"
+            raise FieldNameError(f"{cls}.{key}", what, "give one another Name")
         taken[wire] = key
-    return names
 
 
 def camel(name: str) -> str:
