@@ -1,4 +1,4 @@
-"""What does a GET cost? Server CPU per request, 16 in flight, over HTTP/1.1 and HTTP/2, from the cache and linearizable."""
+"""What does a GET cost? Server CPU per request, 16 in flight: HTTP/1.1 and HTTP/2, from the cache and linearizable."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import h2.config
 import h2.connection
 import h2.events
+
 from support.wardle import TOKEN, Server
 
 Make = Callable[[int], tuple[str, str, bytes, str]]

@@ -113,8 +113,8 @@ def flunder(name: str, number: int = 0) -> bytes:
 
 _TEMPLATE = (
     b'{"apiVersion":"wardle.example.com/v1alpha1","kind":"Flunder","metadata":{"name":"NAME","labels":{"app":"bench",'
-    b'"bucket":"bN100","tier":"backend-of-the-example"},"annotations":{"example.com/description":"an object of about one '
-    b'kilobyte that carries some annotations, as real objects do","example.com/owner":"team-storage@example.com",'
+    b'"bucket":"bN100","tier":"backend-of-the-example"},"annotations":{"example.com/description":"an object of about '
+    b'one kilobyte that carries some annotations, as real objects do","example.com/owner":"team-storage@example.com",'
     b'"example.com/n":"N100"},"managedFields":[{"manager":"bench","operation":"Update","apiVersion":'
     b'"wardle.example.com/v1alpha1","time":"2026-01-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:metadata":'
     b'{"f:annotations":{".":{},"f:example.com/description":{},"f:example.com/owner":{}},"f:labels":{".":{},"f:app":{},'

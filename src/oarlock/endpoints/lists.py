@@ -8,7 +8,7 @@ Must not know: selectors, revisions. Next: ``verbs.list``.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -89,7 +89,7 @@ def _separator(route: Route) -> bytes:
 
 
 async def _joined(x: Exchange, route: Route, listing: Listing, accepted: Accepted) -> Response:
-    chunks = listing.chunks if isinstance(listing.chunks, list) else list(listing.chunks)
+    chunks = cast("list[Sequence[Entry]]", list(listing.chunks))  # _spliced: nothing but entries
     head, opening = _head(route, listing), _separator(route)
     count = sum(map(len, chunks))
     between = b"," + opening
@@ -101,7 +101,7 @@ async def _joined(x: Exchange, route: Route, listing: Listing, accepted: Accepte
     return Response(200, [("content-type", accepted.response_content_type)], pieces)
 
 
-async def _pieces(head: bytes, opening: bytes, chunks: Sequence[Sequence[Any]]) -> AsyncIterator[bytes]:
+async def _pieces(head: bytes, opening: bytes, chunks: Sequence[Sequence[Entry]]) -> AsyncIterator[bytes]:
     between = b"," + opening
     before = head + opening
     for chunk in chunks:

@@ -176,7 +176,9 @@ class Router:
         if path.rstrip("/") == "/version":
             answer = version.respond(surface.about.version)
         elif path.startswith("/openapi/"):
-            answer = await compressed(x, surface.openapi.respond(path, route.pairs, accept, match))
+            answer = surface.openapi.respond(path, route.pairs, accept, match, now=x.clock.now())
+            if answer is not None:
+                answer = await compressed(x, answer)
         else:
             answer = surface.discovery.respond(path, accept, match, pretty=is_pretty(x, route, Accepted(JSON)))
         if answer is None:

@@ -73,7 +73,7 @@ def settle(body: Body, compiled: CompiledVersion, hooks: Hooks, ctx: Context) ->
         _report(body, unknown, ctx)
     compiled.normalize(tree)
     compiled.default(tree)
-    default = hooks.default.get(compiled.name)
+    default = hooks.default.get(ctx.target.version)
     if default is not None:
         body.tree = default(tree)
 
