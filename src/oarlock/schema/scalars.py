@@ -87,7 +87,10 @@ def compile_number(node: Node) -> list[Check]:
     """What a number must be, the range of its type included."""
     rules = node.constraints
     checks: list[Check] = []
-    if node.type == "integer":
+    if node.int_or_string:
+        checks.append(_int64("integer,string", "number"))
+    elif node.type == "integer":
+        checks.append(_int64(node.format, "float64") if node.format else _int64("integer", "number"))
         checks.append(_integer_range(node.format))
     elif node.type == "number" and node.format in ("float", "float32"):
         checks.append(_float_range(node.format))
@@ -98,6 +101,16 @@ def compile_number(node: Node) -> list[Check]:
     if rules.minimum is not None:
         checks.append(_minimum(rules.minimum, rules.exclusive_minimum))
     return checks
+
+
+def _int64(expected: str, actual: str) -> Check:
+    """An integer that 64 bits can't hold is read as a floating point number, so it has the wrong type."""
+
+    def int64(value: Any, where: Where, found: Findings) -> None:
+        if not -(2**63) <= value < 2**63 and type(value) is int:
+            found.wrong_type(where, expected, actual)
+
+    return int64
 
 
 def _integer_range(name: str) -> Check:

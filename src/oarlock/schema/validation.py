@@ -89,7 +89,7 @@ def _general(node: Node, accepted: frozenset[type], parts: _Parts) -> Check:
 
     def general(value: Any, where: Where, found: Findings) -> None:
         kind = type(value)
-        if kind not in accepted or (kind is int and not -(2**63) <= value < 2**63):
+        if kind not in accepted:
             mismatch(value, where, found)
         for part in parts.get(kind, ()):
             part(value, where, found)
@@ -114,10 +114,7 @@ def _mismatch(node: Node) -> Check:
         if type(value) is float and "integer" in types and value.is_integer() and abs(value) < 2**53:
             return
         if node.format and type(value) not in (str, list) and (numeric or type(value) in (int, float, bool)):
-            as_format = _GO_FORMAT.get(type(value), "")
-            if actual == "number" and type(value) is int:
-                as_format = "float64"
-            found.wrong_type(where, node.format, as_format)
+            found.wrong_type(where, node.format, _GO_FORMAT.get(type(value), ""))
         else:
             found.wrong_type(where, expected, actual)
 
