@@ -1,0 +1,83 @@
+"""Field selectors: terms, escapes, and what is said of texts that are none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oarlock.meta import fields
+from oarlock.meta.fields import FieldSelector, FieldSelectorError, Requirement
+
+Vectors = Callable[[str], Any]
+
+
+def test_terms_are_cut_at_commas_that_are_not_escaped(shared_vectors: Vectors) -> None:
+    for case in shared_vectors("selectors.json")["groups"]["field_split_terms"]:
+        assert fields.split_terms(case["name"]) == (case["value"] or [])
+
+
+def test_a_term_is_cut_at_its_operator(shared_vectors: Vectors) -> None:
+    for case in shared_vectors("selectors.json")["groups"]["field_split_term"]:
+        expected = (case["lhs"], case["op"], case["rhs"]) if case["ok"] else None
+        assert fields.split_term(case["name"]) == expected
+
+
+def test_values_are_escaped(shared_vectors: Vectors) -> None:
+    for case in shared_vectors("selectors.json")["groups"]["field_escape"]:
+        assert fields.escape(case["name"]) == case["value"]
+        assert fields.unescape(case["value"]) == case["name"]
+
+
+def test_good_and_bad_texts(shared_vectors: Vectors) -> None:
+    groups = shared_vectors("selectors.json")["groups"]
+    for text in groups["field_parse_ok"]:
+        assert str(fields.parse(text)) == text
+    for text in groups["field_parse_bad"]:
+        with pytest.raises(FieldSelectorError):
+            fields.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("metadata.name", "invalid selector: 'metadata.name'; can't understand 'metadata.name'"),
+        ("x=a=b", "invalid field selector: unescaped character in value: 61"),
+        ("x=\\z", "invalid field selector: invalid escape sequence: \\z"),
+        ("x=\\", "invalid field selector: invalid escape sequence: \\"),
+    ],
+)
+def test_the_words_of_errors(text: str, message: str) -> None:
+    with pytest.raises(FieldSelectorError) as caught:
+        fields.parse(text)
+    assert str(caught.value) == message
+
+
+def test_every_term_must_hold() -> None:
+    selector = fields.parse("metadata.name==a,spec.x!=b")
+    assert selector.requirements == (Requirement("metadata.name", "=", "a"), Requirement("spec.x", "!=", "b"))
+    assert selector.matches({"metadata.name": "a", "spec.x": ""}.__getitem__)
+    assert not selector.matches({"metadata.name": "a", "spec.x": "b"}.__getitem__)
+    assert selector.exact("metadata.name") == "a"
+    assert selector.exact("spec.x") is None
+    assert fields.parse("").empty
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["a", "metadata.name"]), st.sampled_from("=!"), st.text(max_size=5)), max_size=4)
+)
+def test_what_is_written_is_read_again(drawn: list[tuple[str, str, str]]) -> None:
+    terms = [Requirement(field, "!=" if operator == "!" else "=", value) for field, operator, value in drawn]
+    selector = FieldSelector(tuple(sorted(terms, key=str)))
+    assert fields.parse(str(selector)) == selector
+
+
+@given(st.text(alphabet="ab=!,\\\0é\ud800", max_size=20))
+def test_any_text_is_a_selector_or_an_error(text: str) -> None:
+    try:
+        fields.parse(text)
+    except FieldSelectorError:
+        pass
