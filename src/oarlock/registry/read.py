@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from oarlock.meta import continuation
-from oarlock.meta.errors import BadRequest, Expired, StorageReadError, TooLargeResourceVersion
+from oarlock.meta.errors import BadRequest, Expired, StorageReadError, TooLargeResourceVersion, TooManyRequests
 from oarlock.meta.options import ListOptions
 from oarlock.registry.outcome import Listing
 from oarlock.registry.resource import Resource
@@ -20,7 +20,7 @@ from oarlock.registry.selection import Selection, compile_selection
 from oarlock.storage.backend import Compacted, FutureRevision
 from oarlock.storage.cache.entry import Entry
 
-__all__ = ["get", "list_entries", "select", "wait_for"]
+__all__ = ["check_ready", "get", "list_entries", "select", "wait_for"]
 
 LIST_EXPIRED = "The resourceVersion for the provided list is too old."
 CONTINUE_EXPIRED = (
@@ -35,11 +35,18 @@ LARGEST_PAGE = 10_000
 
 async def get(resource: Resource, namespace: str, name: str, resource_version: str) -> Entry:
     """The object, at least as new as `resource_version` says. Raises NotFound, TooLargeResourceVersion."""
+    check_ready(resource)
     if not resource_version:
         await resource.fresh()
     elif resource_version != "0":
         await wait_for(resource, revision(resource_version))
     return resource.entry(namespace, name)
+
+
+def check_ready(resource: Resource) -> None:
+    """Raises TooManyRequests while the cache of the resource is being loaded again."""
+    if not resource.cache.ready:
+        raise TooManyRequests("storage is (re)initializing")
 
 
 def revision(text: str) -> int:
@@ -78,6 +85,7 @@ class _Page:
 
 async def list_entries(resource: Resource, namespace: str, options: ListOptions, selection: Selection) -> Listing:
     """List a namespace, or all with ``""``. Raises BadRequest, Expired, TooLargeResourceVersion, StorageReadError."""
+    check_ready(resource)
     start, end = resource.range(namespace)
     if selection.namespace is not None and not namespace:
         if not selection.namespace:

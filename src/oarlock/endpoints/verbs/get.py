@@ -27,6 +27,7 @@ async def get(x: Exchange, route: Route) -> Response:
         entry = resource.cache.get(route.key)
         if (
             entry is not None
+            and resource.cache.ready
             and not entry.broken
             and resource.definition.stored_as == route.target.version
             and len(entry.body) < respond.GZIP_ABOVE

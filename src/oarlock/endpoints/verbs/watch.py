@@ -53,6 +53,7 @@ async def watch(x: Exchange, route: Route) -> Response:
         return await watch_virtual(x, route, options, (headers, timeout_s))
     resource = route.stored()
     assert resource is not None
+    read.check_ready(resource)
     selection = read.select(resource, route.version, options)
     begin = await _begin(resource, options)
     frames = Frames(route, accepted, include, x.clock)

@@ -1,25 +1,26 @@
 """`Watcher`: one watch between the cache and a stream.
 
 The cache calls it on the loop with each batch of events; it picks, frames and writes, and nothing waits. Only
-the objects that were there before a watch began are paced, so that a hundred thousand of them neither hold
-the loop nor pile up in memory; events that happen meanwhile wait in order.
+what was there before a watch began (objects, or events it missed) is paced, so that a hundred thousand of them
+neither hold the loop nor pile up in memory; events that happen meanwhile wait in order.
 Must not know: HTTP beyond `Stream`. Source: API concepts, "efficient detection of changes"; KEP-3157.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from oarlock.endpoints.http import Stream
 from oarlock.endpoints.pacing import SLICE_S
 from oarlock.endpoints.route import Route
 from oarlock.endpoints.watching.frames import BrokenObject, Frames
-from oarlock.meta.errors import Expired, InternalError
+from oarlock.meta.errors import Expired, InternalError, TooManyRequests
 from oarlock.registry.resource import Resource
 from oarlock.registry.selection import Selection
-from oarlock.storage.backend import Compacted
+from oarlock.storage.backend import Compacted, Unavailable
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent, Subscription, TooOld
 
@@ -37,8 +38,13 @@ SHORT_WATCH_S = 10.0
 AHEAD_BYTES = 1024 * 1024
 """How far the initial events may run ahead of what the peer took."""
 
-WAITING_EVENTS = 100_000
-"""How many events may wait for the initial ones before the watch is given up."""
+PAUSE_S = 0.005
+"""How long a peer that is behind is given before it is looked at again, in seconds."""
+
+CATCH_UP_STEP = 32
+
+WAITING_EVENTS = 200_000
+"""How many events may wait for what was there before, until the watch is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,7 @@ class Watcher:
         "_end_timer",
         "_everything",
         "_frames",
+        "_live",
         "_loop",
         "_pump_timer",
         "_resource",
@@ -87,7 +94,8 @@ class Watcher:
         self._book = route.watches
         self._tally = (route.target.group, route.target.version, route.target.resource)
         self._everything = start.selection.everything and not start.namespace and not start.name
-        self._waiting: list[CacheEvent] | None = None
+        self._waiting: deque[CacheEvent] = deque()
+        self._live = False
         self._after = 0
         self._subscription: Subscription | None = None
         self._bookmark_timer: asyncio.TimerHandle | None = None
@@ -98,19 +106,13 @@ class Watcher:
         """Begin. Called once, with the head of the answer already sent."""
         self._book.open.add(self._stream.close)
         self._stream.on_close(self._closed)
-        cache, start = self._resource.cache, self._start
+        resource, start = self._resource, self._start
+        chunks: Iterator[Sequence[Entry]] = iter(())
         if start.initial:
-            self._waiting = []
-            snapshot = cache.snapshot()
-            self._after = self._resource.store.rev
-            if self._subscribe(self._after):
-                begin, end = self._resource.range(start.namespace)
-                chunks: Iterator[Sequence[Entry]] = iter(snapshot.range(begin, end))
-                self._pump(chunks, iter(()))
-            return
-        self._after = self._resource.store.rev if start.after is None else start.after
-        if self._subscribe(min(self._after, self._resource.store.rev)):
-            self._schedule_bookmark()
+            chunks = iter(resource.cache.snapshot().range(*resource.range(start.namespace)))
+        self._after = resource.store.rev if start.after is None else start.after
+        if self._subscribe(self._after):
+            self._pump(chunks, iter(()))
 
     def _subscribe(self, after: int) -> bool:
         try:
@@ -120,12 +122,16 @@ class Watcher:
             self._stream.write(self._frames.error(Expired(text)))
             self._stream.close()
             return False
+        except Unavailable as error:
+            self._stream.write(self._frames.error(TooManyRequests(f"storage is (re)initializing: {error}")))
+            self._stream.close()
+            return False
         if self._stream.closed:
             self._closed()
         return not self._stream.closed
 
     def _pump(self, chunks: Iterator[Sequence[Entry]], rest: Iterator[Entry]) -> None:
-        """Write initial events for one slice of time, then let others run and the peer catch up."""
+        """Write the objects that were there for one slice of time, then let others run and the peer catch up."""
         until = self._loop.time() + SLICE_S
         stream = self._stream
         while not stream.closed:
@@ -133,24 +139,34 @@ class Watcher:
                 if self._wants(entry) and not self._write_added(entry):
                     return
                 if stream.buffered > AHEAD_BYTES or self._loop.time() > until:
-                    pause = 0.005 if stream.buffered > AHEAD_BYTES else 0.0
-                    self._pump_timer = self._loop.call_later(pause, self._pump, chunks, rest)
+                    self._later(self._pump, chunks, rest)
                     return
             chunk = next(chunks, None)
             if chunk is None:
                 break
             rest = iter(chunk)
-        self._pumped()
-
-    def _pumped(self) -> None:
-        """The initial events are out: say so, then what happened meanwhile."""
-        waiting, self._waiting = self._waiting or [], None
-        if self._stream.closed:
+        if stream.closed:
             return
-        if self._start.bookmarks and self._start.annotated:
-            self._stream.write(self._frames.bookmark(self._after, initial_end=True))
-        self._deliver(waiting)
+        if self._start.initial and self._start.bookmarks and self._start.annotated:
+            stream.write(self._frames.bookmark(self._after, initial_end=True))
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Write the events that came before or meanwhile, likewise in slices; then the watch is live."""
+        until = self._loop.time() + SLICE_S
+        waiting = self._waiting
+        while waiting and not self._stream.closed:
+            if self._stream.buffered > AHEAD_BYTES or self._loop.time() > until:
+                self._later(self._catch_up)
+                return
+            batch = [waiting.popleft() for _ in range(min(len(waiting), CATCH_UP_STEP))]
+            self._write_events(batch)
+        self._live = True
         self._schedule_bookmark()
+
+    def _later(self, step: Callable[..., None], *args: object) -> None:
+        pause_s = PAUSE_S if self._stream.buffered > AHEAD_BYTES else 0.0
+        self._pump_timer = self._loop.call_later(pause_s, step, *args)
 
     def _write_added(self, entry: Entry) -> bool:
         try:
@@ -170,17 +186,18 @@ class Watcher:
 
     def _deliver(self, events: Sequence[CacheEvent]) -> None:
         """Called by the cache, on the loop, with events in revision order."""
-        if self._waiting is not None:
-            self._waiting += events
-            if len(self._waiting) > WAITING_EVENTS:
-                self._stream.abort()
+        if self._live:
+            self._write_events(events)
             return
+        self._waiting += events
+        if len(self._waiting) > WAITING_EVENTS:
+            self._stream.abort()
+
+    def _write_events(self, events: Sequence[CacheEvent]) -> None:
         stream, frames = self._stream, self._frames
         sent = 0
         try:
             for event in events:
-                if event.rev <= self._after:
-                    continue
                 kind = event.type if self._everything else self._kind(event)
                 if kind:
                     stream.write(frames.event(event, kind))

@@ -1,0 +1,247 @@
+"""`InMemory`: a whole server inside a test, on a store in memory, without sockets and in milliseconds.
+
+    async with InMemory(server) as api:
+        made = await api.post("/apis/…/flunders", {"metadata": {"name": "a"}})
+        assert made.status == 201
+        async with api.watch("/apis/…/flunders") as events:
+            kind, tree = await events.next()
+
+Requests pass the whole chain, authentication aside: they are made by `user`. Must not know: pytest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any, Self
+
+from oarlock.endpoints.catalog import Catalog
+from oarlock.endpoints.http import BodyTooLarge, Peer, Request, Response
+from oarlock.meta.context import Clock, User
+from oarlock.policy.authn.authenticator import Credentials, authenticated
+from oarlock.server.app import APIServer
+from oarlock.server.config import ServerConfig
+from oarlock.server.run import Parts, Running
+from oarlock.storage.backend import Backend
+from oarlock.storage.memory import MemoryBackend
+from oarlock.testing.clock import VirtualClock
+
+__all__ = ["Answer", "Events", "InMemory"]
+
+ADMIN = User("admin", groups=("system:masters",))
+MAX_REQUEST_BYTES = 3 * 1024 * 1024
+
+
+class Answer:
+    """What a request was answered with. Header names are lower case."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def warnings(self) -> list[str]:
+        """The texts of its ``Warning`` headers."""
+        joined = self.headers.get("warning", "")
+        return [part for part in joined.split("299 - ") if part]
+
+    def __repr__(self) -> str:
+        return f"<{self.status} {self.body[:200]!r}>"
+
+
+class Events:
+    """The stream of a watch. `next` waits; `pending` takes what has arrived."""
+
+    def __init__(self) -> None:
+        self._arrived: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._rest = b""
+        self._callbacks: list[Callable[[], None]] = []
+        self.closed = False
+        self.aborted = False
+        self.buffered = 0
+
+    def write(self, data: bytes) -> None:
+        if self.closed:
+            return
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._arrived.put_nowait(line)
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        self._arrived.put_nowait(None)
+        for callback in self._callbacks:
+            callback()
+
+    def abort(self) -> None:
+        self.aborted = True
+        self.close()
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        if self.closed:
+            callback()
+        else:
+            self._callbacks.append(callback)
+
+    async def next(self, timeout_s: float = 5.0) -> tuple[str, Any]:
+        """The next event's type and object. EOFError when the watch has ended; TimeoutError."""
+        line = await asyncio.wait_for(self._arrived.get(), timeout_s)
+        if line is None:
+            raise EOFError("the watch has ended")
+        event = json.loads(line)
+        return event["type"], event["object"]
+
+    def pending(self) -> list[tuple[str, Any]]:
+        """Every event that has arrived and wasn't taken."""
+        found = []
+        while not self._arrived.empty():
+            line = self._arrived.get_nowait()
+            if line is not None:
+                event = json.loads(line)
+                found.append((event["type"], event["object"]))
+        return found
+
+
+class _As:
+    """Everybody is `user`."""
+
+    def __init__(self, user: User) -> None:
+        self._user = authenticated(user)
+
+    async def authenticate(self, credentials: Credentials) -> User | None:
+        return self._user
+
+
+class _NoListener:
+    """Stands where the listener is; there is nothing to close."""
+
+    port = 0
+
+    def stop_accepting(self) -> None:
+        return None
+
+    async def drain(self, timeout_s: float) -> int:
+        return 0
+
+    async def close(self) -> None:
+        return None
+
+
+class InMemory:
+    """Runs `server` on `backend` (memory unless given) while the context lasts. `clock` is virtual unless given."""
+
+    def __init__(
+        self,
+        server: APIServer,
+        *,
+        backend: Backend | None = None,
+        clock: Clock | None = None,
+        user: User = ADMIN,
+        config: ServerConfig | None = None,
+    ) -> None:
+        self.clock: Clock = clock or VirtualClock()
+        self.server = server
+        config = config or ServerConfig(storage="memory://")
+        self.parts = Parts(server, config, backend or MemoryBackend(clock=self.clock), self.clock)
+        self._handle = self.parts.handler(_As(user))
+        self._running = Running(self.parts, _NoListener(), "https://127.0.0.1:6443")
+
+    async def __aenter__(self) -> Self:
+        await self._running.load()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.parts.router.watches.end_all()
+        await self._running.close()
+        self.server.running = None
+
+    async def replace(self, catalog: Catalog) -> None:
+        await self._running.replace(catalog)
+
+    async def request(
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Send a request; a `body` that isn't bytes is sent as JSON. A watch is answered once it has ended."""
+        response = await self._send(method, path, body, headers or {})
+        if response.stream is not None:
+            events = Events()
+            response.stream(events)
+            await _ended(events)
+            lines = [json.dumps({"type": kind, "object": tree}) for kind, tree in events.pending()]
+            return Answer(response.status, _headers(response), "\n".join(lines).encode())
+        whole = response.body
+        if not isinstance(whole, bytes):
+            whole = b"".join([piece async for piece in whole])
+        return Answer(response.status, _headers(response), whole)
+
+    async def get(self, path: str, **headers: str) -> Answer:
+        return await self.request("GET", path, None, _named(headers))
+
+    async def post(self, path: str, body: Any, **headers: str) -> Answer:
+        return await self.request("POST", path, body, _named(headers))
+
+    async def put(self, path: str, body: Any, **headers: str) -> Answer:
+        return await self.request("PUT", path, body, _named(headers))
+
+    async def delete(self, path: str, body: Any = None, **headers: str) -> Answer:
+        return await self.request("DELETE", path, body, _named(headers))
+
+    async def patch(self, path: str, body: Any, content_type: str = "application/merge-patch+json") -> Answer:
+        return await self.request("PATCH", path, body, {"content-type": content_type})
+
+    @asynccontextmanager
+    async def watch(self, path: str, **headers: str) -> AsyncIterator[Events]:
+        """Watch `path` (``?watch=1`` is added) while the context lasts. AssertionError when it isn't answered with 200."""
+        joined = path + ("&" if "?" in path else "?") + "watch=1"
+        response = await self._send("GET", joined, None, _named(headers))
+        if response.stream is None:
+            raise AssertionError(f"the watch was answered with {response.status}: {response.body!r}")
+        events = Events()
+        response.stream(events)
+        try:
+            yield events
+        finally:
+            events.close()
+
+    async def _send(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> Response:
+        where, _, query = path.partition("?")
+        data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        named = {name.lower(): value for name, value in headers.items()}
+
+        async def read() -> bytes:
+            if len(data) > MAX_REQUEST_BYTES:
+                raise BodyTooLarge(MAX_REQUEST_BYTES)
+            return data
+
+        peer = Peer("127.0.0.1", 1)
+        request = Request(method, where, query, named, list(named.items()), peer, read, self.clock.monotonic())
+        return await self._handle(request)
+
+
+async def _ended(events: Events) -> None:
+    done = asyncio.Event()
+    events.on_close(done.set)
+    await done.wait()
+
+
+def _headers(response: Response) -> dict[str, str]:
+    joined: dict[str, str] = {}
+    for name, value in response.headers:
+        joined[name] = f"{joined[name]}, {value}" if name in joined else value
+    return joined
+
+
+def _named(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.replace("_", "-"): value for name, value in headers.items()}
