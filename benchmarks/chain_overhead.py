@@ -46,7 +46,7 @@ def resolve(x: Exchange) -> None:
 
 
 def main() -> None:
-    tokens = Tokens.of([("peertoken", User("admin", groups=("system:masters",)))])
+    tokens = Tokens([("peertoken", User("admin", groups=("system:masters",)))])
     handle = build(filters(Links(resolve, Union([tokens]))), dispatch, Now())
     path = "/apis/wardle.example.com/v1alpha1/namespaces/default/flunders/f1"
     request = Request("GET", path, "", HEADERS, list(HEADERS.items()), Peer("127.0.0.1", 1), nothing, time.monotonic())

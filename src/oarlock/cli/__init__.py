@@ -1,0 +1,7 @@
+"""The ``oarlock`` command. Next: `commands`."""
+
+from __future__ import annotations
+
+from oarlock.cli.commands import main
+
+__all__ = ["main"]

@@ -33,6 +33,7 @@ class TimedBackend:
         self._inner = inner
         self._metrics = metrics
         self._monotonic = clock.monotonic
+        self.caps: Caps = inner.caps
 
     async def _timed(self, operation: str, key: str, call: Awaitable[T]) -> T:
         began = self._monotonic()
@@ -43,10 +44,6 @@ class TimedBackend:
             raise
         self._metrics.add(operation, key, self._monotonic() - began)
         return result
-
-    @property
-    def caps(self) -> Caps:
-        return self._inner.caps
 
     async def start(self) -> None:
         await self._inner.start()

@@ -46,7 +46,7 @@ async def test_an_unknown_token_is_bad(header: str) -> None:
 
 async def test_two_spaces_are_ignored_with_a_warning() -> None:
     notes = Notes()
-    tokens = Tokens.of([("t1", User("alice"))])
+    tokens = Tokens([("t1", User("alice"))])
     assert await tokens.authenticate(Credentials({"authorization": "Bearer  t1"}, notes=notes)) is None
     assert notes.warnings == (
         "the provided Authorization header contains extra space before the bearer token, and is ignored",
@@ -61,7 +61,7 @@ async def test_a_token_may_have_any_characters() -> None:
 
 
 async def test_a_remembered_header_still_means_the_same_user() -> None:
-    tokens = Tokens.of([("t1", User("alice")), ("t2", User("bob"))])
+    tokens = Tokens([("t1", User("alice")), ("t2", User("bob"))])
     for _ in range(3):
         for token, name in (("t1", "alice"), ("t2", "bob")):
             user = await tokens.authenticate(Credentials({"authorization": f"Bearer {token}"}))
@@ -96,7 +96,7 @@ async def test_a_bad_credential_of_one_kind_does_not_hide_a_good_one_of_another(
         async def authenticate(self, credentials: Credentials) -> User | None:
             raise BadCredentials("certificate: no")
 
-    tokens = Tokens.of([("t1", User("alice"))])
+    tokens = Tokens([("t1", User("alice"))])
     both = Union([Broken(), tokens])
     user = await both.authenticate(Credentials({"authorization": "Bearer t1"}))
     assert user is not None

@@ -77,7 +77,7 @@ class Chain:
 
     async def send(self, path: str = FLUNDERS, **how: Any) -> Response:
         if self._handler is None:
-            tokens = Tokens.of([("admin-token", ADMIN), ("alice-token", ALICE)])
+            tokens = Tokens([("admin-token", ADMIN), ("alice-token", ALICE)])
             links = {"resolve": resolve, "authenticator": Union([tokens]), **self.links}
             self._handler = build(filters(Links(**links)), self.dispatch, self.clock)  # type: ignore[arg-type]
         return await self._handler(self.request(path, **how))

@@ -18,10 +18,11 @@ async def test_a_request_that_never_waits_is_finished_in_one_step(chain: Any, mo
     loop = asyncio.get_running_loop()
     made: list[str] = []
     coroutine = chain.send()
-    with monkeypatch.context() as watched, pytest.raises(StopIteration) as done:
+    with monkeypatch.context() as watched:
         for maker in ("call_later", "call_at", "call_soon", "create_task", "create_future"):
             watched.setattr(loop, maker, lambda *a, maker=maker, **k: made.append(maker))
-        coroutine.send(None)
+        with pytest.raises(StopIteration) as done:
+            coroutine.send(None)
     assert done.value.value.status == 200
     assert made == []
 

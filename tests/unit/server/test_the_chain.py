@@ -231,22 +231,6 @@ async def test_a_leaving_process_sends_clients_away_and_answers_probes(chain: An
     assert status(response)["reason"] == "ServiceUnavailable"
 
 
-async def test_shutting_down_knows_when_the_last_request_is_answered(chain: Any) -> None:
-    shutdown = Shutdown()
-    chain.links["shutdown"] = shutdown
-    idle: list[int] = []
-
-    async def leave_meanwhile(x: Any) -> Response:
-        shutdown.leaving = Leaving.SOON
-        shutdown.when_idle(lambda: idle.append(shutdown.in_progress))
-        assert idle == []
-        return Response(200, [])
-
-    chain.dispatch = leave_meanwhile
-    assert (await chain.send()).status == 200
-    assert idle == [0]
-
-
 async def test_warnings_are_sent_even_with_an_error(chain: Any) -> None:
     async def warn(x: Any) -> Response:
         x.notes.warn('say "so"')

@@ -1,7 +1,6 @@
 """Static tokens from a CSV file, in kube-apiserver's format: ``token,user,uid,"group1,group2"``.
 
-The file is read once. Tokens are kept as SHA-256 digests, so neither the memory of the process nor the time a
-lookup takes tells a token. Next: `bearer`, which finds the token in a request.
+The file is read once. Tokens are looked up by their SHA-256 digests, so the time a lookup takes tells nothing. Next: `bearer`, which finds the token in a request.
 """
 
 from __future__ import annotations
@@ -9,13 +8,13 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from oarlock.meta.context import User
 from oarlock.policy.authn.authenticator import BadCredentials, Credentials, authenticated
 from oarlock.policy.authn.bearer import bearer_token
 
-__all__ = ["TokenFileError", "Tokens", "digest", "parse_token_file"]
+__all__ = ["TokenFileError", "Tokens", "parse_token_file"]
 
 HEADERS_KEPT = 1024
 
@@ -24,31 +23,25 @@ class TokenFileError(ValueError):
     """The token file can't be used; the text names file and line and says what is expected."""
 
 
-def digest(token: bytes) -> bytes:
-    """What is kept of a token."""
-    return hashlib.sha256(token).digest()
-
-
-def parse_token_file(data: bytes, name: str) -> dict[bytes, User]:
-    """The users by the digest of their token. `name` is the file's, for errors. Raises `TokenFileError`."""
+def parse_token_file(data: bytes, name: str) -> list[tuple[str, User]]:
+    """The tokens and their users, in order. `name` is the file's, for errors. Raises `TokenFileError`."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise TokenFileError(f"{name}, line {line}: not valid UTF-8") from None
-    users: dict[bytes, User] = {}
-    lines: dict[bytes, int] = {}
+    users: list[tuple[str, User]] = []
+    lines: dict[str, int] = {}
     reader = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True, strict=True)
     try:
         for row in reader:
             if not row:
                 continue
             token, user = _user(row, f"{name}, line {reader.line_num}")
-            key = digest(token.encode())
-            if key in users:
-                raise TokenFileError(f"{name}, line {reader.line_num}: the token of line {lines[key]} is given again")
-            users[key] = authenticated(user)
-            lines[key] = reader.line_num
+            if token in lines:
+                raise TokenFileError(f"{name}, line {reader.line_num}: the token of line {lines[token]} is given again")
+            users.append((token, user))
+            lines[token] = reader.line_num
     except csv.Error as error:
         raise TokenFileError(f"{name}, line {reader.line_num}: {error}") from None
     return users
@@ -66,19 +59,18 @@ def _user(row: list[str], where: str) -> tuple[str, User]:
     return token, User(name, uid, groups)
 
 
-class Tokens:
-    """Authenticates bearer tokens of a fixed set. `users` are by the digest of the token."""
+def _digest(token: bytes) -> bytes:
+    return hashlib.sha256(token).digest()
 
-    def __init__(self, users: Mapping[bytes, User]) -> None:
-        self._users = dict(users)
+
+class Tokens:
+    """Authenticates bearer tokens of a fixed set."""
+
+    def __init__(self, tokens: Iterable[tuple[str, User]]) -> None:
+        self._users = {_digest(token.encode()): authenticated(user) for token, user in tokens}
         # Whole headers that were found good: an attacker's guess is never in here, and finding one by timing
         # would first need a collision of Python's keyed string hash.
         self._seen: dict[str, User] = {}
-
-    @classmethod
-    def of(cls, tokens: Iterable[tuple[str, User]]) -> Tokens:
-        """Tokens given as text."""
-        return cls({digest(token.encode()): authenticated(user) for token, user in tokens})
 
     async def authenticate(self, credentials: Credentials) -> User | None:
         header = credentials.headers.get("authorization")
@@ -90,7 +82,7 @@ class Tokens:
         token = bearer_token(header, credentials.notes)
         if token is None:
             return None
-        user = self._users.get(digest(token.encode("latin-1", "replace")))
+        user = self._users.get(_digest(token.encode("latin-1", "replace")))
         if user is None:
             raise BadCredentials("invalid bearer token")
         if len(self._seen) >= HEADERS_KEPT:

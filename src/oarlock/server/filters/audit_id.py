@@ -20,7 +20,7 @@ IDS_AT_ONCE = 256
 
 
 def uuid_pool(random: Callable[[int], bytes]) -> Callable[[], str]:
-    """Makes UUIDs of version 4, asking `random` for many at once: one system call each would cost more than the rest."""
+    """Makes UUIDs of version 4, asking `random` for many at once: a system call each would be most of the cost."""
     ready: list[str] = []
 
     def uuid() -> str:

@@ -1,11 +1,10 @@
-"""What a process that is leaving says, and how many requests it still has to finish.
+"""What a process that is leaving says to those who still ask it.
 
 Source: k8s.io/apiserver ``server/filters`` with_retry_after and waitgroup. Next: ``server.lifecycle``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import Enum
 
 from oarlock.endpoints.exchange import Exchange
@@ -30,31 +29,17 @@ class Leaving(Enum):
 
 
 class Shutdown:
-    """A filter that counts the requests in progress and, once the process leaves, takes no new ones."""
+    """A filter that turns new requests away once the process leaves. What is in progress goes on."""
 
-    __slots__ = ("_idle", "in_progress", "leaving")
+    __slots__ = ("leaving",)
 
     def __init__(self) -> None:
         self.leaving = Leaving.NO
-        self.in_progress = 0
-        self._idle: Callable[[], None] | None = None
 
     async def __call__(self, x: Exchange, next: Next) -> Response:
         if self.leaving is not Leaving.NO and not x.request.path.startswith(ALWAYS_ANSWERED):
             return self._refuse(x)
-        self.in_progress += 1
-        try:
-            return await next(x)
-        finally:
-            self.in_progress -= 1
-            if self._idle is not None and self.in_progress == 0:
-                self._idle()
-
-    def when_idle(self, callback: Callable[[], None]) -> None:
-        """Call `callback` whenever the last request in progress has been answered; at once if there is none."""
-        self._idle = callback
-        if self.in_progress == 0:
-            callback()
+        return await next(x)
 
     def _refuse(self, x: Exchange) -> Response:
         if self.leaving is Leaving.SOON:

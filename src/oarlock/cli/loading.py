@@ -1,0 +1,105 @@
+"""Find the `APIServer` a command line names: ``module:attribute``, or a file that has one.
+
+A file is imported under its full name: the folders above it that are packages are part of it, and what lies above
+those is where imports are looked for. Relative imports work in it, and absolute ones from there or from the
+working directory. Must not know: what is done with the server.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+from oarlock.schema.declaring import DeclarationError
+from oarlock.server.app import APIServer
+from oarlock.server.command import Mistake
+
+__all__ = ["load_server"]
+
+log = logging.getLogger("oarlock.cli")
+
+
+def load_server(where: str) -> APIServer:
+    """The server `where` names. Raises `Mistake`, and `DeclarationError` as it comes."""
+    name, colon, attribute = where.rpartition(":") if ":" in where else (where, "", "")
+    if colon and not attribute.isidentifier():
+        raise Mistake(f"{where}: write MODULE:ATTRIBUTE or FILE.py, and {attribute!r} is no attribute's name")
+    if name.endswith(".py") or os.sep in name:
+        module = _import_file(Path(name))
+    elif not colon:
+        raise Mistake(f"{where}: write MODULE:ATTRIBUTE, for example {where}:server, or FILE.py")
+    else:
+        _look_in(Path.cwd())
+        module = _import(name, where)
+    return _named(module, attribute, where) if attribute else _only(module, where)
+
+
+def _import_file(file: Path) -> ModuleType:
+    if not file.is_file():
+        raise Mistake(f"{file}: there is no such file")
+    file = file.resolve()
+    parts, folder = [file.stem], file.parent
+    while (folder / "__init__.py").is_file():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    if not all(part.isidentifier() for part in parts):
+        raise Mistake(f"{file}: can't be imported as {'.'.join(parts)}: give it a name that is an identifier")
+    _look_in(Path.cwd())
+    _look_in(folder)
+    name = ".".join(parts)
+    known = sys.modules.get(name)
+    if known is not None and Path(known.__file__ or "").resolve() != file:
+        raise Mistake(f"{file}: there is a module called {name} already: rename the file")
+    return _import(name, str(file))
+
+
+def _look_in(folder: Path) -> None:
+    """Imports are looked for here first."""
+    text = str(folder)
+    if text in sys.path:
+        sys.path.remove(text)
+    sys.path.insert(0, text)
+
+
+def _import(name: str, where: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except DeclarationError:
+        raise
+    except (Exception, SystemExit) as error:
+        log.debug("importing %s failed", where, exc_info=True)
+        raise Mistake(
+            f"can't import {where}: {type(error).__name__}: {error}{_place(error)}; -v 4 shows more"
+        ) from None
+
+
+def _place(error: BaseException) -> str:
+    """Where in the user's files it happened."""
+    if isinstance(error, SyntaxError):
+        return ""  # says so itself
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]
+    frames = [f for f in frames if f.filename != __file__]
+    return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+
+
+def _named(module: ModuleType, attribute: str, where: str) -> APIServer:
+    found = getattr(module, attribute, None)
+    if not isinstance(found, APIServer):
+        there = [name for name, value in vars(module).items() if isinstance(value, APIServer)]
+        hint = f"; {', '.join(there)} is one" if there else ""
+        raise Mistake(f"{where}: {attribute} is no APIServer of {module.__name__}{hint}")
+    return found
+
+
+def _only(module: ModuleType, where: str) -> APIServer:
+    found = {name: value for name, value in vars(module).items() if isinstance(value, APIServer)}
+    if len({id(value) for value in found.values()}) != 1:
+        if not found:
+            raise Mistake(f"{where}: there is no APIServer in it: write server = APIServer(serve=[…])")
+        raise Mistake(f"{where}: there are several: write {where}:{next(iter(found))}")
+    return next(iter(found.values()))

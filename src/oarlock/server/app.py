@@ -1,0 +1,80 @@
+"""`APIServer`: everything a server serves, listed in one place. What users write, and all they need to.
+
+    server = APIServer(serve=[Flunders, v1alpha1.Flunder], admission=[BanFlunder(fischers)], informers=[fischers])
+
+A value until it is run; making one opens nothing. Next: `run`, which brings it to life.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from oarlock.endpoints.catalog import Catalog
+from oarlock.policy.admission.plugin import Admission
+from oarlock.policy.authz.authorizer import Authorizer
+from oarlock.registry.declare import served_from
+from oarlock.registry.informer import Informer
+
+if TYPE_CHECKING:
+    from oarlock.server.run import Running
+
+__all__ = ["APIServer", "NotServing"]
+
+
+class NotServing(RuntimeError):
+    """The server isn't running."""
+
+
+class APIServer:
+    """What to serve.
+
+    - `serve`: `Resource` and `Spoke` classes, collections, or finished `Served` values.
+    - `admission`: plugins, asked in this order about every write.
+    - `informers`: those that `admission` or collections read; they are live once the server is ready.
+    - `garbage_collection`: ``external`` when a cluster's controller deletes dependents, so that a delete may leave
+      the finalizers it waits for; ``none`` when nobody does, and such deletes are refused.
+    - `authorizer`: who may do what; everybody who is known may do everything unless given.
+    - `name`: of this server, as kubeconfigs and health checks show it.
+
+    Raises `DeclarationError` when two entries of `serve` declare the same thing, `CatalogError` likewise.
+    """
+
+    def __init__(
+        self,
+        *,
+        serve: Sequence[Any],
+        admission: Sequence[Admission[Any]] = (),
+        informers: Sequence[Informer[Any]] = (),
+        garbage_collection: Literal["none", "external"] = "none",
+        authorizer: Authorizer | None = None,
+        name: str = "oarlock",
+    ) -> None:
+        if garbage_collection not in ("none", "external"):
+            raise ValueError(f"garbage_collection={garbage_collection!r}: say 'none' or 'external'")
+        self.catalog = Catalog.of(served_from(serve))
+        self.admission = tuple(admission)
+        self.informers = tuple(informers)
+        self.garbage_collection = garbage_collection
+        self.authorizer = authorizer
+        self.name = name
+        self.running: Running | None = None
+
+    def main(self, argv: Sequence[str] | None = None) -> None:
+        """Run it, with the options of ``oarlock serve`` (`argv`, or the command line), until it is told to leave.
+
+        Ends the process with an exit code, like any program.
+        """
+        # Only a process that serves pays for importing what serves: tests and tools import this module too.
+        importlib.import_module("oarlock.server.command").main(self, argv)
+
+    async def replace(self, catalog: Catalog) -> None:
+        """Serve `catalog` from the next request on, in the loop the server runs in.
+
+        What is unchanged goes on undisturbed; the watches of what changed or went end. Raises `NotServing`,
+        and whatever keeps the new catalog from being loaded, after which the old one is still served.
+        """
+        if self.running is None:
+            raise NotServing("the server isn't running: run it with main(), or oarlock serve")
+        await self.running.replace(catalog)

@@ -1,0 +1,132 @@
+"""A server as a command: options parsed, logging set up, mistakes told in one line, an exit code at the end.
+
+``oarlock serve`` and `APIServer.main` are both made of this. Next: `options`, `lifecycle`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import sys
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import Any
+
+import typer
+
+from oarlock.endpoints.catalog import CatalogError
+from oarlock.policy.authn.certificates import CertificateBundleError
+from oarlock.policy.authn.token_file import TokenFileError
+from oarlock.registry.records import StoreTooNew
+from oarlock.schema.declaring import DeclarationError
+from oarlock.server.app import APIServer
+from oarlock.server.clock import SystemClock
+from oarlock.server.config import ServerConfig
+from oarlock.server.credentials import BadFile
+from oarlock.server.lifecycle import live
+from oarlock.server.options import BadOption, ServeOptions, config_of
+from oarlock.server.serving.server import AddressInUse, CannotListen
+from oarlock.server.serving.tls import BadCertificateFile
+from oarlock.storage.backend import StorageError
+
+try:
+    import uvloop
+except ImportError:  # pragma: no cover - where it doesn't exist
+    uvloop = None  # type: ignore[assignment]
+
+__all__ = ["Mistake", "main", "run_app", "serve_with", "set_up_logging", "with_serve_options"]
+
+
+class Mistake(Exception):
+    """Something the person at the terminal can put right. The text says what to do."""
+
+
+_KNOWN = (
+    Mistake,
+    BadOption,
+    BadFile,
+    BadCertificateFile,
+    TokenFileError,
+    CertificateBundleError,
+    StorageError,
+    StoreTooNew,
+    DeclarationError,
+    CatalogError,
+)
+
+
+def main(server: APIServer, argv: Sequence[str] | None = None) -> None:
+    """Run `server` with the options of ``oarlock serve``; ends the process."""
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+    def command(options: ServeOptions) -> None:
+        set_up_logging(options.verbosity)
+        serve_with(server, config_of(options))
+
+    app.command(help=f"Serve {server.name}.")(with_serve_options(command))
+    sys.exit(run_app(app, argv))
+
+
+def serve_with(server: APIServer, config: ServerConfig) -> None:
+    """Run until told to leave."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop if uvloop else None) as runner:
+        runner.run(live(server, config, SystemClock(), lambda line: print(line, flush=True)))  # noqa: T201
+
+
+def with_serve_options(command: Callable[..., None]) -> Callable[..., None]:
+    """`command(*arguments, options)` as a function that has every option of `ServeOptions` as a parameter, for typer.
+
+    Parameters that `command` has besides ``options`` stay as they are.
+    """
+    hints = typing.get_type_hints(ServeOptions, include_extras=True)
+    own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "options"]
+    options = [
+        inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name])
+        for f in fields(ServeOptions)
+    ]
+
+    def typed(**values: Any) -> None:
+        chosen = ServeOptions(**{f.name: values.pop(f.name) for f in fields(ServeOptions)})
+        command(**values, options=chosen)
+
+    parameters = [*(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own), *options]
+    typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    typed.__annotations__ = {p.name: p.annotation for p in parameters}
+    typed.__doc__ = command.__doc__
+    return typed
+
+
+def run_app(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
+    """Run a command; mistakes become one line on stderr. Returns the exit code."""
+    try:
+        app(args=None if argv is None else list(argv), standalone_mode=False)
+    except AddressInUse as error:
+        return _say(f"{error.strerror}: stop what listens there, or choose another --secure-port")
+    except CannotListen as error:
+        return _say(f"{error.strerror}: choose another --bind-address or --secure-port")
+    except _KNOWN as error:
+        logging.getLogger("oarlock").debug("the whole error", exc_info=True)
+        return _say(str(error))
+    except typer.Exit as left:
+        return left.exit_code
+    except (typer.Abort, KeyboardInterrupt):
+        return 130
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # typer's own errors have it, wherever their class lives
+            raise
+        return _say(f"{error.format_message().rstrip('.')}; see --help", code=2)
+    return 0
+
+
+def _say(text: str, code: int = 1) -> int:
+    print("oarlock:", " ".join(text.split()), file=sys.stderr)  # noqa: T201
+    return code
+
+
+def set_up_logging(verbosity: int) -> None:
+    """Log to stderr: warnings at 0, what the server does from 1, every request from 3, everything from 4."""
+    level = logging.DEBUG if verbosity >= 4 else logging.INFO if verbosity else logging.WARNING
+    logging.basicConfig(format="%(asctime)s %(levelname).1s %(name)s: %(message)s", level=logging.WARNING)
+    logging.getLogger("oarlock").setLevel(level)

@@ -1,0 +1,73 @@
+"""`ServerConfig`: everything that can be set about a server process, as one value.
+
+Knows no command line (`options`) and opens nothing. The defaults are those of `oarlock serve`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from oarlock.storage.url import sqlite_path
+
+__all__ = ["ServerConfig"]
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """How one process serves. Times in seconds, sizes in bytes.
+
+    `storage` is a URL (``memory://``, ``sqlite:///relative``, ``sqlite:////absolute``). Without certificate files a
+    serving certificate is made in `cert_dir`, and that is beside the store unless given. Without
+    `token_auth_file` an admin token is made beside the store. `secure_port` 0 takes any free port.
+    `compaction_interval_s` is how often history is forgotten; between one and two intervals of it are kept.
+    """
+
+    bind_address: str = "127.0.0.1"
+    secure_port: int = 6443
+    storage: str = "sqlite:///oarlock.db"
+    cert_dir: Path | None = None
+    tls_cert_file: Path | None = None
+    tls_private_key_file: Path | None = None
+    client_ca_file: Path | None = None
+    token_auth_file: Path | None = None
+    anonymous_paths: tuple[str, ...] = ()
+    write_kubeconfig: Path | None = None
+    request_timeout_s: float = 60.0
+    max_request_bytes: int = 3 * MIB
+    shutdown_delay_s: float = 0.0
+    http2: bool = True
+    verbosity: int = 0
+    max_read_only_in_flight: int = 400
+    max_mutating_in_flight: int = 200
+    compaction_interval_s: float = 300.0
+
+    def beside_store(self, name: str) -> Path:
+        """A file next to the store's; in the working directory for a store without a file. Raises StorageError."""
+        path = sqlite_path(self.storage)
+        return Path(name) if path is None else path.with_name(name)
+
+    @property
+    def store_name(self) -> str:
+        """What files that belong to the store begin with: ``oarlock`` for ``sqlite:///oarlock.db``."""
+        path = sqlite_path(self.storage)
+        return "oarlock" if path is None else path.stem
+
+    @property
+    def certificates(self) -> Path:
+        """The folder of generated certificates."""
+        return self.cert_dir or self.beside_store("pki")
+
+    @property
+    def admin_token(self) -> Path:
+        """The file of the generated admin token."""
+        return self.beside_store(f"{self.store_name}.token")
+
+    @property
+    def kubeconfig(self) -> Path | None:
+        """The kubeconfig to write; None for none."""
+        if self.write_kubeconfig is not None or self.token_auth_file is not None:
+            return self.write_kubeconfig
+        return self.beside_store(f"{self.store_name}.kubeconfig")

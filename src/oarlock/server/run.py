@@ -1,0 +1,220 @@
+"""A server put together: backend → cache → resources → router → chain → listener, and taken apart again.
+
+The order is here and nowhere else. The listener opens first, so that a port in use is known at once and probes are
+answered while a large store loads; until the catalog is there everything else is told to come back.
+Must not know: command lines, signals. Next: `lifecycle`, which decides when; `chain`, what a request meets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from importlib import metadata
+from typing import Any
+
+from oarlock.endpoints.catalog import Catalog, CatalogIndex
+from oarlock.endpoints.exchange import Exchange
+from oarlock.endpoints.http import Handler, Response
+from oarlock.endpoints.router import About, Router, Surface
+from oarlock.meta.context import Clock, Context
+from oarlock.policy.admission.gate import AdmissionGate
+from oarlock.policy.authn.authenticator import Authenticator
+from oarlock.policy.authz.authorizer import AlwaysAllow, forbidden
+from oarlock.registry.live import AnyResource, Live
+from oarlock.registry.resource import Resource, Settings
+from oarlock.schema.resources import declared
+from oarlock.server import chain
+from oarlock.server.app import APIServer
+from oarlock.server.config import ServerConfig
+from oarlock.server.exposition import MetricsPage, Sources
+from oarlock.server.filters.max_in_flight import MaxInFlight
+from oarlock.server.filters.shutdown import Leaving, Shutdown
+from oarlock.server.health import Conditions, Health, checks_of, in_time
+from oarlock.server.metrics import RequestMetrics, StoreMetrics
+from oarlock.server.timed_backend import TimedBackend
+from oarlock.storage.backend import Backend
+from oarlock.storage.cache.cache import Cache
+
+__all__ = ["Parts", "Running", "assemble"]
+
+log = logging.getLogger("oarlock.server")
+access_log = logging.getLogger("oarlock.access")
+
+STORE_CHECK_S = 2.0
+METRICS = "/metrics"
+
+Loaded = Mapping[tuple[str, str], AnyResource]
+
+
+class Parts:
+    """The pieces of one server that requests and the process's life both touch."""
+
+    def __init__(self, server: APIServer, config: ServerConfig, backend: Backend, clock: Clock) -> None:
+        self.server = server
+        self.config = config
+        self.clock = clock
+        self.store_metrics = StoreMetrics()
+        self.backend = TimedBackend(backend, self.store_metrics, clock)
+        self.cache = Cache(self.backend, clock=clock)
+        self.live = Live(self.backend, self.cache, Settings(garbage_collection=server.garbage_collection))
+        self.router = Router(self._own)
+        self.shutdown = Shutdown()
+        self.in_flight = MaxInFlight(config.max_read_only_in_flight, config.max_mutating_in_flight)
+        self.authorizer = server.authorizer or AlwaysAllow()
+        self.health = Health(checks_of(self._conditions()))
+        self.request_metrics = RequestMetrics(frozenset((*self.health.paths, METRICS, "/version")))
+        self.metrics = MetricsPage(
+            Sources(self.request_metrics, self.store_metrics, self.in_flight, self._objects, self._watch_events)
+        )
+        self.leaving = False
+        self.started = False
+
+    def handler(self, authenticator: Authenticator) -> Handler:
+        """The chain, ready for the serving layer."""
+        links = chain.Links(
+            resolve=self.router.resolve,
+            authenticator=authenticator,
+            authorizer=self.authorizer,
+            observe=self._logged if self.config.verbosity >= 3 else self.request_metrics.observe,
+            shutdown=self.shutdown,
+            max_in_flight=self.in_flight,
+            anonymous_paths=self.config.anonymous_paths,
+            request_timeout_s=self.config.request_timeout_s,
+        )
+        return chain.build(chain.filters(links), self._dispatch, self.clock)
+
+    async def serve_catalog(self, catalog: Catalog, address: str) -> None:
+        """Bring `catalog` to life and serve it from the next request on."""
+        loaded = await self.live.load(catalog.entries)
+        gate = AdmissionGate(self.server.admission, catalog.entries, self._may)
+        about = About(_version(), (*self.health.paths, METRICS), address)
+        surface = Surface(CatalogIndex(catalog), loaded, gate, about)
+        for informer in self.server.informers:
+            informer.attach(lambda kind: _find(loaded, kind))
+        self.router.replace(surface)
+        await self.live.commit(loaded)
+
+    async def _dispatch(self, x: Exchange) -> Response:
+        if x.route is None:  # no catalog yet: probes are answered all the same
+            own = await self._own(x)
+            if own is not None:
+                return own
+        return await self.router.dispatch(x)
+
+    async def _own(self, x: Exchange) -> Response | None:
+        """The paths this server answers itself."""
+        if x.request.path == METRICS:
+            return await self.metrics.respond()
+        return await self.health.respond(x)
+
+    async def _may(self, ctx: Context, verb: str) -> None:
+        target = replace(ctx.target, verb=verb)
+        decision = await self.authorizer.decide(ctx.user, target)
+        if not decision.allowed:
+            raise forbidden(ctx.user, target, decision.reason)
+
+    def _conditions(self) -> Conditions:
+        hooks = (f"start-{self.server.name}-informers",) if self.server.informers else ()
+        store = in_time(self.backend.current_rev, STORE_CHECK_S)
+        return Conditions(store, lambda: self.started, lambda: self.leaving, hooks)
+
+    def _objects(self) -> dict[tuple[str, str], int]:
+        stored = [one for one in self.live.resources.values() if isinstance(one, Resource)]
+        return {(one.definition.group, one.definition.names.plural): len(one.cache) for one in stored}
+
+    def _watch_events(self) -> dict[tuple[str, str, str], int]:
+        return self.router.watches.events
+
+    def _logged(self, x: Exchange, response: Response) -> None:
+        self.request_metrics.observe(x, response)
+        request = x.request
+        access_log.info(
+            'verb="%s" URI="%s" latency="%.1fms" userAgent="%s" audit-ID="%s" srcIP="%s:%d" user="%s" resp=%d',
+            *(x.target.verb, f"{request.path}?{request.query}" if request.query else request.path),
+            (x.clock.monotonic() - request.received) * 1000,
+            *(request.headers.get("user-agent", ""), x.audit_id, request.peer.address, request.peer.port),
+            *(x.user.name, response.status),
+        )
+
+
+class Running:
+    """A server that has been started. `url` is where it is."""
+
+    def __init__(self, parts: Parts, listening: Any, url: str) -> None:
+        self.parts = parts
+        self.url = url
+        self._listening = listening
+        self._address = f":{url.rpartition(':')[2]}"  # as the Go server tells it: any host that leads here
+        self._replacing = asyncio.Lock()
+
+    async def load(self) -> None:
+        """Open the store and serve the catalog. Raises StorageError, StoreTooNew."""
+        parts = self.parts
+        await parts.backend.start()
+        await parts.cache.start()
+        await parts.serve_catalog(parts.server.catalog, self._address)
+        parts.started = True
+        parts.server.running = self
+
+    async def replace(self, catalog: Catalog) -> None:
+        """See `APIServer.replace`."""
+        async with self._replacing:
+            await self.parts.serve_catalog(catalog, self._address)
+
+    async def leave(self) -> None:
+        """Shut down in phases: fail ``/readyz``, wait, take no new requests, end watches, finish the rest, close.
+
+        Clients that watch ``/readyz`` have gone elsewhere before anything is refused; a watch ends as if its time
+        were up, which every client follows with a new one.
+        """
+        parts, listening = self.parts, self._listening
+        parts.server.running = None
+        parts.leaving = True
+        if parts.config.shutdown_delay_s:
+            log.info("leaving in %g s", parts.config.shutdown_delay_s)
+            await asyncio.sleep(parts.config.shutdown_delay_s)
+        parts.shutdown.leaving = Leaving.SOON
+        listening.stop_accepting()
+        parts.router.watches.end_all()
+        left = await listening.drain(parts.config.request_timeout_s)
+        if left:
+            log.warning("%d connections had not finished after %g s", left, parts.config.request_timeout_s)
+        await self.close()
+
+    async def close(self) -> None:
+        """Cut what is left and let go of the store. Safe after a failed `load`."""
+        self.parts.shutdown.leaving = Leaving.NOW
+        await self._listening.close()
+        await self.parts.cache.close()
+        await self.parts.backend.close()
+
+
+Listen = Callable[[Handler], Awaitable[Any]]
+
+
+async def assemble(parts: Parts, authenticator: Authenticator, listen: Listen) -> Running:
+    """Listen with `listen` (``serving.serve`` with its configuration); nothing but probes is answered until `load`."""
+    listening = await listen(parts.handler(authenticator))
+    host = parts.config.bind_address
+    host = f"[{host}]" if ":" in host else host
+    return Running(parts, listening, f"https://{host}:{listening.port}")
+
+
+def _find(loaded: Loaded, kind: type[Any]) -> tuple[Resource, str]:
+    said = declared(kind)
+    for resource in loaded.values():
+        definition = resource.served.definition
+        if (definition.group, definition.names.kind) == (said.group, said.kind) and isinstance(resource, Resource):
+            return resource, said.version
+    raise LookupError(
+        f"an informer of {kind.__name__} is listed, and {kind.__name__} is not served: add it to serve=[…]"
+    )
+
+
+def _version() -> str:
+    try:
+        return metadata.version("oarlock")
+    except metadata.PackageNotFoundError:
+        return "0.0.0"
