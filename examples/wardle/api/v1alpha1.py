@@ -16,7 +16,7 @@ class FlunderSpec(Model):
     """What a flunder points at."""
 
     reference: Annotated[str, OmitEmpty, Doc("The name of a flunder or a fischer.")] = ""
-    reference_type: Annotated[str | None, Doc("Flunder, or Fischer. Flunder unless given.")] = None
+    reference_type: Annotated[str, OmitEmpty, Doc("Flunder, or Fischer. Flunder unless given.")] = ""
 
 
 class Flunder(
@@ -34,7 +34,7 @@ class Flunder(
             self.spec.reference_type = "Flunder"
 
     def to_hub(self) -> v1beta1.Flunder:
-        spec = v1beta1.FlunderSpec(reference_type=self.spec.reference_type or "")
+        spec = v1beta1.FlunderSpec(reference_type=self.spec.reference_type)
         if spec.reference_type == "Fischer":
             spec.fischer_reference = self.spec.reference
         else:
@@ -47,7 +47,7 @@ class Flunder(
         reference = spec.fischer_reference if spec.reference_type == "Fischer" else spec.flunder_reference
         return cls(
             metadata=hub.metadata,
-            spec=FlunderSpec(reference=reference, reference_type=spec.reference_type or None),
+            spec=FlunderSpec(reference=reference, reference_type=spec.reference_type),
             status=hub.status,
         )
 

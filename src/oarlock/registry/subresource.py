@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar, cast
 from oarlock.registry.methods import hints_of
 from oarlock.schema.declaring import DuplicateError, HookError
 from oarlock.schema.definition import Subresource
-from oarlock.schema.definitions import object_schema
+from oarlock.schema.object_schema import object_schema
 from oarlock.schema.reflect import take_apart
 from oarlock.schema.resources import Declared
 

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from oarlock.schema.definition import Schema
-from oarlock.schema.definitions import object_schema
 from oarlock.schema.folding import pair, same
+from oarlock.schema.object_schema import object_schema
 from oarlock.schema.plans import Plan, plan_of, tidy
 from oarlock.schema.resources import Declared, declared
 from oarlock.schema.views import Tree, view

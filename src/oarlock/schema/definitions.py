@@ -10,13 +10,13 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from oarlock.schema import reflect
-from oarlock.schema.declaring import DuplicateError, HintError, KeywordError, did_you_mean
+from oarlock.schema.declaring import DuplicateError, KeywordError, did_you_mean
 from oarlock.schema.definition import Names, ResourceDefinition, Schema, VersionDefinition
 from oarlock.schema.foreign import Foreign
+from oarlock.schema.object_schema import object_schema
 from oarlock.schema.resources import Declared, declared
 
-__all__ = ["definition_of", "object_schema", "plural_of"]
+__all__ = ["definition_of", "plural_of"]
 
 _OF_ALL_VERSIONS = (
     "generation",
@@ -68,27 +68,6 @@ def plural_of(kind: str) -> str:
     if name.endswith("s"):
         return name + "es"
     return name[:-1] + "ies" if name.endswith("y") else name + "s"
-
-
-def object_schema(cls: type) -> Schema:
-    """The schema of a whole object of a declared class, as a CRD's ``openAPIV3Schema``."""
-    said = declared(cls)
-    try:
-        schema = reflect.schema_of(cls)
-    except reflect.Unresolved as error:
-        raise HintError(
-            f"class {cls.__name__}",
-            f"a hint can't be resolved: {error}",
-            "import it outside of TYPE_CHECKING",
-            place=said.place,
-        ) from error
-    own = {name: prop for name, prop in schema["properties"].items() if name != "metadata"}
-    string: Schema = {"type": "string"}
-    schema["properties"] = {"apiVersion": dict(string), "kind": dict(string), "metadata": {"type": "object"}, **own}
-    rules = said.facts.get("rules", ())
-    if rules:
-        schema["x-kubernetes-validations"] = [reflect.rule_tree(rule) for rule in rules]
-    return schema
 
 
 def _version(cls: Any) -> VersionDefinition:

@@ -14,6 +14,9 @@ import msgspec
 from oarlock.meta.errors import InvalidObject
 from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.meta.kinds import GroupKind
+from oarlock.schema.compiled import CompiledVersion, compile_version
+from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
+from oarlock.schema.object_schema import object_schema
 from oarlock.schema.plans import Plan, plan_of, tidy
 from oarlock.schema.resources import Declared
 
@@ -31,7 +34,8 @@ _decode = msgspec.json.decode
 class ViewError(InvalidObject):
     """A tree that its class can't hold, such as one without a required field.
 
-    It is raised before the schema's rules have run, so `errors` may name one mistake of many.
+    It is raised before the schema's rules have run, so `errors` are what they would have found; where they
+    find nothing, it is what the class minds.
     """
 
 
@@ -69,16 +73,33 @@ _AT = re.compile(r" - at `\$(.*)`$")
 
 
 def _view_error(tree: Tree, cls: Any, error: msgspec.ValidationError) -> ViewError:
-    text = str(error)
-    found = _AT.search(text)
-    path = (found[1] if found else "").replace("[...]", "").lstrip(".")
-    detail = _AT.sub("", text).replace("`", "")
     said = cls.__dict__.get("__declared__")
-    kind = GroupKind(said.group, said.kind) if isinstance(said, Declared) else GroupKind("", cls.__name__)
+    kind = GroupKind("", cls.__name__)
+    errors: list[FieldError] = []
+    if isinstance(said, Declared):
+        kind = GroupKind(said.group, said.kind)
+        errors = _checker(cls, said).validate(tree)
     metadata = tree.get("metadata")
     name = metadata.get("name", "") if isinstance(metadata, dict) else ""
-    errors: list[FieldError] = [Invalid(path, _value_at(tree, path), detail)]
-    return ViewError(kind, name if isinstance(name, str) else "", errors)
+    return ViewError(kind, name if isinstance(name, str) else "", errors or [_misfit(tree, str(error))])
+
+
+def _checker(cls: Any, said: Declared) -> CompiledVersion:
+    """The schema's rules for this class alone, kept on the class itself."""
+    found = cls.__dict__.get("__checker__")
+    if not isinstance(found, CompiledVersion):
+        version = VersionDefinition(said.version, object_schema(cls))
+        names = Names(said.kind.lower(), said.kind)
+        alone = ResourceDefinition(said.group, names, "Namespaced", (version,), said.version, said.version)
+        found = compile_version(alone, said.version)
+        cls.__checker__ = found
+    return found
+
+
+def _misfit(tree: Tree, text: str) -> FieldError:
+    found = _AT.search(text)
+    path = (found[1] if found else "").replace("[...]", "").lstrip(".")
+    return Invalid(path, _value_at(tree, path), _AT.sub("", text).replace("`", ""))
 
 
 def _value_at(tree: Any, path: str) -> Any:

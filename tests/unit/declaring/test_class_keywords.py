@@ -19,7 +19,8 @@ from oarlock.schema.declaring import (
     MissingConversion,
 )
 from oarlock.schema.definition import Column, Rule, Scale
-from oarlock.schema.definitions import definition_of, object_schema, plural_of
+from oarlock.schema.definitions import definition_of, plural_of
+from oarlock.schema.object_schema import object_schema
 from oarlock.schema.resources import Resource, Spoke
 from oarlock.schema.shapes import Model
 

@@ -110,10 +110,11 @@ def test_a_view_shares_nothing_with_its_tree() -> None:
 @pytest.mark.parametrize(
     ("tree", "path", "said"),
     [
-        ({"metadata": {"name": "n"}, "spec": {}}, "spec", "missing required field required"),
-        ({"metadata": {"name": "n"}, "spec": {"required": "1"}}, "spec.required", "Expected int, got str"),
-        ({"metadata": {"name": "n"}, "spec": {"required": 1, "two": [1, "x"]}}, "spec.two[1]", "Expected int, got str"),
-        ({"metadata": {"name": "n"}, "spec": []}, "spec", "Expected object, got array"),
+        ({"metadata": {"name": "n"}, "spec": {}}, "spec.required", "spec.required: Required value"),
+        ({"metadata": {"name": "n"}, "spec": {"required": "1"}}, "spec.required", "must be of type integer"),
+        ({"metadata": {"name": "n"}, "spec": {"required": 1, "two": [1, "x"]}}, "spec.two[1]", "of type integer"),
+        ({"metadata": {"name": "n"}, "spec": []}, "spec", "must be of type object"),
+        ({"metadata": {"name": "n", "generation": "x"}}, "metadata.generation", "Expected int, got str"),
     ],
 )
 def test_a_tree_that_does_not_fit_is_a_422(tree: dict[str, Any], path: str, said: str) -> None:
@@ -124,6 +125,13 @@ def test_a_tree_that_does_not_fit_is_a_422(tree: dict[str, Any], path: str, said
     assert 'Foo.foo.example.com "n" is invalid' in error.message
     assert error.errors[0].path == path
     assert said in error.errors[0].message
+
+
+def test_a_tree_that_does_not_fit_is_told_every_mistake() -> None:
+    tree = {"metadata": {"name": "n"}, "spec": {"big": "x", "two": ["y"]}}
+    with pytest.raises(ViewError) as caught:
+        view(tree, Foo)
+    assert sorted(e.path for e in caught.value.errors) == ["spec.big", "spec.required", "spec.two[0]"]
 
 
 def test_names_that_python_reserves_end_with_an_underscore() -> None:

@@ -1,0 +1,34 @@
+"""What the server does with foos beyond storing them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+from oarlock import Context, StoredCollection, errors, subresource
+
+from .api.transformation import Base64
+from .api.v2 import Foo, FooStatus
+
+
+class Foos(StoredCollection[Foo]):
+    """Foos start out as Processing, and can be had as base64."""
+
+    def prepare(self, new: Foo, old: Foo | None, ctx: Context) -> None:
+        if old is None:
+            new.status = FooStatus(phase="Processing")
+
+    @subresource("base64")
+    async def _base64(self, parent: dict[str, Any], body: Base64, ctx: Context) -> Base64:
+        """The object as the client sees it, or one field of it, as base64 of its JSON."""
+        if body.metadata.name not in ("", ctx.target.name):
+            raise errors.BadRequest(f"name in URL does not match name in Base64 object: {body.metadata.name}")
+        found: Any = parent
+        for step in filter(None, body.spec.field_path.lstrip(".").split(".")):
+            if not isinstance(found, dict) or step not in found:
+                raise errors.BadRequest(f"undefined field path {body.spec.field_path}")
+            found = found[step]
+        text = json.dumps(found, separators=(",", ":"), ensure_ascii=False)
+        body.status.output = base64.b64encode(text.encode()).decode()
+        return body

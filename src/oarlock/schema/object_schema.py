@@ -1,0 +1,34 @@
+"""The schema of a whole object of a declared class: its fields with apiVersion, kind and metadata.
+
+Must not know: other versions. Next: `definitions` and `views`, which need it.
+"""
+
+from __future__ import annotations
+
+from oarlock.schema import reflect
+from oarlock.schema.declaring import HintError
+from oarlock.schema.definition import Schema
+from oarlock.schema.resources import declared
+
+__all__ = ["object_schema"]
+
+
+def object_schema(cls: type) -> Schema:
+    """The schema of a whole object of a declared class, as a CRD's ``openAPIV3Schema``."""
+    said = declared(cls)
+    try:
+        schema = reflect.schema_of(cls)
+    except reflect.Unresolved as error:
+        raise HintError(
+            f"class {cls.__name__}",
+            f"a hint can't be resolved: {error}",
+            "import it outside of TYPE_CHECKING",
+            place=said.place,
+        ) from error
+    own = {name: prop for name, prop in schema["properties"].items() if name != "metadata"}
+    string: Schema = {"type": "string"}
+    schema["properties"] = {"apiVersion": dict(string), "kind": dict(string), "metadata": {"type": "object"}, **own}
+    rules = said.facts.get("rules", ())
+    if rules:
+        schema["x-kubernetes-validations"] = [reflect.rule_tree(rule) for rule in rules]
+    return schema

@@ -1,0 +1,196 @@
+"""`assert_round_trips`: does a version lose anything on its way to the hub and back?
+
+Objects of every declared version are made up from its schema, small ones first; what doesn't come back is
+shown with the smallest example there is. Needs hypothesis. Must not know: servers.
+Next: ``schema.classes_conversion``, which is what is tested.
+"""
+
+from __future__ import annotations
+
+import json
+import string
+from collections.abc import Iterable
+from typing import Any
+
+from hypothesis import HealthCheck, assume, find, settings
+from hypothesis import strategies as st
+from hypothesis.errors import NoSuchExample
+
+from oarlock.registry.declare import served_from
+from oarlock.registry.served import Served
+from oarlock.schema.compiled import CompiledVersion, compile_version
+from oarlock.schema.definition import Schema
+from oarlock.schema.folding import same
+
+__all__ = ["LossyRoundTrip", "assert_round_trips", "trees_of"]
+
+Tree = dict[str, Any]
+
+
+class LossyRoundTrip(AssertionError):
+    """A version loses something. `tree` is the smallest object found, `came_back` what is left of it."""
+
+    def __init__(self, served: Served, version: str, tree: Tree, came_back: Tree | Exception) -> None:
+        self.tree = tree
+        self.came_back = came_back
+        definition = served.definition
+        what = f"{definition.api_version(version)} {definition.names.kind} → {definition.hub} → {version}"
+        if isinstance(came_back, Exception):
+            why = f"raises {type(came_back).__name__}: {came_back}\n  {_shown(tree)}"
+        else:
+            lines = "\n".join(f"  {line}" for line in _differences(tree, came_back))
+            why = f"loses something\n{lines}\n  of {_shown(tree)}"
+        super().__init__(f"{what} {why}")
+
+
+def assert_round_trips(*classes: Any, examples: int = 200) -> None:
+    """Fail when any version of these resources isn't the same after a trip to the hub and back.
+
+    `classes` are what a server would be told to serve: hubs, spokes, collections. Made-up objects obey the
+    schema but not CEL rules or `validate`; they have passed the schema's defaults and ``default()``.
+    Raises `LossyRoundTrip`.
+    """
+    for served in served_from(classes):
+        for version in served.definition.versions:
+            if version.name != served.definition.hub:
+                _check(served, version.name, examples)
+
+
+def _check(served: Served, version: str, examples: int) -> None:
+    compiled = compile_version(served.definition, version)
+    schema = served.definition.version(version).schema
+
+    def lossy(tree: Tree) -> bool:
+        before = _settled(served, compiled, version, tree)
+        assume(not compiled.validate(before))
+        after = _trip(served, version, json.loads(json.dumps(before)))
+        return isinstance(after, Exception) or not same(before, after)
+
+    limits = settings(
+        max_examples=examples, database=None, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+    )
+    try:
+        worst = find(trees_of(schema), lossy, settings=limits)
+    except NoSuchExample:
+        return
+    before = _settled(served, compiled, version, worst)
+    raise LossyRoundTrip(served, version, before, _trip(served, version, json.loads(json.dumps(before))))
+
+
+def _settled(served: Served, compiled: CompiledVersion, version: str, tree: Tree) -> Tree:
+    """What the server makes of an object before anybody converts it."""
+    definition = served.definition
+    made: Tree = {"apiVersion": definition.api_version(version), "kind": definition.names.kind, **tree}
+    compiled.normalize(made)
+    compiled.default(made)
+    default = served.hooks.default.get(version)
+    return default(made) if default is not None and not compiled.validate(made) else made
+
+
+def _trip(served: Served, version: str, tree: Tree) -> Tree | Exception:
+    hub = served.definition.hub
+    try:
+        (there,) = served.converter.convert_now([tree], version, hub) or ()
+        (back,) = served.converter.convert_now([there], hub, version) or ()
+    except Exception as error:
+        return error
+    return back
+
+
+def _differences(before: Any, after: Any, path: str = "") -> Iterable[str]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in {**before, **after}:
+            yield from _differences(before.get(key, ...), after.get(key, ...), f"{path}.{key}".lstrip("."))
+    elif not same(before, after):
+        yield f"{path}: {_shown(before)} → {_shown(after)}"
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is ... else json.dumps(value, ensure_ascii=False)
+
+
+_NAMES = st.text(string.ascii_lowercase, min_size=1, max_size=5)
+_TEXTS = st.text(max_size=8).filter(lambda t: t.isprintable())
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | _NAMES,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(_NAMES, inner, max_size=2),
+    max_leaves=4,
+)
+_METADATA = st.fixed_dictionaries(
+    {"name": _NAMES},
+    optional={
+        "labels": st.dictionaries(_NAMES, _NAMES, min_size=1, max_size=2),
+        "annotations": st.dictionaries(_NAMES, _TEXTS, min_size=1, max_size=2),
+    },
+)
+
+
+def trees_of(schema: Schema) -> st.SearchStrategy[Tree]:
+    """Objects that a schema describes, as a hypothesis strategy; apiVersion and kind are left to the caller.
+
+    Not everything is obeyed (uniqueness, CEL), so filter them by validation.
+    """
+    fields = {k: v for k, v in schema.get("properties", {}).items() if k not in ("apiVersion", "kind", "metadata")}
+    own = _object({**schema, "properties": fields})
+    return st.builds(lambda metadata, rest: {"metadata": metadata, **rest}, _METADATA, own)
+
+
+def _values(schema: Schema) -> st.SearchStrategy[Any]:
+    made = _bare(schema)
+    return made | st.none() if schema.get("nullable") else made
+
+
+def _bare(schema: Schema) -> st.SearchStrategy[Any]:
+    if "enum" in schema:
+        return st.sampled_from(schema["enum"])
+    if schema.get("x-kubernetes-int-or-string"):
+        return st.integers(0, 9) | st.sampled_from(["1", "5Mi"])
+    match schema.get("type"):
+        case "string":
+            return _strings(schema)
+        case "integer":
+            low, high = schema.get("minimum", -1000), schema.get("maximum", 100000)
+            return st.integers(
+                int(low) + bool(schema.get("exclusiveMinimum")), int(high) - bool(schema.get("exclusiveMaximum"))
+            )
+        case "number":
+            return st.floats(schema.get("minimum", -1000), schema.get("maximum", 1000), width=16).map(_number)
+        case "boolean":
+            return st.booleans()
+        case "array":
+            return st.lists(
+                _values(schema.get("items", {})), min_size=schema.get("minItems", 0), max_size=schema.get("maxItems", 3)
+            )
+        case "object":
+            return _object(schema)
+    return _JSON
+
+
+def _number(value: float) -> float | int:
+    return int(value) if value.is_integer() else value
+
+
+def _strings(schema: Schema) -> st.SearchStrategy[str]:
+    low, high = schema.get("minLength", 0), schema.get("maxLength", max(8, schema.get("minLength", 0)))
+    if "pattern" in schema:
+        return st.from_regex(schema["pattern"]).filter(lambda t: low <= len(t) <= high and t.isprintable())
+    match schema.get("format"):
+        case "date-time":
+            return st.datetimes().map(lambda t: t.replace(microsecond=0).isoformat() + "Z")
+        case "byte":
+            return st.sampled_from(["", "YQ==", "YWI="])
+    return st.text(min_size=low, max_size=high).filter(lambda t: t.isprintable())
+
+
+def _object(schema: Schema) -> st.SearchStrategy[Tree]:
+    properties = {name: _values(inner) for name, inner in schema.get("properties", {}).items()}
+    if not properties:
+        values = schema.get("additionalProperties")
+        if values is None and not schema.get("x-kubernetes-preserve-unknown-fields"):
+            return st.just({})
+        return st.dictionaries(_NAMES, _values(values) if isinstance(values, dict) else _JSON, max_size=2)
+    required = set(schema.get("required", ()))
+    return st.fixed_dictionaries(
+        {name: inner for name, inner in properties.items() if name in required},
+        optional={name: inner for name, inner in properties.items() if name not in required},
+    )
