@@ -8,14 +8,13 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from oarlock.storage.backend import KV, Backend, Event, TooLarge
+from oarlock.storage.backend import KV, Backend, Batch, Event, TooLarge
 from oarlock.testing.contracts.support import (
     END,
     START,
     ManualClock,
     Recorder,
     Suite,
-    eventually,
     mutate_at_random,
     refused,
     running,
@@ -293,25 +292,36 @@ class WriteContract(Suite):
     def test_a_put_returns_after_its_event_with_the_very_bytes(self, tmp_path: Path) -> None:
         async def scenario() -> None:
             async with self.opened(tmp_path) as backend:
-                events: dict[int, Event] = {}
-                after = await backend.current_rev()
-                await backend.watch(
-                    START,
-                    END,
-                    after=after,
-                    deliver=lambda batch: events.update({event.rev: event for event in batch.events}),
-                    failed=lambda error: None,
-                )
-
-                async def write(number: int) -> None:
-                    value = b"value %d" % number
-                    result = await backend.put(f"/t/{number}", value, expect=0)
-                    assert events[result.rev].value is value
-
-                await asyncio.gather(*(write(number) for number in range(50)))
-                await eventually(lambda: len(events) == 50, "an event is missing")
+                await _put_and_compare([backend])
 
         asyncio.run(scenario())
+
+    def test_a_put_returns_after_its_event_also_beside_another_server(self, tmp_path: Path) -> None:
+        async def scenario() -> None:
+            async with self.pair(tmp_path) as both:
+                await _put_and_compare(list(both))
+
+        asyncio.run(scenario())
+
+
+async def _put_and_compare(backends: list[Backend]) -> None:
+    async def write(backend: Backend, events: dict[int, Event], name: str) -> None:
+        for number in range(30):
+            value = f"value {name} {number}".encode()
+            result = await backend.put(f"/t/{name}/{number}", value, expect=0)
+            assert events[result.rev].value is value
+
+    tasks = []
+    for place, backend in enumerate(backends):
+        events: dict[int, Event] = {}
+
+        def deliver(batch: Batch, events: dict[int, Event] = events) -> None:
+            events.update({event.rev: event for event in batch.events})
+
+        after = await backend.current_rev()
+        await backend.watch(START, END, after=after, deliver=deliver, failed=lambda error: None)
+        tasks += [write(backend, events, f"{place}-{client}") for client in range(5)]
+    await asyncio.gather(*tasks)
 
 
 async def _race(backends: list[Backend]) -> None:
