@@ -8,6 +8,7 @@ Must not know: how it is routed. Next: `declare`.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, cast
@@ -72,17 +73,18 @@ def subresource(
     POST and PUT have a body. Returning None answers 204 without content.
     """
 
+    subject = f"@subresource({name!r})"
+    if name in ("status", "scale") or not re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", name):
+        advice = (
+            "status_subresource=True and scale= on the class serve those two; else lower-case letters, digits and -"
+        )
+        raise HookError(subject, f"no subresource can be called {name!r}", advice)
+    if method not in _VERBS:
+        raise HookError(subject, f"no subresource is served with {method!r}", "GET, POST or PUT")
+
     def mark(function: F) -> F:
         if not inspect.iscoroutinefunction(function):
             raise HookError(function.__qualname__, "a subresource is async", "write async def")
-        if name in ("status", "scale") or not name.replace("-", "").isalnum() or name != name.lower():
-            raise HookError(
-                function.__qualname__,
-                f"no subresource can be called {name!r}",
-                "status_subresource=True and scale= on the class serve those two",
-            )
-        if method not in _VERBS:
-            raise HookError(function.__qualname__, f"no subresource is served with {method!r}", "GET, POST or PUT")
         setattr(function, MARKER, _Mark(name, method, tuple(versions)))
         return function
 

@@ -8,6 +8,7 @@ Next: ``schema.classes_conversion``, which is what is tested.
 from __future__ import annotations
 
 import json
+import re
 import string
 from collections.abc import Iterable
 from typing import Any
@@ -90,11 +91,11 @@ def _settled(served: Served, compiled: CompiledVersion, version: str, tree: Tree
 def _trip(served: Served, version: str, tree: Tree) -> Tree | Exception:
     hub = served.definition.hub
     try:
-        (there,) = served.converter.convert_now([tree], version, hub) or ()
-        (back,) = served.converter.convert_now([there], hub, version) or ()
+        there = served.converter.convert_now([tree], version, hub) or []
+        back = served.converter.convert_now(there, hub, version) or []
+        return back[0]
     except Exception as error:
         return error
-    return back
 
 
 def _differences(before: Any, after: Any, path: str = "") -> Iterable[str]:
@@ -173,7 +174,8 @@ def _number(value: float) -> float | int:
 def _strings(schema: Schema) -> st.SearchStrategy[str]:
     low, high = schema.get("minLength", 0), schema.get("maxLength", max(8, schema.get("minLength", 0)))
     if "pattern" in schema:
-        return st.from_regex(schema["pattern"]).filter(lambda t: low <= len(t) <= high and t.isprintable())
+        found: st.SearchStrategy[str] = st.from_regex(re.compile(schema["pattern"]))
+        return found.filter(lambda t: low <= len(t) <= high and t.isprintable())
     match schema.get("format"):
         case "date-time":
             return st.datetimes().map(lambda t: t.replace(microsecond=0).isoformat() + "Z")

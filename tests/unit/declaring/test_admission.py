@@ -1,0 +1,212 @@
+"""Plugins see typed objects in their own version; what they change or refuse reaches the request."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Sequence
+from typing import Any, Self
+
+import pytest
+
+from oarlock.meta.context import Context, Target, User
+from oarlock.meta.errors import Forbidden
+from oarlock.policy.admission.gate import AdmissionGate
+from oarlock.policy.admission.plugin import Admission, Denied, Review
+from oarlock.registry.declare import served_from
+from oarlock.registry.served import Gate
+from oarlock.schema.declaring import DeclarationError, HookError, KeywordError
+from oarlock.schema.resources import Resource, Spoke
+from oarlock.schema.shapes import Model
+
+Tree = dict[str, Any]
+
+
+class Still:
+    def now(self) -> float:
+        return 0.0
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+class Spec(Model):
+    text: str = ""
+    extra: str | None = None
+
+
+class Foo(Resource, group="foo.example.com", version="v1"):
+    spec: Spec = Spec()
+
+
+class OldFoo(Spoke[Foo], version="v1beta1"):
+    words: str = ""
+
+    def to_hub(self) -> Foo:
+        return Foo(metadata=self.metadata, spec=Spec(text=self.words))
+
+    @classmethod
+    def from_hub(cls, hub: Foo) -> Self:
+        return cls(metadata=hub.metadata, words=hub.spec.text)
+
+
+class Bar(Resource, group="foo.example.com", version="v1"):
+    pass
+
+
+SERVED = served_from([OldFoo, Bar])
+
+
+def context(version: str = "v1", resource: str = "foos", name: str = "", sub: str = "") -> Context:
+    return Context(User("u"), Target("create", "foo.example.com", version, resource, sub, "ns", name, "Foo"), Still())
+
+
+def gate(*plugins: Admission[Any]) -> AdmissionGate:
+    made = AdmissionGate(plugins, SERVED)
+    proof: Gate = made
+    assert proof is made
+    return made
+
+
+def mutated(plugins: Sequence[Admission[Any]], tree: Tree, ctx: Context, operation: str = "CREATE") -> Any:
+    kept = copy.deepcopy(tree)
+    result = asyncio.run(gate(*plugins).mutate(ctx, operation, tree, None))
+    assert tree == kept, "the input was changed"
+    return result
+
+
+class Shout(Admission[Foo]):
+    async def mutate(self, review: Review[Foo]) -> None:
+        review.object.spec.text += "!"
+
+
+class ShoutOld(Admission[OldFoo]):
+    async def mutate(self, review: Review[OldFoo]) -> None:
+        review.object.words += "?"
+
+
+class Label(Admission[Resource], subresources=["*"]):
+    async def mutate(self, review: Review[Resource]) -> None:
+        review.object.metadata.labels["seen"] = review.operation
+
+
+def test_plugins_change_one_after_another_and_unknown_fields_survive() -> None:
+    tree = {"metadata": {"name": "a", "u": 1}, "spec": {"text": "t", "u": 2}}
+    result = mutated([Shout(), Shout(), Label()], tree, context())
+    assert result == {
+        "metadata": {"name": "a", "u": 1, "labels": {"seen": "CREATE"}},
+        "spec": {"text": "t!!", "u": 2},
+    }
+
+
+def test_a_plugin_that_changes_nothing_returns_the_very_tree() -> None:
+    class Idle(Admission[Foo]):
+        async def mutate(self, review: Review[Foo]) -> None:
+            assert review.name == "a"
+
+    tree = {"metadata": {"name": "a"}, "spec": {}}
+    assert mutated([Idle()], tree, context()) is tree
+
+
+def test_a_plugin_works_in_its_own_version() -> None:
+    tree = {"metadata": {"name": "a", "u": 1}, "words": "w", "u": 2}
+    assert mutated([Shout(), ShoutOld()], tree, context("v1beta1")) == {**tree, "words": "w!?"}
+
+
+def test_what_the_plugin_s_version_can_not_say_stays() -> None:
+    tree = {"metadata": {"name": "a"}, "spec": {"text": "t", "extra": "E"}}
+    assert mutated([ShoutOld()], tree, context())["spec"] == {"text": "t?", "extra": "E"}
+
+
+def test_other_kinds_operations_and_subresources_go_past() -> None:
+    tree: Tree = {"metadata": {"name": "a"}, "spec": {"text": "t"}}
+    assert mutated([Shout()], tree, context(resource="bars")) is tree
+    assert mutated([Shout()], tree, context(), "CONNECT") is tree
+    assert mutated([Shout()], tree, context(sub="status"), "UPDATE") is tree
+    assert mutated([Label()], tree, context(sub="status"), "UPDATE") is not tree
+    assert mutated([Label()], tree, context(resource="unheard-of")) is not tree
+
+
+class Guard(Admission[Foo], operations=["CREATE", "DELETE"]):
+    async def validate(self, review: Review[Foo]) -> None:
+        if review.operation == "DELETE":
+            assert review.old_object is not None
+            assert review.new is None
+            with pytest.raises(LookupError):
+                _ = review.object
+            raise Denied(f"{review.old_object.spec.text} stays, {review.user.name}")
+        review.object.spec.text = "not kept"
+        if not review.dry_run and review.namespace == "ns":
+            raise Denied("not here")
+
+
+@pytest.mark.parametrize(
+    ("name", "metadata", "shown"),
+    [("a", {}, "a"), ("", {"name": "b"}, "b"), ("", {"generateName": "c-"}, "c-"), ("", {}, "Unknown")],
+)
+def test_a_refusal_is_worded_as_kubernetes_words_it(name: str, metadata: Tree, shown: str) -> None:
+    with pytest.raises(Forbidden) as caught:
+        asyncio.run(gate(Guard()).validate(context(name=name), "CREATE", {"metadata": metadata, "spec": {}}, None))
+    assert caught.value.message == f'foos.foo.example.com "{shown}" is forbidden: not here'
+    assert caught.value.code == 403
+
+
+def test_delete_has_only_an_old_object() -> None:
+    old = {"metadata": {"name": "a"}, "words": "w"}
+    with pytest.raises(Forbidden, match="w stays, u"):
+        asyncio.run(gate(Guard()).validate(context("v1beta1", name="a"), "DELETE", None, old))
+    assert asyncio.run(gate(Guard(), Label()).mutate(context(), "DELETE", None, old)) is None
+
+
+def test_idle_says_which_operations_nobody_looks_at() -> None:
+    assert gate().idle("CREATE")
+    assert gate(Guard()).idle("UPDATE")
+    assert not gate(Guard()).idle("DELETE")
+
+    class Nothing(Admission[Foo]):
+        pass
+
+    assert gate(Nothing()).idle("CREATE")
+
+
+def test_may_asks_who_was_handed_in() -> None:
+    asked: list[str] = []
+
+    async def may(ctx: Context, verb: str) -> None:
+        asked.append(verb)
+
+    asyncio.run(AdmissionGate([], [], may).may(context(), "create"))
+    asyncio.run(AdmissionGate([], []).may(context(), "create"))
+    assert asked == ["create"]
+
+
+def test_mistakes_in_a_plugin_fail_at_import() -> None:
+    with pytest.raises(KeywordError, match="admission to what"):
+
+        class A(Admission):  # type: ignore[type-arg]
+            pass
+
+    with pytest.raises(DeclarationError, match="isn't a declared resource"):
+
+        class B(Admission[int]):
+            pass
+
+    with pytest.raises(KeywordError, match="a list of CREATE, UPDATE, DELETE, CONNECT"):
+
+        class C(Admission[Foo], operations=["PATCH"]):  # type: ignore[list-item]
+            pass
+
+    with pytest.raises(HookError, match="did you mean 'validate'"):
+
+        class D(Admission[Foo]):
+            async def validat(self, review: Review[Foo]) -> None: ...
+
+    with pytest.raises(HookError, match="isn't async"):
+
+        class E(Admission[Foo]):
+            def mutate(self, review: Review[Foo]) -> None: ...  # type: ignore[override]
+
+    with pytest.raises(HookError, match="write async def validate"):
+
+        class F(Admission[Foo]):
+            async def validate(self, request: Any) -> None: ...
