@@ -161,15 +161,16 @@ def error_response(error: Exception, x: Exchange) -> Response:
 
 
 def status_response(error: StatusError, x: Exchange) -> Response:
+    """A Status as it is; indented JSON for a client that accepts none of its forms, so a person probably reads it."""
     try:
         accepted = accept(x, transforms=False)
     except StatusError:
-        accepted = Accepted(JSON)
+        accepted = Accepted(JSON, pretty=True)
+    if error.code in (406, 415) and error.details == {}:
+        x.notes.rewind((0, 0))  # no route of the resource took the request, so nothing of it is deprecated here
     tree = error.status()
     route = x.route if isinstance(x.route, Route) else None
-    if error.code == 406:
-        data, media = json_codec.pretty(json_codec.encode(tree)), JSON
-    elif accepted.media_type == YAML:
+    if accepted.media_type == YAML:
         data, media = yaml_codec.encode(tree), YAML
     elif is_pretty(x, route, accepted):
         data, media = json_codec.pretty(json_codec.encode(tree)), JSON

@@ -38,6 +38,8 @@ class Live:
         Raises `records.StoreTooNew`, `schema.SchemaError`, and what the store raises.
         """
         loaded: dict[Key, AnyResource] = {}
+        entries = list(entries)
+        await record(self._backend, (served.definition for served in entries if served.virtual is None))
         for served in entries:
             key = (served.definition.group, served.definition.names.plural)
             current = self.resources.get(key)
@@ -51,7 +53,6 @@ class Live:
 
     async def _bring_up(self, served: Served, current: AnyResource | None) -> Resource:
         resource = Resource(served, self.cache, self.settings, self._interner)
-        await record(self._backend, served.definition)
         if isinstance(current, Resource):
             await self.cache.drop(resource.form.prefix)
         resource.cache = await self.cache.resource(resource.form.prefix, resource.form.describe, resource.form.restore)

@@ -121,10 +121,11 @@ async def _place(resource: Resource, options: ListOptions, start: str, end: str)
             rev, after = continuation.decode(options.continue_token)
         except ValueError as error:
             raise BadRequest(str(error)) from None
+        limit = 0 if text == "0" else options.limit
         if rev > 0:
-            return _Page(start, start + after, end, options.limit, rev)
+            return _Page(start, start + after, end, limit, rev)
         await resource.fresh()
-        return _Page(start, start + after, end, options.limit, 0)
+        return _Page(start, start + after, end, limit, 0)
     rev = revision(text)
     if options.resource_version_match == "Exact" or (rev and options.limit and not options.resource_version_match):
         await wait_for(resource, rev)
@@ -198,5 +199,6 @@ async def _filtered(resource: Resource, page: _Page, selection: Selection, rev: 
         if len(chosen) >= page.limit or not more:
             break
         begin, size = entries[-1].key + "\0", min(size * 2, LARGEST_PAGE)
-    full = len(chosen) > page.limit or (more and len(chosen) == page.limit)
+    page_is_full = len(chosen) >= page.limit
+    full = page_is_full and (more or entries[-1].key > chosen[page.limit - 1].key)
     return _page_of(page, rev, selection, chosen[: page.limit], full, 0)

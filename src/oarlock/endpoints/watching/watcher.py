@@ -118,9 +118,7 @@ class Watcher:
         try:
             self._subscription = self._resource.cache.subscribe(after, self._deliver, self._ended)
         except TooOld as error:
-            text = f"too old resource version: {after} ({error.oldest})"
-            self._stream.write(self._frames.error(Expired(text)))
-            self._stream.close()
+            self._ended(error)
             return False
         except Unavailable as error:
             self._stream.write(self._frames.error(TooManyRequests(f"storage is (re)initializing: {error}")))
