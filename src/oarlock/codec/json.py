@@ -23,7 +23,16 @@ __all__ = ["MAX_DEPTH", "DecodeError", "decode", "depth_exceeds", "duplicates", 
 MAX_DEPTH = 200
 """How deep lists and objects may be nested. Go allows 10,000; everything here that walks a tree recurses."""
 
+
+def _whole(text: str) -> int | float:
+    number = float(text)
+    if abs(number) == float("inf"):
+        raise ValueError("number out of range")
+    return int(number) if number.is_integer() and abs(number) < 2**63 else number
+
+
 _decode = msgspec.json.Decoder().decode
+_decode_whole = msgspec.json.Decoder(float_hook=_whole).decode
 _encode = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="deterministic").encode
 
@@ -35,10 +44,13 @@ _huge_number = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?").findite
 _MAX_EXPLAINED_BYTES = 65_536
 
 
-def decode(data: bytes) -> Any:
-    """Read one JSON value; of duplicate fields the last counts. Raises DecodeError."""
+def decode(data: bytes, *, whole_as_int: bool = False) -> Any:
+    """Read one JSON value; of duplicate fields the last counts. Raises DecodeError.
+
+    With `whole_as_int`, ``1.0`` and ``1e3`` are integers, as they are in YAML.
+    """
     try:
-        tree = _decode(data)
+        tree = _decode_whole(data) if whole_as_int else _decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
         raise DecodeError(_complaint(data, error)) from None
     except RecursionError:
@@ -151,7 +163,7 @@ def _go_floats(tree: Any) -> Any:
 
 def _go_float(number: float) -> Any:
     if number != number or abs(number) == float("inf"):
-        raise ValueError(f"json: unsupported value: {number}")
+        return number
     if abs(number) >= 1e21:
         mantissa, _, exponent = repr(number).partition("e+")
         return msgspec.Raw(f"{mantissa.removesuffix('.0')}e+{exponent}".encode())

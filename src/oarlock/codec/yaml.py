@@ -40,11 +40,11 @@ def decode(data: bytes) -> tuple[Any, list[str]]:
     if data.lstrip()[:1] in (b"{", b"["):
         # JSON is YAML, mostly what clients send as YAML, and quicker to read as what it is.
         try:
-            tree = json.decode(data)
+            tree = json.decode(data, whole_as_int=True)
         except DecodeError:
             pass
         else:
-            if not json.duplicates(data, tree):
+            if not json.duplicates(data):
                 return tree, []
     try:
         return _Builder(data).document()
@@ -251,7 +251,7 @@ def _tagged(name: str, text: str) -> Any:
     """The value of a scalar with one of YAML's own tags."""
     if name == "binary":
         try:
-            return base64.b64decode(text, validate=False).decode()
+            return base64.b64decode("".join(text.split()), validate=True).decode()
         except (binascii.Error, UnicodeDecodeError):
             raise _refusal("yaml: !!binary value contains invalid base64 data") from None
     kinds = _KINDS.get(name)

@@ -90,6 +90,7 @@ def _token(content: Any) -> str:
 
 
 V1 = {"v": "meta.k8s.io/v1", "rv": 5, "start": "a"}
+RV = "Go struct field continueToken.rv of type int64"
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ V1 = {"v": "meta.k8s.io/v1", "rv": 5, "start": "a"}
             "json: cannot unmarshal string into Go struct field continueToken.rv of type int64",
         ),
         (_token({**V1, "rv": 2**63}), None),
-        (_token({**V1, "rv": True}), "json: cannot unmarshal bool into Go struct field continueToken.rv of type int64"),
+        (_token({**V1, "rv": True}), f"json: cannot unmarshal bool into {RV}"),
         (_token({**V1, "start": "../../x"}), "../../x"),
         (_token({**V1, "start": "a//b"}), "a//b"),
         (_token({**V1, "start": "a/"}), "a/"),

@@ -166,7 +166,7 @@ def test_get_options() -> None:
     assert options_parse.get_options([]) == GetOptions()
     assert options_parse.get_options([("resourceVersion", "7")]) == GetOptions("7")
     assert options_parse.get_options([("export", "false"), ("pretty", "1")]) == GetOptions()
-    with pytest.raises(BadRequest, match="the export parameter, deprecated since v1.14, is no longer supported"):
+    with pytest.raises(BadRequest, match=r"the export parameter, deprecated since v1\.14, is no longer supported"):
         options_parse.get_options([("export", "true")])
 
 
