@@ -92,7 +92,7 @@ async def test_too_many_header_bytes(server: Any, pieces: int, where: str) -> No
         "one header": b"GET / HTTP/1.1\r\n" + HOST + b"a: " + filler + b"\r\n",
         "many headers": b"GET / HTTP/1.1\r\n" + HOST + b"a: b\r\n" * 5000,
     }[where] + b"\r\n"
-    async with server(max_header_bytes=20_000) as s:
+    async with server(max_header_bytes=20_000, max_headers=6000) as s:
         client = await s.connect()
         size = len(request) // pieces + 1
         for start in range(0, len(request), size):
@@ -100,10 +100,19 @@ async def test_too_many_header_bytes(server: Any, pieces: int, where: str) -> No
             await asyncio.sleep(0)
         status, _, body = await client.response()
         assert (status, body) == (431, b"431 Request Header Fields Too Large")
-    async with server(max_header_bytes=40_000) as s:
+    async with server(max_header_bytes=40_000, max_headers=6000) as s:
         client = await s.connect()
         await client.send(request)
         assert (await client.response())[0] == 200
+
+
+async def test_too_many_headers(server: Any) -> None:
+    async with server() as s:
+        client = await s.connect()
+        await client.send(b"GET / HTTP/1.1\r\n" + HOST + b"a: b\r\n" * 999 + b"\r\n")
+        assert (await client.response())[0] == 200
+        await client.send(b"GET / HTTP/1.1\r\n" + HOST + b"a: b\r\n" * 1000 + b"\r\n")
+        assert (await client.response())[0] == 431
 
 
 async def test_a_small_limit_is_exact(server: Any) -> None:

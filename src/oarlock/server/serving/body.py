@@ -12,6 +12,8 @@ from oarlock.endpoints.http import BodyTooLarge
 
 __all__ = ["Body", "no_body"]
 
+MANY = 256
+
 
 async def no_body() -> bytes:
     """The body of a request that has none."""
@@ -21,7 +23,18 @@ async def no_body() -> bytes:
 class Body:
     """A body as it arrives. `read` may be called many times, by one reader at a time."""
 
-    __slots__ = ("_chunks", "_error", "_loop", "_on_wait", "_waiter", "complete", "length", "limit", "received")
+    __slots__ = (
+        "_chunks",
+        "_error",
+        "_joined",
+        "_loop",
+        "_on_wait",
+        "_waiter",
+        "complete",
+        "length",
+        "limit",
+        "received",
+    )
 
     def __init__(
         self,
@@ -32,6 +45,7 @@ class Body:
     ) -> None:
         self._loop = loop
         self._chunks: list[bytes] = []
+        self._joined: bytearray | None = None
         self._error: Exception | None = None
         self._on_wait = on_wait
         self._waiter: asyncio.Future[None] | None = None
@@ -49,8 +63,12 @@ class Body:
             return
         if self.received > self.limit:
             self.fail(BodyTooLarge(self.limit))
-        else:
+        elif len(self._chunks) < MANY:
             self._chunks.append(data)
+        else:  # a body in tiny pieces must not cost an object for each
+            if self._joined is None:
+                self._joined = bytearray(b"".join(self._chunks))
+            self._joined += data
 
     def finish(self) -> None:
         """It has arrived whole."""
@@ -62,6 +80,7 @@ class Body:
         if self._error is None and not self.complete:
             self._error = error
             self._chunks.clear()
+            self._joined = None
             self._wake()
 
     @property
@@ -89,7 +108,9 @@ class Body:
                 self._waiter = None
         if self._error is not None:
             raise self._error
-        if len(self._chunks) > 1:
+        if self._joined is not None:
+            self._chunks, self._joined = [bytes(self._joined)], None
+        elif len(self._chunks) > 1:
             self._chunks = [b"".join(self._chunks)]
         return self._chunks[0] if self._chunks else b""
 

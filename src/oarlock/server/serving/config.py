@@ -30,6 +30,8 @@ class Limits:
 
     max_header_bytes: int = MIB
     """The request line and headers together; more is answered 431."""
+    max_headers: int = 1000
+    """How many header lines; more is answered 431."""
     max_request_bytes: int = 3 * MIB
     """A body; more makes `Request.read` raise `BodyTooLarge`."""
     max_connections: int = 20_000
@@ -59,7 +61,8 @@ class Limits:
     """HTTP/2 streams given up per second, sustained (CVE-2023-44487); `resets_burst` may come at once."""
     resets_burst: int = 1000
     control_frames_per_s: float = 500.0
-    """HTTP/2 SETTINGS, PING, PRIORITY, empty DATA and unknown frames per second; `control_burst` at once."""
+    """HTTP/2 frames that carry nothing (SETTINGS, PING, PRIORITY, RST_STREAM, unknown, nearly empty DATA, and
+    WINDOW_UPDATE beyond four for each request and DATA frame) per second; `control_burst` at once."""
     control_burst: int = 2000
 
 

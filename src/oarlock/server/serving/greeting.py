@@ -10,6 +10,7 @@ import asyncio
 from typing import Any
 
 from oarlock.server.serving.http1 import Http1Connection
+from oarlock.server.serving.http2 import Http2Connection
 from oarlock.server.serving.service import Service
 from oarlock.server.serving.tls import peer_of
 
@@ -67,7 +68,8 @@ class Greeting(asyncio.Protocol):
         service, transport = self._service, self._transport
         service.connections.discard(self)
         peer = peer_of(transport)
-        protocol = Http1Connection(service, transport, peer, self._secure, self._since)
+        speaks = Http2Connection if http2 else Http1Connection
+        protocol = speaks(service, transport, peer, self._secure, self._since)
         transport.set_protocol(protocol)
         if self._seen:
             protocol.data_received(self._seen)

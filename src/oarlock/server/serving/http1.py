@@ -267,6 +267,9 @@ class Http1Connection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._in_head:  # else it's a trailer, which nobody asked for
             self._lines.append((name, value))
+            if len(self._lines) > self.service.limits.max_headers:
+                self._refuse(431, "too many headers")
+                raise _Stop
 
     def on_headers_complete(self) -> None:
         if self._head_bytes + self._slice_bytes > self.service.limits.max_header_bytes and self._too_long():

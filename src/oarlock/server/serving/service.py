@@ -86,6 +86,7 @@ class Service:
         "draining",
         "flusher",
         "handler",
+        "http2_names",
         "limits",
         "loop",
         "monotonic",
@@ -105,6 +106,7 @@ class Service:
         self._second = -1
         self._date = ""
         self._names: dict[bytes, str] = {}
+        self.http2_names: dict[bytes, str] = {}  # header names that are valid as they are
 
     def date(self) -> str:
         """The value of the ``date`` header, made once a second (RFC 9110 §5.6.7)."""

@@ -1,0 +1,523 @@
+"""`Http2Connection`: HTTP/2 on one connection (RFC 9113).
+
+`machine` says what came in, `outgoing` sends; this module turns streams into requests, runs their handlers
+and defends itself. What a client may cost is bounded by `Limits`; a client that overdoes it is told so with
+GOAWAY ENHANCE_YOUR_CALM. Handlers start after all data at hand was parsed, so a body that came in the same
+packet is complete, and a request that was withdrawn in the same packet never starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+from jh2 import events as jh2
+
+from oarlock.endpoints.http import Peer, Request, Response
+from oarlock.server.serving import wire2
+from oarlock.server.serving.body import Body, no_body
+from oarlock.server.serving.drive import drive
+from oarlock.server.serving.guards import Bucket
+from oarlock.server.serving.http2_stream import Http2Stream
+from oarlock.server.serving.machine import Broken, Machine, Opened, ProtocolError
+from oarlock.server.serving.outgoing import CREDIT_PER_FRAME, Outgoing
+from oarlock.server.serving.service import Service, log, panic, pump
+
+__all__ = ["Http2Connection"]
+
+SLICE = 16_384  # bytes parsed between two looks at the limits
+TINY = 64  # a DATA frame with less than this is counted as carrying nothing
+CONTROL_BYTES = 4 * 1024 * 1024  # unsent, although data waits its turn: the client doesn't read what it asks for
+MAX_CREDIT = 20_000
+HEADERS_IN_FLIGHT = 4  # times `max_header_bytes`, of all requests in progress
+DRAIN_PING = b"draining"
+DRAIN_S = 1.0
+
+
+class Http2Connection(asyncio.Protocol):
+    """One connection. `data_received` parses and starts requests, `sweep` looks at the clock."""
+
+    def __init__(self, service: Service, transport: Any, peer: Peer, secure: bool, now: float) -> None:
+        limits = service.limits
+        self.service = service
+        self._transport = transport
+        self._peer = peer
+        self._secure = secure
+        self._monotonic = service.monotonic
+        self._machine = Machine(limits)
+        self.out = Outgoing(service, transport, self._machine)
+        self._streams: dict[int, Http2Stream] = {}
+        self._starting: list[Http2Stream] = []
+        self._withdrawn: set[asyncio.Task[Any]] = set()  # cancelled, and not yet done
+        self._uploads: dict[int, Http2Stream] = {}
+        self._granted = 0
+        self._header_bytes = 0
+        self._resets = Bucket(limits.resets_per_s, limits.resets_burst, now)
+        self._control = Bucket(limits.control_frames_per_s, limits.control_burst, now)
+        self._useful = 0  # frames of this slice that carry something
+        self._now = self._idle_since = self._stuck_since = self._taken_at = now
+        self._frames_seen = -1
+        self._taken = -1
+        self._final: int | None = None  # no stream above it is served
+        self._draining_since: float | None = None
+        self._cut_at = 0.0
+        self._lost = False
+        self._on: dict[type, Callable[[Any], None]] = {
+            Opened: self._opened,
+            Broken: self._broken,
+            jh2.DataReceived: self._data,
+            jh2.StreamEnded: self._uploaded,
+            jh2.StreamReset: self._reset_by_peer,
+            jh2.WindowUpdated: self._window,
+            jh2.RemoteSettingsChanged: self._settings,
+            jh2.PingAckReceived: self._pong,
+            jh2.ConnectionTerminated: self._leaving,
+        }
+        service.joined(self)
+        self.out.send(self._machine.take())
+        if service.draining:
+            self.drain()
+
+    # What the transport calls.
+
+    def data_received(self, data: bytes) -> None:
+        if self._cut_at or self._lost:
+            return
+        self._now = self._monotonic()
+        self.out.hold()
+        if len(data) <= SLICE:
+            self._take(data)
+        else:
+            for start in range(0, len(data), SLICE):
+                self._take(data[start : start + SLICE])
+                if self._cut_at or self._lost:
+                    break
+        starting, self._starting = self._starting, []
+        for stream in starting:
+            if not stream.closed:
+                self._start(stream)
+        self.out.flush()
+        if self.out.congested and self.out.unsent > CONTROL_BYTES:
+            log.info("%s:%d doesn't read what it asks for: cut", self._peer.address, self._peer.port)
+            self.abort()
+
+    def eof_received(self) -> None:
+        """The client sends nothing more. As in Go's server that is taken for its leaving."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self._lost:
+            self._lost = True
+            self.out.closed = True
+            self._end_streams(ConnectionResetError("the client went away"))
+            self.service.left(self)
+
+    def pause_writing(self) -> None:
+        self.out.congested = True
+
+    def resume_writing(self) -> None:
+        self.out.congested = False
+        self.out.mark()
+
+    # What the listener calls.
+
+    def sweep(self, now: float) -> None:
+        limits = self.service.limits
+        if self._cut_at:
+            if self.out.unsent:
+                self._cut_at = now + limits.linger_s
+                self._watch_connection(now, 0)
+            elif now >= self._cut_at:
+                self.abort()
+            return
+        if self._machine.midway and self._machine.frames == self._frames_seen:
+            if now - self._stuck_since > limits.header_timeout_s:
+                self._quit(wire2.ENHANCE_YOUR_CALM, "a frame or header block took too long")
+                return
+        else:
+            self._frames_seen = self._machine.frames
+            self._stuck_since = now
+        if self._draining_since is not None and self._final is None and now - self._draining_since >= DRAIN_S:
+            self._finish_draining()
+        elif not self._streams and now - self._idle_since > limits.idle_timeout_s:
+            self._quit(wire2.NO_ERROR, "idle")
+        else:
+            self._watch_readers(now)
+
+    def drain(self) -> None:
+        """Say that there will be no new streams; which is the last one is said when that was heard (§6.8)."""
+        if self._draining_since is None and not self._cut_at:
+            self._draining_since = self._monotonic()
+            self.out.send(wire2.goaway(wire2.LAST_STREAM, wire2.NO_ERROR))
+            self.out.send(wire2.ping(DRAIN_PING))
+
+    def abort(self) -> None:
+        self._cut_at = self._cut_at or self._monotonic()
+        self.out.abort()
+
+    # Events.
+
+    def _take(self, data: bytes) -> None:
+        machine = self._machine
+        before = machine.frames
+        self._useful = 0
+        try:
+            events = machine.receive_data(data)
+        except ProtocolError as error:
+            self._quit(None if machine.said_goodbye else wire2.PROTOCOL_ERROR, str(error))
+            return
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:  # a bug of the parser, or a panic of its Rust part
+            log.exception("HTTP/2 from %s:%d could not be understood", self._peer.address, self._peer.port)
+            self._quit(wire2.INTERNAL_ERROR, "not understood")
+            return
+        handlers = self._on
+        for event in events:
+            handle = handlers.get(event.__class__)
+            if handle is not None:
+                handle(event)
+        control = machine.take()
+        if control:
+            self.out.send(control)
+        useless = machine.frames - before - self._useful
+        if useless > 0:
+            out = self.out
+            free = min(useless, out.credit)
+            out.credit = min(out.credit - free, MAX_CREDIT)
+            if free < useless and not self._control.take(useless - free, self._now):
+                self._quit(wire2.ENHANCE_YOUR_CALM, "too many control frames")
+
+    def _opened(self, event: Opened) -> None:
+        stream_id = event.stream_id
+        limits = self.service.limits
+        raw = event.raw
+        self._useful += 1
+        size = sum([len(name) + len(value) for name, value, _ in raw]) + 32 * len(raw)
+        if (
+            (self._final is not None and stream_id > self._final)
+            or len(self._streams) + len(self._withdrawn) >= limits.max_concurrent_streams
+            or (self._streams and self._header_bytes + size > HEADERS_IN_FLIGHT * limits.max_header_bytes)
+        ):
+            self._refuse(stream_id, wire2.REFUSED_STREAM)
+            return
+        stream = Http2Stream(self, stream_id, event.stream, event.ended)
+        if size > limits.max_header_bytes or len(raw) > limits.max_headers:
+            self._join(stream, 0)
+            self._say(stream, 431)
+            return
+        try:
+            self._request(stream, event)
+        except wire2.MalformedRequest:
+            self._refuse(stream_id, wire2.PROTOCOL_ERROR)
+            return
+        self._join(stream, size)
+        self._starting.append(stream)
+
+    def _join(self, stream: Http2Stream, size: int) -> None:
+        self._streams[stream.id] = stream
+        self._header_bytes += size
+        stream.header_bytes = size
+        self.out.credit += CREDIT_PER_FRAME
+
+    def _request(self, stream: Http2Stream, event: Opened) -> None:
+        """Make the request of a stream. Raises `MalformedRequest`."""
+        method, target, headers, lines = wire2.request_head(event.raw, self.service.http2_names)
+        length: int | None = None
+        if "content-length" in headers:
+            declared = headers["content-length"]
+            if not (declared.isascii() and declared.isdigit() and len(declared) < 20):
+                raise wire2.MalformedRequest("content-length")
+            length = int(declared)
+            if event.ended and length:
+                raise wire2.MalformedRequest("a body was announced")
+        path, _, query = target.partition("?")
+        stream.request = Request(method, path, query, headers, lines, self._peer, no_body, self._now, True)
+        if not event.ended:
+            limit = self.service.limits.max_request_bytes
+            stream.body = Body(self.service.loop, limit, partial(self._grant, stream), length)
+            stream.request._read = stream.body.read
+
+    def _refuse(self, stream_id: int, code: int) -> None:
+        self._machine.forget(stream_id, reset=True)
+        self.out.send(wire2.reset(stream_id, code))
+        self._given_up()
+
+    def _given_up(self) -> None:
+        if not self._resets.take(1, self._now):
+            self._quit(wire2.ENHANCE_YOUR_CALM, "too many resets")
+
+    def _broken(self, event: Broken) -> None:
+        self._freed(event.flow_controlled_length)
+        stream = self._streams.get(event.stream_id)
+        if stream is not None:
+            self.reset(stream, wire2.PROTOCOL_ERROR)
+        self._given_up()
+
+    def _data(self, event: jh2.DataReceived) -> None:
+        self._freed(event.flow_controlled_length)
+        data = event.data
+        if len(data) >= TINY or event.stream_ended is not None:
+            self._useful += 1
+        stream = self._streams.get(event.stream_id)
+        if stream is not None and stream.body is not None:
+            stream.body.feed(data)
+            stream.owed += event.flow_controlled_length
+            if stream.body.awaited:
+                self._grant(stream)
+
+    def _freed(self, length: int) -> None:
+        increment = self._machine.received(length)
+        if increment:
+            self.out.send(wire2.window_update(0, increment))
+
+    def _grant(self, stream: Http2Stream) -> None:
+        """Let the client send more of a body somebody waits for, while the connection's budget lasts.
+
+        Beyond the budget only the oldest unfinished one may go on, so that they can't all wait for each other.
+        """
+        if stream.uploaded or stream.closed or stream.body is None or stream.body.failed:
+            return
+        self._uploads[stream.id] = stream
+        if self._granted + stream.owed > self.service.limits.upload_budget_bytes:
+            oldest = next(one for one in self._uploads.values() if not one.uploaded)
+            if oldest is not stream:
+                return
+        increment = self._machine.widen(stream.id, stream.owed)
+        self._granted += stream.owed
+        stream.granted += stream.owed
+        stream.owed = 0
+        if increment:
+            self.out.send(wire2.window_update(stream.id, increment))
+
+    def _uploaded(self, event: jh2.StreamEnded) -> None:
+        stream = self._streams.get(event.stream_id)
+        if stream is not None:
+            stream.uploaded = True
+            if stream.body is not None:
+                stream.body.finish()
+
+    def _reset_by_peer(self, event: jh2.StreamReset) -> None:
+        stream = self._streams.get(event.stream_id)
+        self._machine.forget(event.stream_id, reset=True)
+        if stream is not None:
+            self._withdraw(stream, ConnectionResetError("the client withdrew the request"))
+            self._given_up()
+
+    def _window(self, event: jh2.WindowUpdated) -> None:
+        if event.stream_id:
+            stream = self._streams.get(event.stream_id)
+            if stream is not None:
+                self.out.widened(stream)
+        else:
+            self.out.widened(None)
+
+    def _settings(self, event: jh2.RemoteSettingsChanged) -> None:
+        for stream in self._streams.values():
+            self.out.widened(stream)
+
+    def _pong(self, event: jh2.PingAckReceived) -> None:
+        if event.ping_data == DRAIN_PING and self._draining_since is not None and self._final is None:
+            self._finish_draining()
+
+    def _leaving(self, event: jh2.ConnectionTerminated) -> None:
+        """The client opens no more streams; those that are open are answered."""
+        self._draining_since = self._draining_since or self._now
+        self._finish_draining()
+
+    # Answering.
+
+    def _start(self, stream: Http2Stream) -> None:
+        assert stream.request is not None
+        try:
+            outcome = drive(self.service.handler(stream.request), self.service.loop)
+        except (Exception, asyncio.CancelledError) as error:
+            self._failed(stream, error)
+            return
+        if isinstance(outcome, asyncio.Task):
+            stream.task = outcome
+            outcome.add_done_callback(partial(self._handled, stream))
+        else:
+            self._respond(stream, outcome)
+
+    def _handled(self, stream: Http2Stream, task: asyncio.Task[Any]) -> None:
+        self._withdrawn.discard(task)
+        stream.task = None
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if stream.closed:
+            if error is not None and not isinstance(error, asyncio.CancelledError | ConnectionError):
+                log.error("a handler failed after the client had gone", exc_info=error)
+        elif error is not None:
+            self._failed(stream, error)
+        else:
+            self._respond(stream, task.result())
+
+    def _failed(self, stream: Http2Stream, error: BaseException) -> None:
+        request = stream.request
+        log.error("%s %s failed", request and request.method, request and request.path, exc_info=error)
+        self._respond(stream, panic())
+
+    def _say(self, stream: Http2Stream, status: int) -> None:
+        text = f"{status} {HTTPStatus(status).phrase}".encode()
+        self._respond(stream, Response(status, [("content-type", "text/plain; charset=utf-8")], text))
+
+    def _respond(self, stream: Http2Stream, response: Response) -> None:
+        try:
+            self._answer(stream, response)
+        except Exception:
+            log.exception("an answer could not be sent")
+            if stream.answered:
+                self.reset(stream, wire2.INTERNAL_ERROR)
+            else:
+                self._answer(stream, panic())
+        if self.out.asked_to_close:
+            self.out.asked_to_close = False
+            self.drain()
+
+    def _answer(self, stream: Http2Stream, response: Response) -> None:
+        out = self.out
+        status = response.status
+        body = response.body if response.stream is None and isinstance(response.body, bytes) else None
+        empty = status in (204, 304) or status < 200
+        head_only = stream.request is not None and stream.request.method == "HEAD"
+        length = None if body is None or empty else len(body)
+        if head_only and not body:
+            length = next((int(value) for name, value in response.headers if name == "content-length"), length)
+        end = empty or head_only or body == b""
+        block = out.block(status, response.headers, self.service.date(), length)
+        stream.answered = True
+        out.send(wire2.headers(stream.id, block, end, out.max_frame))
+        if end:
+            self.sent_end(stream, out.control)
+        elif body is not None:
+            if not stream.queued and out.data_fits(stream, len(body)):
+                out.send_whole(stream, body)
+                self.sent_end(stream, out.control)
+            else:
+                stream.put(body)
+        elif response.stream is not None:
+            stream.streaming = True
+            response.stream(stream)
+        elif isinstance(response.body, AsyncIterator):
+            stream.streaming = True
+            stream.task = self.service.loop.create_task(pump(response.body, stream))
+            stream.task.add_done_callback(partial(self._pumped, stream))
+        else:
+            raise TypeError(f"{type(response.body).__name__} can't be the body of an answer")
+
+    def _pumped(self, stream: Http2Stream, task: asyncio.Task[Any]) -> None:
+        self._withdrawn.discard(task)
+        stream.task = None
+        if not task.cancelled() and task.exception() is not None:
+            log.error("an answer failed halfway", exc_info=task.exception())
+
+    # The end of streams, and of the connection.
+
+    def sent_end(self, stream: Http2Stream, frames: list[Any]) -> None:
+        """The end of the answer is in `frames`. A client that is still sending its request is told to stop (§8.1)."""
+        if not stream.uploaded:
+            frames.append(wire2.reset(stream.id, wire2.NO_ERROR))
+        self._machine.forget(stream.id, reset=not stream.uploaded)
+        if stream.body is not None:
+            stream.body.fail(ConnectionError("the request was answered before its body was read"))
+        self._over(stream)
+
+    def reset(self, stream: Http2Stream, code: int) -> None:
+        """Cut one stream."""
+        if stream.closed:
+            return
+        self._machine.forget(stream.id, reset=True)
+        if not self.out.closed:
+            self.out.send(wire2.reset(stream.id, code))
+        self._withdraw(stream, ConnectionAbortedError("the request was cut"))
+
+    def _withdraw(self, stream: Http2Stream, error: ConnectionError) -> None:
+        if stream.body is not None:
+            stream.body.fail(error)
+        if stream.task is not None and stream.task is not asyncio.current_task():
+            stream.task.cancel()
+            self._withdrawn.add(stream.task)
+        self._over(stream)
+
+    def _over(self, stream: Http2Stream) -> None:
+        if self._streams.pop(stream.id, None) is None:
+            return
+        self._header_bytes -= stream.header_bytes
+        if self._uploads.pop(stream.id, None) is not None:
+            self._granted -= stream.granted
+            for waiting in list(self._uploads.values()):
+                if waiting.body is not None and waiting.body.awaited:
+                    self._grant(waiting)
+        stream.ended()
+        if not self._streams:
+            self._idle_since = self._monotonic()
+            if self._final is not None and not self._cut_at:
+                self.service.loop.call_soon(self._close_if_done)
+
+    def _end_streams(self, error: ConnectionError) -> None:
+        for stream in list(self._streams.values()):
+            self._withdraw(stream, error)
+
+    def _finish_draining(self) -> None:
+        if self._final is None:
+            self._final = self._machine.highest_inbound_stream_id
+            self.out.send(wire2.goaway(self._final, wire2.NO_ERROR))
+            if not self._streams:
+                self.service.loop.call_soon(self._close_if_done)
+
+    def _close_if_done(self) -> None:
+        if not self._streams and not self._cut_at and not self._lost:
+            self._close()
+
+    def _quit(self, code: int | None, why: str) -> None:
+        """End the connection now. With `code` None jh2 has written the GOAWAY itself."""
+        if self._cut_at or self._lost:
+            return
+        own = self._machine.take()
+        if own:
+            self.out.send(own)
+        if code is not None:
+            self.out.send(wire2.goaway(self._machine.highest_inbound_stream_id, code, why))
+        if code != wire2.NO_ERROR:
+            log.info("%s:%d: HTTP/2 connection ended: %s", self._peer.address, self._peer.port, why)
+        self._close(linger=code != wire2.NO_ERROR)
+        self._end_streams(ConnectionAbortedError(why))
+
+    def _close(self, linger: bool = False) -> None:
+        """Close after what was written. A client that is refused may still be sending: closing at once would
+        reset the connection and could destroy the GOAWAY on its way, so it is listened to a moment longer."""
+        self._cut_at = self._monotonic() + self.service.limits.linger_s
+        self.out.flush()
+        self.out.closed = True
+        if linger and not self._secure and self._transport.can_write_eof():
+            self._transport.write_eof()
+        else:
+            self._transport.close()
+
+    def _watch_readers(self, now: float) -> None:
+        """Cut streams, or all of it, when the client takes nothing for long and much is waiting (see `Limits`)."""
+        limits = self.service.limits
+        total = 0
+        for stream in list(self._streams.values()):
+            if not stream.pending:
+                continue
+            total += stream.pending
+            if stream.taken != stream.taken_before:
+                stream.taken_before = stream.taken
+                stream.taken_at = now
+            elif stream.pending > limits.stream_budget_bytes and now - stream.taken_at > limits.stall_timeout_s:
+                log.info("%s:%d takes nothing of a stream: cut", self._peer.address, self._peer.port)
+                self.reset(stream, wire2.INTERNAL_ERROR)
+        self._watch_connection(now, limits.connection_budget_bytes - total)
+
+    def _watch_connection(self, now: float, budget: int) -> None:
+        buffered = self.out.unsent
+        taken = self.out.sent - buffered
+        if not buffered or taken != self._taken:
+            self._taken = taken
+            self._taken_at = now
+        elif buffered > budget and now - self._taken_at > self.service.limits.stall_timeout_s:
+            log.info("%s:%d takes nothing: cut", self._peer.address, self._peer.port)
+            self.abort()

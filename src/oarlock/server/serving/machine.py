@@ -1,0 +1,187 @@
+"""`Machine`: jh2's HTTP/2 state machine, for what comes in only.
+
+jh2 parses frames, keeps the states of streams and both sides' windows, acknowledges SETTINGS and PING.
+What goes out is written by `outgoing`, four to ten times cheaper than jh2 does, which keeps jh2's state true:
+it takes what it sends from jh2's own windows (`outbound_flow_control_window` of the connection and of each
+stream) and says through `forget` when a stream is over. All of our dealings with jh2's insides are here.
+
+Where we differ from it: a malformed or superfluous request costs its stream, not the connection; a client's
+GOAWAY lets its streams finish; the peer's windows begin at RFC 9113's defaults; unknown settings aren't kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jh2 import events as jh2_events
+from jh2.config import H2Configuration
+from jh2.connection import AllowedStreamIDs, ConnectionInputs, ConnectionState, H2Connection
+from jh2.exceptions import DenialOfServiceError, InvalidBodyLengthError, ProtocolError
+from jh2.settings import SettingCodes, Settings
+from jh2.stream import StreamClosedBy, StreamState
+
+from oarlock.server.serving.config import Limits
+
+__all__ = ["Broken", "Machine", "Opened", "ProtocolError"]
+
+CONNECTION_WINDOW = 65_535
+RESETS_REMEMBERED = 1024
+KNOWN_SETTINGS = frozenset(SettingCodes)
+RawHeaders = list[tuple[bytes, bytes, bool]]
+
+
+class Opened:
+    """A client opened a stream. `raw` are its headers, not yet looked at."""
+
+    __slots__ = ("ended", "raw", "stream", "stream_id")
+
+    def __init__(self, stream_id: int, raw: RawHeaders, ended: bool, stream: Any) -> None:
+        self.stream_id = stream_id
+        self.raw = raw
+        self.ended = ended
+        self.stream = stream  # jh2's, for its window
+
+
+class Broken:
+    """A stream carried more or less than its content-length said."""
+
+    __slots__ = ("flow_controlled_length", "stream_id")
+
+    def __init__(self, stream_id: int, flow_controlled_length: int) -> None:
+        self.stream_id = stream_id
+        self.flow_controlled_length = flow_controlled_length
+
+
+class Machine(H2Connection):  # type: ignore[misc]
+    """`receive_data` gives events: `Opened`, `Broken` and jh2's. `take` gives what jh2 wants sent."""
+
+    MAX_CLOSED_STREAMS = RESETS_REMEMBERED
+
+    _data_to_send: bytearray
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(
+            H2Configuration(
+                client_side=False,
+                validate_inbound_headers=False,
+                normalize_inbound_headers=False,
+                validate_outbound_headers=False,
+                normalize_outbound_headers=False,
+            )
+        )
+        self.frames = 0  # how many came in whole
+        self.local_settings = Settings(
+            client=False,
+            initial_values={
+                SettingCodes.HEADER_TABLE_SIZE: 4096,
+                SettingCodes.ENABLE_PUSH: 0,
+                SettingCodes.MAX_CONCURRENT_STREAMS: limits.max_concurrent_streams,
+                SettingCodes.INITIAL_WINDOW_SIZE: limits.body_window_bytes,
+                SettingCodes.MAX_HEADER_LIST_SIZE: limits.max_header_bytes,
+            },
+        )
+        # jh2 begins with a browser's values for the other side too; the RFC's hold until it says otherwise.
+        self.remote_settings = Settings(
+            client=True,
+            initial_values={
+                SettingCodes.HEADER_TABLE_SIZE: 4096,
+                SettingCodes.INITIAL_WINDOW_SIZE: 65_535,
+            },
+        )
+        self.decoder.max_allowed_table_size = 4096
+        # Up to twice the limit a stream is answered 431; beyond it is an attack on the decoder.
+        self.decoder.max_header_list_size = 2 * limits.max_header_bytes
+        self.initiate_connection()
+        window = limits.upload_budget_bytes + limits.max_concurrent_streams * limits.body_window_bytes
+        self.increment_flow_control_window(min(window, 2**30) - CONNECTION_WINDOW)
+
+    def take(self) -> bytes:
+        """What jh2 wants sent: acknowledgements, resets of its own, the GOAWAY of a connection error."""
+        waiting = self._data_to_send
+        if not waiting:
+            return b""
+        self._data_to_send = bytearray()
+        return bytes(waiting)
+
+    def forget(self, stream_id: int, reset: bool) -> None:
+        """The stream is over for us. After a `reset` frames still under way for it are not an error."""
+        if self.streams.pop(stream_id, None) is not None and reset:
+            self._closed_streams[stream_id] = StreamClosedBy.SEND_RST_STREAM
+
+    def received(self, length: int) -> int:
+        """`length` bytes of the connection's window are free again: by how much to tell the peer to widen it."""
+        return self._inbound_flow_control_window_manager.process_bytes(length) or 0
+
+    def widen(self, stream_id: int, length: int) -> int:
+        """The same of a stream's window."""
+        stream = self.streams.get(stream_id)
+        return 0 if stream is None else stream._inbound_window_manager.process_bytes(length) or 0
+
+    @property
+    def midway(self) -> bool:
+        """Whether a frame or a header block has begun and isn't complete."""
+        buffer = self.incoming_buffer
+        return bool(buffer._preamble_len or len(buffer._data) > buffer._data_offset or buffer._headers_buffer)
+
+    @property
+    def said_goodbye(self) -> bool:
+        """Whether jh2 has ended the connection, with a GOAWAY in what `take` gives."""
+        return bool(self.state_machine.state is ConnectionState.CLOSED)
+
+    @property
+    def open_inbound_streams(self) -> int:
+        """Always 0 to jh2, which would end the connection when there are too many: `http2` refuses the stream."""
+        return 0
+
+    def _receive_frame(self, frame: Any) -> Any:
+        self.frames += 1
+        return super()._receive_frame(frame)
+
+    def _receive_headers_frame(self, frame: Any) -> Any:
+        stream_id = frame.stream_id
+        if stream_id <= self.highest_inbound_stream_id:
+            return super()._receive_headers_frame(frame)  # trailers, or an error
+        raw = self._decode(frame.data)
+        if self.state_machine.state is not ConnectionState.SERVER_OPEN:
+            self.state_machine.process_input(ConnectionInputs.RECV_HEADERS)
+        if "PRIORITY" in frame.flags and frame.depends_on == stream_id:
+            raise ProtocolError(f"stream {stream_id} depends on itself")
+        stream = self._begin_new_stream(stream_id, AllowedStreamIDs.ODD)
+        ended = "END_STREAM" in frame.flags
+        state = stream.state_machine
+        state.client = False
+        state.headers_received = True
+        state.state = StreamState.HALF_CLOSED_REMOTE if ended else StreamState.OPEN
+        if not ended:
+            for name, value, _ in raw:
+                if name == b"content-length" and value.isdigit() and len(value) < 20:
+                    stream._expected_content_length = int(value)
+        return [], [Opened(stream_id, raw, ended, stream)]
+
+    def _decode(self, block: bytes) -> RawHeaders:
+        try:
+            raw: RawHeaders = self.decoder.decode(block, raw=True)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # the Rust decoder's errors and panics have no common base
+            if type(error).__name__ == "OversizedHeaderListError":
+                raise DenialOfServiceError("oversized header list") from error
+            raise ProtocolError(f"header block: {error}") from error
+        return raw
+
+    def _receive_data_frame(self, frame: Any) -> Any:
+        try:
+            return super()._receive_data_frame(frame)
+        except InvalidBodyLengthError:
+            return [], [Broken(frame.stream_id, frame.flow_controlled_length)]
+
+    def _receive_settings_frame(self, frame: Any) -> Any:
+        if not frame.settings.keys() <= KNOWN_SETTINGS:
+            frame.settings = {code: value for code, value in frame.settings.items() if code in KNOWN_SETTINGS}
+        return super()._receive_settings_frame(frame)
+
+    def _receive_goaway_frame(self, frame: Any) -> Any:
+        event = jh2_events.ConnectionTerminated()
+        event.error_code = frame.error_code
+        event.last_stream_id = frame.last_stream_id
+        return [], [event]
