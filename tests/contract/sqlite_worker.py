@@ -123,8 +123,9 @@ async def commands(path: str) -> None:
                     result = await backend.put(key, b"x" * 100, expect=expect)
                     say([result.ok, result.rev])
                 case ["fill", count, size]:
-                    for index in range(count):
-                        rev = (await backend.put(f"{START}fill-{os.getpid()}-{index}", b"x" * size, expect=0)).rev
+                    for _ in range(count):
+                        key = f"{START}fill-{os.getpid()}-{time.monotonic_ns()}"
+                        rev = (await backend.put(key, b"x" * size, expect=0)).rev
                     say(rev)
                 case ["known"]:
                     say(backend.known_rev())
