@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import pytest
 
@@ -23,6 +23,7 @@ from oarlock.schema.resources import Resource, Spoke
 from oarlock.schema.shapes import Model, ObjectMeta
 
 Tree = dict[str, Any]
+T = TypeVar("T")
 
 
 class Still:
@@ -90,6 +91,13 @@ class Foos(StoredCollection[Foo]):
     async def _raw(self, parent: dict[str, Any]) -> Pour | None:
         assert parent["apiVersion"]
         return None
+
+
+def run(waiting: Awaitable[T]) -> T:
+    async def wait() -> T:
+        return await waiting
+
+    return asyncio.run(wait())
 
 
 def served(*items: Any) -> Served:
@@ -172,14 +180,14 @@ def test_subresources_are_in_the_definition_of_their_versions() -> None:
 def test_a_body_and_an_answer_are_typed() -> None:
     call = FOOS.hooks.subresources["pour"].call
     parent: Tree = {"metadata": {"name": "a"}, "spec": {}}
-    answer = asyncio.run(call(context(subresource="pour"), parent, {"metadata": {"odd": 1}, "cups": 2}))
+    answer = run(call(context(subresource="pour"), parent, {"metadata": {"odd": 1}, "cups": 2}))
     assert answer == {"metadata": {"odd": 1}, "cups": 3}
 
 
 def test_the_parent_comes_in_the_version_that_is_asked_for_and_the_answer_goes_back() -> None:
     call = FOOS.hooks.subresources["copy"].call
     parent: Tree = {"metadata": {"name": "a"}, "words": "w"}
-    answer = asyncio.run(call(context(version="v1beta1", subresource="copy"), parent, None))
+    answer = run(call(context(version="v1beta1", subresource="copy"), parent, None))
     assert answer == {
         "apiVersion": "foo.example.com/v1beta1",
         "kind": "Foo",
@@ -187,7 +195,7 @@ def test_the_parent_comes_in_the_version_that_is_asked_for_and_the_answer_goes_b
         "words": "w copied",
     }
     raw = FOOS.hooks.subresources["raw"].call
-    assert asyncio.run(raw(context(), {"apiVersion": "x", "metadata": {}}, None)) is None
+    assert run(raw(context(), {"apiVersion": "x", "metadata": {}}, None)) is None
 
 
 def test_subresource_mistakes() -> None:
@@ -288,7 +296,7 @@ def test_a_virtual_collection_serves_what_is_written() -> None:
     assert read_only.verbs() == ("list",)
     assert read_only.virtual is not None
     assert read_only.virtual.list is not None
-    assert asyncio.run(read_only.virtual.list("ns", context())) == (
+    assert run(read_only.virtual.list("ns", context())) == (
         [
             {
                 "apiVersion": "foo.example.com/v1",
@@ -331,7 +339,7 @@ def test_virtual_methods_work_on_trees() -> None:
         assert await virtual.delete("ns", "a", ctx, False) is not None
         assert await virtual.delete("ns", "a", ctx, False) is None
 
-    asyncio.run(walk())
+    run(walk())
 
 
 def test_a_virtual_method_that_returns_something_else() -> None:
@@ -343,4 +351,4 @@ def test_a_virtual_method_that_returns_something_else() -> None:
     assert virtual is not None
     assert virtual.get is not None
     with pytest.raises(TypeError, match=r"expected a tests\..*Foo, got"):
-        asyncio.run(virtual.get("", "a", context()))  # type: ignore[arg-type]
+        run(virtual.get("", "a", context()))

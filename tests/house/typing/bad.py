@@ -1,0 +1,95 @@
+"""Deliberate mistakes, one for each line that says so: mypy and pyright must both report every one.
+
+Never imported. A hint that both checkers stop reporting means that a user's mistake got past the editor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Self
+
+import oarlock
+from oarlock import (
+    Admission,
+    Column,
+    Context,
+    FieldError,
+    Model,
+    Resource,
+    Review,
+    Spoke,
+    StoredCollection,
+    replace,
+)
+
+
+class Spec(Model):
+    size: int = 1
+
+
+class Good(Resource, group="bad.example.com", version="v1", short_names=["g"], columns=[Column("Size", ".spec.size")]):
+    spec: Spec = Spec()
+
+
+class A(Resource, group="bad.example.com", version="v1", shortnames=["a"]):  # mistake: a misspelt keyword
+    pass
+
+
+class B(Resource, version="v1"):  # mistake: a missing keyword
+    pass
+
+
+class C(Resource, group=1, version="v1"):  # mistake: a keyword of the wrong type
+    pass
+
+
+class D(Resource, group="bad.example.com", version="v1", scope="Namespace"):  # mistake: not one of the choices
+    pass
+
+
+class E(Resource, group="bad.example.com", version="v1", columns=[Column("Size")]):  # mistake: a missing argument
+    pass
+
+
+class F(Spoke[Good], version="v2", group="bad.example.com"):  # mistake: a spoke has its hub's group
+    def to_hub(self) -> Good:
+        return Good()
+
+    @classmethod
+    def from_hub(cls, hub: Good) -> Self:
+        return cls()
+
+
+class G(Spoke[Spec], version="v2"):  # mistake: the hub is no Resource
+    pass
+
+
+class H(Spoke[Good], version="v2"):
+    def to_hub(self) -> Spec:  # mistake: not the hub
+        return Spec()
+
+    @classmethod
+    def from_hub(cls, hub: Good) -> Self:
+        return cls()
+
+
+class Goods(StoredCollection[Good], stored_at=Good):  # mistake: a misspelt keyword
+    def prepare(self, new: Spec, old: Good | None, ctx: Context) -> None:  # mistake: the wrong kind of object
+        pass
+
+    def validate(self, new: Good, old: Good | None, ctx: Context) -> Iterator[FieldError]:
+        yield "spec is wrong"  # mistake: not a field error
+
+
+class Ban(Admission[Good], operations=["PATCH"]):  # mistake: no such operation
+    async def validate(self, review: Review[Spec]) -> None:  # mistake: a review of something else
+        pass
+
+
+Good(spec=Spec(size="big"))  # mistake: a value of the wrong type
+Good(spce=Spec())  # mistake: a misspelt field
+Good(Spec())  # mistake: fields are keyword-only
+Good().spec.sizes  # mistake: no such field  # noqa: B018
+replace(Good(), spec=Spec()).spce  # mistake: no such field  # noqa: B018
+Column("Size", ".spec.size", "int")  # mistake: no such column type
+oarlock.Informr  # mistake: no such name  # noqa: B018
