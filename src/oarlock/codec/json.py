@@ -133,12 +133,16 @@ def encode(tree: Any) -> bytes:
 
 def encode_canonical(tree: Any) -> bytes:
     """The same with sorted keys: equal trees give equal bytes."""
-    return _as_go(_encode_sorted(tree), tree, _encode_sorted)
+    return _as_go(_encode_sorted(tree), tree, _encode_sorted, _ZERO)
 
 
-def _as_go(data: bytes, tree: Any, encoder: Any) -> bytes:
+_ZERO = msgspec.Raw(b"0")
+_MINUS_ZERO = msgspec.Raw(b"-0")
+
+
+def _as_go(data: bytes, tree: Any, encoder: Any, minus_zero: msgspec.Raw = _MINUS_ZERO) -> bytes:
     if (b".0" in data or b"e1" in data or b"e2" in data or b"e3" in data) and _go_writes_otherwise(data):
-        data = encoder(_go_floats(tree))
+        data = encoder(_go_floats(tree, minus_zero))
     # Outside of strings JSON has none of these, so they may be replaced anywhere.
     if b"<" in data:
         data = data.replace(b"<", b"\\u003c")
@@ -151,13 +155,13 @@ def _as_go(data: bytes, tree: Any, encoder: Any) -> bytes:
     return data
 
 
-def _go_floats(tree: Any) -> Any:
+def _go_floats(tree: Any, minus_zero: msgspec.Raw) -> Any:
     if type(tree) is float:
-        return _go_float(tree)
+        return minus_zero if str(tree) == "-0.0" else _go_float(tree)
     if type(tree) is dict:
-        return {key: _go_floats(value) for key, value in tree.items()}
+        return {key: _go_floats(value, minus_zero) for key, value in tree.items()}
     if type(tree) is list:
-        return [_go_floats(value) for value in tree]
+        return [_go_floats(value, minus_zero) for value in tree]
     return tree
 
 
