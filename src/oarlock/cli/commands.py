@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from importlib import metadata
 from typing import Annotated
 
 import typer
 
 from oarlock.cli.loading import load_server
-from oarlock.server.clock import SystemClock
 from oarlock.server.command import Mistake, run_app, serve_with, set_up_logging, with_serve_options
 from oarlock.server.options import ServeOptions, config_of
-from oarlock.storage.backend import Backend, Compacted, FutureRevision
-from oarlock.storage.url import open_backend
+from oarlock.storage import maintenance
 
-__all__ = ["main"]
+__all__ = ["app", "main"]
 
 HELP = "Kubernetes-style API servers in Python."
 StorageURL = Annotated[str, typer.Option(metavar="URL", help="sqlite:///relative.db or sqlite:////absolute.db.")]
@@ -28,18 +26,19 @@ StorageURL = Annotated[str, typer.Option(metavar="URL", help="sqlite:///relative
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line; ends the process."""
-    sys.exit(run_app(_app(), argv))
+    sys.exit(run_app(app(), argv))
 
 
-def _app() -> typer.Typer:
-    app = typer.Typer(add_completion=False, rich_markup_mode=None, help=HELP, no_args_is_help=False)
-    app.callback(invoke_without_command=True)(_version)
-    app.command("serve")(with_serve_options(_serve))
+def app() -> typer.Typer:
+    """Every command there is."""
+    whole = typer.Typer(add_completion=False, rich_markup_mode=None, help=HELP, no_args_is_help=False)
+    whole.callback(invoke_without_command=True)(_version)
+    whole.command("serve")(with_serve_options(_serve))
     storage = typer.Typer(rich_markup_mode=None, help="Look after a store, also while a server runs on it.")
     storage.command("check")(_check)
     storage.command("compact")(_compact)
-    app.add_typer(storage, name="storage")
-    return app
+    whole.add_typer(storage, name="storage")
+    return whole
 
 
 def _version(
@@ -65,42 +64,20 @@ def _serve(
 
 def _check(storage: StorageURL = "sqlite:///oarlock.db") -> None:
     """Look for damage: one line for each finding, exit code 1 if there is any."""
-
-    async def check(backend: Backend) -> int:
-        findings = await backend.check()
-        for finding in findings:
-            print(finding)
-        return len(findings)
-
-    found = asyncio.run(_with_store(storage, check))
-    if found:
-        raise Mistake(f"{found} findings in {storage}: stop its servers and restore it from a backup")
+    findings = asyncio.run(maintenance.check(storage))
+    for finding in findings:
+        print(finding)
+    if findings:
+        raise Mistake(f"{len(findings)} findings in {storage}: stop its servers and restore it from a backup")
     print(f"{storage}: sound")
 
 
 def _compact(
     storage: StorageURL = "sqlite:///oarlock.db",
-    revision: Annotated[int, typer.Option(metavar="N", min=0, help="Forget what came before; 0 is now.")] = 0,
+    revision: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Forget what came before; the current one unless given.")
+    ] = None,
 ) -> None:
     """Forget history before a revision. Live objects are kept; watches and pages from before it get 410."""
-
-    async def compact(backend: Backend) -> int:
-        wanted = revision or await backend.current_rev()
-        try:
-            await backend.compact(wanted)
-        except Compacted as error:
-            raise Mistake(f"--revision {wanted}: history before {error.compact_rev} is gone already") from None
-        except FutureRevision as error:
-            raise Mistake(f"--revision {wanted}: the store is only at revision {error.current_rev}") from None
-        return wanted
-
-    print(f"{storage}: compacted at revision {asyncio.run(_with_store(storage, compact))}")
-
-
-async def _with_store(url: str, work: Callable[[Backend], Awaitable[int]]) -> int:
-    backend = open_backend(url, SystemClock(), create=False)
-    try:
-        await backend.start()
-        return await work(backend)
-    finally:
-        await backend.close()
+    compacted, current = asyncio.run(maintenance.compact(storage, revision))
+    print(f"{storage}: compacted at revision {compacted}, current is {current}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from oarlock.storage.compactor import INTERVAL_S
 from oarlock.storage.url import sqlite_path
 
 __all__ = ["ServerConfig"]
@@ -42,7 +43,7 @@ class ServerConfig:
     verbosity: int = 0
     max_read_only_in_flight: int = 400
     max_mutating_in_flight: int = 200
-    compaction_interval_s: float = 300.0
+    compaction_interval_s: float = INTERVAL_S
 
     def beside_store(self, name: str) -> Path:
         """A file next to the store's; in the working directory for a store without a file. Raises StorageError."""

@@ -19,6 +19,7 @@ from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Handler, Response
 from oarlock.endpoints.router import About, Router, Surface
 from oarlock.meta.context import Clock, Context
+from oarlock.meta.gotext import quote
 from oarlock.policy.admission.gate import AdmissionGate
 from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authz.authorizer import AlwaysAllow, forbidden
@@ -36,6 +37,7 @@ from oarlock.server.metrics import RequestMetrics, StoreMetrics
 from oarlock.server.timed_backend import TimedBackend
 from oarlock.storage.backend import Backend
 from oarlock.storage.cache.cache import Cache
+from oarlock.storage.compactor import Compactor
 
 __all__ = ["Parts", "Running", "assemble"]
 
@@ -131,11 +133,11 @@ class Parts:
         self.request_metrics.observe(x, response)
         request = x.request
         access_log.info(
-            'verb="%s" URI="%s" latency="%.1fms" userAgent="%s" audit-ID="%s" srcIP="%s:%d" user="%s" resp=%d',
-            *(x.target.verb, f"{request.path}?{request.query}" if request.query else request.path),
+            'verb="%s" URI=%s latency="%.1fms" userAgent=%s audit-ID=%s srcIP="%s:%d" user=%s resp=%d',
+            *(x.target.verb, quote(f"{request.path}?{request.query}" if request.query else request.path)),
             (x.clock.monotonic() - request.received) * 1000,
-            *(request.headers.get("user-agent", ""), x.audit_id, request.peer.address, request.peer.port),
-            *(x.user.name, response.status),
+            *(quote(request.headers.get("user-agent", "")), quote(x.audit_id)),
+            *(request.peer.address, request.peer.port, quote(x.user.name), response.status),
         )
 
 
@@ -148,6 +150,7 @@ class Running:
         self._listening = listening
         self._address = f":{url.rpartition(':')[2]}"  # as the Go server tells it: any host that leads here
         self._replacing = asyncio.Lock()
+        self._compacting: asyncio.Task[None] | None = None
 
     async def load(self) -> None:
         """Open the store and serve the catalog. Raises StorageError, StoreTooNew."""
@@ -155,6 +158,8 @@ class Running:
         await parts.backend.start()
         await parts.cache.start()
         await parts.serve_catalog(parts.server.catalog, self._address)
+        compactor = Compactor(parts.backend, interval_s=parts.config.compaction_interval_s)
+        self._compacting = asyncio.ensure_future(compactor.run())
         parts.started = True
         parts.server.running = self
 
@@ -187,6 +192,9 @@ class Running:
         """Cut what is left and let go of the store. Safe after a failed `load`."""
         self.parts.shutdown.leaving = Leaving.NOW
         await self._listening.close()
+        if self._compacting is not None:
+            self._compacting.cancel()
+            await asyncio.wait((self._compacting,))
         await self.parts.cache.close()
         await self.parts.backend.close()
 

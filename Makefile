@@ -1,0 +1,45 @@
+# demo  a real session with the wardle example: nothing needs to be installed by hand but Python 3.11 or later
+# test  everything there is to test; lint, the rules of the house; bench, the figures
+
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+RUN := $(VENV)/bin/python
+
+.PHONY: demo test lint bench kubectl clean
+
+demo: $(VENV)/installed
+	$(RUN) tools/demo.py
+
+test: $(VENV)/installed-dev kubectl
+	$(RUN) -m pytest
+
+lint: $(VENV)/installed-dev
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy src examples
+	$(VENV)/bin/lint-imports
+
+bench: $(VENV)/installed-dev
+	@for file in benchmarks/*.py; do echo "== $$file"; $(RUN) $$file || exit 1; done
+
+# Some tests use kubectl when there is one; without it they say so and are skipped.
+kubectl:
+	@command -v kubectl >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && { \
+		apt-get install -y -qq kubernetes-client || { apt-get update -qq && apt-get install -y -qq kubernetes-client; }; \
+	} >/dev/null 2>&1; } || echo "no kubectl here: the tests that need it are skipped"
+
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed: install it, or say make PYTHON=/path/to/python"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: pyproject.toml | $(VENV)/bin/python
+	$(RUN) -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python
+	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ $(VENV)/installed
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

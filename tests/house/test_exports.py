@@ -1,0 +1,78 @@
+"""`__all__` is the truth: what is in it is there, what is public is in it, and others use nothing else."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).resolve().parents[2] / "src"
+
+
+@dataclass(frozen=True)
+class Module:
+    """A source file, as far as its names go. `exported` is None without an ``__all__``."""
+
+    name: str
+    tree: ast.Module
+    exported: frozenset[str] | None
+
+    def public(self) -> set[str]:
+        """The classes and functions defined here whose names begin without an underscore."""
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        return {n.name for n in self.tree.body if isinstance(n, kinds) and not n.name.startswith("_")}
+
+
+def read(path: Path) -> Module:
+    name = ".".join(path.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__")
+    tree = ast.parse(path.read_text())
+    exported = None
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
+            exported = frozenset(ast.literal_eval(node.value))
+    return Module(name, tree, exported)
+
+
+MODULES = {module.name: module for module in map(read, sorted(SRC.rglob("*.py")))}
+
+
+def test_every_module_opens_by_saying_what_it_is_for() -> None:
+    assert [m.name for m in MODULES.values() if m.tree.body and not ast.get_docstring(m.tree)] == []
+
+
+def test_every_module_with_code_lists_its_names() -> None:
+    without = [m.name for m in MODULES.values() if m.exported is None and m.public()]
+    assert without == []
+
+
+@pytest.mark.parametrize("name", [m.name for m in MODULES.values() if m.exported is not None])
+def test_what_is_listed_is_there(name: str) -> None:
+    exported = MODULES[name].exported
+    assert exported is not None
+    module = importlib.import_module(name)
+    assert [one for one in sorted(exported) if not hasattr(module, one)] == []
+
+
+def test_what_is_public_is_listed() -> None:
+    missing = {m.name: sorted(m.public() - m.exported) for m in MODULES.values() if m.exported is not None}
+    assert {name: names for name, names in missing.items() if names} == {}
+
+
+def test_nobody_imports_what_is_not_listed() -> None:
+    assert sorted(_strays()) == []
+
+
+def _strays() -> Iterator[str]:
+    for module in MODULES.values():
+        for node in ast.walk(module.tree):
+            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("oarlock"):
+                continue
+            source = MODULES[node.module or ""]
+            for alias in node.names:
+                is_module = f"{source.name}.{alias.name}" in MODULES
+                if not is_module and alias.name not in (source.exported or ()):
+                    yield f"{module.name} imports {alias.name} from {source.name}"
