@@ -16,6 +16,9 @@ ROOT = Path(__file__).resolve().parents[3]
 BAD = Path(__file__).parent / "bad.py"
 
 
+pytestmark = pytest.mark.slow
+
+
 def expected() -> set[int]:
     return {number for number, line in enumerate(BAD.read_text().splitlines(), 1) if "# mistake: " in line}
 

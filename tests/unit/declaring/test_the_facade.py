@@ -5,10 +5,13 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import oarlock
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
 
 def fresh(code: str) -> str:
@@ -26,7 +29,7 @@ def test_declaring_types_loads_no_server(use: str) -> None:
 
 def test_importing_the_example_types_loads_no_server() -> None:
     code = (
-        "import sys; sys.path.insert(0, 'examples')\n"
+        f"import sys; sys.path.insert(0, {str(EXAMPLES)!r})\n"
         "import wardle.api.v1alpha1, hello.api.v1\n"
         "print([m for m in sys.modules if m in ('asyncio', 'ssl') or m.startswith(('oarlock.re', 'oarlock.se'))])"
     )

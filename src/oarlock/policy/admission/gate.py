@@ -8,12 +8,12 @@ Must not know: authorization, which is handed in as a function.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from copy import deepcopy
 from typing import Any, cast
 
 from oarlock.meta.context import Context
 from oarlock.meta.errors import Forbidden
 from oarlock.policy.admission.plugin import Admission, Denied, Operation, Review
+from oarlock.registry.resource import copy_tree
 from oarlock.registry.served import Served, Tree
 from oarlock.schema.folding import Session, fold
 from oarlock.schema.lenses import Lens, Open, lens_of
@@ -125,7 +125,7 @@ async def _mutated(seat: _Seat, served: Served | None, ctx: Context, what: _What
         return changed
     # only the difference goes back: what the plugin's version can't say stays as the request has it
     before, after = await served.converter.convert(
-        [deepcopy(shown), deepcopy(changed)], seat.version, ctx.target.version
+        [copy_tree(shown), copy_tree(changed)], seat.version, ctx.target.version
     )
     schema = served.definition.version(ctx.target.version).schema
     folded: Tree = fold(new, before, after, schema)
@@ -136,7 +136,7 @@ async def _shown(seat: _Seat, served: Served | None, ctx: Context, tree: Tree) -
     """The tree in the plugin's version; the same tree when that is the request's."""
     if served is None or not seat.version or seat.version == ctx.target.version:
         return tree
-    (made,) = await served.converter.convert([deepcopy(tree)], ctx.target.version, seat.version)
+    (made,) = await served.converter.convert([copy_tree(tree)], ctx.target.version, seat.version)
     return made
 
 
