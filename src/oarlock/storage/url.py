@@ -45,7 +45,8 @@ def sqlite_path(url: str) -> Path | None:
         )
     if parts.query or parts.fragment:
         raise StorageError(f"cannot use {url!r} as storage: nothing may follow the path; write ? as %3F and # as %23")
-    path = unquote(parts.path, errors="strict")[1:]
-    if not path or path.endswith("/") or "\0" in path:
+    path = unquote(parts.path)[1:]
+    # What isn't UTF-8 behind a % is unquoted to the replacement character, which no file of ours is named with.
+    if not path or path.endswith("/") or "\0" in path or "\ufffd" in path:
         raise StorageError(f"cannot use {url!r} as storage: name the file, for example sqlite:///oarlock.db")
     return Path(path)

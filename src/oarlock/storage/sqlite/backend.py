@@ -242,15 +242,19 @@ class SqliteBackend:
     # Other processes
 
     async def _glance(self) -> tuple[Rev, Rev]:
-        """The current revision and how far history is forgotten: a few microseconds on the loop, and linearizable."""
+        """The current revision and how far history is forgotten, linearizable."""
         try:
-            rev, compact_rev = self._files.glance.execute("SELECT rev, compact_rev FROM meta").get
+            return self._look_up()
         except apsw.ConnectionClosedError:
             raise Unavailable("the store is closed") from None
         except apsw.Error:
             # Busy for a moment, while another process recovers or truncates the log: the reader may wait, we may not.
             meta = await self._reader.run(schema.read_meta)
-            rev, compact_rev = meta.rev, meta.compact_rev
+            return meta.rev, meta.compact_rev
+
+    def _look_up(self) -> tuple[Rev, Rev]:
+        """The same in a few microseconds on the loop, with SQLite's own errors."""
+        rev, compact_rev = self._files.glance.execute("SELECT rev, compact_rev FROM meta").get
         if rev > self._feed.last and not self._alone:
             self._tailer.look()
         return rev, compact_rev
@@ -274,7 +278,10 @@ class SqliteBackend:
         """Every tenth of a second beside other processes: what a lost hint announced, who died, who is stuck."""
         self._next_look = self._loop.call_later(_LOOK_EVERY_S, self._look)
         self._looks += 1
-        self._spawn(self._quietly(self._glance()))
+        try:
+            self._look_up()
+        except apsw.Error:
+            pass
         self._writer.give_up_waiting(self._lock_timeout_s)
         if self._looks % _LOOKS_PER_ROLL_CALL == 0 and not self._files.peers.refresh():
             self._spawn(self._try_alone(self._joins))

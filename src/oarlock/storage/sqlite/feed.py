@@ -46,8 +46,9 @@ class Feed:
         self._wake()
 
     def fail(self, error: StorageError) -> None:
-        """End every watch: what comes next can't be told."""
+        """End every watch, and the waiting: what comes next can't be told."""
         self.watchers.fail(error)
+        self._give_up(error)
 
     async def reached(self, rev: Rev) -> None:
         """Wait until everything up to `rev` has been published."""
@@ -59,10 +60,13 @@ class Feed:
     def close(self, error: StorageError) -> None:
         """Drop the watches without a word; whoever waits for a revision gets `error`."""
         self.watchers.close()
-        for _, _, future in self._waiting:
+        self._give_up(error)
+
+    def _give_up(self, error: StorageError) -> None:
+        waiting, self._waiting = self._waiting, []
+        for _, _, future in waiting:
             if not future.done():
                 future.set_exception(error)
-        self._waiting.clear()
 
     def _wake(self) -> None:
         while self._waiting and self._waiting[0][0] <= self.last:

@@ -10,12 +10,14 @@ Must not know: revisions, events, loops. Next: `schema`, `locks`, `peers`.
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 import apsw
 
 from oarlock.storage.backend import StorageError
+from oarlock.storage.sqlite.errors import translate
 from oarlock.storage.sqlite.locks import CommitLock, Membership
 from oarlock.storage.sqlite.peers import Peers
 from oarlock.storage.sqlite.schema import Meta, connect, create_file, prepare
@@ -46,7 +48,10 @@ class Files:
     def open(cls, path: Path, *, create: bool, join_timeout_s: float) -> Files:
         """Blocks: on the disk, and on a process that holds the store alone. Raises `StorageError`, one line."""
         create_file(path, create)
-        folder = path.with_name(path.name + ".d")
+        # Whatever links a process came by, all must meet in the same folder.
+        real = path.resolve()
+        folder = real.with_name(real.name + ".d")
+        made = not folder.exists()
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
             peers = Peers(folder)
@@ -74,8 +79,10 @@ class Files:
             if membership is not None:
                 membership.close()
             peers.close()
+            if made:
+                shutil.rmtree(folder, ignore_errors=True)
             if isinstance(error, (OSError, apsw.Error)):
-                raise StorageError(f"cannot open the store {path}: {error}") from error
+                raise StorageError(f"cannot open the store {path}: {translate(error, str(path))}") from error
             raise
         return cls(path, meta, peers, membership, commit_lock, *connections)
 

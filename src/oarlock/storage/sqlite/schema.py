@@ -83,13 +83,16 @@ def create_file(path: Path, create: bool) -> None:
     if not path.exists() and not create:
         raise StorageError(f"cannot open the store {path}: there is no such file")
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    except PermissionError:
-        raise StorageError(
-            f"cannot open the store {path}: permission denied; make the file and its directory writable"
-        ) from None
+        # Only to create it: closing a descriptor of a file takes away every lock this process has on it, SQLite's too.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        pass
     except OSError as error:
-        raise StorageError(f"cannot open the store {path}: {error.strerror}") from None
+        raise StorageError(f"cannot open the store {path}: {error.strerror}; make its directory writable") from None
+    if not os.access(path, os.R_OK | os.W_OK):
+        raise StorageError(f"cannot open the store {path}: permission denied; make the file readable and writable")
+    if path.stat().st_nlink > 1:
+        raise StorageError(f"cannot open the store {path}: the file has several names (hard links); keep one")
 
 
 def connect(path: Path, *, cache_kib: int, busy_timeout_s: float = 5.0) -> apsw.Connection:
@@ -126,10 +129,8 @@ def prepare(connection: apsw.Connection, path: Path) -> Meta:
                 f" {SCHEMA_VERSION}); upgrade oarlock or choose another file"
             )
         return read_meta(connection)
-    except apsw.NotADBError:
-        raise StorageError(f"cannot open the store {path}: it is not a SQLite database; choose another file") from None
     except apsw.Error as error:
-        raise StorageError(f"cannot open the store: {translate(error, str(path), connection)}") from error
+        raise StorageError(f"cannot open the store {path}: {translate(error, str(path), connection)}") from error
 
 
 def read_meta(connection: apsw.Connection) -> Meta:
