@@ -21,7 +21,7 @@ from oarlock.registry.served import Served
 from oarlock.schema.compiled import compile_version
 from oarlock.schema.resources import Resource, Spoke
 from oarlock.schema.shapes import Model
-from oarlock.testing.roundtrips import LossyRoundTrip, assert_round_trips
+from oarlock.testing import LossyRoundTrip, assert_round_trips
 
 Tree = dict[str, Any]
 ROOT = Path(__file__).resolve().parents[3]
