@@ -7,7 +7,7 @@ and bytes to put before the body ready. Must not know: how routes are found (`ro
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.exchange import Exchange
@@ -39,6 +39,8 @@ class Route:
     """Where a request goes. For a path outside every resource `entry` is None and `handle` answers it all.
 
     `head` is what stands before a body of this version; `warning` is sent with every answer of a deprecated one.
+    `key` is the object's in the store. `cached` tells of a plain read: True when the cache may answer as it is
+    (``resourceVersion=0`` and nothing else), False when it must be fresh (no query at all), None for any other.
     """
 
     target: Target
@@ -51,8 +53,7 @@ class Route:
     head: bytes = b""
     warning: str = ""
     key: str = ""
-    resource_version: str = ""
-    _options: dict[str, object] = field(default_factory=dict)
+    cached: bool | None = None
 
     @property
     def version(self) -> str:

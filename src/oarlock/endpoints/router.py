@@ -53,6 +53,8 @@ _VERBS: dict[str, Verb] = {
     "deletecollection": delete_collection,
 }
 
+_READS: dict[tuple[tuple[str, str], ...], bool] = {(): False, (("resourceVersion", "0"),): True}
+
 NonResource = Callable[[Exchange], Awaitable[Response | None]]
 """Answers paths that are the server's own (health, metrics); None for a path it doesn't know."""
 
@@ -161,6 +163,7 @@ class Router:
             head=_head(entry),
             warning=deprecation(entry),
             key=key,
+            cached=_READS.get(tuple(pairs)),
         )
 
     async def _outside(self, x: Exchange, route: Route) -> Response:

@@ -6,7 +6,8 @@ Source: k8s.io/apimachinery ``api/validation`` of ObjectMeta; texts and order ar
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from oarlock.meta import names
@@ -18,6 +19,7 @@ __all__ = ["validate_object_meta", "validate_object_meta_update"]
 Metadata = dict[str, Any]
 
 MAX_ANNOTATIONS_BYTES = 256 * 1024
+LONGEST_KEY = 317  # prefix, slash and name of a valid one; longer ones aren't worth remembering
 _MAX_SUBRESOURCE = 256
 _MAX_MANAGER = 128
 _EMPTY = "must not be empty"
@@ -77,16 +79,26 @@ def _namespace(namespace: str, namespaced: bool, path: str, found: list[FieldErr
 
 def _labels(labels: dict[str, str], path: str, found: list[FieldError]) -> None:
     for key, value in labels.items():
-        for text in names.qualified_name(key):
+        for text in _key_complaints(key):
             found.append(Invalid(path, key, text))
         for text in names.label_value(value):
             found.append(Invalid(path, value, text))
 
 
+def _key_complaints(key: str) -> Sequence[str]:
+    return _remembered_complaints(key) if len(key) <= LONGEST_KEY else names.qualified_name(key)
+
+
+@lru_cache(maxsize=2048)
+def _remembered_complaints(key: str) -> tuple[str, ...]:
+    """Objects of one kind carry the same few keys, and every write checks them all."""
+    return tuple(names.qualified_name(key))
+
+
 def _annotations(annotations: dict[str, str], path: str, found: list[FieldError]) -> None:
     size = 0
     for key, value in annotations.items():
-        for text in names.qualified_name(key.lower()):
+        for text in _key_complaints(key.lower()):
             found.append(Invalid(path, key, text))
         size += len(key) + len(value)
     # characters are at least as many as a fourth of the bytes, and are counted for nothing

@@ -20,8 +20,8 @@ async def get(x: Exchange, route: Route) -> Response:
     """Answer with the object, at least as new as ``resourceVersion`` says; without it, linearizable."""
     resource = route.resource
     headers = x.request.headers
-    if not route.pairs and route.head and type(resource) is Resource and headers.get("accept", "") in _PLAIN:
-        wait = resource.store.fresh()
+    if route.cached is not None and type(resource) is Resource and headers.get("accept", "") in _PLAIN:
+        wait = None if route.cached else resource.store.fresh()
         if wait is not None:
             await wait
         entry = resource.cache.get(route.key)

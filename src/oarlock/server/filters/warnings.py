@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
 
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
@@ -33,7 +34,7 @@ def warning_headers(texts: Sequence[str]) -> list[str]:
     Texts with control characters are left out. When all together have more than 4096 characters each is cut
     to 256, and those after the first 4096 are left out.
     """
-    texts = [t for t in dict.fromkeys(texts) if t and not any(unicodedata.category(c) == "Cc" for c in t)]
+    texts = [t for t in dict.fromkeys(texts) if t and not _has_controls(t)]
     if sum(map(len, texts)) <= TOTAL_RUNES:
         return [_header(text) for text in texts]
     written = 0
@@ -44,6 +45,12 @@ def warning_headers(texts: Sequence[str]) -> list[str]:
         cut.append(_header(text[:RUNES_EACH]))
         written += min(len(text), RUNES_EACH)
     return cut
+
+
+@lru_cache(maxsize=256)
+def _has_controls(text: str) -> bool:
+    # the same few deprecation warnings come with most requests
+    return any(unicodedata.category(char) == "Cc" for char in text)
 
 
 def _header(text: str) -> str:
