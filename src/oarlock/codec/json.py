@@ -123,6 +123,7 @@ def duplicates(data: bytes, tree: Any = None) -> list[str]:
 
 # Writing ------------------------------------------------------------------------------------------
 
+_whole_float = re.compile(rb"\.0[,}\]]").search
 _large_float = re.compile(rb"e[1-9][0-9]{1,2}[,}\]]").search
 
 
@@ -136,6 +137,7 @@ def encode_canonical(tree: Any) -> bytes:
     return _as_go(_encode_sorted(tree), tree, _encode_sorted, _ZERO)
 
 
+_LESS, _GREATER, _AND = b"<>&"
 _ZERO = msgspec.Raw(b"0")
 _MINUS_ZERO = msgspec.Raw(b"-0")
 
@@ -144,22 +146,22 @@ def _as_go(data: bytes, tree: Any, encoder: Any, minus_zero: msgspec.Raw = _MINU
     if type(tree) is float or _may_hold_whole_floats(data):
         data = encoder(_go_floats(tree, minus_zero))
     # Outside of strings JSON has none of these, so they may be replaced anywhere.
-    if b"<" in data:
+    if _LESS in data:
         data = data.replace(b"<", b"\\u003c")
-    if b">" in data:
+    if _GREATER in data:
         data = data.replace(b">", b"\\u003e")
-    if b"&" in data:
+    if _AND in data:
         data = data.replace(b"&", b"\\u0026")
-    if b"\xe2\x80" in data:
+    if not data.isascii() and b"\xe2\x80" in data:
         data = data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
     return data
 
 
 def _may_hold_whole_floats(data: bytes) -> bool:
     # Looking for bytes costs a hundredth of a walk; what looks so inside a string costs the walk and no more.
-    if b".0," in data or b".0}" in data or b".0]" in data:
+    if b".0" in data and _whole_float(data) is not None:
         return True
-    return (b"e1" in data or b"e2" in data or b"e3" in data) and _large_float(data) is not None
+    return _large_float(data) is not None
 
 
 def _go_floats(tree: Any, minus_zero: msgspec.Raw) -> Any:
