@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
-from importlib import metadata
 from typing import Annotated
 
 import typer
 
 from oarlock.cli.loading import load_server
+from oarlock.server.about import own_version
 from oarlock.server.command import Mistake, run_app, serve_with, set_up_logging, with_serve_options
 from oarlock.server.options import ServeOptions, config_of
 from oarlock.storage import maintenance
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def app() -> typer.Typer:
     """Every command there is."""
-    whole = typer.Typer(add_completion=False, rich_markup_mode=None, help=HELP, no_args_is_help=False)
+    whole = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, help=HELP)
     whole.callback(invoke_without_command=True)(_version)
     whole.command("serve")(with_serve_options(_serve))
     storage = typer.Typer(rich_markup_mode=None, help="Look after a store, also while a server runs on it.")
@@ -45,7 +45,7 @@ def _version(
     context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False
 ) -> None:
     if version:
-        print(f"oarlock {metadata.version('oarlock')}")
+        print(f"oarlock {own_version()}")
         raise typer.Exit
     if context.invoked_subcommand is None:
         print(context.get_help())

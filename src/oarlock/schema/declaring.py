@@ -34,7 +34,7 @@ __all__ = [
     "type_argument",
 ]
 
-_OURS = ("oarlock.schema", "oarlock.registry", "oarlock.policy")
+_OURS = ("oarlock.schema", "oarlock.registry", "oarlock.policy", "oarlock.server")
 _MACHINERY = frozenset({"typing", "types", "abc", "msgspec", "dataclasses", "contextlib"})
 
 

@@ -12,10 +12,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from oarlock.endpoints.catalog import Catalog
+from oarlock.meta.kinds import GroupKind
 from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.authz.authorizer import Authorizer
 from oarlock.registry.declare import served_from
 from oarlock.registry.informer import Informer
+from oarlock.schema.declaring import KeywordError
+from oarlock.schema.resources import declared
 
 if TYPE_CHECKING:
     from oarlock.server.run import Running
@@ -38,7 +41,8 @@ class APIServer:
     - `authorizer`: who may do what; everybody who is known may do everything unless given.
     - `name`: of this server, as kubeconfigs and health checks show it.
 
-    Raises `DeclarationError` when two entries of `serve` declare the same thing, `CatalogError` likewise.
+    Raises `DeclarationError` when two entries of `serve` declare the same thing, or when an informer's kind isn't
+    stored here.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class APIServer:
         if garbage_collection not in ("none", "external"):
             raise ValueError(f"garbage_collection={garbage_collection!r}: say 'none' or 'external'")
         self.catalog = Catalog.of(served_from(serve))
+        _check_informers(informers, self.catalog)
         self.admission = tuple(admission)
         self.informers = tuple(informers)
         self.garbage_collection = garbage_collection
@@ -78,3 +83,12 @@ class APIServer:
         if self.running is None:
             raise NotServing("the server isn't running: run it with main(), or oarlock serve")
         await self.running.replace(catalog)
+
+
+def _check_informers(informers: Sequence[Informer[Any]], catalog: Catalog) -> None:
+    stored = {one.definition.group_kind for one in catalog.entries if one.virtual is None}
+    for informer in informers:
+        said = declared(informer.kind)
+        if GroupKind(said.group, said.kind) not in stored:
+            name = informer.kind.__name__
+            raise KeywordError(f"an informer of {name}", f"{name} is not stored here", "add it to serve=[…]")

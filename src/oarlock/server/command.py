@@ -59,7 +59,7 @@ _KNOWN = (
 
 def main(server: APIServer, argv: Sequence[str] | None = None) -> None:
     """Run `server` with the options of ``oarlock serve``; ends the process."""
-    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
     def command(options: ServeOptions) -> None:
         set_up_logging(options.verbosity)

@@ -7,6 +7,7 @@ and keeps it beside the store for the next start. Must not know: requests. Next:
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import secrets
 from dataclasses import dataclass
@@ -128,5 +129,6 @@ def _write(file: Path, text: str) -> None:
             out.write(text)
         os.replace(temporary, file)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         raise BadFile(f"{file}: {error.strerror}") from error

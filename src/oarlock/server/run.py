@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from importlib import metadata
 from typing import Any
 
 from oarlock.endpoints.catalog import Catalog, CatalogIndex
@@ -27,6 +26,7 @@ from oarlock.registry.live import AnyResource, Live
 from oarlock.registry.resource import Resource, Settings
 from oarlock.schema.resources import declared
 from oarlock.server import chain
+from oarlock.server.about import own_version
 from oarlock.server.app import APIServer
 from oarlock.server.config import ServerConfig
 from oarlock.server.exposition import MetricsPage, Sources
@@ -91,7 +91,7 @@ class Parts:
         """Bring `catalog` to life and serve it from the next request on."""
         loaded = await self.live.load(catalog.entries)
         gate = AdmissionGate(self.server.admission, catalog.entries, self._may)
-        about = About(_version(), (*self.health.paths, METRICS), address)
+        about = About(own_version(), (*self.health.paths, METRICS), address)
         surface = Surface(CatalogIndex(catalog), loaded, gate, about)
         for informer in self.server.informers:
             informer.attach(lambda kind: _find(loaded, kind))
@@ -219,10 +219,3 @@ def _find(loaded: Loaded, kind: type[Any]) -> tuple[Resource, str]:
     raise LookupError(
         f"an informer of {kind.__name__} is listed, and {kind.__name__} is not served: add it to serve=[…]"
     )
-
-
-def _version() -> str:
-    try:
-        return metadata.version("oarlock")
-    except metadata.PackageNotFoundError:
-        return "0.0.0"
