@@ -1,0 +1,5 @@
+"""Bytes to tree and back: JSON, YAML, and the one protobuf message that clients send.
+
+A tree is made of plain dict, list, str, int, float, bool and None. Pure: no schemas, no kinds, no I/O.
+Read `json`, then `yaml`.
+"""

@@ -20,7 +20,7 @@ from oarlock.codec.errors import DecodeError
 from oarlock.codec.yaml_scalars import MERGE, reads_as_string, resolve
 from oarlock.meta.gotext import quote
 
-__all__ = ["DecodeError", "decode", "encode", "strict_error"]
+__all__ = ["MAX_ALIASED_NODES", "DecodeError", "decode", "encode", "strict_error"]
 
 MAX_ALIASED_NODES = 100_000
 """How many nodes all aliases of a document may stand for together."""

@@ -13,7 +13,7 @@ from oarlock.meta.gotext import quote
 
 __all__ = ["syntax_error"]
 
-END = "unexpected end of JSON input"
+_END = "unexpected end of JSON input"
 
 _spaces = re.compile(rb"[ \t\r\n]*").match
 _string = re.compile(rb'"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*)*').match
@@ -100,7 +100,7 @@ class _Scanner:
         """The next character that isn't a space, which `allowed`, when given, must hold."""
         self.position = self.skipped()
         if self.position >= len(self.data):
-            raise _Malformed(END)
+            raise _Malformed(_END)
         char = self.data[self.position]
         if allowed and char not in allowed:
             raise self.invalid(self.position, context)
@@ -109,7 +109,7 @@ class _Scanner:
     def invalid(self, position: int, context: str) -> _Malformed:
         """The complaint about the byte at `position`, or about the end when there is none."""
         if position >= len(self.data):
-            return _Malformed(END)
+            return _Malformed(_END)
         char = chr(self.data[position])
         shown = {"'": "\\'", '"': '"'}.get(char) or quote(char)[1:-1]
         return _Malformed(f"invalid character '{shown}' {context}")

@@ -18,6 +18,7 @@ from oarlock.meta.gotext import quote
 __all__ = [
     "EVERYTHING",
     "NOTHING",
+    "Labels",
     "Requirement",
     "Selector",
     "SelectorError",
@@ -27,6 +28,7 @@ __all__ = [
 ]
 
 Labels = Mapping[str, str]
+"""The labels of one object."""
 
 _BINARY = ("in", "notin", "=", "==", "!=", "gt", "lt")
 _UNARY = ("exists", "!")

@@ -28,6 +28,7 @@ from oarlock.meta.options import (
 )
 
 __all__ = [
+    "Pairs",
     "create_options",
     "delete_options",
     "delete_options_from_tree",
@@ -40,6 +41,7 @@ __all__ = [
 ]
 
 Pairs = Sequence[tuple[str, str]]
+"""Query parameters in their order, decoded."""
 
 _MAX_PAIRS = 10_000
 _bad_escape = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL).search

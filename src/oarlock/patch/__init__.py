@@ -1,0 +1,5 @@
+"""Tree × patch → tree, pure: the patched tree shares with the old one what the patch doesn't touch.
+
+Each kind of patch has the same three functions: ``parse(data)``, ``strict_errors(data)`` and ``apply(tree, patch)``.
+Read `merge_patch`, then `json_patch`; `errors` is the family they raise.
+"""

@@ -15,7 +15,7 @@ from oarlock.codec import duplicate_fields, json
 from oarlock.codec.errors import DecodeError
 from oarlock.patch.errors import PatchFailed, PatchFormatError, TooManyOperations
 
-__all__ = ["COPY_BUDGET_BYTES", "MAX_OPERATIONS", "Operation", "Patch", "apply", "parse", "strict_errors"]
+__all__ = ["COPY_BUDGET_BYTES", "MAX_OPERATIONS", "Operation", "Patch", "Path", "apply", "parse", "strict_errors"]
 
 MAX_OPERATIONS = 10_000
 COPY_BUDGET_BYTES = 3 * 1024 * 1024
@@ -26,6 +26,7 @@ _is_index = re.compile(r"-?(?:0|[1-9][0-9]{0,17})", re.ASCII).fullmatch
 _MISSING: Any = object()
 
 Path = tuple[str, ...]
+"""The unescaped segments of a JSON pointer."""
 
 
 class Operation(NamedTuple):
@@ -38,6 +39,7 @@ class Operation(NamedTuple):
 
 
 Patch = tuple[Operation, ...]
+"""A patch that has been read; it can be applied any number of times."""
 
 
 # Reading ------------------------------------------------------------------------------------------
