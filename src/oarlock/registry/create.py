@@ -63,7 +63,8 @@ async def _attempt(write: Write, body: Body) -> Outcome:
         await resource.fresh()
         taken = resource.cache.get(key)
         if taken is not None:
-            raise AlreadyExists(resource.definition.group_resource, name)
+            deleting = not taken.broken and is_deleting((await resource.tree(taken, write.version))["metadata"])
+            raise AlreadyExists(resource.definition.group_resource, name, being_deleted=deleting)
         return Outcome(shown, created=True)
     return await _put(write, key, stored)
 

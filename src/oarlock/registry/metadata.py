@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from oarlock.meta import times
 from oarlock.meta.context import Context
-from oarlock.meta.errors import BadRequest
+from oarlock.meta.errors import BadRequest, StatusError
 from oarlock.registry.served import Tree
 from oarlock.schema.definition import ResourceDefinition
 
@@ -56,7 +56,7 @@ def fill_new(metadata: Tree, ctx: Context, definition: ResourceDefinition, rando
     """Metadata of an object about to be created: whatever the client sent of the system's fields is dropped."""
     version = metadata.get("resourceVersion")
     if version not in (None, "", "0"):
-        raise BadRequest("resourceVersion should not be set on objects to be created")
+        raise StatusError("resourceVersion should not be set on objects to be created")
     for name in _SYSTEM:
         metadata.pop(name, None)
     metadata["uid"] = uuid4(random)

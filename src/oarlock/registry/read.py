@@ -20,7 +20,7 @@ from oarlock.registry.selection import Selection, compile_selection
 from oarlock.storage.backend import Compacted, FutureRevision
 from oarlock.storage.cache.entry import Entry
 
-__all__ = ["check_ready", "get", "list_entries", "select", "wait_for"]
+__all__ = ["check_ready", "get", "list_entries", "revision", "select", "wait_for"]
 
 LIST_EXPIRED = "The resourceVersion for the provided list is too old."
 CONTINUE_EXPIRED = (
@@ -87,17 +87,14 @@ async def list_entries(resource: Resource, namespace: str, options: ListOptions,
     """List a namespace, or all with ``""``. Raises BadRequest, Expired, TooLargeResourceVersion, StorageReadError."""
     check_ready(resource)
     start, end = resource.range(namespace)
-    if selection.namespace is not None and not namespace:
-        if not selection.namespace:
-            end = start
-        else:
-            start, end = resource.range(selection.namespace)
+    if selection.namespace and not namespace and resource.definition.namespaced:
+        start, end = resource.range(selection.namespace)
     page = await _place(resource, options, start, end)
-    _refuse_broken(resource, page)
     if page.rev:
         return await _at(resource, page, selection)
     if selection.name is not None and (namespace or selection.namespace or not resource.definition.namespaced):
         return _single(resource, start, selection)
+    _refuse_broken(resource, page)
     snapshot, rev = resource.cache.snapshot(), resource.store.rev
     if page.limit and not selection.everything:
         return await _filtered(resource, page, selection, rev)
@@ -114,6 +111,7 @@ async def list_entries(resource: Resource, namespace: str, options: ListOptions,
 async def _place(resource: Resource, options: ListOptions, start: str, end: str) -> _Page:
     """Settle which revision answers, and wait for it."""
     text = options.resource_version
+    limit = 0 if text == "0" or options.limit < 0 else options.limit
     if options.continue_token:
         if text not in ("", "0"):
             raise BadRequest("specifying resource version is not allowed when using continue")
@@ -121,20 +119,18 @@ async def _place(resource: Resource, options: ListOptions, start: str, end: str)
             rev, after = continuation.decode(options.continue_token)
         except ValueError as error:
             raise BadRequest(str(error)) from None
-        limit = 0 if text == "0" else options.limit
         if rev > 0:
             return _Page(start, start + after, end, limit, rev)
         await resource.fresh()
         return _Page(start, start + after, end, limit, 0)
     rev = revision(text)
-    if options.resource_version_match == "Exact" or (rev and options.limit and not options.resource_version_match):
+    if options.resource_version_match == "Exact" or (rev and limit and not options.resource_version_match):
         await wait_for(resource, rev)
-        return _Page(start, start, end, options.limit, rev)
+        return _Page(start, start, end, limit, rev)
     if not text:
         await resource.fresh()
     elif rev:
         await wait_for(resource, rev)
-    limit = 0 if text == "0" else options.limit
     return _Page(start, start, end, limit, 0)
 
 
@@ -150,10 +146,19 @@ def _refuse_broken(resource: Resource, page: _Page) -> None:
         raise StorageReadError(resource.definition.group_resource, found)
 
 
+def _whole(resource: Resource, entries: Sequence[Entry]) -> None:
+    """Refuse a past state with broken objects in it, which may be gone or mended by now."""
+    found = [(entry.key, entry.broken) for entry in entries if entry.broken]
+    if found:
+        raise StorageReadError(resource.definition.group_resource, found)
+
+
 def _single(resource: Resource, start: str, selection: Selection) -> Listing:
     """``metadata.name=x``: a look-up, still answered as a list."""
     rev = resource.store.rev
     entry = resource.cache.get(start + (selection.name or ""))
+    if entry is not None:
+        _whole(resource, [entry])
     chosen = [entry] if entry is not None and selection.matches(entry) else []
     return Listing([chosen], str(rev))
 
@@ -168,6 +173,7 @@ async def _at(resource: Resource, page: _Page, selection: Selection) -> Listing:
         raise _expired(page) from None
     except FutureRevision as error:
         raise TooLargeResourceVersion(page.rev, error.current_rev) from None
+    _whole(resource, entries)
     chosen = entries if selection.everything else selection.filter(entries)
     if not page.limit:
         return Listing([chosen], str(page.rev))
@@ -195,6 +201,7 @@ async def _filtered(resource: Resource, page: _Page, selection: Selection, rev: 
     begin, size = page.begin, max(page.limit, FIRST_PAGE)
     while True:
         entries, more, _ = await resource.cache.list_at(rev, begin, page.end, size)
+        _whole(resource, entries)
         chosen += selection.filter(entries)
         if len(chosen) >= page.limit or not more:
             break

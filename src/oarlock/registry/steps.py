@@ -57,6 +57,8 @@ async def finish(write: Write, new: Tree, live: Live | None) -> tuple[Tree, Tree
                 if version == definition.hub
                 else await resource.convert(copy_tree(hub_new), definition.hub, version)
             )
+    if live is not None and definition.generation and write.ctx.target.subresource != "status":
+        _count_change(write, (new, live.tree), (hub_new, hub_old))
     _validate(write, new, live, (hub_new, hub_old))
     if not write.gate.idle(write.operation):
         await write.gate.validate(write.ctx, write.operation, new, live.tree if live else None)
@@ -78,6 +80,31 @@ async def _in_hub(write: Write, new: Tree, live: Live | None) -> tuple[Tree, Tre
     if hub_old is not None and carry_over is not None:
         hub_new = carry_over(hub_new, hub_old, version)
     return hub_new, hub_old
+
+
+def _count_change(write: Write, seen: tuple[Tree, Tree], hub: tuple[Tree | None, Tree | None]) -> None:
+    """Generation counts what `prepare` made of a change too, so it is settled after it.
+
+    The hub is compared where there is one at hand: a spoke doesn't show everything.
+    """
+    new, old = seen
+    hub_new, hub_old = hub
+    if hub_new is not None and hub_old is not None:
+        changed = _differ(write, write.resource.definition.hub, hub_new, hub_old)
+    else:
+        changed = _differ(write, write.version, new, old)
+    if changed:
+        for tree in (new, hub_new):
+            if tree is not None:
+                tree["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+def _differ(write: Write, version: str, new: Tree, old: Tree) -> bool:
+    """Whether anything but metadata, and status where that is a subresource, is different."""
+    left_out = {"metadata", "apiVersion", "kind"}
+    if write.resource.definition.version(version).status:
+        left_out.add("status")
+    return any(new.get(key) != old.get(key) for key in (new.keys() | old.keys()) - left_out)
 
 
 def _validate(write: Write, new: Tree, live: Live | None, hub: tuple[Tree | None, Tree | None]) -> None:

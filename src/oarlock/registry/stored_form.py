@@ -85,6 +85,7 @@ class StoredForm:
         self._select = select
         self._interner = interner
         self._versions = {definition.api_version(v.name): v.name for v in definition.versions}
+        self._no_fields = ("",) * sum(len(v.selectable) for v in definition.versions)
         self.broken: set[str] = set()  # keys that were seen broken and not seen whole since
 
     def head_of(self, version: str) -> bytes:
@@ -155,7 +156,7 @@ class StoredForm:
             create_rev=revs[1],
             body=b"",
             labels=_NO_LABELS,
-            fields=(),
+            fields=self._no_fields,
         )
         entry.broken = why
         self.broken.add(key)

@@ -54,7 +54,7 @@ async def update(
         try:
             entry = resource.find(ctx)
         except NotFound:
-            return await _absent(write, change)
+            return await _absent(write, change, status)
         outcome = await _attempt(write, change, entry, status)
         if outcome is not None:
             return outcome
@@ -63,21 +63,23 @@ async def update(
             raise ServerTimeout(resource.definition.group_resource, "update")
 
 
-async def _absent(write: Write, change: Change) -> Outcome:
+async def _absent(write: Write, change: Change, status: bool) -> Outcome:
     """There is no such object: PUT may create it, when the resource says so."""
     resource, ctx = write.resource, write.ctx
     missing = NotFound(resource.definition.group_resource, ctx.target.name)
     if not change.replaces:
         raise missing
     body = change.make({})
-    uid = (body.tree.get("metadata") or {}).get("uid")
-    if uid and isinstance(uid, str):
+    settle(body, resource.compiled[write.version], resource.served.hooks, ctx)
+    metadata = body.tree["metadata"]
+    _check_place(write, metadata)
+    uid = metadata.get("uid")
+    if uid:
         raise Conflict(resource.definition.group_resource, ctx.target.name, _uid_text(write, uid, ""))
-    if not resource.definition.create_on_update:
+    if status or not resource.definition.create_on_update:
         raise missing
     await write.gate.may(ctx, "create")
-    if isinstance(body.tree.get("metadata"), dict):
-        body.tree["metadata"].pop("resourceVersion", None)
+    metadata.pop("resourceVersion", None)
     return await create(resource, ctx, write.version, body, write.gate)
 
 
@@ -95,8 +97,6 @@ async def _attempt(write: Write, change: Change, entry: Entry, status: bool) -> 
     if not write.gate.idle("UPDATE"):
         new = await _mutated(write, new, live, body)
     keep_system(new["metadata"], live.tree["metadata"])
-    if resource.definition.generation and not status and _spec_changed(write, new, live.tree):
-        new["metadata"]["generation"] = live.tree["metadata"].get("generation", 0) + 1
     stored, shown = await finish(write, new, live)
     return await _keep(write, stored, shown, entry, pinned)
 
@@ -154,8 +154,18 @@ def _finished(metadata: Tree) -> bool:
 
 
 def _check_identity(write: Write, tree: Tree, live: Live, change: Change) -> None:
-    """The body must be the object the URL names. Fills in the namespace."""
-    target, metadata = write.ctx.target, tree["metadata"]
+    """The body must be the object the URL names, and for PUT the one with its uid."""
+    metadata = tree["metadata"]
+    _check_place(write, metadata)
+    uid, live_uid = metadata.get("uid"), live.tree["metadata"].get("uid", "")
+    if change.replaces and uid and uid != live_uid:
+        resource = write.resource.definition.group_resource
+        raise Conflict(resource, write.ctx.target.name, _uid_text(write, uid, live_uid))
+
+
+def _check_place(write: Write, metadata: Tree) -> None:
+    """Name and namespace are those of the URL. Fills in the namespace."""
+    target = write.ctx.target
     name = metadata.get("name")
     if not name:
         raise BadRequest(
@@ -165,16 +175,13 @@ def _check_identity(write: Write, tree: Tree, live: Live, change: Change) -> Non
         raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
     if not write.resource.definition.namespaced:
         metadata.pop("namespace", None)
-    elif metadata.get("namespace", target.namespace) != target.namespace:
+    elif (metadata.get("namespace") or target.namespace) != target.namespace:
         raise BadRequest(
             f"the namespace of the object ({metadata['namespace']}) does not match the namespace on the request "
             f"({target.namespace})"
         )
     else:
         metadata["namespace"] = target.namespace
-    uid, live_uid = metadata.get("uid"), live.tree["metadata"].get("uid", "")
-    if change.replaces and uid and uid != live_uid:
-        raise Conflict(write.resource.definition.group_resource, target.name, _uid_text(write, uid, live_uid))
 
 
 def _uid_text(write: Write, asked: str, found: str) -> str:
@@ -223,11 +230,3 @@ def _only_status(new: Tree, live: Tree) -> Tree:
     if "status" in new:
         kept["status"] = new["status"]
     return kept
-
-
-def _spec_changed(write: Write, new: Tree, live: Tree) -> bool:
-    """Whether anything but metadata, and status where that is a subresource, is different."""
-    left_out = {"metadata", "apiVersion", "kind"}
-    if write.resource.definition.version(write.version).status:
-        left_out.add("status")
-    return any(new.get(k) != live.get(k) for k in (new.keys() | live.keys()) - left_out)
