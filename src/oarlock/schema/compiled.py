@@ -88,9 +88,8 @@ class CompiledVersion:
         if self._fits is not None and not self._fits(tree):
             shape = self._node if self._typed else Node(type="object", properties={"metadata": OBJECT_META})
             return first_misfit(tree, shape, self._place)
-        if self._embedded is not None:
-            return self._embedded.type_error(tree)
-        return None
+        wrong = None if self._embedded is None else self._embedded.first_wrong_type(tree)
+        return None if wrong is None else wrong.message
 
     def prune(self, tree: Tree) -> list[str]:
         """Remove undeclared fields; returns the paths of the first `MAX_REPORTED`, as strict decoding names them."""

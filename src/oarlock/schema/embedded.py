@@ -20,7 +20,7 @@ from oarlock.schema.structural import Node
 from oarlock.schema.typing_errors import Place, compile_fits, first_misfit
 from oarlock.schema.where import Key, Where, render
 
-__all__ = ["Embedded", "compile_embedded"]
+__all__ = ["Embedded", "compile_embedded", "object_errors"]
 
 Find = Callable[[Any, Where], Iterator[tuple[dict[str, Any], Where]]]
 
@@ -37,13 +37,11 @@ class Embedded:
     def __init__(self, find: Find) -> None:
         self._find = find
 
-    def type_error(self, tree: Any) -> str | None:
-        """The text of the first metadata whose types are wrong."""
+    def first_wrong_type(self, tree: Any) -> FieldError | None:
+        """The first apiVersion, kind or metadata that has the wrong type."""
         for inner, where in self._find(tree, None):
-            metadata = inner.get("metadata")
-            if metadata is not None and _fits is not None and not _fits(metadata):
-                path = render((where, "metadata"))
-                return first_misfit(metadata, OBJECT_META, Place("v1", "Object", path), "metadata")
+            for error in _wrong_types(inner, where):
+                return error
         return None
 
     def prune(self, tree: Any) -> list[str]:
@@ -59,35 +57,40 @@ class Embedded:
     def validate(self, tree: Any, found: Findings) -> None:
         """Report what is wrong with apiVersion, kind and metadata."""
         for inner, where in self._find(tree, None):
-            for error in _object_errors(inner, where):
+            for error in object_errors(inner, where):
                 found.add(where, error)
 
 
-def _object_errors(inner: dict[str, Any], where: Where) -> Iterator[FieldError]:
-    for key, complain in (("apiVersion", _api_version), ("kind", _kind)):
-        path = render((where, key))
-        if key not in inner:
-            yield Required(path, _EMPTY)
-        elif type(inner[key]) is not str:
-            yield Invalid(path, inner[key], "must be a string")
-        elif not inner[key]:
-            yield Invalid(path, "", _EMPTY)
-        else:
-            complaint = complain(inner[key])
-            if complaint:
-                yield Invalid(path, inner[key], complaint)
+def _wrong_types(inner: dict[str, Any], where: Where) -> Iterator[FieldError]:
+    for key in ("apiVersion", "kind"):
+        if key in inner and type(inner[key]) is not str:
+            yield Invalid(render((where, key)), inner[key], "must be a string")
     metadata = inner.get("metadata")
-    if metadata is None:
-        return
-    path = render((where, "metadata"))
-    if _fits is not None and not _fits(metadata):
+    if metadata is not None and _fits is not None and not _fits(metadata):
+        path = render((where, "metadata"))
         why = first_misfit(metadata, OBJECT_META, Place("v1", "Object", path), "metadata")
         yield Invalid(path, metadata, why or "")
+
+
+def object_errors(inner: dict[str, Any], where: Where) -> Iterator[FieldError]:
+    """What is wrong with the apiVersion, kind and metadata of one embedded object."""
+    wrong = list(_wrong_types(inner, where))
+    yield from wrong
+    for key, complain in (("apiVersion", _api_version), ("kind", _kind)):
+        path, value = render((where, key)), inner.get(key)
+        if key not in inner:
+            yield Required(path, _EMPTY)
+        elif value == "":
+            yield Invalid(path, "", _EMPTY)
+        elif type(value) is str and (complaint := complain(value)):
+            yield Invalid(path, value, complaint)
+    metadata = inner.get("metadata")
+    if metadata is None or (_fits is not None and not _fits(metadata)):
         return
+    path = render((where, "metadata"))
     named = metadata if metadata.get("name") else {**metadata, "name": "fakename"}
-    yield from validate_object_meta(
-        named, namespaced=bool(metadata.get("namespace")), name_rule="path-segment", path=path
-    )
+    namespaced = bool(metadata.get("namespace"))
+    yield from validate_object_meta(named, namespaced=namespaced, name_rule="path-segment", path=path)
 
 
 def _api_version(value: str) -> str:

@@ -76,7 +76,7 @@ class _Reader:
             if self.take(".."):
                 self.simple = None
                 steps.append(_descend)
-                if self.at < len(self.text) and self.text[self.at] != "[":
+                if not self.text.startswith("[", self.at):
                     steps.append(self.name())
             elif self.take("."):
                 if self.at < len(self.text) and self.text[self.at] == "[":

@@ -20,12 +20,26 @@ Check: TypeAlias = Callable[[Any, Where, Findings], None]
 
 
 def frozen(value: Any) -> Any:
-    """A hashable stand-in that is equal for equal JSON values only; ``1``, ``1.0`` and ``true`` are three values."""
-    if type(value) is dict:
-        return dict, frozenset((key, frozen(item)) for key, item in value.items())
-    if type(value) is list:
-        return list, tuple(frozen(item) for item in value)
-    return type(value), value
+    """A hashable stand-in that is equal for equal JSON values only; ``1``, ``1.0`` and ``true`` are three values.
+
+    It is flat, so that values of any depth have one.
+    """
+    if type(value) is not dict and type(value) is not list:
+        return type(value), value
+    tokens: list[Any] = []
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if type(item) is dict:
+            keys = sorted(item)
+            tokens.append(tuple(keys))
+            waiting.extend(item[key] for key in reversed(keys))
+        elif type(item) is list:
+            tokens.append(len(item))
+            waiting.extend(reversed(item))
+        else:
+            tokens.append((type(item), item))
+    return tuple(tokens)
 
 
 def compile_lists(node: Node) -> Check | None:

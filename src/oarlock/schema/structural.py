@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-__all__ = ["MISSING", "Constraints", "Node", "SchemaError", "parse"]
+__all__ = ["MAX_DEPTH", "MISSING", "Constraints", "Node", "SchemaError", "parse"]
 
-_MAX_DEPTH = 100
+MAX_DEPTH = 100
 """Schemas are walked by recursion; nobody nests them a tenth as deep."""
 
 
@@ -68,7 +68,8 @@ class Constraints:
 class Node:
     """One level of a schema. `additional` is the schema of fields that `properties` doesn't name, True for anything.
 
-    `go_type` is what Go calls the type in decoding errors, where that is known.
+    `has_rules` says that there are CEL rules, which are read elsewhere. `go_type` is what Go calls the type in
+    decoding errors, where that is known.
     """
 
     type: str = ""
@@ -88,6 +89,7 @@ class Node:
     list_type: str = ""
     list_keys: tuple[str, ...] = ()
     map_type: str = ""
+    has_rules: bool = False
     constraints: Constraints = field(default_factory=Constraints)
 
 
@@ -102,8 +104,8 @@ def parse(schema: Any, path: str = "") -> Node:
 def _parse(schema: Any, path: str, depth: int) -> Node:
     if type(schema) is not dict:
         raise SchemaError(path, "a schema is an object")
-    if depth > _MAX_DEPTH:
-        raise SchemaError(path, f"the schema is nested more than {_MAX_DEPTH} levels deep")
+    if depth > MAX_DEPTH:
+        raise SchemaError(path, f"the schema is nested more than {MAX_DEPTH} levels deep")
     node = Node()
     for key, value in schema.items():
         if value is None:
@@ -175,6 +177,12 @@ def _properties(node: Node, value: Any, path: str, depth: int) -> None:
     node.properties = {name: _parse(schema, f"{path}[{name}]", depth) for name, schema in value.items()}
 
 
+def _rules(node: Node, value: Any, path: str, _depth: int) -> None:
+    if type(value) is not list:
+        raise SchemaError(path, "must be an array")
+    node.has_rules = bool(value)
+
+
 def _items(node: Node, value: Any, path: str, depth: int) -> None:
     if type(value) is list:
         raise SchemaError(path, "items must be a schema object and not an array")
@@ -230,5 +238,6 @@ _SUBSCHEMAS: dict[str, Callable[[Node, Any, str, int], None]] = {
     "oneOf": _one_of,
     "not": _not,
     "required": _required,
+    "x-kubernetes-validations": _rules,
     "x-kubernetes-list-map-keys": _list_keys,
 }

@@ -161,6 +161,7 @@ def _nested(node: Node, path: str, skip_any_of: bool = False) -> Iterator[FieldE
         ("x-kubernetes-list-map-keys", bool(node.list_keys), "must be empty to be structural"),
         ("x-kubernetes-list-type", bool(node.list_type), "must be undefined to be structural"),
         ("x-kubernetes-map-type", bool(node.map_type), "must be undefined to be structural"),
+        ("x-kubernetes-validations", node.has_rules, "must be empty to be structural"),
     )
     for key, said, text in forbidden:
         if said:

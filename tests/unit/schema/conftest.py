@@ -6,9 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
+
+# Machines are slow at times, and that is no failure.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 _GO_KEYS = {
     "XIntOrString": "x-kubernetes-int-or-string",
@@ -37,7 +42,7 @@ def from_go(value: Any) -> Any:
             name = key[0].lower() + key[1:]
             inner = item.get("Schema", item.get("Structural", item))
             if key == "AdditionalProperties" and set(item) - {"$type"} <= {"Bool", "Allows"}:
-                schema[name] = True
+                schema[name] = item.get("Allows", "Bool" in item)
             else:
                 schema[name] = from_go(inner)
         elif key in ("AllOf", "AnyOf", "OneOf"):

@@ -1,0 +1,245 @@
+"""What a schema in a definition may not say, beyond not being structural.
+
+Keywords that custom resources don't support, lists that can't be sets or maps, defaults that break the schema
+they stand in. Next: `structural_rules`. Source: apiextensions.k8s.io/v1 validation of openAPIV3Schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required
+from oarlock.schema.defaulting import copy_json
+from oarlock.schema.embedded import compile_embedded, object_errors
+from oarlock.schema.findings import Enough, Findings
+from oarlock.schema.listtypes import compile_lists
+from oarlock.schema.pruning import prune
+from oarlock.schema.structural import MAX_DEPTH, MISSING, Node, SchemaError, parse
+from oarlock.schema.structural_rules import structural_errors
+from oarlock.schema.validation import compile_check
+
+__all__ = ["schema_errors"]
+
+Tree = dict[str, Any]
+
+_TYPES = ("array", "boolean", "integer", "number", "object", "string")
+_UNSUPPORTED = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
+_META = frozenset({"apiVersion", "kind", "metadata"})
+
+
+def schema_errors(schema: Tree, path: str) -> list[FieldError]:
+    """Every mistake in the schema of one version, each once."""
+    found = list(_keywords(schema, path, "", 0))
+    try:
+        node = parse(schema, path)
+    except SchemaError as error:
+        if not any(mistake.path == error.path for mistake in found):
+            found.append(Invalid(error.path, "", error.why))
+        return found
+    if any(mistake.path.endswith("preserve-unknown-fields") for mistake in found):
+        return found  # what such a schema means can't be said
+    structural = structural_errors(node, path)
+    found += structural
+    found += _list_rules(node, path)
+    if not structural:
+        found += _default_rules(node, path, _Place("root"))
+    return list(dict.fromkeys(found))
+
+
+def _keywords(schema: Any, path: str, meta: str, depth: int) -> Iterator[FieldError]:
+    """What no schema may say. `meta` is "inside" within the metadata of an embedded object, "above" at the object."""
+    if type(schema) is not dict or depth > MAX_DEPTH:
+        return  # reported by `parse`
+    kind = schema.get("type")
+    if kind == "null":
+        yield Forbidden(f"{path}.type", "type cannot be set to null, use nullable as an alternative")
+    elif type(kind) is str and kind and kind not in _TYPES:
+        yield NotSupported(f"{path}.type", kind, _TYPES)
+    for key in _UNSUPPORTED:
+        if schema.get(key):
+            yield Forbidden(f"{path}.{key}", f"{key} is not supported")
+    if schema.get("uniqueItems"):
+        text = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+        yield Forbidden(f"{path}.uniqueItems", text)
+    if schema.get("x-kubernetes-preserve-unknown-fields") is False:
+        yield Invalid(f"{path}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")
+    additional, properties = schema.get("additionalProperties"), schema.get("properties")
+    if additional is not None and additional is not True and properties:
+        text = "additionalProperties and properties are mutual exclusive"
+        yield Forbidden(f"{path}.additionalProperties", text)
+    if meta == "inside" and schema.get("x-kubernetes-embedded-resource"):
+        yield Forbidden(f"{path}.x-kubernetes-embedded-resource", "must not be used inside of resource meta")
+    if schema.get("x-kubernetes-embedded-resource") and not meta:
+        meta = "above"
+    for inner, where, next_meta in _below(schema, path, meta):
+        yield from _keywords(inner, where, next_meta, depth + 1)
+
+
+def _below(schema: Tree, path: str, meta: str) -> Iterator[tuple[Any, str, str]]:
+    """The schemas directly inside a schema."""
+    deeper = "inside" if meta == "inside" else ""
+    properties = schema.get("properties")
+    if type(properties) is dict:
+        for key, inner in properties.items():
+            yield inner, f"{path}.properties[{key}]", "inside" if meta and (key in _META or deeper) else ""
+    for key in ("items", "additionalProperties", "not"):
+        if type(schema.get(key)) is dict:
+            yield schema[key], f"{path}.{key}", deeper
+    for key in ("allOf", "anyOf", "oneOf"):
+        if type(schema.get(key)) is list:
+            for i, inner in enumerate(schema[key]):
+                yield inner, f"{path}.{key}[{i}]", deeper
+
+
+def _list_rules(node: Node, path: str) -> Iterator[FieldError]:
+    """Lists and maps must be able to be what ``x-kubernetes-list-type`` and ``-map-type`` say."""
+    if node.map_type:
+        if node.map_type not in ("atomic", "granular"):
+            yield NotSupported(f"{path}.x-kubernetes-map-type", node.map_type, ("atomic", "granular"))
+        if node.type != "object":
+            yield Invalid(f"{path}.type", node.type, "must be object if x-kubernetes-map-type is specified")
+    where = f"{path}.x-kubernetes-list-type"
+    if node.list_type:
+        if node.type != "array":
+            text = "must be array if x-kubernetes-list-type is specified"
+            yield Invalid(f"{path}.type", node.type, text) if node.type else Required(f"{path}.type", text)
+        if node.list_type not in ("atomic", "map", "set"):
+            yield NotSupported(where, node.list_type, ("atomic", "map", "set"))
+    if node.list_keys and node.list_type != "map":
+        text = "must be map if x-kubernetes-list-map-keys is non-empty"
+        yield Invalid(where, node.list_type, text) if node.list_type else Required(where, text)
+    if node.list_type == "map":
+        yield from _map_rules(node, path)
+    elif node.list_type == "set" and node.items is not None:
+        yield from _set_rules(node.items, f"{path}.items")
+    for key, child in node.properties.items():
+        yield from _list_rules(child, f"{path}.properties[{key}]")
+    if node.items is not None:
+        yield from _list_rules(node.items, f"{path}.items")
+    if isinstance(node.additional, Node):
+        yield from _list_rules(node.additional, f"{path}.additionalProperties")
+
+
+def _set_rules(items: Node, path: str) -> Iterator[FieldError]:
+    if items.nullable:
+        yield Forbidden(f"{path}.nullable", "cannot be nullable when x-kubernetes-list-type is set")
+    text = "must be atomic as item of a list with x-kubernetes-list-type=set"
+    if items.type == "array" and items.list_type not in ("", "atomic"):
+        yield Invalid(f"{path}.x-kubernetes-list-type", items.list_type, text)
+    if items.type == "object" and items.map_type != "atomic":
+        yield Invalid(f"{path}.x-kubernetes-map-type", items.map_type, text)
+
+
+def _map_rules(node: Node, path: str) -> Iterator[FieldError]:
+    where, items = f"{path}.x-kubernetes-list-map-keys", node.items
+    if not node.list_keys:
+        yield Required(where, "must not be empty if x-kubernetes-list-type is map")
+    if items is None:
+        yield Required(f"{path}.items", "must have a schema if x-kubernetes-list-type is map")
+        return
+    inner = f"{path}.items"
+    if items.type != "object":
+        yield Invalid(f"{inner}.type", items.type, "must be object if parent array's x-kubernetes-list-type is map")
+    if items.nullable:
+        yield Forbidden(f"{inner}.nullable", "cannot be nullable when x-kubernetes-list-type is map")
+    if len(set(node.list_keys)) < len(node.list_keys):
+        yield Invalid(where, list(node.list_keys), "must not contain duplicate entries")
+    because = "this property is in x-kubernetes-list-map-keys, so it"
+    for name in node.list_keys:
+        key = items.properties.get(name)
+        if key is None:
+            yield Invalid(where, list(node.list_keys), "entries must all be names of item properties")
+            continue
+        place = f"{inner}.properties[{name}]"
+        if key.type in ("array", "object"):
+            text = "must be a scalar type if parent array's x-kubernetes-list-type is map"
+            yield Invalid(f"{place}.type", key.type, text)
+        if name not in items.constraints.required and key.default is MISSING:
+            yield Required(f"{place}.default", f"{because} must have a default or be a required property")
+        if key.nullable:
+            yield Forbidden(f"{place}.nullable", f"{because} cannot be nullable")
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a default stands.
+
+    `top_level` is "root" at the object itself and "meta" in its apiVersion, kind or metadata. `steps` lead to
+    the default from the embedded object in whose apiVersion, kind or metadata it stands; None is an item of a list.
+    """
+
+    top_level: Literal["", "root", "meta"] = ""
+    steps: tuple[str | None, ...] = ()
+
+    def into(self, node: Node, key: str | None) -> _Place:
+        """The place of a property of `node`, or of its items (None)."""
+        in_meta = self.top_level == "meta" or (self.top_level == "root" and key in _META)
+        steps = (*self.steps, key) if self.steps or (node.embedded and key in _META) else ()
+        return _Place("meta" if in_meta else "", steps)
+
+
+def _default_rules(node: Node, path: str, place: _Place) -> Iterator[FieldError]:
+    """A default must be what its own schema asks for, and can't be given where the server fills things in."""
+    where = f"{path}.default"
+    if node.embedded:
+        place = _Place(place.top_level)
+    if node.default is not MISSING:
+        if place.top_level == "meta":
+            yield Forbidden(where, "must not be set in top-level metadata")
+        elif place.steps:
+            yield from _default_in_metadata(node, where, place.steps)
+        elif node.default is not None or not node.nullable:
+            yield from _default_errors(node, where)
+    for key, child in node.properties.items():
+        yield from _default_rules(child, f"{path}.properties[{key}]", place.into(node, key))
+    if node.items is not None:
+        yield from _default_rules(node.items, f"{path}.items", place.into(node, None))
+    if isinstance(node.additional, Node):
+        inner = f"{path}.additionalProperties"
+        if not place.steps:
+            yield from _default_rules(node.additional, inner, place.into(node, None))
+        elif node.additional.default is not MISSING:
+            text = "must not be set inside additionalProperties applying to object metadata"
+            yield Forbidden(f"{inner}.default", text)
+
+
+def _default_in_metadata(node: Node, where: str, steps: tuple[str | None, ...]) -> Iterator[FieldError]:
+    """A default in the metadata of an embedded object must leave that metadata valid."""
+    value = copy_json(node.default)
+    for step in reversed(steps):
+        value = [value] if step is None else {step: value}
+    mistakes = list(object_errors({"apiVersion": "validation/v1", "kind": "Validation", **value}, None))
+    if mistakes:
+        said = "; ".join(error.message for error in mistakes)
+        yield Invalid(where, node.default, f"must result in valid metadata: {said}")
+    else:
+        yield from _broken_rules(node, where)
+
+
+def _default_errors(node: Node, where: str) -> Iterator[FieldError]:
+    unknown = prune(copy_json(node.default), node)
+    if unknown:
+        yield Invalid(where, node.default, f"must not have unknown fields: {', '.join(unknown)}")
+    whole = {where: node.default}
+    embedded = compile_embedded(Node(type="object", properties={where: node}))
+    mistakes: list[FieldError] = []
+    if embedded is not None:
+        wrong = embedded.first_wrong_type(whole)
+        found = Findings()
+        if wrong is None:
+            embedded.validate(whole, found)
+        mistakes = found.errors if wrong is None else [wrong]
+    yield from mistakes or _broken_rules(node, where)
+
+
+def _broken_rules(node: Node, where: str) -> list[FieldError]:
+    found = Findings()
+    try:
+        for check in (compile_check(node), compile_lists(node)):
+            if check is not None:
+                check(node.default, (None, where), found)
+    except Enough:
+        pass
+    return found.errors
