@@ -10,7 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-__all__ = ["FieldSelector", "FieldSelectorError", "Requirement", "escape", "parse", "split_term", "split_terms", "unescape"]
+__all__ = [
+    "FieldSelector",
+    "FieldSelectorError",
+    "Requirement",
+    "escape",
+    "parse",
+    "split_term",
+    "split_terms",
+    "unescape",
+]
 
 _SPECIAL = frozenset("\\,=")
 

@@ -14,6 +14,10 @@ from oarlock.meta import names, names_more
 
 Vectors = Callable[[str], Any]
 
+# Of the shared table these groups are tested elsewhere: dry run, patch options and field managers in `test_options`,
+# match expressions in `test_label_selectors`. Left out are managed fields (kept as they come until apply is served),
+# `ValidateConditions` (a rule for authors of types that nothing here offers) and options of unreadable objects.
+
 PLAIN: list[tuple[str, Callable[[Any], list[Any]]]] = [
     ("IsDNS1123Label", names.dns1123_label),
     ("IsDNS1123Subdomain", names.dns1123_subdomain),
