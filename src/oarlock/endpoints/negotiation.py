@@ -20,6 +20,7 @@ __all__ = [
     "JSON",
     "JSON_PATCH",
     "MERGE_PATCH",
+    "NAMED",
     "PROTOBUF",
     "STRATEGIC_MERGE_PATCH",
     "YAML",

@@ -38,10 +38,14 @@ __all__ = [
     "GZIP_ABOVE",
     "accept",
     "as_status_error",
+    "compressed",
     "encoded",
     "error_response",
     "include_object",
+    "is_pretty",
+    "item_body",
     "item_response",
+    "list_meta",
     "status_response",
 ]
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion, GroupVersionKind, version_priority
 
-__all__ = ["Column", "Names", "ResourceDefinition", "Rule", "Scale", "Subresource", "VersionDefinition"]
+__all__ = ["Column", "Names", "ResourceDefinition", "Rule", "Scale", "Schema", "Subresource", "VersionDefinition"]
 
 Schema = dict[str, Any]
 """A structural OpenAPI v3 schema, as a CRD's ``openAPIV3Schema``, with ``x-kubernetes-*`` and ``x-oarlock-*`` keys."""

@@ -22,6 +22,7 @@ __all__ = [
     "Ge",
     "Gt",
     "IntOrString",
+    "IntOrStringMark",
     "Le",
     "ListMap",
     "ListSet",
@@ -39,6 +40,7 @@ __all__ = [
     "Pattern",
     "Preserve",
     "Quantity",
+    "QuantityMark",
     "Unique",
 ]
 
@@ -180,12 +182,12 @@ class _OmitEmpty:
 
 
 @dataclass(frozen=True, slots=True)
-class _IntOrString:
+class IntOrStringMark:
     """An integer or a string."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Quantity:
+class QuantityMark:
     """A Kubernetes quantity."""
 
 
@@ -211,10 +213,10 @@ Embedded = _Embedded()
 Nullable = _Nullable()
 OmitEmpty = _OmitEmpty()
 
-IntOrString = Annotated[int | str, _IntOrString()]
+IntOrString = Annotated[int | str, IntOrStringMark()]
 """An integer or a string, as ports and percentages are."""
 
-Quantity = Annotated[int | str, _Quantity()]
+Quantity = Annotated[int | str, QuantityMark()]
 """An amount such as ``"100m"``, ``"1Gi"`` or ``2``."""
 
 JSON = Annotated[Any, Preserve]

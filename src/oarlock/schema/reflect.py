@@ -25,13 +25,13 @@ from oarlock.schema.definition import Rule, Schema
 from oarlock.schema.markers import (
     Atomic,
     Embedded,
+    IntOrStringMark,
     ListMap,
     ListSet,
     Nullable,
     OmitEmpty,
     Preserve,
-    _IntOrString,
-    _Quantity,
+    QuantityMark,
 )
 
 __all__ = [
@@ -239,9 +239,9 @@ def _bare(hint: Hint, path: str, inside: tuple[type, ...]) -> Schema:
     base, markers = hint.base, hint.markers
     if isinstance(base, str | ForwardRef | TypeVar):
         raise Unresolved(f"{path}: {base}")
-    if any(isinstance(m, _IntOrString) for m in markers):
+    if any(isinstance(m, IntOrStringMark) for m in markers):
         return dict(_INT_OR_STRING)
-    if any(isinstance(m, _Quantity) for m in markers):
+    if any(isinstance(m, QuantityMark) for m in markers):
         return {**_INT_OR_STRING, "pattern": QUANTITY_PATTERN}
     if base in _SCALARS:
         return dict(_SCALARS[base])

@@ -24,7 +24,7 @@ from oarlock.schema import reflect
 from oarlock.schema.declaring import DeclarationError, FieldNameError, HintError, KeywordError, did_you_mean
 from oarlock.schema.markers import Name, OmitEmpty
 
-__all__ = ["Model", "ObjectMeta", "OwnerReference", "field", "replace"]
+__all__ = ["Model", "ObjectMeta", "OwnerReference", "camel", "field", "replace"]
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from typing import Any
 from oarlock.meta.times import TimeError, parse_rfc3339
 from oarlock.schema.structural import Node
 
-__all__ = ["Place", "compile_fits", "first_misfit"]
+__all__ = ["Place", "bounds_of", "compile_fits", "first_misfit"]
 
 Fits = Callable[[Any], bool]
 

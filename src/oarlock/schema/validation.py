@@ -17,7 +17,7 @@ from oarlock.schema.scalars import Check, compile_enum, compile_number, compile_
 from oarlock.schema.structural import Node
 from oarlock.schema.where import Where
 
-__all__ = ["Check", "compile_check"]
+__all__ = ["Check", "compile_check", "plain_type"]
 
 _Parts: TypeAlias = "dict[type, tuple[Check, ...]]"
 

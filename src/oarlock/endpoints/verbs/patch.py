@@ -25,7 +25,7 @@ from oarlock.registry.body import Body
 from oarlock.registry.served import Tree
 from oarlock.registry.update import Change
 
-__all__ = ["SERVED_PATCHES", "patch"]
+__all__ = ["SERVED_PATCHES", "PatchWording", "patch"]
 
 SERVED_PATCHES = (JSON_PATCH, MERGE_PATCH)
 """The patch types that are served, in the order in which they are advertised."""

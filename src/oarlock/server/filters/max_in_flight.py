@@ -10,7 +10,7 @@ from oarlock.endpoints.http import Response
 from oarlock.server.filters.filter import Next
 from oarlock.server.filters.plain import plain
 
-__all__ = ["MaxInFlight"]
+__all__ = ["MaxInFlight", "turned_away"]
 
 TEXT = "Too many requests, please try again later.\n"
 MASTERS = "system:masters"

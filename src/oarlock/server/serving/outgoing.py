@@ -19,7 +19,7 @@ from oarlock.server.serving.service import Service
 if TYPE_CHECKING:
     from oarlock.server.serving.http2_stream import Http2Stream
 
-__all__ = ["Outgoing"]
+__all__ = ["CREDIT_PER_FRAME", "LOW_BYTES", "Outgoing"]
 
 MAX_FRAME = 16_384  # longer frames would let one stream hold up the others
 FLUSH_BYTES = 512 * 1024  # at once: what is left goes in the next turn of the loop
