@@ -336,6 +336,16 @@ class H2Client:
                     break
 
 
+@pytest.fixture(scope="session")
+def make_h2_client() -> Any:
+    """`client = await make_h2_client(s)`, on whatever loop runs."""
+
+    async def connect(s: Server, **options: Any) -> H2Client:
+        return H2Client(await s.connect(**options), None, True)
+
+    return connect
+
+
 @pytest.fixture
 async def h2_client() -> AsyncIterator[Any]:
     """`client = await h2_client(s)`: an HTTP/2 client of that server."""

@@ -253,6 +253,37 @@ async def test_beyond_the_hard_limit_a_stream_is_cut_at_once(server: Any) -> Non
         assert streams[0].buffered == 0
 
 
+async def test_a_chunked_body_nobody_read_is_read_past_up_to_a_point(server: Any) -> None:
+    async def handler(request: Request) -> Response:
+        return Response(429, [], request.path.encode())
+
+    async with server(handler) as s:
+        begin = b"POST /1 HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+        chunk = b"2710\r\n" + b"x" * 10_000 + b"\r\n"
+        for count, goes_on in ((20, True), (40, False)):
+            client = await s.connect()
+            await client.send(begin)
+            assert (await client.response())[0] == 429
+            await client.send(chunk * count)
+            await client.send(b"0\r\n\r\nGET /2 HTTP/1.1\r\nHost: h\r\n\r\n")
+            if goes_on:
+                assert (await client.response())[2] == b"/2"
+            else:
+                assert await client.rest() == b""
+
+
+async def test_a_body_that_breaks_after_it_was_answered_ends_the_connection(server: Any) -> None:
+    async def handler(request: Request) -> Response:
+        return Response(429, [])
+
+    async with server(handler) as s:
+        client = await s.connect()
+        await client.send(b"POST /1 HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n")
+        assert (await client.response())[0] == 429
+        await client.send(b"what")
+        assert await client.rest() == b""
+
+
 async def test_reading_stops_while_a_body_waits_to_be_asked_for(server: Any) -> None:
     asked = asyncio.Event()
 

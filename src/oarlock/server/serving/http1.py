@@ -3,8 +3,8 @@
 Requests of a pipeline are answered one after the other, in order. A handler starts only after the data at
 hand was parsed, so that a body that came in the same packet is complete and `Request.read` never waits.
 What is malformed is answered in plain text, in its turn, and ends the connection: after a broken message
-nobody can say where the next one begins (RFC 9112 §2.2, §11.2). `wire1` has the bytes, `http1_stream`
-answers that go on. Next: `http2`.
+nobody can say where the next one begins (RFC 9112 §2.2, §11.2). `http1_request` makes requests of headers,
+`wire1` has the bytes of answers, `http1_stream` answers that go on. Next: `http2`.
 
 An ``Upgrade`` is ignored, as RFC 9110 §7.8 allows. To take one up, a turn whose `upgrade` is set would hand
 the transport and `_held` to the new protocol instead of answering.
@@ -19,37 +19,21 @@ from typing import Any
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
-from oarlock.endpoints.http import Peer, Request, Response
+from oarlock.endpoints.http import Peer, Response
 from oarlock.server.serving import wire1
-from oarlock.server.serving.body import Body, no_body
+from oarlock.server.serving.body import Body
 from oarlock.server.serving.drive import drive
+from oarlock.server.serving.http1_request import Turn, turn_of
 from oarlock.server.serving.http1_stream import Http1Stream
 from oarlock.server.serving.service import Service, log, panic, pump
 
-__all__ = ["Http1Connection"]
+__all__ = ["Http1Connection", "Turn"]
 
 SLICE = 8192  # bytes parsed at once: bounds how many requests of a pipeline can be waiting
 OVERHEAD = 16  # bytes of chunk framing tolerated per byte of body, beyond a header's worth
 DRAINED_BYTES = 256 * 1024  # of a body nobody read, to keep the connection
 HIGH_BYTES = 256 * 1024
 LOW_BYTES = 64 * 1024
-
-
-class Turn:
-    """One request of a pipeline and how it is to be answered."""
-
-    __slots__ = ("body", "close", "continued", "expects", "head_only", "old", "refusal", "request", "upgrade")
-
-    def __init__(self, request: Request | None, refusal: tuple[int, str] | None = None) -> None:
-        self.request = request
-        self.refusal = refusal
-        self.body: Body | None = None
-        self.close = refusal is not None
-        self.expects = False  # it waits for "100 Continue"
-        self.continued = False
-        self.head_only = False
-        self.old = False  # HTTP/1.0
-        self.upgrade = False
 
 
 class _Stop(Exception):
@@ -231,10 +215,14 @@ class Http1Connection(asyncio.Protocol):
             allowed = OVERHEAD * self._incoming.body.received + self.service.limits.max_header_bytes
             if self._body_bytes > allowed:
                 self._malformed("too much framing for so little body")
+            elif self._incoming.skipped_to is not None and self._incoming.body.received > self._incoming.skipped_to:
+                self._close(self._now)
 
     def _malformed(self, why: str) -> None:
         turn = self._incoming
-        if turn is not None and turn.body is not None:
+        if turn is not None and turn.skipped_to is not None:
+            self._close(self._now)
+        elif turn is not None and turn.body is not None:
             # Its handler may be running: reading fails, and unless it has answered this is the answer.
             self._stopped = True
             self._incoming = None
@@ -288,46 +276,18 @@ class Http1Connection(asyncio.Protocol):
 
     def _begin(self) -> tuple[int, str] | None:
         """Make a turn of the headers that are complete; or say why not."""
-        parser = self._parser
-        name_of = self.service.name
-        headers: dict[str, str] = {}
-        lines = []
-        for raw_name, raw_value in self._lines:
-            name = name_of(raw_name)
-            value = raw_value.decode("latin-1").strip(" \t")
-            lines.append((name, value))
-            headers.setdefault(name, value)
-        version = parser.get_http_version()
-        if version != "1.1":
-            if version != "1.0":
-                return 505, "unsupported protocol version"
-            if "transfer-encoding" in headers:
-                return 400, "Transfer-Encoding needs HTTP/1.1"
-        elif "host" not in headers:
-            return 400, "missing required Host header"
-        if len(lines) != len(headers) and sum(name == "host" for name, _ in lines) > 1:
-            return 400, "too many Host headers"
-        target = self._url.decode("latin-1")
-        if not target.startswith("/") and target != "*":
-            scheme, separator, rest = target.partition("://")
-            if not separator or scheme.lower() not in ("http", "https"):
-                return (405, "CONNECT") if parser.get_method() == b"CONNECT" else (400, "malformed request target")
-            authority, slash, rest = rest.partition("/")
-            target = slash + rest if slash else "/" + authority[len(authority.partition("?")[0]) :]
-        path, _, query = target.partition("?")
-        method = parser.get_method().decode("ascii")
-        request = Request(method, path, query, headers, lines, self._peer, no_body, self._now)
-        turn = Turn(request)
-        turn.head_only = method == "HEAD"
-        turn.old = version != "1.1"
-        turn.close = not parser.should_keep_alive()
-        turn.upgrade = parser.should_upgrade()
-        problem = self._expect_body(turn, request, headers)
+        turn = turn_of(self._parser, self._url, self._lines, self.service.name, self._peer, self._now)
+        if not isinstance(turn, Turn):
+            return turn
+        problem = self._expect_body(turn)
         if problem is None:
             self._turns.append(turn)
         return problem
 
-    def _expect_body(self, turn: Turn, request: Request, headers: dict[str, str]) -> tuple[int, str] | None:
+    def _expect_body(self, turn: Turn) -> tuple[int, str] | None:
+        request = turn.request
+        assert request is not None
+        headers = request.headers
         length: int | None = None
         if "transfer-encoding" in headers:
             if headers["transfer-encoding"].lower() != "chunked":
@@ -480,9 +440,9 @@ class Http1Connection(asyncio.Protocol):
         body = turn.body
         if body is None or body.complete:
             return True
-        if body.failed or body.length is None or (turn.expects and not turn.continued):
+        if body.failed or (turn.expects and not turn.continued):
             return False
-        return body.length - body.received <= DRAINED_BYTES
+        return body.length is None or body.length - body.received <= DRAINED_BYTES
 
     def _answer_refusal(self, turn: Turn) -> None:
         status, why = turn.refusal or (400, "")
@@ -493,6 +453,7 @@ class Http1Connection(asyncio.Protocol):
         self._turn = self._stream = None
         self._idle_since = self._monotonic()
         if turn.body is not None and not turn.body.complete:
+            turn.skipped_to = turn.body.received + DRAINED_BYTES
             turn.body.fail(ConnectionError("the request was answered before its body was read"))
         if close:
             self._close(self._idle_since)

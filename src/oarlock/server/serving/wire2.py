@@ -20,6 +20,7 @@ __all__ = [
     "REFUSED_STREAM",
     "MalformedRequest",
     "data",
+    "frame",
     "goaway",
     "headers",
     "ping",

@@ -1,0 +1,93 @@
+"""`Turn` and `turn_of`: what the headers of a message over HTTP/1 ask for. Next: `http1`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from httptools import HttpRequestParser
+
+from oarlock.endpoints.http import Peer, Request
+from oarlock.server.serving.body import Body, no_body
+
+__all__ = ["Turn", "turn_of"]
+
+
+class Turn:
+    """One request of a pipeline and how it is to be answered."""
+
+    __slots__ = (
+        "body",
+        "close",
+        "continued",
+        "expects",
+        "head_only",
+        "old",
+        "refusal",
+        "request",
+        "skipped_to",
+        "upgrade",
+    )
+
+    def __init__(self, request: Request | None, refusal: tuple[int, str] | None = None) -> None:
+        self.request = request
+        self.refusal = refusal
+        self.body: Body | None = None
+        self.close = refusal is not None
+        self.expects = False  # it waits for "100 Continue"
+        self.continued = False
+        self.head_only = False
+        self.old = False  # HTTP/1.0
+        self.upgrade = False
+        self.skipped_to: int | None = None  # answered; how far its body is still read past
+
+
+def turn_of(
+    parser: HttpRequestParser,
+    url: bytes,
+    raw: Sequence[tuple[bytes, bytes]],
+    name_of: Callable[[bytes], str],
+    peer: Peer,
+    now: float,
+) -> Turn | tuple[int, str]:
+    """The turn that the headers `raw` ask for, its body not yet looked at; or status and reason of a refusal."""
+    headers: dict[str, str] = {}
+    lines = []
+    for raw_name, raw_value in raw:
+        name = name_of(raw_name)
+        value = raw_value.decode("latin-1").strip(" \t")
+        lines.append((name, value))
+        headers.setdefault(name, value)
+    version = parser.get_http_version()
+    if version != "1.1":
+        if version != "1.0":
+            return 505, "unsupported protocol version"
+        if "transfer-encoding" in headers:
+            return 400, "Transfer-Encoding needs HTTP/1.1"
+    elif "host" not in headers:
+        return 400, "missing required Host header"
+    if len(lines) != len(headers) and sum(name == "host" for name, _ in lines) > 1:
+        return 400, "too many Host headers"
+    method = parser.get_method().decode("ascii")
+    target = _target(url.decode("latin-1"))
+    if target is None:
+        return (405, "CONNECT") if method == "CONNECT" else (400, "malformed request target")
+    path, _, query = target.partition("?")
+    turn = Turn(Request(method, path, query, headers, lines, peer, no_body, now))
+    turn.head_only = method == "HEAD"
+    turn.old = version != "1.1"
+    turn.close = not parser.should_keep_alive()
+    turn.upgrade = parser.should_upgrade()
+    return turn
+
+
+def _target(target: str) -> str | None:
+    """Path and query of a request target in origin, absolute or asterisk form (RFC 9112 §3.2)."""
+    if target.startswith("/") or target == "*":
+        return target
+    scheme, separator, rest = target.partition("://")
+    if not separator or scheme.lower() not in ("http", "https"):
+        return None
+    authority, slash, path = rest.partition("/")
+    if slash:
+        return slash + path
+    return "/" + authority[len(authority.partition("?")[0]) :]
