@@ -1,4 +1,4 @@
-"""The ``/metrics`` page: the numbers of `metrics` in the Prometheus text format, written in a thread of its own.
+"""The ``/metrics`` pages: the numbers of `metrics` in the Prometheus text format, written in a thread of its own.
 
 The loop only copies the numbers; families, samples and text are made in the executor, where a page of thousands
 of series delays nobody. Must not know: how anything is counted. Source: the Prometheus exposition format 0.0.4.
@@ -7,7 +7,7 @@ of series delays nobody. Must not know: how anything is counted. Source: the Pro
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 
 from oarlock.endpoints.http import Response
 from oarlock.server.filters.max_in_flight import MaxInFlight
+from oarlock.server.health import Health, Probe, Tally
 from oarlock.server.metrics import BOUNDS_S, Histogram, RequestMetrics, RequestSnapshot, StoreMetrics
 
 __all__ = ["MetricsPage", "Sources"]
@@ -134,28 +135,55 @@ def _cumulative(histogram: Histogram) -> list[tuple[str, float]]:
     return buckets
 
 
-class MetricsPage:
-    """Answers ``/metrics``."""
+class _Checks(Collector):
+    """The health checks as service level indicators (KEP-3466)."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, tallies: Mapping[tuple[str, Probe], Tally]) -> None:
+        self._tallies = {labels: (one.last, one.succeeded, one.failed) for labels, one in tallies.items()}
+
+    def collect(self) -> Iterator[Metric]:
+        now = GaugeMetricFamily("kubernetes_healthcheck", "1 when the check last went well.", labels=["name", "type"])
+        total = CounterMetricFamily(
+            "kubernetes_healthchecks_total", "How often the check was made.", labels=["name", "status", "type"]
+        )
+        for (name, probe), (last, succeeded, failed) in self._tallies.items():
+            if last is not None:
+                now.add_metric([name, probe], last)
+                total.add_metric([name, "success", probe], succeeded)
+                total.add_metric([name, "error", probe], failed)
+        yield now
+        yield total
+
+
+class MetricsPage:
+    """Answers ``/metrics`` and ``/metrics/slis``."""
+
+    paths = ("/metrics", "/metrics/slis")
+
+    def __init__(self, sources: Sources, health: Health) -> None:
         self._sources = sources
+        self._health = health
         process = CollectorRegistry(auto_describe=False)
         ProcessCollector(registry=process)
         PlatformCollector(registry=process)
         GCCollector(registry=process)
         self._process = process
 
-    async def respond(self) -> Response:
-        page = _Page(self._sources)
-        body = await asyncio.get_running_loop().run_in_executor(None, self._write, page)
+    async def respond(self, path: str) -> Response | None:
+        """The answer, or None for a path that is none of `paths`."""
+        if path == "/metrics":
+            page: Collector = _Page(self._sources)
+            more = [self._process]
+        elif path == "/metrics/slis":
+            page = _Checks(self._health.tallies)
+            more = []
+        else:
+            return None
+        body = await asyncio.get_running_loop().run_in_executor(None, _write, page, more)
         return Response(200, [("content-type", CONTENT_TYPE)], body)
 
-    def _write(self, page: Collector) -> bytes:
-        counted = CollectorRegistry(auto_describe=False)
-        counted.register(page)
-        return b"".join(_texts([counted, self._process]))
 
-
-def _texts(registries: Iterable[CollectorRegistry]) -> Iterator[bytes]:
-    for registry in registries:
-        yield generate_latest(registry)
+def _write(page: Collector, more: list[CollectorRegistry]) -> bytes:
+    counted = CollectorRegistry(auto_describe=False)
+    counted.register(page)
+    return b"".join(generate_latest(registry) for registry in (counted, *more))

@@ -19,7 +19,7 @@ from oarlock.meta.gotext import quote
 from oarlock.meta.options_parse import parse_query
 from oarlock.server.filters.plain import plain
 
-__all__ = ["Check", "Conditions", "Health", "Probe", "always", "checks_of", "in_time", "when"]
+__all__ = ["Check", "Conditions", "Health", "Probe", "Tally", "always", "checks_of", "in_time", "when"]
 
 log = logging.getLogger("oarlock.health")
 
@@ -37,6 +37,22 @@ class Check:
     name: str
     test: Test
     probes: tuple[Probe, ...] = PROBES
+
+
+class Tally:
+    """How often a check went well and didn't, and how it went the last time (None: it hasn't been run)."""
+
+    __slots__ = ("failed", "last", "succeeded")
+
+    def __init__(self) -> None:
+        self.succeeded = 0
+        self.failed = 0
+        self.last: bool | None = None
+
+    def add(self, *, well: bool) -> None:
+        self.last = well
+        self.succeeded += well
+        self.failed += not well
 
 
 async def always() -> str:
@@ -98,16 +114,18 @@ def checks_of(conditions: Conditions) -> list[Check]:
 
 
 class Health:
-    """Answers the probes and each of their checks."""
+    """Answers the probes and each of their checks, and remembers how often each went well."""
 
     def __init__(self, checks: Iterable[Check]) -> None:
         self._probes: dict[str, tuple[Probe, list[Check]]] = {}
-        self._single: dict[str, Check] = {}
+        self._single: dict[str, tuple[Probe, Check]] = {}
+        self.tallies: dict[tuple[str, Probe], Tally] = {}
         checks = list(checks)
         for probe in PROBES:
             mine = [check for check in checks if probe in check.probes]
             self._probes[f"/{probe}"] = (probe, mine)
-            self._single.update({f"/{probe}/{check.name}": check for check in mine})
+            self._single.update({f"/{probe}/{check.name}": (probe, check) for check in mine})
+            self.tallies.update({(check.name, probe): Tally() for check in mine})
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -119,38 +137,42 @@ class Health:
         path = x.request.path
         whole = self._probes.get(path)
         if whole is not None:
-            return await _whole(whole[0], whole[1], x.request.query)
-        check = self._single.get(path)
-        if check is None:
+            return await self._whole(whole[0], whole[1], x.request.query)
+        single = self._single.get(path)
+        if single is None:
             return None
-        wrong = await check.test()
+        wrong = await self._test(*single)
         if wrong:
             return plain(500, f"internal server error: {wrong}\n")
         return Response(200, [("content-type", "text/plain; charset=utf-8")], b"ok")
 
-
-async def _whole(probe: Probe, checks: Sequence[Check], query: str) -> Response:
-    pairs = parse_query(query)
-    excluded = list(dict.fromkeys(value for key, value in pairs if key == "exclude"))
-    lines: list[str] = []
-    failed: list[str] = []
-    for check in checks:
-        if check.name in excluded:
-            excluded.remove(check.name)
-            lines.append(f"[+]{check.name} excluded: ok\n")
-            continue
+    async def _test(self, probe: Probe, check: Check) -> str:
         wrong = await check.test()
-        if wrong:
-            failed.append(f"{check.name}: {wrong}")
-            lines.append(f"[-]{check.name} failed: reason withheld\n")
-        else:
-            lines.append(f"[+]{check.name} ok\n")
-    if excluded:
-        names = ",".join(quote(name) for name in excluded)
-        lines.append(f"warn: some health checks cannot be excluded: no matches for {names}\n")
-    if failed:
-        log.warning("%s check failed: %s", probe, "; ".join(failed))
-        return plain(500, "".join(lines) + f"{probe} check failed\n")
-    if any(key == "verbose" for key, _ in pairs):
-        return plain(200, "".join(lines) + f"{probe} check passed\n")
-    return plain(200, "ok")
+        self.tallies[check.name, probe].add(well=not wrong)
+        return wrong
+
+    async def _whole(self, probe: Probe, checks: Sequence[Check], query: str) -> Response:
+        pairs = parse_query(query)
+        excluded = list(dict.fromkeys(value for key, value in pairs if key == "exclude"))
+        lines: list[str] = []
+        failed: list[str] = []
+        for check in checks:
+            if check.name in excluded:
+                excluded.remove(check.name)
+                lines.append(f"[+]{check.name} excluded: ok\n")
+                continue
+            wrong = await self._test(probe, check)
+            if wrong:
+                failed.append(f"{check.name}: {wrong}")
+                lines.append(f"[-]{check.name} failed: reason withheld\n")
+            else:
+                lines.append(f"[+]{check.name} ok\n")
+        if excluded:
+            names = ",".join(quote(name) for name in excluded)
+            lines.append(f"warn: some health checks cannot be excluded: no matches for {names}\n")
+        if failed:
+            log.warning("%s check failed: %s", probe, "; ".join(failed))
+            return plain(500, "".join(lines) + f"{probe} check failed\n")
+        if any(key == "verbose" for key, _ in pairs):
+            return plain(200, "".join(lines) + f"{probe} check passed\n")
+        return plain(200, "ok")

@@ -45,7 +45,6 @@ log = logging.getLogger("oarlock.server")
 access_log = logging.getLogger("oarlock.access")
 
 STORE_CHECK_S = 2.0
-METRICS = "/metrics"
 
 Loaded = Mapping[tuple[str, str], AnyResource]
 
@@ -66,10 +65,10 @@ class Parts:
         self.in_flight = MaxInFlight(config.max_read_only_in_flight, config.max_mutating_in_flight)
         self.authorizer = server.authorizer or AlwaysAllow()
         self.health = Health(checks_of(self._conditions()))
-        self.request_metrics = RequestMetrics(frozenset((*self.health.paths, METRICS, "/version")))
-        self.metrics = MetricsPage(
-            Sources(self.request_metrics, self.store_metrics, self.in_flight, self._objects, self._watch_events)
-        )
+        self.own_paths = (*self.health.paths, *MetricsPage.paths)
+        self.request_metrics = RequestMetrics(frozenset((*self.own_paths, "/version")))
+        sources = Sources(self.request_metrics, self.store_metrics, self.in_flight, self._objects, self._watch_events)
+        self.metrics = MetricsPage(sources, self.health)
         self.leaving = False
         self.started = False
 
@@ -91,7 +90,7 @@ class Parts:
         """Bring `catalog` to life and serve it from the next request on."""
         loaded = await self.live.load(catalog.entries)
         gate = AdmissionGate(self.server.admission, catalog.entries, self._may)
-        about = About(own_version(), (*self.health.paths, METRICS), address)
+        about = About(own_version(), self.own_paths, address)
         surface = Surface(CatalogIndex(catalog), loaded, gate, about)
         for informer in self.server.informers:
             informer.attach(lambda kind: _find(loaded, kind))
@@ -107,9 +106,7 @@ class Parts:
 
     async def _own(self, x: Exchange) -> Response | None:
         """The paths this server answers itself."""
-        if x.request.path == METRICS:
-            return await self.metrics.respond()
-        return await self.health.respond(x)
+        return await self.health.respond(x) or await self.metrics.respond(x.request.path)
 
     async def _may(self, ctx: Context, verb: str) -> None:
         target = replace(ctx.target, verb=verb)

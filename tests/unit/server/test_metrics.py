@@ -13,6 +13,7 @@ from oarlock.endpoints.http import Peer, Request, Response
 from oarlock.meta.context import Target
 from oarlock.server.exposition import MetricsPage, Sources
 from oarlock.server.filters.max_in_flight import MaxInFlight
+from oarlock.server.health import Check, Health, always
 from oarlock.server.metrics import RequestMetrics, StoreMetrics
 from oarlock.server.timed_backend import TimedBackend
 from oarlock.storage.memory import MemoryBackend
@@ -68,7 +69,8 @@ async def page(requests: RequestMetrics, store: StoreMetrics | None = None) -> s
         objects=lambda: {("wardle.example.com", "flunders"): 3},
         watch_events=lambda: {("wardle.example.com", "v1", "flunders"): 7},
     )
-    response = await MetricsPage(sources).respond()
+    response = await MetricsPage(sources, Health([])).respond("/metrics")
+    assert response is not None
     assert isinstance(response.body, bytes)
     return response.body.decode()
 
@@ -154,3 +156,27 @@ async def test_the_time_the_store_takes_is_counted_by_resource() -> None:
         labels = f'operation="{operation}",group="wardle.example.com",resource="flunders"'
         assert count(text, "etcd_request_duration_seconds_count", labels) == 1
         assert count(text, "etcd_requests_total", labels) == 1
+
+
+async def test_health_checks_are_series_once_they_have_been_made() -> None:
+    async def fail() -> str:
+        return "no"
+
+    health = Health([Check("ping", always), Check("etcd", fail, ("readyz",))])
+    sources = Sources(RequestMetrics(), StoreMetrics(), MaxInFlight(), dict, dict)
+
+    async def slis() -> str:
+        response = await MetricsPage(sources, health).respond("/metrics/slis")
+        assert response is not None
+        assert isinstance(response.body, bytes)
+        return response.body.decode()
+
+    assert "name=" not in await slis()
+    for path in ("/readyz", "/livez", "/livez"):
+        await health.respond(exchange(Target("get", path=path), path, known=False))
+    text = await slis()
+    assert count(text, "kubernetes_healthcheck", 'name="ping",type="livez"') == 1
+    assert count(text, "kubernetes_healthcheck", 'name="etcd",type="readyz"') == 0
+    assert count(text, "kubernetes_healthchecks_total", 'name="ping",status="success",type="livez"') == 2
+    assert count(text, "kubernetes_healthchecks_total", 'name="etcd",status="error",type="readyz"') == 1
+    assert await MetricsPage(sources, health).respond("/metrics/x") is None
