@@ -18,6 +18,7 @@ server = APIServer(
     admission=[BanFlunder(fischers)],
     informers=[fischers],
     garbage_collection="external",
+    name="sample-server",
 )
 
 if __name__ == "__main__":
