@@ -7,25 +7,25 @@ from pathlib import Path
 from oarlock.storage.backend import Backend
 from oarlock.storage.memory import MemoryBackend
 from oarlock.storage.sqlite.backend import SqliteBackend
+from oarlock.testing.clock import VirtualClock
 from oarlock.testing.contracts.backend import BackendContract
 from oarlock.testing.contracts.histories import HistoryContract
 from oarlock.testing.contracts.skipping import SkippingBackend
-from oarlock.testing.contracts.support import ManualClock
 
 
 class TestMemory(BackendContract, HistoryContract):
-    def backend(self, folder: Path, clock: ManualClock) -> Backend:
+    def backend(self, folder: Path, clock: VirtualClock) -> Backend:
         return MemoryBackend(clock)
 
 
 class TestSqlite(BackendContract, HistoryContract):
-    def backend(self, folder: Path, clock: ManualClock) -> Backend:
+    def backend(self, folder: Path, clock: VirtualClock) -> Backend:
         return SqliteBackend(folder / "store.db", clock)
 
-    def replica(self, folder: Path, clock: ManualClock) -> Backend:
+    def replica(self, folder: Path, clock: VirtualClock) -> Backend:
         return SqliteBackend(folder / "store.db", clock)
 
 
 class TestSkippingRevisions(BackendContract, HistoryContract):
-    def backend(self, folder: Path, clock: ManualClock) -> Backend:
+    def backend(self, folder: Path, clock: VirtualClock) -> Backend:
         return SkippingBackend(clock, seed=7)

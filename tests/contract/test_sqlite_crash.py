@@ -18,7 +18,8 @@ import pytest
 
 import oarlock
 from oarlock.storage.sqlite.backend import SqliteBackend
-from oarlock.testing.contracts.support import END, START, ManualClock, fold
+from oarlock.testing.clock import VirtualClock
+from oarlock.testing.contracts.support import END, START, fold
 
 WORKER = Path(__file__).with_name("sqlite_worker.py")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(oarlock.__path__[0]).parent)}
@@ -59,7 +60,7 @@ class Writer:
 
 async def look(path: Path, acknowledged: dict[str, tuple[str, int]]) -> int:
     """Open the store the writers left, check it against what they were promised, and forget some history."""
-    backend = SqliteBackend(path, ManualClock())
+    backend = SqliteBackend(path, VirtualClock())
     await backend.start()
     try:
         assert await backend.check() == []

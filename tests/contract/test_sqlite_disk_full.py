@@ -15,7 +15,8 @@ import pytest
 
 import oarlock
 from oarlock.storage.sqlite.backend import SqliteBackend
-from oarlock.testing.contracts.support import END, START, ManualClock, Recorder
+from oarlock.testing.clock import VirtualClock
+from oarlock.testing.contracts.support import END, START, Recorder
 
 WORKER = Path(__file__).with_name("sqlite_worker.py")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(oarlock.__path__[0]).parent)}
@@ -75,7 +76,7 @@ def test_the_kernel_refuses_to_let_the_files_grow(worker: subprocess.Popen[bytes
 
 def test_sqlite_may_take_no_more_pages(tmp_path: Path) -> None:
     async def scenario() -> None:
-        backend = SqliteBackend(tmp_path / "store.db", ManualClock())
+        backend = SqliteBackend(tmp_path / "store.db", VirtualClock())
         await backend.start()
         seen = Recorder(await backend.current_rev())
         await backend.watch(START, END, after=seen.rev, deliver=seen.deliver, failed=seen.failed)

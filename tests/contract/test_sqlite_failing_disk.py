@@ -11,7 +11,8 @@ from pathlib import Path
 
 from oarlock.storage.backend import OutcomeUnknown, Unavailable
 from oarlock.storage.sqlite.backend import SqliteBackend
-from oarlock.testing.contracts.support import END, START, ManualClock, Recorder, refused
+from oarlock.testing.clock import VirtualClock
+from oarlock.testing.contracts.support import END, START, Recorder, refused
 
 
 def exchange(path: Path, replacement: Path) -> int:
@@ -32,7 +33,7 @@ def exchange(path: Path, replacement: Path) -> int:
 
 def test_a_write_error_stops_the_writing_and_nothing_else(tmp_path: Path) -> None:
     async def scenario() -> None:
-        backend = SqliteBackend(tmp_path / "store.db", ManualClock())
+        backend = SqliteBackend(tmp_path / "store.db", VirtualClock())
         await backend.start()
         seen = Recorder(await backend.current_rev())
         await backend.watch(START, END, after=seen.rev, deliver=seen.deliver, failed=seen.failed)
@@ -62,14 +63,14 @@ def test_a_write_error_stops_the_writing_and_nothing_else(tmp_path: Path) -> Non
 
 def test_after_a_restart_the_store_is_sound(tmp_path: Path) -> None:
     async def scenario() -> None:
-        backend = SqliteBackend(tmp_path / "store.db", ManualClock())
+        backend = SqliteBackend(tmp_path / "store.db", VirtualClock())
         await backend.start()
         rev = (await backend.put("/t/a", b"1", expect=0)).rev
         log = tmp_path / "store.db-wal"
         exchange(log, log)
         await refused(backend.put("/t/b", b"", expect=0), OutcomeUnknown)
         await backend.close()
-        backend = SqliteBackend(tmp_path / "store.db", ManualClock())
+        backend = SqliteBackend(tmp_path / "store.db", VirtualClock())
         await backend.start()
         assert await backend.check() == []
         assert await backend.current_rev() in (rev, rev + 1)
@@ -81,7 +82,7 @@ def test_after_a_restart_the_store_is_sound(tmp_path: Path) -> None:
 
 def test_a_store_that_became_read_only_says_so_and_recovers(tmp_path: Path) -> None:
     async def scenario() -> None:
-        backend = SqliteBackend(tmp_path / "store.db", ManualClock())
+        backend = SqliteBackend(tmp_path / "store.db", VirtualClock())
         await backend.start()
 
         async def writable(yes: bool) -> None:

@@ -20,7 +20,8 @@ import pytest
 import oarlock
 from oarlock.storage.backend import Unavailable
 from oarlock.storage.sqlite.backend import SqliteBackend
-from oarlock.testing.contracts.support import END, START, ManualClock, Recorder, eventually, refused
+from oarlock.testing.clock import VirtualClock
+from oarlock.testing.contracts.support import END, START, Recorder, eventually, refused
 
 WORKER = Path(__file__).with_name("sqlite_worker.py")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(oarlock.__path__[0]).parent)}
@@ -183,7 +184,7 @@ def test_m1_a_commit_lock_that_is_never_freed(tmp_path: Path, worker: Callable[[
     async def scenario() -> None:
         neighbour = worker()
         neighbour.ask("start")
-        backend = SqliteBackend(tmp_path / "store.db", ManualClock(), lock_timeout_s=0.2)
+        backend = SqliteBackend(tmp_path / "store.db", VirtualClock(), lock_timeout_s=0.2)
         await backend.start()
         seen = Recorder(await backend.current_rev())
         await backend.watch(START, END, after=seen.rev, deliver=seen.deliver, failed=seen.failed)
@@ -244,8 +245,8 @@ def test_sockets_of_the_dead_are_removed(tmp_path: Path, worker: Callable[[], Wo
 
 def test_a_lost_hint_only_costs_time(tmp_path: Path) -> None:
     async def scenario() -> None:
-        first = SqliteBackend(tmp_path / "store.db", ManualClock())
-        second = SqliteBackend(tmp_path / "store.db", ManualClock())
+        first = SqliteBackend(tmp_path / "store.db", VirtualClock())
+        second = SqliteBackend(tmp_path / "store.db", VirtualClock())
         await first.start()
         await second.start()
         seen = Recorder(await second.current_rev())

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 from oarlock.storage.backend import Compacted, Rev
 from oarlock.storage.compactor import Compactor
 from oarlock.storage.memory import MemoryBackend
-from oarlock.testing.contracts.support import ManualClock, refused
+from oarlock.testing.clock import VirtualClock
+from oarlock.testing.contracts.support import refused
 
 
 async def write(backend: MemoryBackend, times: int) -> Rev:
@@ -21,7 +22,7 @@ async def write(backend: MemoryBackend, times: int) -> Rev:
 
 def test_it_compacts_to_what_was_current_one_interval_ago() -> None:
     async def scenario() -> None:
-        backend = MemoryBackend(ManualClock())
+        backend = MemoryBackend(VirtualClock())
         compactor = Compactor(backend)
         first = await write(backend, 5)
         await compactor.once()
@@ -40,7 +41,7 @@ def test_it_compacts_to_what_was_current_one_interval_ago() -> None:
 
 def test_a_quiet_store_is_left_alone() -> None:
     async def scenario() -> None:
-        backend = MemoryBackend(ManualClock())
+        backend = MemoryBackend(VirtualClock())
         compactor = Compactor(backend)
         rev = await write(backend, 5)
         for _ in range(5):
@@ -56,7 +57,7 @@ def test_a_quiet_store_is_left_alone() -> None:
 
 def test_two_compactors_keep_at_least_one_interval() -> None:
     async def scenario() -> None:
-        backend = MemoryBackend(ManualClock())
+        backend = MemoryBackend(VirtualClock())
         one, two = Compactor(backend), Compactor(backend)
         # Half an interval apart: what was current half an interval ago must be there at every moment.
         half_ago = await write(backend, 1)
@@ -80,7 +81,7 @@ def test_a_store_that_fails_is_asked_again() -> None:
         refuse = False
 
     async def scenario() -> None:
-        backend = Closing(ManualClock())
+        backend = Closing(VirtualClock())
         compactor = Compactor(backend)
         rev = await write(backend, 5)
         await compactor.once()
@@ -95,7 +96,7 @@ def test_a_store_that_fails_is_asked_again() -> None:
 
 def test_it_sleeps_between() -> None:
     async def scenario() -> None:
-        backend = MemoryBackend(ManualClock())
+        backend = MemoryBackend(VirtualClock())
         slept: list[float] = []
 
         def sleeping(after: int) -> Callable[[float], Awaitable[None]]:

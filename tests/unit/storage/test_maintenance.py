@@ -11,7 +11,8 @@ import pytest
 from oarlock.storage import maintenance
 from oarlock.storage.backend import Compacted, FutureRevision, Rev, StorageError
 from oarlock.storage.sqlite.backend import SqliteBackend
-from oarlock.testing.contracts.support import END, START, ManualClock, eventually, refused
+from oarlock.testing.clock import VirtualClock
+from oarlock.testing.contracts.support import END, START, eventually, refused
 
 
 def url(path: Path) -> str:
@@ -19,7 +20,7 @@ def url(path: Path) -> str:
 
 
 async def filled(path: Path) -> tuple[SqliteBackend, Rev]:
-    backend = SqliteBackend(path, ManualClock())
+    backend = SqliteBackend(path, VirtualClock())
     await backend.start()
     rev = 0
     for number in range(30):
@@ -47,7 +48,7 @@ def test_compaction_holds_across_a_restart(tmp_path: Path) -> None:
         server, rev = await filled(tmp_path / "store.db")
         assert await maintenance.compact(url(tmp_path / "store.db")) == (rev, rev)
         await server.close()
-        server = SqliteBackend(tmp_path / "store.db", ManualClock())
+        server = SqliteBackend(tmp_path / "store.db", VirtualClock())
         await server.start()
         assert await server.compact_rev() == rev
         await refused(server.get("/t/a", rev=rev - 1), Compacted)

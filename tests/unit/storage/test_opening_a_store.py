@@ -15,12 +15,12 @@ from oarlock.storage.memory import MemoryBackend
 from oarlock.storage.sqlite.backend import SqliteBackend
 from oarlock.storage.sqlite.schema import SCHEMA_VERSION
 from oarlock.storage.url import open_backend, sqlite_path
-from oarlock.testing.contracts.support import ManualClock
+from oarlock.testing.clock import VirtualClock
 
 
 @pytest.mark.parametrize("url", ["memory:", "memory://", "memory:///"])
 def test_memory(url: str) -> None:
-    assert isinstance(open_backend(url, ManualClock()), MemoryBackend)
+    assert isinstance(open_backend(url, VirtualClock()), MemoryBackend)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_memory(url: str) -> None:
 )
 def test_three_slashes_are_relative_and_four_absolute(url: str, path: str) -> None:
     assert sqlite_path(url) == Path(path)
-    assert isinstance(open_backend(url, ManualClock()), SqliteBackend)
+    assert isinstance(open_backend(url, VirtualClock()), SqliteBackend)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_three_slashes_are_relative_and_four_absolute(url: str, path: str) -> No
 )
 def test_other_urls_are_refused_in_one_line(url: str) -> None:
     with pytest.raises(StorageError) as refusal:
-        open_backend(url, ManualClock())
+        open_backend(url, VirtualClock())
     text = str(refusal.value)
     assert text.startswith(f"cannot use {url!r} as storage: ")
     assert len(text.splitlines()) == 1
@@ -69,7 +69,7 @@ def test_other_urls_are_refused_in_one_line(url: str) -> None:
 
 def start(path: Path, *, create: bool = True) -> None:
     async def scenario() -> None:
-        backend = SqliteBackend(path, ManualClock(), create=create)
+        backend = SqliteBackend(path, VirtualClock(), create=create)
         await backend.start()
         await backend.close()
 
@@ -144,8 +144,8 @@ def test_a_file_with_two_names(tmp_path: Path) -> None:
 def test_whoever_comes_by_a_link_meets_the_others(tmp_path: Path) -> None:
     async def scenario() -> None:
         (tmp_path / "link.db").symlink_to(tmp_path / "store.db")
-        first = SqliteBackend(tmp_path / "store.db", ManualClock())
-        second = SqliteBackend(tmp_path / "link.db", ManualClock())
+        first = SqliteBackend(tmp_path / "store.db", VirtualClock())
+        second = SqliteBackend(tmp_path / "link.db", VirtualClock())
         await first.start()
         assert first.known_rev() is not None
         await second.start()
@@ -184,4 +184,4 @@ def test_a_store_may_lie_deep(tmp_path: Path) -> None:
 
 
 def test_closing_a_store_that_was_never_opened(tmp_path: Path) -> None:
-    asyncio.run(SqliteBackend(tmp_path / "store.db", ManualClock()).close())
+    asyncio.run(SqliteBackend(tmp_path / "store.db", VirtualClock()).close())

@@ -26,16 +26,18 @@ _LIVE = (
     "SELECT log.key, log.value, log.rev, log.create_rev, log.expires FROM kv JOIN log ON log.rev = kv.rev"
     " WHERE kv.key >= ? AND kv.key < ? ORDER BY kv.key LIMIT ?"
 )
+# In the order of the index by key, each row that no later one up to the revision replaced: nothing is sorted, so a
+# page costs what is on it.
 _THEN = (
-    "SELECT log.key, log.value, log.rev, log.create_rev, log.expires"
-    " FROM (SELECT key, max(rev) AS rev FROM log WHERE key >= ? AND key < ? AND rev <= ? GROUP BY key) AS latest"
-    " JOIN log ON log.rev = latest.rev WHERE log.op != 3 ORDER BY latest.key LIMIT ?"
+    "SELECT key, value, rev, create_rev, expires FROM log WHERE key >= ?1 AND key < ?2 AND rev <= ?3 AND NOT EXISTS"
+    " (SELECT 1 FROM log AS later WHERE later.key = log.key AND later.rev > log.rev AND later.rev <= ?3)"
+    " AND op != 3 ORDER BY key LIMIT ?4"
 )
 _COUNT = "SELECT count(*) FROM kv WHERE key >= ? AND key < ?"
+# What lived at a revision is what lives unchanged since, and what was replaced or deleted since.
 _COUNT_THEN = (
-    "SELECT count(*)"
-    " FROM (SELECT key, max(rev) AS rev FROM log WHERE key >= ? AND key < ? AND rev <= ? GROUP BY key) AS latest"
-    " JOIN log ON log.rev = latest.rev WHERE log.op != 3"
+    "SELECT (SELECT count(*) FROM kv WHERE key >= ?1 AND key < ?2 AND rev <= ?3)"
+    " + (SELECT count(*) FROM log WHERE +key >= ?1 AND +key < ?2 AND rev > ?3 AND prev_rev BETWEEN 1 AND ?3)"
 )
 _EVENTS = (
     "SELECT log.rev, log.op, log.key, log.value, log.create_rev, log.prev_rev, prev.value"
@@ -90,13 +92,15 @@ def list_range(connection: apsw.Connection, span: tuple[str, str], rev: Rev, lim
         head = _must_have(connection, rev)
         # One more than asked for tells whether anything follows without counting it.
         fetch = limit + 1 if limit else -1
-        rows = _rows(connection, _THEN, (*span, rev, fetch)) if rev else _rows(connection, _LIVE, (*span, fetch))
-        more = bool(limit) and len(rows) > limit
+        query, values = (_THEN, (*span, rev, fetch)) if rev else (_LIVE, (*span, fetch))
+        rows: Any = connection.execute(query, values)
+        kvs = [KV(*row) for row in rows]
+        more = bool(limit) and len(kvs) > limit
         left = 0
         if more:
-            beyond = (rows.pop()[0], span[1])
+            beyond = (kvs.pop().key, span[1])
             left = connection.execute(*((_COUNT_THEN, (*beyond, rev)) if rev else (_COUNT, beyond))).get
-    return Page([KV(*row) for row in rows], rev or head, more, left)
+    return Page(kvs, rev or head, more, left)
 
 
 def count(connection: apsw.Connection, span: tuple[str, str]) -> tuple[int, Rev]:

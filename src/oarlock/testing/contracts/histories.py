@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from oarlock.storage.backend import KEEP_TTL, KV, Backend, Compacted, Event, FutureRevision, Rev
 from oarlock.storage.memory import MemoryBackend
-from oarlock.testing.contracts.support import END, START, ManualClock, Recorder, Suite, eventually, refused
+from oarlock.testing.clock import VirtualClock
+from oarlock.testing.contracts.support import END, START, Recorder, Suite, eventually, refused
 
 __all__ = ["HistoryContract", "Step"]
 
@@ -73,7 +74,7 @@ class _Run:
     def __init__(self, suite: Suite, folder: Path) -> None:
         self.suite = suite
         self.folder = folder
-        self.clock = ManualClock()
+        self.clock = VirtualClock()
         self.model = MemoryBackend(self.clock)
         self.real: Backend
         self.revs: list[tuple[Rev, Rev]] = []

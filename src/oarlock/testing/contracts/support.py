@@ -1,4 +1,4 @@
-"""What the contract suites share: a clock that stands still, a watch that writes down, and the base of every suite.
+"""What the contract suites share: a watch that writes down, and the base of every suite.
 
 Must not know: any particular backend. Next: `backend`.
 """
@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from oarlock.storage.backend import Backend, Batch, Event, Rev, StorageError
+from oarlock.testing.clock import VirtualClock
 
 __all__ = [
     "END",
     "START",
-    "ManualClock",
     "Recorder",
     "Suite",
     "eventually",
@@ -35,22 +35,6 @@ START, END = "/t/", "/t0"
 _PATIENCE_S = 10.0
 
 Refusal = TypeVar("Refusal", bound=StorageError)
-
-
-class ManualClock:
-    """A clock that moves when it is told to."""
-
-    def __init__(self, now: float = 1_000_000.0) -> None:
-        self._now = now
-
-    def now(self) -> float:
-        return self._now
-
-    def monotonic(self) -> float:
-        return self._now
-
-    def advance(self, seconds: float) -> None:
-        self._now += seconds
 
 
 class Recorder:
@@ -95,11 +79,11 @@ class Suite:
     first was closed, opens the same store if the backend is durable.
     """
 
-    def backend(self, folder: Path, clock: ManualClock) -> Backend:
+    def backend(self, folder: Path, clock: VirtualClock) -> Backend:
         """A backend that isn't started yet."""
         raise unittest.SkipTest("no backend given")
 
-    def replica(self, folder: Path, clock: ManualClock) -> Backend:
+    def replica(self, folder: Path, clock: VirtualClock) -> Backend:
         """Another server on the store in `folder`, while the first is open. Skipped when there is no such thing."""
         raise unittest.SkipTest("this backend is for one process")
 
@@ -112,8 +96,8 @@ class Suite:
             await outcome
 
     @asynccontextmanager
-    async def opened(self, folder: Path, clock: ManualClock | None = None) -> AsyncIterator[Backend]:
-        backend = self.backend(folder, clock or ManualClock())
+    async def opened(self, folder: Path, clock: VirtualClock | None = None) -> AsyncIterator[Backend]:
+        backend = self.backend(folder, clock or VirtualClock())
         await backend.start()
         try:
             yield backend
@@ -121,9 +105,9 @@ class Suite:
             await backend.close()
 
     @asynccontextmanager
-    async def pair(self, folder: Path, clock: ManualClock | None = None) -> AsyncIterator[tuple[Backend, Backend]]:
+    async def pair(self, folder: Path, clock: VirtualClock | None = None) -> AsyncIterator[tuple[Backend, Backend]]:
         """Two servers on one store."""
-        clock = clock or ManualClock()
+        clock = clock or VirtualClock()
         async with self.opened(folder, clock) as first:
             second = self.replica(folder, clock)
             await second.start()

@@ -9,10 +9,10 @@ import asyncio
 from pathlib import Path
 
 from oarlock.storage.backend import Compacted, FutureRevision, Op, StorageError, Unavailable
+from oarlock.testing.clock import VirtualClock
 from oarlock.testing.contracts.support import (
     END,
     START,
-    ManualClock,
     Recorder,
     Suite,
     mutate_at_random,
@@ -125,7 +125,7 @@ class ExpiryContract(Suite):
 
     def test_t1_a_key_vanishes_with_an_ordinary_event(self, tmp_path: Path) -> None:
         async def scenario() -> None:
-            clock = ManualClock()
+            clock = VirtualClock()
             async with self.opened(tmp_path, clock) as backend:
                 seen = Recorder(await backend.current_rev())
                 await backend.watch(START, END, after=seen.rev, deliver=seen.deliver, failed=seen.failed)
@@ -149,7 +149,7 @@ class ExpiryContract(Suite):
 
     def test_t1_an_update_keeps_changes_or_drops_it(self, tmp_path: Path) -> None:
         async def scenario() -> None:
-            clock = ManualClock()
+            clock = VirtualClock()
             async with self.opened(tmp_path, clock) as backend:
                 revs = {}
                 for name in ("keep", "longer", "shorter", "drop"):
@@ -177,7 +177,7 @@ class ExpiryContract(Suite):
 
     def test_t1_a_new_key_of_the_same_name_does_not_inherit_it(self, tmp_path: Path) -> None:
         async def scenario() -> None:
-            clock = ManualClock()
+            clock = VirtualClock()
             async with self.opened(tmp_path, clock) as backend:
                 rev = (await backend.put("/t/a", b"", expect=0, ttl_ms=1_000)).rev
                 await backend.delete("/t/a", expect=rev)
@@ -192,7 +192,7 @@ class ExpiryContract(Suite):
 
     def test_t1_any_server_expires_what_another_left(self, tmp_path: Path) -> None:
         async def scenario() -> None:
-            clock = ManualClock()
+            clock = VirtualClock()
             async with self.opened(tmp_path, clock) as backend:
                 if not backend.caps.durable:
                     return
@@ -206,7 +206,7 @@ class ExpiryContract(Suite):
 
     def test_a_closed_store_says_so(self, tmp_path: Path) -> None:
         async def scenario() -> None:
-            backend = self.backend(tmp_path, ManualClock())
+            backend = self.backend(tmp_path, VirtualClock())
             await backend.start()
             await backend.put("/t/a", b"", expect=0)
             await backend.close()

@@ -9,10 +9,10 @@ import asyncio
 from pathlib import Path
 
 from oarlock.storage.backend import KV, Backend, Batch, Event, TooLarge
+from oarlock.testing.clock import VirtualClock
 from oarlock.testing.contracts.support import (
     END,
     START,
-    ManualClock,
     Recorder,
     Suite,
     mutate_at_random,
@@ -28,7 +28,7 @@ class RevisionContract(Suite):
 
     def test_r1_every_write_gets_a_larger_revision_of_its_own(self, tmp_path: Path) -> None:
         async def scenario() -> None:
-            clock = ManualClock()
+            clock = VirtualClock()
             async with self.opened(tmp_path, clock) as backend:
                 assert await backend.current_rev() >= 1, "0 means 'any' to a client: an empty store is above it"
                 assert (await backend.list(START, END)).rev >= 1
