@@ -15,19 +15,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from oarlock.meta.context import Clock
+from oarlock.server.clock import SystemClock
 from oarlock.storage.backend import Backend
 from oarlock.storage.url import open_backend
 
 VALUE = b"x" * 1024
-
-
-class SystemClock:
-    def now(self) -> float:
-        return time.time()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
 
 
 def cpu_s() -> float:
@@ -63,9 +55,8 @@ async def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--url", default="")
     given = parser.parse_args()
-    clock: Clock = SystemClock()
     with tempfile.TemporaryDirectory() as folder:
-        backend = open_backend(given.url or f"sqlite:///{Path(folder) / 'store.db'}", clock)
+        backend = open_backend(given.url or f"sqlite:///{Path(folder) / 'store.db'}", SystemClock())
         await backend.start()
         try:
             for in_flight in (1, 16, 64):

@@ -207,12 +207,28 @@ def test_m1_a_commit_lock_that_is_never_freed(tmp_path: Path, worker: Callable[[
     asyncio.run(scenario())
 
 
+def test_m1_a_store_can_be_closed_while_another_process_hangs(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        backend = SqliteBackend(tmp_path / "store.db", VirtualClock(), lock_timeout_s=0.1)
+        await backend.start()
+        with (tmp_path / "store.db.d" / "commit.lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            writes = [asyncio.create_task(backend.put(f"/t/{i}", b"", expect=0)) for i in range(3)]
+            await asyncio.sleep(0)
+            await backend.close()
+            for write in writes:
+                assert "closed while another process" in str(await refused(write, Unavailable))
+        await eventually(lambda: list((tmp_path / "store.db.d").glob("*.sock")) == [], "a socket is left")
+
+    asyncio.run(scenario())
+
+
 def test_events_of_others_arrive_without_being_asked_for(worker: Callable[[], Worker]) -> None:
     writer, watcher = worker(), worker()
     after = writer.ask("start")
     watcher.ask("start")
     watcher.ask("watch", after)
-    rev = writer.ask("fill", 1200, 10)
+    rev = writer.ask("fill", 600, 10)
     assert watcher.ask("events") == list(range(after + 1, rev + 1))
     own = watcher.ask("put", "/t/own", 0)[1]
     assert watcher.ask("events")[-1] == own == rev + 1

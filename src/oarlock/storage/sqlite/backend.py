@@ -327,12 +327,21 @@ class SqliteBackend:
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._writer.close()
+        finished = True
+        try:
+            await asyncio.wait_for(self._writer.close(), self._lock_timeout_s)
+        except TimeoutError:
+            # Another process holds the commit lock and hangs: ending must be possible all the same.
+            finished = False
+            self._writer.abandon("the store is closed while another process holds its commit lock")
         await self._tailer.close()
         await self._reader.close()
         self._alone = False
         self._feed.close(Unavailable("the store is closed"))
-        await asyncio.to_thread(self._files.close)
+        if finished:
+            await asyncio.to_thread(self._files.close)
+        else:
+            self._files.leave()
 
 
 def _must_be_text(key: str) -> None:

@@ -86,6 +86,11 @@ class Files:
             raise
         return cls(path, meta, peers, membership, commit_lock, *connections)
 
+    def leave(self) -> None:
+        """Only stop listening to the others: the writer thread still uses the rest, until the process ends."""
+        self.glance.close()
+        self.peers.close()
+
     def close(self) -> None:
         """Close what the readers haven't; SQLite's last checkpoint happens under the commit lock."""
         self.glance.close()

@@ -111,9 +111,12 @@ class Writer:
 
     def give_up_waiting(self, after_s: float) -> None:
         """Answer the writes that have waited longer than `after_s` for another process to finish its commit."""
+        if self._waiting and time.monotonic() - self._waiting_since >= after_s:
+            self.abandon(f"another process has held the commit lock of {self._files.path} for {after_s:g} s")
+
+    def abandon(self, why: str) -> None:
+        """Answer every write that hasn't begun; none of them will be carried out."""
         with self._claim:
-            if not self._waiting or time.monotonic() - self._waiting_since < after_s:
-                return
             writes, self._waiting = self._waiting, []
         jobs = []
         try:
@@ -127,8 +130,7 @@ class Writer:
             pass
         for job in jobs:
             self._queue.put(job)
-        why = f"another process has held the commit lock of {self._files.path} for {after_s:g} s: see if it is stopped"
-        self._report(Outcome(writes, error=Unavailable(why)))
+        self._report(Outcome(writes, error=Unavailable(f"{why}: see if that process is stopped")))
 
     async def close(self) -> None:
         """Carry out what was submitted, checkpoint, and end the thread. The files are left to the caller."""
