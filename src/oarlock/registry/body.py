@@ -12,9 +12,10 @@ from typing import Protocol
 from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest, StatusError
 from oarlock.registry.served import Hooks, Tree
-from oarlock.schema.compiled import CompiledVersion
+from oarlock.schema.compiled import CompiledVersion, compile_version
+from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
 
-__all__ = ["Body", "BodyWording", "Wording", "settle"]
+__all__ = ["Body", "BodyWording", "Wording", "compile_bodies", "settle"]
 
 
 class Wording(Protocol):
@@ -87,3 +88,17 @@ def _report(body: Body, unknown: list[str], ctx: Context) -> None:
         raise body.wording.strict(problems)
     for problem in problems:
         ctx.warn(problem)
+
+
+def compile_bodies(definition: ResourceDefinition) -> dict[tuple[str, str], CompiledVersion]:
+    """What the bodies of subresources are, by version and name; nothing for one that takes none."""
+    compiled = {}
+    for version in definition.versions:
+        for subresource in version.subresources:
+            if subresource.request_schema:
+                kind = subresource.kind
+                only = VersionDefinition(kind.version, subresource.request_schema)
+                names = Names(subresource.name, kind.kind)
+                body = ResourceDefinition(kind.group, names, "Cluster", (only,), hub=only.name, stored_as=only.name)
+                compiled[version.name, subresource.name] = compile_version(body, only.name)
+    return compiled

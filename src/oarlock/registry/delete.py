@@ -56,7 +56,7 @@ async def _attempt(
         await gate.validate(ctx, "DELETE", None, old)
     finalizers = _finalizers(resource, options, metadata.get("finalizers") or [])
     if finalizers:
-        return await _mark(resource, ctx, entry, stored, finalizers)
+        return await _mark(resource, ctx, entry, (stored, finalizers, version))
     if not ctx.dry_run:
         result = await resource.cache.delete(entry.key, expect=entry.rev)
         if not result.ok:
@@ -64,7 +64,8 @@ async def _attempt(
     return Outcome(entry, gone=True, uid=metadata.get("uid", ""), name=entry.name)
 
 
-async def _mark(resource: Resource, ctx: Context, entry: Entry, stored: Tree, finalizers: list[str]) -> Outcome | None:
+async def _mark(resource: Resource, ctx: Context, entry: Entry, what: tuple[Tree, list[str], str]) -> Outcome | None:
+    stored, finalizers, version = what
     metadata = stored["metadata"]
     marked = is_deleting(metadata)
     if marked and metadata.get("finalizers") == finalizers:
@@ -73,7 +74,7 @@ async def _mark(resource: Resource, ctx: Context, entry: Entry, stored: Tree, fi
     if not marked:
         mark_deleted(metadata, ctx)
     if ctx.dry_run:
-        return Outcome(resource.form.entry(entry.key, encode_tail(stored), stored, (entry.rev, entry.create_rev)))
+        return Outcome(await resource.convert(stored, resource.definition.stored_as, version))
     tail = encode_tail(stored)
     result, written = await resource.cache.put(
         entry.key,

@@ -39,30 +39,35 @@ class Live:
         """
         loaded: dict[Key, AnyResource] = {}
         entries = list(entries)
-        await record(self._backend, (served.definition for served in entries if served.virtual is None))
+        changed: list[Resource] = []
         for served in entries:
             key = (served.definition.group, served.definition.names.plural)
             current = self.resources.get(key)
-            if current is not None and current.served is served:
+            if current is not None and current.served is served and self._is_current(current):
                 loaded[key] = current
             elif served.virtual is not None:
                 loaded[key] = VirtualResource(served, self.settings)
             else:
-                loaded[key] = await self._bring_up(served, current)
+                loaded[key] = made = Resource(served, self.cache, self.settings, self._interner)
+                changed.append(made)
+        # whatever is wrong with a definition is known by now, before anything that is served is touched
+        await record(self._backend, (served.definition for served in entries if served.virtual is None))
+        for resource in changed:
+            prefix, form = resource.form.prefix, resource.form
+            await self.cache.drop(prefix)
+            resource.cache = await self.cache.resource(prefix, form.describe, form.restore)
         return loaded
 
-    async def _bring_up(self, served: Served, current: AnyResource | None) -> Resource:
-        resource = Resource(served, self.cache, self.settings, self._interner)
-        if isinstance(current, Resource):
-            await self.cache.drop(resource.form.prefix)
-        resource.cache = await self.cache.resource(resource.form.prefix, resource.form.describe, resource.form.restore)
-        return resource
+    def _is_current(self, resource: AnyResource) -> bool:
+        """False for a resource whose cache went when a later catalog was loaded that never came to be served."""
+        return not isinstance(resource, Resource) or resource.cache in self.cache.resources
 
     async def commit(self, loaded: Mapping[Key, AnyResource]) -> None:
         """Serve what `load` returned. The watches of what went end cleanly."""
         before, self.resources = self.resources, loaded
         for key, resource in before.items():
-            if key not in loaded and isinstance(resource, Resource):
+            if isinstance(resource, VirtualResource):
+                if loaded.get(key) is not resource:
+                    resource.end_watches()
+            elif not isinstance(loaded.get(key), Resource):
                 await self.cache.drop(resource.form.prefix)
-            elif isinstance(resource, VirtualResource) and loaded.get(key) is not resource:
-                resource.end_watches()

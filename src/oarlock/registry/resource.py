@@ -17,6 +17,7 @@ import msgspec
 
 from oarlock.meta.context import Context
 from oarlock.meta.errors import NotFound, StorageReadError
+from oarlock.registry.body import compile_bodies
 from oarlock.registry.keys import after_prefix, object_key
 from oarlock.registry.renditions import Renditions
 from oarlock.registry.served import Served, Tree
@@ -63,8 +64,10 @@ class Resource:
         self.compiled: dict[str, CompiledVersion] = {
             version.name: compile_version(served.definition, version.name) for version in served.definition.versions
         }
+        self.bodies = compile_bodies(served.definition)
         self.selectable = self._place_selectable()
         self.form = StoredForm(served.definition, served.converter, self._select, interner)
+        self._marks = {version: object() for version in self.compiled}
         self.heads = {version: self.form.head_of(version) for version in self.compiled}
 
     def _place_selectable(self) -> dict[str, dict[str, int]]:
@@ -151,7 +154,7 @@ class Resource:
         """The object's body (see ``stored_form``) in `version`."""
         if version == self.definition.stored_as:
             return entry.body
-        kept = self.settings.renditions.get((entry.key, entry.rev, version))
+        kept = self.settings.renditions.get((entry.key, entry.rev, self._marks[version]))
         if kept is None:
             kept = self.rendition(entry, version, await self.tree(entry, version))
         return kept
@@ -160,7 +163,7 @@ class Resource:
         """The same without waiting; None when the conversion has to wait."""
         if version == self.definition.stored_as:
             return entry.body
-        kept = self.settings.renditions.get((entry.key, entry.rev, version))
+        kept = self.settings.renditions.get((entry.key, entry.rev, self._marks[version]))
         if kept is not None:
             return kept
         tree = self.tree_now(entry, version)
@@ -169,7 +172,7 @@ class Resource:
     def rendition(self, entry: Entry, version: str, tree: Tree) -> bytes:
         """Encode a converted tree and keep it."""
         body = self.encode(tree)
-        self.settings.renditions.keep((entry.key, entry.rev, version), body)
+        self.settings.renditions.keep((entry.key, entry.rev, self._marks[version]), body)
         return body
 
     @staticmethod

@@ -17,7 +17,7 @@ from oarlock.meta import fields, labels
 from oarlock.meta.context import Context
 from oarlock.meta.errors import AlreadyExists, BadRequest, Conflict, InvalidObject, MethodNotAllowed, NotFound
 from oarlock.meta.options import DeleteOptions, ListOptions
-from oarlock.registry.body import Body, settle
+from oarlock.registry.body import Body, compile_bodies, settle
 from oarlock.registry.metadata import fill_new, generated_name, settle_namespace
 from oarlock.registry.outcome import Listing, Outcome
 from oarlock.registry.resource import Settings, copy_tree
@@ -42,6 +42,7 @@ class VirtualResource:
         self.compiled: dict[str, CompiledVersion] = {
             version.name: compile_version(served.definition, version.name) for version in served.definition.versions
         }
+        self.bodies = compile_bodies(served.definition)
         self._writes = 1
         self._enders: set[Callable[[], None]] = set()
 

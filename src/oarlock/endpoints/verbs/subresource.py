@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from oarlock.codec import json as json_codec
 from oarlock.endpoints import bodies, respond
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.route import Route
 from oarlock.meta import options_parse
-from oarlock.meta.errors import BadRequest
+from oarlock.meta.errors import BadRequest, InvalidObject
+from oarlock.meta.kinds import GroupKind
 from oarlock.registry import read
+from oarlock.registry.body import Body, BodyWording, settle
 from oarlock.registry.resource import Resource
-from oarlock.registry.served import SubresourceHook, Tree
+from oarlock.registry.served import Hooks, SubresourceHook, Tree
 from oarlock.registry.virtual_resource import VirtualResource
 
 __all__ = ["call_hook"]
 
-_decode = msgspec.json.Decoder().decode
+_NO_HOOKS = Hooks()
 
 
 async def call_hook(x: Exchange, route: Route) -> Response:
@@ -45,7 +45,7 @@ async def _parent(x: Exchange, route: Route) -> Tree:
 
 
 async def _body(x: Exchange, route: Route, hook: SubresourceHook) -> tuple[Tree | None, bool]:
-    """The decoded body, and whether the request is a dry run. The hook's own code checks what the body says."""
+    """The decoded body, and whether the request is a dry run."""
     if hook.method == "GET":
         return None, False
     media = bodies.media_type(x)
@@ -61,8 +61,11 @@ async def _body(x: Exchange, route: Route, hook: SubresourceHook) -> tuple[Tree 
         if tree.get(name, wanted) != wanted:
             raise BadRequest(f"the {name} of the body is {tree[name]!r}, and this subresource takes {wanted!r}")
         tree[name] = wanted
-    if problems and options.field_validation == "Strict":
-        raise BadRequest("strict decoding error: " + ", ".join(problems))
-    for problem in problems:
-        x.notes.warn(problem)
+    compiled = route.resource.bodies.get((route.version, hook.name)) if route.resource is not None else None
+    if compiled is not None:
+        body = Body(tree, BodyWording(kind.kind, kind.version), problems)
+        settle(body, compiled, _NO_HOOKS, x.context(options=options))
+        wrong = compiled.validate(body.tree)
+        if wrong:
+            raise InvalidObject(GroupKind(kind.group, kind.kind), "", wrong)
     return tree, options.dry_run
