@@ -172,6 +172,7 @@ class Answer:
         self.ended = False
         self.reset: int | None = None
         self.unacknowledged = 0
+        self.informed = 0
 
     @property
     def status(self) -> int:
@@ -305,6 +306,8 @@ class H2Client:
             pass
         elif isinstance(event, h2.events.ResponseReceived):
             answer.headers = {str(name): str(value) for name, value in event.headers}
+        elif isinstance(event, h2.events.InformationalResponseReceived):
+            answer.informed += 1
         elif isinstance(event, h2.events.DataReceived):
             answer.body += event.data
             answer.frames += 1

@@ -403,13 +403,15 @@ async def test_a_failing_handler_is_answered_500_and_the_connection_goes_on(serv
             return None
         if request.path == "/header":
             return Response(200, [("a", "b\r\nset-cookie: evil")])
+        if request.path == "/text":
+            return Response(200, [], "text")  # type: ignore[arg-type]
         if request.path == "/cancel":
             raise asyncio.CancelledError
         raise KeyError("secret")
 
     async with server(handler) as s:
         client = await s.connect()
-        for path in (b"/now", b"/wait", b"/none", b"/header", b"/cancel"):
+        for path in (b"/now", b"/wait", b"/none", b"/header", b"/text", b"/cancel"):
             await client.send(b"GET %b HTTP/1.1\r\nHost: h\r\n\r\n" % path)
             status, headers, body = await client.response()
             assert (status, headers["content-type"]) == (500, "text/plain; charset=utf-8")

@@ -102,6 +102,23 @@ async def test_a_client_that_says_nothing_of_windows_has_the_default_one(server:
         assert len((await answer).body) == 1_000_000
 
 
+async def test_100_continue_is_sent_when_the_body_is_asked_for(server: Any, h2_client: Any) -> None:
+    async def handler(request: Request) -> Response:
+        return Response(200, [], b"unread" if request.path == "/unread" else await request.read())
+
+    async with server(handler) as s:
+        client = await h2_client(s)
+        unread = client.start("/unread", "POST", [("expect", "100-continue")], end=False)
+        await client.until(lambda: unread.ended)
+        assert (unread.body, unread.informed, unread.reset) == (b"unread", 0, 0)
+        answer = client.start("/", "POST", [("expect", "100-continue")], end=False)
+        await client.until(lambda: answer.informed == 1)
+        client.h2.send_data(answer.id, b"abc", end_stream=True)
+        client.flush()
+        await client.until(lambda: answer.ended)
+        assert (answer.status, answer.body, answer.informed) == (200, b"abc", 1)
+
+
 async def test_large_bodies_both_ways_at_once(server: Any, h2_client: Any) -> None:
     async def handler(request: Request) -> Response:
         return Response(200, [], await request.read())
@@ -361,12 +378,11 @@ async def test_a_failing_handler(server: Any, h2_client: Any, caplog: Any) -> No
 
     async with server(handler) as s:
         client = await h2_client(s)
-        for path in ("/now", "/wait", "/none", "/value", "/name"):
+        for path in ("/now", "/wait", "/none", "/value", "/name", "/body"):
             answer = await client.get(path)
             assert answer.status == 500
             assert answer.body == b"This request caused apiserver to panic. Look in the logs for details.\n"
-        for path in ("/body", "/stream"):
-            assert (await client.get(path)).reset == 2
+        assert (await client.get("/stream")).reset == 2
         assert "secret" in caplog.text
 
 

@@ -25,7 +25,7 @@ from oarlock.server.serving.body import Body
 from oarlock.server.serving.drive import drive
 from oarlock.server.serving.http1_request import Turn, turn_of
 from oarlock.server.serving.http1_stream import Http1Stream
-from oarlock.server.serving.service import Service, log, panic, pump
+from oarlock.server.serving.service import Service, log, panic, pump, whole_body
 
 __all__ = ["Http1Connection", "Turn"]
 
@@ -108,6 +108,7 @@ class Http1Connection(asyncio.Protocol):
         if self._stream is not None:
             self._stream.ended()
         self.resume_writing()
+        del self._parser  # which knows this object's methods
         self.service.left(self)
 
     def pause_writing(self) -> None:
@@ -405,7 +406,7 @@ class Http1Connection(asyncio.Protocol):
         """Queue the head, and the body if it is at hand: whether there is more, whether to close after it."""
         close = turn.close or self._draining or not self._body_can_be_skipped(turn)
         status = response.status
-        body = response.body if response.stream is None and isinstance(response.body, bytes) else None
+        body = whole_body(response)
         streaming = body is None
         empty = status in (204, 304) or status < 200
         connection = length = None

@@ -24,7 +24,7 @@ from oarlock.server.serving.guards import Bucket
 from oarlock.server.serving.http2_stream import Http2Stream
 from oarlock.server.serving.machine import Broken, Machine, Opened, ProtocolError
 from oarlock.server.serving.outgoing import CREDIT_PER_FRAME, Outgoing
-from oarlock.server.serving.service import Service, log, panic, pump
+from oarlock.server.serving.service import Service, log, panic, pump, whole_body
 
 __all__ = ["Http2Connection"]
 
@@ -112,6 +112,8 @@ class Http2Connection(asyncio.Protocol):
             self._lost = True
             self.out.closed = True
             self._end_streams(ConnectionResetError("the client went away"))
+            self._on.clear()
+            self._machine.dismiss()
             self.service.left(self)
 
     def pause_writing(self) -> None:
@@ -239,6 +241,7 @@ class Http2Connection(asyncio.Protocol):
             limit = self.service.limits.max_request_bytes
             stream.body = Body(self.service.loop, limit, partial(self._grant, stream), length)
             stream.request._read = stream.body.read
+            stream.expects = headers.get("expect", "").lower() == "100-continue"
 
     def _refuse(self, stream_id: int, code: int) -> None:
         self._machine.forget(stream_id, reset=True)
@@ -280,6 +283,9 @@ class Http2Connection(asyncio.Protocol):
         """
         if stream.uploaded or stream.closed or stream.body is None or stream.body.failed:
             return
+        if stream.expects:
+            stream.expects = False
+            self.out.send(wire2.headers(stream.id, self.out.continue_block(), False, self.out.max_frame))
         self._uploads[stream.id] = stream
         if self._granted + stream.owed > self.service.limits.upload_budget_bytes:
             oldest = next(one for one in self._uploads.values() if not one.uploaded)
@@ -379,7 +385,7 @@ class Http2Connection(asyncio.Protocol):
     def _answer(self, stream: Http2Stream, response: Response) -> None:
         out = self.out
         status = response.status
-        body = response.body if response.stream is None and isinstance(response.body, bytes) else None
+        body = whole_body(response)
         empty = status in (204, 304) or status < 200
         head_only = stream.request is not None and stream.request.method == "HEAD"
         length = None if body is None or empty else len(body)
@@ -404,8 +410,6 @@ class Http2Connection(asyncio.Protocol):
             stream.streaming = True
             stream.task = self.service.loop.create_task(pump(response.body, stream))
             stream.task.add_done_callback(partial(self._pumped, stream))
-        else:
-            raise TypeError(f"{type(response.body).__name__} can't be the body of an answer")
 
     def _pumped(self, stream: Http2Stream, task: asyncio.Task[Any]) -> None:
         self._withdrawn.discard(task)

@@ -35,6 +35,7 @@ class Http2Stream:
         "body",
         "closed",
         "ending",
+        "expects",
         "flow",
         "granted",
         "hard_bytes",
@@ -71,6 +72,7 @@ class Http2Stream:
         self.owed = 0  # bytes of its body its window wasn't widened for
         self.granted = 0  # bytes it was
         self.answered = False
+        self.expects = False  # it waits for a 100 before it sends its body
         self.streaming = False  # it's written to bit by bit
         self.hard_bytes = connection.service.limits.stream_hard_bytes
         self.pending = 0

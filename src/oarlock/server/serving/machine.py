@@ -117,6 +117,10 @@ class Machine(H2Connection):  # type: ignore[misc]
         stream = self.streams.get(stream_id)
         return 0 if stream is None else stream._inbound_window_manager.process_bytes(length) or 0
 
+    def dismiss(self) -> None:
+        """Nothing more will come in. Lets go of itself, so that no garbage collector is needed."""
+        self._frame_dispatch_table.clear()
+
     @property
     def midway(self) -> bool:
         """Whether a frame or a header block has begun and isn't complete."""

@@ -113,6 +113,11 @@ class Outgoing:
         block: bytes = self._encode(fields)
         return block
 
+    def continue_block(self) -> bytes:
+        """The header block of a 100, to be sent at once: each block depends on those before it."""
+        block: bytes = self._encode([(b":status", b"100", False)])
+        return block
+
     def _name(self, name: str) -> bytes:
         lower = name.lower()
         if lower in wire2.FORBIDDEN or lower in ("date", "content-length"):

@@ -52,7 +52,7 @@ async def serve(handler: Handler, config: ServingConfig, clock: Clock) -> Listen
 
 
 def _bound(config: ServingConfig) -> list[socket.socket]:
-    address = f"{config.host}:{config.port}"
+    address = f"[{config.host}]:{config.port}" if ":" in config.host else f"{config.host}:{config.port}"
     try:
         found = socket.getaddrinfo(
             config.host or None, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE | socket.AI_NUMERICSERV

@@ -15,7 +15,19 @@ from oarlock.endpoints.http import Handler, Response
 from oarlock.meta.context import Clock
 from oarlock.server.serving.config import Limits
 
-__all__ = ["PANIC", "PANIC_TEXT", "Connection", "Flushed", "Flusher", "Service", "Sink", "log", "panic", "pump"]
+__all__ = [
+    "PANIC",
+    "PANIC_TEXT",
+    "Connection",
+    "Flushed",
+    "Flusher",
+    "Service",
+    "Sink",
+    "log",
+    "panic",
+    "pump",
+    "whole_body",
+]
 
 log = logging.getLogger("oarlock.serving")
 
@@ -133,6 +145,15 @@ class Service:
         self.connections.discard(connection)
         if not self.connections and self.on_empty is not None:
             self.on_empty()
+
+
+def whole_body(response: Response) -> bytes | None:
+    """The body, when it is at hand; None for an answer that goes on. Raises TypeError for what can't be sent."""
+    if response.stream is not None or isinstance(response.body, AsyncIterator):
+        return None
+    if not isinstance(response.body, bytes):
+        raise TypeError(f"{type(response.body).__name__} can't be the body of an answer")
+    return response.body
 
 
 def panic() -> Response:
