@@ -1,56 +1,54 @@
-"""The ``/metrics`` pages: the numbers of `metrics` in the Prometheus text format, written in a thread of its own.
+"""Numbers in the Prometheus text format, under the names dashboards for Kubernetes use.
 
-The loop only copies the numbers; families, samples and text are made in the executor, where a page of thousands
-of series delays nobody. Must not know: how anything is counted. Source: the Prometheus exposition format 0.0.4.
+Runs in a thread, where a page of thousands of series delays nobody. Must not know: how anything is counted.
+Source: the Prometheus exposition format 0.0.4; k8s.io/apiserver ``endpoints/metrics``; KEP-3466 for the checks.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from functools import lru_cache
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from oarlock.endpoints.http import Response
-from oarlock.server.filters.max_in_flight import MaxInFlight
-from oarlock.server.health import Health, Probe, Tally
-from oarlock.server.metrics import BOUNDS_S, Histogram, RequestMetrics, RequestSnapshot, StoreMetrics
+from oarlock.server.metrics import BOUNDS_S, Histogram
+from oarlock.server.metrics_page import Numbers, Verdicts
 
-__all__ = ["MetricsPage", "Sources"]
+__all__ = ["write"]
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 REQUEST_LABELS = ["verb", "group", "version", "resource", "subresource", "scope"]
 STORE_LABELS = ["operation", "group", "resource"]
 _BOUNDS = [str(bound) for bound in BOUNDS_S] + ["+Inf"]
 
-ByResource = dict[tuple[str, str], int]
-ByGroupVersion = dict[tuple[str, str, str], int]
+
+def write(page: Numbers | Verdicts) -> bytes:
+    """The text of a page; with `Numbers` come those of the process."""
+    if isinstance(page, Numbers):
+        return _text(_Page(page)) + generate_latest(_process())
+    return _text(_Checks(page))
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """Where the numbers come from. `objects` counts stored objects by (group, resource), `watch_events` the
-    events sent by (group, version, resource)."""
+def _text(collector: Collector) -> bytes:
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(collector)
+    return generate_latest(registry)
 
-    requests: RequestMetrics
-    store: StoreMetrics
-    in_flight: MaxInFlight
-    objects: Callable[[], ByResource]
-    watch_events: Callable[[], ByGroupVersion]
+
+@lru_cache(maxsize=1)
+def _process() -> CollectorRegistry:
+    registry = CollectorRegistry(auto_describe=False)
+    for collector in (ProcessCollector, PlatformCollector, GCCollector):
+        collector(registry=registry)
+    return registry
 
 
 class _Page(Collector):
-    """The numbers at one moment, as families of samples."""
+    """Everything that is counted, as families of samples."""
 
-    def __init__(self, sources: Sources) -> None:
-        self.requests: RequestSnapshot = sources.requests.snapshot()
-        self.store, self.store_failed = sources.store.snapshot()
-        self.in_flight = {"readOnly": sources.in_flight.read_only, "mutating": sources.in_flight.mutating}
-        self.objects = dict(sources.objects())
-        self.watch_events = dict(sources.watch_events())
+    def __init__(self, page: Numbers) -> None:
+        self._page = page
 
     def collect(self) -> Iterator[Metric]:
         yield from self._requests()
@@ -63,7 +61,7 @@ class _Page(Collector):
             "Requests by verb, dry run, group, version, resource, scope and response code.",
             labels=[*REQUEST_LABELS, "dry_run", "component", "code"],
         )
-        for labels, codes in self.requests.codes.items():
+        for labels, codes in self._page.requests.codes.items():
             for code, count in codes.items():
                 total.add_metric([*labels, "apiserver", str(code)], count)
         yield total
@@ -72,14 +70,14 @@ class _Page(Collector):
             "Response latency in seconds, watches left out.",
             labels=[*REQUEST_LABELS, "dry_run", "component"],
         )
-        for labels, histogram in self.requests.durations.items():
+        for labels, histogram in self._page.requests.durations.items():
             if labels[0] != "WATCH":
                 durations.add_metric([*labels, "apiserver"], _cumulative(histogram), histogram.sum_s)
         yield durations
         in_flight = GaugeMetricFamily(
             "apiserver_current_inflight_requests", "Requests in progress.", labels=["request_kind"]
         )
-        for kind, count in self.in_flight.items():
+        for kind, count in self._page.in_flight.items():
             in_flight.add_metric([kind], count)
         yield in_flight
 
@@ -87,13 +85,13 @@ class _Page(Collector):
         running = GaugeMetricFamily(
             "apiserver_longrunning_requests", "Watches that are open.", labels=[*REQUEST_LABELS, "component"]
         )
-        for labels, count in self.requests.open_watches.items():
+        for labels, count in self._page.requests.open_watches.items():
             running.add_metric([*labels[:6], "apiserver"], count)
         yield running
         events = CounterMetricFamily(
             "apiserver_watch_events_total", "Events sent to watches.", labels=["group", "version", "resource"]
         )
-        for about, count in self.watch_events.items():
+        for about, count in self._page.watch_events.items():
             events.add_metric(list(about), count)
         yield events
 
@@ -102,7 +100,7 @@ class _Page(Collector):
             "etcd_request_duration_seconds", "How long the store took, in seconds.", labels=STORE_LABELS
         )
         asked = CounterMetricFamily("etcd_requests_total", "Calls of the store.", labels=STORE_LABELS)
-        for labels, histogram in self.store.items():
+        for labels, histogram in self._page.store.items():
             took.add_metric(list(labels), _cumulative(histogram), histogram.sum_s)
             asked.add_metric(list(labels), sum(histogram.buckets))
         yield took
@@ -110,7 +108,7 @@ class _Page(Collector):
         failed = CounterMetricFamily(
             "etcd_request_errors_total", "Calls of the store that failed.", labels=STORE_LABELS
         )
-        for labels, count in self.store_failed.items():
+        for labels, count in self._page.store_failed.items():
             failed.add_metric(list(labels), count)
         yield failed
         objects = GaugeMetricFamily(
@@ -119,7 +117,7 @@ class _Page(Collector):
         known = GaugeMetricFamily(
             "apiserver_resource_objects", "Stored objects, known by the watch cache.", labels=["group", "resource"]
         )
-        for (group, resource), count in self.objects.items():
+        for (group, resource), count in self._page.objects.items():
             objects.add_metric([f"{resource}.{group}" if group else resource], count)
             known.add_metric([group, resource], count)
         yield objects
@@ -136,54 +134,19 @@ def _cumulative(histogram: Histogram) -> list[tuple[str, float]]:
 
 
 class _Checks(Collector):
-    """The health checks as service level indicators (KEP-3466)."""
+    """The health checks as service level indicators."""
 
-    def __init__(self, tallies: Mapping[tuple[str, Probe], Tally]) -> None:
-        self._tallies = {labels: (one.last, one.succeeded, one.failed) for labels, one in tallies.items()}
+    def __init__(self, verdicts: Verdicts) -> None:
+        self._verdicts = verdicts
 
     def collect(self) -> Iterator[Metric]:
         now = GaugeMetricFamily("kubernetes_healthcheck", "1 when the check last went well.", labels=["name", "type"])
         total = CounterMetricFamily(
             "kubernetes_healthchecks_total", "How often the check was made.", labels=["name", "status", "type"]
         )
-        for (name, probe), (last, succeeded, failed) in self._tallies.items():
-            if last is not None:
-                now.add_metric([name, probe], last)
-                total.add_metric([name, "success", probe], succeeded)
-                total.add_metric([name, "error", probe], failed)
+        for (name, probe), (last, succeeded, failed) in self._verdicts.items():
+            now.add_metric([name, probe], last)
+            total.add_metric([name, "success", probe], succeeded)
+            total.add_metric([name, "error", probe], failed)
         yield now
         yield total
-
-
-class MetricsPage:
-    """Answers ``/metrics`` and ``/metrics/slis``."""
-
-    paths = ("/metrics", "/metrics/slis")
-
-    def __init__(self, sources: Sources, health: Health) -> None:
-        self._sources = sources
-        self._health = health
-        process = CollectorRegistry(auto_describe=False)
-        ProcessCollector(registry=process)
-        PlatformCollector(registry=process)
-        GCCollector(registry=process)
-        self._process = process
-
-    async def respond(self, path: str) -> Response | None:
-        """The answer, or None for a path that is none of `paths`."""
-        if path == "/metrics":
-            page: Collector = _Page(self._sources)
-            more = [self._process]
-        elif path == "/metrics/slis":
-            page = _Checks(self._health.tallies)
-            more = []
-        else:
-            return None
-        body = await asyncio.get_running_loop().run_in_executor(None, _write, page, more)
-        return Response(200, [("content-type", CONTENT_TYPE)], body)
-
-
-def _write(page: Collector, more: list[CollectorRegistry]) -> bytes:
-    counted = CollectorRegistry(auto_describe=False)
-    counted.register(page)
-    return b"".join(generate_latest(registry) for registry in (counted, *more))

@@ -29,11 +29,11 @@ from oarlock.server import chain
 from oarlock.server.about import own_version
 from oarlock.server.app import APIServer
 from oarlock.server.config import ServerConfig
-from oarlock.server.exposition import MetricsPage, Sources
 from oarlock.server.filters.max_in_flight import MaxInFlight
 from oarlock.server.filters.shutdown import Leaving, Shutdown
 from oarlock.server.health import Conditions, Health, checks_of, in_time
 from oarlock.server.metrics import RequestMetrics, StoreMetrics
+from oarlock.server.metrics_page import MetricsPage, Sources
 from oarlock.server.timed_backend import TimedBackend
 from oarlock.storage.backend import Backend
 from oarlock.storage.cache.cache import Cache

@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 import yaml
 
+from oarlock.server.serving.certs import ensure_certificates, issue_client
+
 THINGS = "/apis/test.example.com/v1/namespaces/default/things"
 
 
@@ -218,3 +220,24 @@ def test_mistakes_end_the_process_with_one_line(oarlock: Any) -> None:
     for arguments, code in ((("serve", "missing.py"), 1), (("serve", "things.py", "--nope"), 2), (("nope",), 2)):
         done = oarlock(*arguments)
         assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (code, "", 1), done.stderr
+
+
+def test_a_client_certificate_is_a_credential_and_a_bad_one_is_401(start: Any, folder: Path) -> None:
+    now = time.time()
+    ensure_certificates(folder / "pki", [], now)
+    ensure_certificates(folder / "strangers", [], now)
+    for name in ("pki", "strangers"):
+        certificate, key = issue_client(folder / name, "alice", ["devs"], now)
+        (folder / f"{name}.pem").write_bytes(certificate + key)
+    process = start("things.py", "--secure-port", "0", "--storage", "memory://", "--client-ca-file", "pki/ca.crt")
+    ready(process)
+    client = Client(folder / "oarlock.kubeconfig")
+    assert client.ask("GET", THINGS, token="")[0] == 401
+    client.tls.load_cert_chain(folder / "pki.pem")
+    assert client.ask("GET", THINGS, token="")[0] == 200
+    stranger = Client(folder / "oarlock.kubeconfig")
+    stranger.tls.load_cert_chain(folder / "strangers.pem")
+    status, body = stranger.ask("GET", THINGS, token="")
+    assert (status, json.loads(body)["message"]) == (401, "Unauthorized")
+    assert stranger.ask("GET", THINGS)[0] == 200  # the token is good whatever the certificate
+    assert stop(process) == 0

@@ -11,10 +11,10 @@ import pytest
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Peer, Request, Response
 from oarlock.meta.context import Target
-from oarlock.server.exposition import MetricsPage, Sources
 from oarlock.server.filters.max_in_flight import MaxInFlight
 from oarlock.server.health import Check, Health, always
 from oarlock.server.metrics import RequestMetrics, StoreMetrics
+from oarlock.server.metrics_page import MetricsPage, Sources
 from oarlock.server.timed_backend import TimedBackend
 from oarlock.storage.memory import MemoryBackend
 

@@ -1,0 +1,94 @@
+"""``/metrics`` and ``/metrics/slis``: numbers copied on the loop, written out in a thread.
+
+What writes them (`exposition`, and prometheus_client below it) is only loaded by the first who asks, in that thread:
+it would be a tenth of the time a server takes to start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from oarlock.endpoints.http import Response
+from oarlock.server.filters.max_in_flight import MaxInFlight
+from oarlock.server.health import Health, Probe
+from oarlock.server.metrics import Histogram, RequestMetrics, RequestSnapshot, StoreMetrics
+
+__all__ = ["MetricsPage", "Numbers", "Sources", "Verdicts"]
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+ByResource = dict[tuple[str, str], int]
+ByGroupVersion = dict[tuple[str, str, str], int]
+
+Verdicts = dict[tuple[str, Probe], tuple[bool, int, int]]
+"""By name and probe of a health check that has been made: the last result, how often it went well, how often not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where the numbers come from. `objects` counts stored objects by (group, resource), `watch_events` the
+    events sent by (group, version, resource)."""
+
+    requests: RequestMetrics
+    store: StoreMetrics
+    in_flight: MaxInFlight
+    objects: Callable[[], ByResource]
+    watch_events: Callable[[], ByGroupVersion]
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Everything ``/metrics`` says, at one moment."""
+
+    requests: RequestSnapshot
+    store: dict[tuple[str, str, str], Histogram]
+    store_failed: dict[tuple[str, str, str], int]
+    in_flight: dict[str, int]
+    objects: ByResource
+    watch_events: ByGroupVersion
+
+
+class MetricsPage:
+    """Answers `paths`."""
+
+    paths = ("/metrics", "/metrics/slis")
+
+    def __init__(self, sources: Sources, health: Health) -> None:
+        self._sources = sources
+        self._health = health
+
+    async def respond(self, path: str) -> Response | None:
+        """The answer, or None for a path that is none of `paths`."""
+        if path == "/metrics":
+            page: Numbers | Verdicts = self._numbers()
+        elif path == "/metrics/slis":
+            page = self._verdicts()
+        else:
+            return None
+        body = await asyncio.get_running_loop().run_in_executor(None, _write, page)
+        return Response(200, [("content-type", CONTENT_TYPE)], body)
+
+    def _numbers(self) -> Numbers:
+        sources = self._sources
+        durations, failed = sources.store.snapshot()
+        in_flight = {"readOnly": sources.in_flight.read_only, "mutating": sources.in_flight.mutating}
+        return Numbers(
+            sources.requests.snapshot(),
+            durations,
+            failed,
+            in_flight,
+            dict(sources.objects()),
+            dict(sources.watch_events()),
+        )
+
+    def _verdicts(self) -> Verdicts:
+        tallies = self._health.tallies.items()
+        return {labels: (one.last, one.succeeded, one.failed) for labels, one in tallies if one.last is not None}
+
+
+def _write(page: Numbers | Verdicts) -> bytes:
+    written: bytes = importlib.import_module("oarlock.server.exposition").write(page)
+    return written
