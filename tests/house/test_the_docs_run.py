@@ -1,0 +1,89 @@
+"""The programs in the README and in Getting started are real: they are written to files and served."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```python\n# (\S+\.py)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+USE = """
+import asyncio, sys
+from oarlock.cli.loading import load_server
+from oarlock.testing.server import InMemory
+
+async def use(where, path, body):
+    server = load_server(where)
+    async with InMemory(server) as api:
+        made = await api.post(path, body)
+        assert made.status == 201, made
+        print(made.json["kind"], *sorted(made.json["spec"].items()))
+
+asyncio.run(use(*eval(sys.argv[1])))
+"""
+
+
+@pytest.mark.parametrize(
+    ("page", "call", "says"),
+    [
+        (
+            "README.md",
+            (
+                "flunders.py",
+                "/apis/wardle.example.com/v1/namespaces/default/flunders",
+                {"metadata": {"name": "a"}, "spec": {"reference": "b"}},
+            ),
+            "Flunder ('reference', 'b') ('replicas', 1)",
+        ),
+        (
+            "docs/getting-started.md",
+            (
+                "shop/server.py",
+                "/apis/shop.example.com/v1/namespaces/default/orders",
+                {"metadata": {"name": "a"}, "spec": {"item": "tea"}},
+            ),
+            "Order ('count', 1) ('item', 'tea') ('size', 'small')",
+        ),
+    ],
+)
+def test_programs_in_the_docs_run(tmp_path: Path, page: str, call: tuple[object, ...], says: str) -> None:
+    written(tmp_path, page)
+    done = python(tmp_path, USE, repr(call))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == says
+
+
+def written(folder: Path, page: str) -> None:
+    """Every program of a page that names its file, in that file."""
+    programs = BLOCK.findall((ROOT / page).read_text())
+    assert programs
+    for name, program in programs:
+        file = folder / name
+        file.parent.mkdir(exist_ok=True)
+        if file.parent != folder:
+            (file.parent / "__init__.py").touch()
+        file.write_text(program)
+
+
+def python(folder: Path, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-c", program, *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_the_second_version_in_the_docs_converts(tmp_path: Path) -> None:
+    written(tmp_path, "docs/getting-started.md")
+    program = (
+        "from shop.old import OldOrder, OldOrderSpec\n"
+        "hub = OldOrder(spec=OldOrderSpec(item='tea', large=True)).to_hub()\n"
+        "assert hub.spec.size == 'large'\n"
+        "assert OldOrder.from_hub(hub).spec.large\n"
+    )
+    done = python(tmp_path, program)
+    assert done.returncode == 0, done.stderr
