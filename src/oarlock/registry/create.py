@@ -108,5 +108,5 @@ def _being_deleted(current: KV | None) -> bool:
         return False
     try:
         return is_deleting(msgspec.json.decode(current.value)["metadata"])
-    except (msgspec.DecodeError, KeyError, TypeError):
+    except (msgspec.DecodeError, KeyError, TypeError, AttributeError):
         return False

@@ -180,7 +180,8 @@ class Watcher:
             return False
         if start.name and entry.name != start.name:
             return False
-        return start.selection.matches(entry)
+        # nobody knows whether a broken object matches; a watch that went past it in silence would miss a change
+        return bool(entry.broken) or start.selection.matches(entry)
 
     def _deliver(self, events: Sequence[CacheEvent]) -> None:
         """Called by the cache, on the loop, with events in revision order."""
@@ -214,7 +215,7 @@ class Watcher:
         now = self._wants(event.entry)
         if now:
             return "MODIFIED" if before else "ADDED"
-        return "LEFT" if before else ""
+        return "LEFT" if before and event.previous is not None and not event.previous.broken else ""
 
     def _fail(self, broken: BrokenObject) -> None:
         """Nothing may pass an object that can't be shown."""
