@@ -11,7 +11,7 @@ from typing import Any
 
 from oarlock.server.serving.http1 import Http1Connection
 from oarlock.server.serving.http2 import Http2Connection
-from oarlock.server.serving.service import Service
+from oarlock.server.serving.service import Receiver, Service
 from oarlock.server.serving.tls import peer_of
 
 __all__ = ["Greeting"]
@@ -20,11 +20,11 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 TELLING = 3  # no request of HTTP/1 begins with "PRI"
 
 
-class Greeting(asyncio.Protocol):
+class Greeting(Receiver):
     """Stands at a connection until it is known which protocol takes over."""
 
     def __init__(self, service: Service, secure: bool, http2: bool) -> None:
-        self._service = service
+        self.service = service
         self._secure = secure
         self._http2 = http2
         self._transport: Any = None
@@ -33,12 +33,12 @@ class Greeting(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
-        self._since = self._service.monotonic()
+        self._since = self.service.monotonic()
         if self._secure:
             tls = transport.get_extra_info("ssl_object")
             self._hand_over(self._http2 and tls.selected_alpn_protocol() == "h2")
         elif self._http2:
-            self._service.joined(self)
+            self.service.joined(self)
         else:
             self._hand_over(False)
 
@@ -51,10 +51,10 @@ class Greeting(asyncio.Protocol):
             self._hand_over(True)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._service.left(self)
+        self.service.left(self)
 
     def sweep(self, now: float) -> None:
-        if now - self._since > self._service.limits.header_timeout_s:
+        if now - self._since > self.service.limits.header_timeout_s:
             self._transport.close()
 
     def drain(self) -> None:
@@ -65,7 +65,7 @@ class Greeting(asyncio.Protocol):
         self._transport.abort()
 
     def _hand_over(self, http2: bool) -> None:
-        service, transport = self._service, self._transport
+        service, transport = self.service, self._transport
         service.connections.discard(self)
         peer = peer_of(transport)
         speaks = Http2Connection if http2 else Http1Connection

@@ -25,7 +25,7 @@ from oarlock.server.serving.body import Body
 from oarlock.server.serving.drive import drive
 from oarlock.server.serving.http1_request import Turn, turn_of
 from oarlock.server.serving.http1_stream import Http1Stream
-from oarlock.server.serving.service import Service, log, panic, pump, whole_body
+from oarlock.server.serving.service import Receiver, Service, log, panic, pump, whole_body
 
 __all__ = ["Http1Connection", "Turn"]
 
@@ -40,7 +40,7 @@ class _Stop(Exception):
     """Ends the parser: the connection takes no more requests."""
 
 
-class Http1Connection(asyncio.Protocol):
+class Http1Connection(Receiver):
     """One connection. `data_received` parses, `_advance` answers, `sweep` looks at the clock."""
 
     def __init__(self, service: Service, transport: Any, peer: Peer, secure: bool, now: float) -> None:

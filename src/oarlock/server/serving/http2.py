@@ -24,7 +24,7 @@ from oarlock.server.serving.guards import Bucket
 from oarlock.server.serving.http2_stream import Http2Stream
 from oarlock.server.serving.machine import Broken, Machine, Opened, ProtocolError
 from oarlock.server.serving.outgoing import CREDIT_PER_FRAME, Outgoing
-from oarlock.server.serving.service import Service, log, panic, pump, whole_body
+from oarlock.server.serving.service import Receiver, Service, log, panic, pump, whole_body
 
 __all__ = ["Http2Connection"]
 
@@ -37,7 +37,7 @@ DRAIN_PING = b"draining"
 DRAIN_S = 1.0
 
 
-class Http2Connection(asyncio.Protocol):
+class Http2Connection(Receiver):
     """One connection. `data_received` parses and starts requests, `sweep` looks at the clock."""
 
     def __init__(self, service: Service, transport: Any, peer: Peer, secure: bool, now: float) -> None:
