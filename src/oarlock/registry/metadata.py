@@ -8,18 +8,22 @@ Source: the API conventions' Metadata section. Next: `create`, `update`, `delete
 from __future__ import annotations
 
 from oarlock.meta import times
-from oarlock.meta.context import Context
+from oarlock.meta.context import Context, Target
 from oarlock.meta.errors import BadRequest, StatusError
 from oarlock.registry.served import Tree
 from oarlock.schema.definition import ResourceDefinition
 
 __all__ = [
     "ALPHABET",
+    "check_place",
+    "differ",
     "fill_new",
     "generated_name",
     "is_deleting",
+    "keep_status",
     "keep_system",
     "mark_deleted",
+    "only_status",
     "settle_namespace",
     "uuid4",
 ]
@@ -50,6 +54,26 @@ def settle_namespace(metadata: Tree, namespace: str, *, namespaced: bool) -> Non
     if given and given != namespace:
         raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
     metadata["namespace"] = namespace
+
+
+def check_place(metadata: Tree, target: Target, *, namespaced: bool) -> None:
+    """The object an update is given must be the one the URL names; an empty namespace is filled in."""
+    name = metadata.get("name")
+    if not name:
+        raise BadRequest(
+            f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
+        )
+    if name != target.name:
+        raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
+    if not namespaced:
+        metadata.pop("namespace", None)
+    elif (metadata.get("namespace") or target.namespace) != target.namespace:
+        raise BadRequest(
+            f"the namespace of the object ({metadata['namespace']}) does not match the namespace on the request "
+            f"({target.namespace})"
+        )
+    else:
+        metadata["namespace"] = target.namespace
 
 
 def fill_new(metadata: Tree, ctx: Context, definition: ResourceDefinition, random: bytes) -> None:
@@ -89,3 +113,33 @@ def mark_deleted(metadata: Tree, ctx: Context) -> None:
     metadata["deletionGracePeriodSeconds"] = 0
     if metadata.get("generation"):
         metadata["generation"] += 1
+
+
+def keep_status(new: Tree, live: Tree) -> Tree:
+    """The main resource can't change the status."""
+    new.pop("status", None)
+    if "status" in live:
+        new["status"] = live["status"]
+    return new
+
+
+def only_status(new: Tree, live: Tree) -> Tree:
+    """``/status`` changes the status, and of metadata only managedFields and what preconditions need."""
+    metadata = {**live["metadata"]}
+    metadata.pop("resourceVersion", None)
+    for name in ("resourceVersion", "managedFields", "uid"):
+        if name in new["metadata"]:
+            metadata[name] = new["metadata"][name]
+    kept = {**live, "metadata": metadata}
+    kept.pop("status", None)
+    if "status" in new:
+        kept["status"] = new["status"]
+    return kept
+
+
+def differ(definition: ResourceDefinition, version: str, new: Tree, old: Tree) -> bool:
+    """Whether anything but metadata, and status where that is a subresource, is different: what generation counts."""
+    left_out = {"metadata", "apiVersion", "kind"}
+    if definition.version(version).status:
+        left_out.add("status")
+    return any(new.get(key) != old.get(key) for key in (new.keys() | old.keys()) - left_out)

@@ -13,6 +13,7 @@ from typing import Any
 from oarlock.meta.context import Context
 from oarlock.meta.errors import InvalidObject
 from oarlock.meta.fielderrors import FieldError
+from oarlock.registry.metadata import differ
 from oarlock.registry.resource import Resource, copy_tree
 from oarlock.registry.served import Gate, Tree
 from oarlock.schema.objectmeta import validate_object_meta, validate_object_meta_update
@@ -89,22 +90,15 @@ def _count_change(write: Write, seen: tuple[Tree, Tree], hub: tuple[Tree | None,
     """
     new, old = seen
     hub_new, hub_old = hub
+    definition = write.resource.definition
     if hub_new is not None and hub_old is not None:
-        changed = _differ(write, write.resource.definition.hub, hub_new, hub_old)
+        changed = differ(definition, definition.hub, hub_new, hub_old)
     else:
-        changed = _differ(write, write.version, new, old)
+        changed = differ(definition, write.version, new, old)
     if changed:
         for tree in (new, hub_new):
             if tree is not None:
                 tree["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-
-
-def _differ(write: Write, version: str, new: Tree, old: Tree) -> bool:
-    """Whether anything but metadata, and status where that is a subresource, is different."""
-    left_out = {"metadata", "apiVersion", "kind"}
-    if write.resource.definition.version(version).status:
-        left_out.add("status")
-    return any(new.get(key) != old.get(key) for key in (new.keys() | old.keys()) - left_out)
 
 
 def _validate(write: Write, new: Tree, live: Live | None, hub: tuple[Tree | None, Tree | None]) -> None:

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from oarlock.meta.context import Context
-from oarlock.meta.errors import BadRequest, Conflict, InvalidObject, NotFound, ServerTimeout
+from oarlock.meta.errors import Conflict, InvalidObject, NotFound, ServerTimeout
 from oarlock.meta.fielderrors import Invalid
 from oarlock.meta.kinds import GroupKind
 from oarlock.registry import managed_fields
 from oarlock.registry.body import Body, settle
 from oarlock.registry.create import create
-from oarlock.registry.metadata import is_deleting, keep_system
+from oarlock.registry.metadata import check_place, is_deleting, keep_status, keep_system, only_status
 from oarlock.registry.outcome import Outcome
 from oarlock.registry.resource import Resource
 from oarlock.registry.served import Gate, Tree
@@ -72,7 +72,7 @@ async def _absent(write: Write, change: Change, status: bool) -> Outcome:
     body = change.make({})
     settle(body, resource.compiled[write.version], resource.served.hooks, ctx)
     metadata = body.tree["metadata"]
-    _check_place(write, metadata)
+    check_place(metadata, write.ctx.target, namespaced=write.resource.definition.namespaced)
     uid = metadata.get("uid")
     if uid:
         raise Conflict(resource.definition.group_resource, ctx.target.name, _uid_text(write, uid, ""))
@@ -91,7 +91,7 @@ async def _attempt(write: Write, change: Change, entry: Entry, status: bool) -> 
     settle(body, resource.compiled[write.version], resource.served.hooks, ctx)
     _check_identity(write, body.tree, live, change)
     if resource.definition.version(write.version).status:
-        body.tree = _only_status(body.tree, live.tree) if status else _keep_status(body.tree, live.tree)
+        body.tree = only_status(body.tree, live.tree) if status else keep_status(body.tree, live.tree)
     pinned = _check_version(write, body.tree, live, change)
     new = managed_fields.track(live.tree, body.tree, ctx)
     if not write.gate.idle("UPDATE"):
@@ -156,32 +156,11 @@ def _finished(metadata: Tree) -> bool:
 def _check_identity(write: Write, tree: Tree, live: Live, change: Change) -> None:
     """The body must be the object the URL names, and for PUT the one with its uid."""
     metadata = tree["metadata"]
-    _check_place(write, metadata)
+    check_place(metadata, write.ctx.target, namespaced=write.resource.definition.namespaced)
     uid, live_uid = metadata.get("uid"), live.tree["metadata"].get("uid", "")
     if change.replaces and uid and uid != live_uid:
         resource = write.resource.definition.group_resource
         raise Conflict(resource, write.ctx.target.name, _uid_text(write, uid, live_uid))
-
-
-def _check_place(write: Write, metadata: Tree) -> None:
-    """Name and namespace are those of the URL. Fills in the namespace."""
-    target = write.ctx.target
-    name = metadata.get("name")
-    if not name:
-        raise BadRequest(
-            f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
-        )
-    if name != target.name:
-        raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
-    if not write.resource.definition.namespaced:
-        metadata.pop("namespace", None)
-    elif (metadata.get("namespace") or target.namespace) != target.namespace:
-        raise BadRequest(
-            f"the namespace of the object ({metadata['namespace']}) does not match the namespace on the request "
-            f"({target.namespace})"
-        )
-    else:
-        metadata["namespace"] = target.namespace
 
 
 def _uid_text(write: Write, asked: str, found: str) -> str:
@@ -208,25 +187,3 @@ def _check_version(write: Write, new: Tree, live: Live, change: Change) -> bool:
     if given != str(live.entry.rev):
         raise Conflict(definition.group_resource, name)
     return change.replaces
-
-
-def _keep_status(new: Tree, live: Tree) -> Tree:
-    """The main resource can't change the status."""
-    new.pop("status", None)
-    if "status" in live:
-        new["status"] = live["status"]
-    return new
-
-
-def _only_status(new: Tree, live: Tree) -> Tree:
-    """``/status`` changes the status, and of metadata only managedFields and what preconditions need."""
-    metadata = {**live["metadata"]}
-    metadata.pop("resourceVersion", None)
-    for name in ("resourceVersion", "managedFields", "uid"):
-        if name in new["metadata"]:
-            metadata[name] = new["metadata"][name]
-    kept = {**live, "metadata": metadata}
-    kept.pop("status", None)
-    if "status" in new:
-        kept["status"] = new["status"]
-    return kept
