@@ -16,7 +16,7 @@ from oarlock.registry.steps import Write, finish
 from oarlock.registry.stored_form import encode_tail
 from oarlock.storage.backend import KV
 
-__all__ = ["create"]
+__all__ = ["NAME_ATTEMPTS", "create"]
 
 NAME_ATTEMPTS = 8
 """How many generated names are tried before giving up. Source: KEP-4420."""

@@ -67,7 +67,8 @@ class Informer(Generic[T]):
     def _running(self) -> Resource:
         if self._resource is None:
             name = self.kind.__name__
-            raise NotRunning(f"the informer of {name} was read before a server ran it: list it in APIServer(informers=[…])")
+            why = f"the informer of {name} was read before a server ran it"
+            raise NotRunning(f"{why}: list it in APIServer(informers=[…])")
         return self._resource
 
     def _view(self, entry: Entry) -> T:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from oarlock.meta import errors, fields, labels
 from oarlock.storage.cache.entry import Entry
 
-__all__ = ["EVERYTHING", "Selection", "compile_selection"]
+__all__ = ["EVERYTHING", "Selection", "compile_selection", "unknown_field"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +97,15 @@ def _field_conditions(
     for i, (field, operator, value) in enumerate(requirements):
         place = places.get(field)
         if place is None:
-            raise errors.BadRequest(_unknown_field(field, selectable))
+            raise errors.BadRequest(unknown_field(field, selectable))
         bound[f"f{i}"] = value
         conditions.append(f"{place} {'!=' if operator == '!=' else '=='} f{i}")
         if operator != "!=":
             pinned[field] = value
 
 
-def _unknown_field(field: str, selectable: Mapping[str, int]) -> str:
+def unknown_field(field: str, selectable: Mapping[str, int]) -> str:
+    """What is said of a field label that can't be selected on: kinds with labels of their own word it otherwise."""
     if selectable:
         return f"field label not supported: {field}"
     return f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'

@@ -10,23 +10,45 @@ from __future__ import annotations
 
 import base64
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import msgspec
 
-from oarlock.meta import fields, labels
 from oarlock.meta.context import Context
-from oarlock.meta.errors import AlreadyExists, BadRequest, Conflict, InvalidObject, MethodNotAllowed, NotFound
+from oarlock.meta.errors import (
+    AlreadyExists,
+    BadRequest,
+    Conflict,
+    InvalidObject,
+    MethodNotAllowed,
+    NotFound,
+    ServerTimeout,
+)
 from oarlock.meta.options import DeleteOptions, ListOptions
 from oarlock.registry.body import Body, compile_bodies, settle
-from oarlock.registry.metadata import fill_new, generated_name, settle_namespace
+from oarlock.registry.create import NAME_ATTEMPTS
+from oarlock.registry.metadata import (
+    check_place,
+    differ,
+    fill_new,
+    generated_name,
+    keep_status,
+    keep_system,
+    only_status,
+    settle_namespace,
+)
 from oarlock.registry.outcome import Listing, Outcome
 from oarlock.registry.resource import Settings, copy_tree
 from oarlock.registry.served import Gate, Served, Tree
 from oarlock.registry.update import Change
+from oarlock.registry.virtual_selection import Choice, choose
 from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.schema.objectmeta import validate_object_meta, validate_object_meta_update
 
 __all__ = ["VirtualResource"]
+
+UPDATE_ATTEMPTS = 16
+"""How often a patch is made again when the user's storage says that another writer was faster."""
 
 
 class VirtualResource:
@@ -56,22 +78,50 @@ class VirtualResource:
         """Selected, sorted by namespace and name, and paged: a page starts after the last key of the one before."""
         if self.methods.list is None:
             raise MethodNotAllowed(self.definition.group_resource, "list")
-        matches = _matcher(options)
+        choice = self._choice(version, options)
+        after = _after(options.continue_token) if options.continue_token else None
         found, revision = await self.methods.list(ctx.target.namespace, ctx)
-        trees = [tree for tree in (self._complete(t) for t in found) if matches(tree["metadata"])]
+        trees = [tree for tree in map(self._complete, found) if choice.metadata(tree["metadata"])]
+        if after is not None:
+            trees = [tree for tree in trees if _place(tree) > after]
         trees.sort(key=_place)
-        return await self._paged(trees, revision or str(self._writes), version, options)
+        if choice.content is not None:
+            trees = [tree for tree in await self._all_shown(trees, version) if choice.content(tree)]
+        rest = max(0, len(trees) - options.limit) if options.limit > 0 else 0
+        page = trees[: options.limit] if rest else trees
+        token = _token(_place(page[-1])) if rest else ""
+        shown = page if choice.content is not None else await self._all_shown(page, version)
+        return Listing([shown], revision or str(self._writes), token, rest if rest and choice.everything else None)
 
     async def create(self, ctx: Context, version: str, body: Body, gate: Gate) -> Outcome:
+        """Raises AlreadyExists, InvalidObject, BadRequest, and what admission or the user's method refuses with."""
         if self.methods.create is None:
             raise MethodNotAllowed(self.definition.group_resource, "create")
         settle(body, self.compiled[version], self.served.hooks, ctx)
         metadata = body.tree["metadata"]
         settle_namespace(metadata, ctx.target.namespace, namespaced=self.definition.namespaced)
-        if not metadata.get("name") and metadata.get("generateName"):
-            metadata["name"] = generated_name(metadata["generateName"], self.settings.random(5))
-        new = await gate.mutate(ctx, "CREATE", body.tree, None) or body.tree
+        base = metadata.get("generateName")
+        if metadata.get("name") or not base:
+            return await self._create(ctx, version, body, gate)
+        pristine, mark = copy_tree(body.tree), ctx.notes.mark()
+        for _ in range(NAME_ATTEMPTS):
+            ctx.notes.rewind(mark)
+            name = generated_name(base, self.settings.random(5))
+            tree = copy_tree(pristine)
+            tree["metadata"]["name"] = name
+            try:
+                return await self._create(ctx, version, Body(tree, body.wording), gate)
+            except AlreadyExists:
+                continue
+        raise AlreadyExists.generated(self.definition.group_resource, name)
+
+    async def _create(self, ctx: Context, version: str, body: Body, gate: Gate) -> Outcome:
+        create = self.methods.create
+        assert create is not None
+        new = await self._mutated(ctx, version, ("CREATE", body, None), gate)
         fill_new(new["metadata"], ctx, self.definition, self.settings.random(16))
+        if self.definition.version(version).status:
+            new.pop("status", None)
         self._validate(new, None, version)
         await gate.validate(ctx, "CREATE", new, None)
         if await self._taken(ctx, new):
@@ -79,36 +129,85 @@ class VirtualResource:
         if ctx.dry_run and "create" not in self.methods.takes_dry_run:
             return Outcome(new, created=True)
         hub = await self._convert(copy_tree(new), version, self.definition.hub)
-        made = self._complete(await self.methods.create(hub, ctx, ctx.dry_run))
+        made = self._complete(await create(hub, ctx, ctx.dry_run))
         if not ctx.dry_run:
             self._writes += 1
         return Outcome(await self._shown(made, version), created=True)
 
     async def update(self, ctx: Context, version: str, change: Change, gate: Gate, *, status: bool = False) -> Outcome:
+        """Raises NotFound, Conflict, InvalidObject, BadRequest, and what admission or the user's method refuses with.
+
+        A patch that named no resourceVersion and met a `Conflict` of the user's is made again on the newer object.
+        """
         if self.methods.update is None or (self.methods.get is None and not change.replaces):
             raise MethodNotAllowed(self.definition.group_resource, "update")
+        mark = ctx.notes.mark()
+        for _ in range(UPDATE_ATTEMPTS):
+            outcome = await self._update(ctx, version, change, (gate, status))
+            if outcome is not None:
+                return outcome
+            ctx.notes.rewind(mark)
+            if ctx.clock.monotonic() > ctx.deadline:
+                break
+        raise ServerTimeout(self.definition.group_resource, "update")
+
+    async def _update(self, ctx: Context, version: str, change: Change, how: tuple[Gate, bool]) -> Outcome | None:
+        gate, status = how
+        update, definition = self.methods.update, self.definition
+        assert update is not None
         live = await self._live(ctx) if self.methods.get is not None else None
         old = await self._shown(copy_tree(live), version) if live is not None else None
         body = change.make({} if change.replaces or old is None else copy_tree(old))
         settle(body, self.compiled[version], self.served.hooks, ctx)
-        metadata = body.tree["metadata"]
-        if metadata.get("name") != ctx.target.name:
-            given = metadata.get("name", "")
-            raise BadRequest(f"the name of the object ({given}) does not match the name on the URL ({ctx.target.name})")
-        settle_namespace(metadata, ctx.target.namespace, namespaced=self.definition.namespaced)
-        expected = metadata.get("resourceVersion") or ""
+        check_place(body.tree["metadata"], ctx.target, namespaced=definition.namespaced)
+        if old is not None and definition.version(version).status:
+            keep = only_status if status else keep_status
+            body.tree = keep(body.tree, copy_tree(old))
+        expected = body.tree["metadata"].get("resourceVersion") or ""
         if old is not None and expected and expected != old["metadata"].get("resourceVersion", expected):
-            raise Conflict(self.definition.group_resource, ctx.target.name)
-        new = await gate.mutate(ctx, "UPDATE", body.tree, old) or body.tree
+            raise Conflict(definition.group_resource, ctx.target.name)
+        new = await self._mutated(ctx, version, ("UPDATE", body, old), gate)
+        if old is not None:
+            self._keep_system(new, old, version, status=status)
         self._validate(new, old, version)
         await gate.validate(ctx, "UPDATE", new, old)
         if ctx.dry_run and "update" not in self.methods.takes_dry_run:
             return Outcome(new)
-        hub = await self._convert(copy_tree(new), version, self.definition.hub)
-        made = self._complete(await self.methods.update(hub, expected, ctx, ctx.dry_run))
+        hub = await self._convert(copy_tree(new), version, definition.hub)
+        carry_over: Any = getattr(self.served.converter, "carry_over", None)
+        if live is not None and version != definition.hub and carry_over is not None:
+            hub = carry_over(hub, live, version)
+        try:
+            made = self._complete(await update(hub, expected, ctx, ctx.dry_run))
+        except Conflict:
+            if change.replaces:
+                raise
+            return None
         if not ctx.dry_run:
             self._writes += 1
         return Outcome(await self._shown(made, version))
+
+    def _keep_system(self, new: Tree, old: Tree, version: str, *, status: bool) -> None:
+        keep_system(new["metadata"], old["metadata"])
+        counted = self.definition.generation and not status and "generation" in old["metadata"]
+        if counted and differ(self.definition, version, new, old):
+            new["metadata"]["generation"] = old["metadata"]["generation"] + 1
+
+    async def _mutated(self, ctx: Context, version: str, what: tuple[str, Body, Tree | None], gate: Gate) -> Tree:
+        """What mutating admission made of the object, settled again; it can't rename or move it."""
+        operation, body, old = what
+        kept = {name: body.tree["metadata"].get(name) for name in ("name", "namespace")}
+        changed = await gate.mutate(ctx, operation, body.tree, old)
+        if changed is None or changed is body.tree:
+            return body.tree
+        again = Body(changed, body.wording)
+        settle(again, self.compiled[version], self.served.hooks, ctx)
+        metadata = again.tree["metadata"]
+        for name, value in kept.items():
+            metadata.pop(name, None)
+            if value is not None:
+                metadata[name] = value
+        return again.tree
 
     async def delete(self, ctx: Context, version: str, options: DeleteOptions, gate: Gate) -> Outcome:
         if self.methods.delete is None:
@@ -121,7 +220,9 @@ class VirtualResource:
         await gate.mutate(ctx, "DELETE", None, old)
         await gate.validate(ctx, "DELETE", None, old)
         if not (ctx.dry_run and "delete" not in self.methods.takes_dry_run):
-            await self.methods.delete(ctx.target.namespace, ctx.target.name, ctx, ctx.dry_run)
+            gone = await self.methods.delete(ctx.target.namespace, ctx.target.name, ctx, ctx.dry_run)
+            if old is None and gone is not None:
+                old = await self._shown(self._complete(gone), version)
             if not ctx.dry_run:
                 self._writes += 1
         uid = (old or {}).get("metadata", {}).get("uid", "")
@@ -131,11 +232,16 @@ class VirtualResource:
         """The user's events, selected and in `version`."""
         if self.methods.watch is None:
             raise MethodNotAllowed(self.definition.group_resource, "watch")
-        matches = _matcher(options)
+        choice = self._choice(version, options)
+        seen: dict[tuple[str, str], Tree] = {}
         async for kind, tree in self.methods.watch(ctx.target.namespace, ctx):
-            complete = self._complete(tree)
-            if kind == "BOOKMARK" or matches(complete["metadata"]):
-                yield kind, await self._shown(complete, version)
+            shown = await self._shown(self._complete(tree), version)
+            if choice.everything or kind not in ("ADDED", "MODIFIED", "DELETED"):
+                yield kind, shown
+            else:
+                told = _transition(kind, shown, choice.matches(shown), seen)
+                if told is not None:
+                    yield told
 
     def on_end(self, end: Callable[[], None]) -> Callable[[], None]:
         """Call `end` when this resource is withdrawn; returns how to forget about it."""
@@ -170,6 +276,18 @@ class VirtualResource:
     async def _shown(self, tree: Tree, version: str) -> Tree:
         return await self._convert(tree, self.definition.hub, version)
 
+    async def _all_shown(self, trees: list[Tree], version: str) -> list[Tree]:
+        hub, converter = self.definition.hub, self.served.converter
+        if version == hub or not trees:
+            return trees
+        made = converter.convert_now(trees, hub, version)
+        if made is None:
+            made = await converter.convert(trees, hub, version)
+        for tree in made:
+            tree["apiVersion"] = self.definition.api_version(version)
+            tree["kind"] = self.definition.names.kind
+        return made
+
     async def _convert(self, tree: Tree, from_version: str, to_version: str) -> Tree:
         if from_version == to_version:
             return tree
@@ -196,17 +314,28 @@ class VirtualResource:
                 why = f"the precondition ({asked}) does not match the record ({found})"
                 raise Conflict(self.definition.group_kind, ctx.target.name, why)
 
-    async def _paged(self, trees: list[Tree], revision: str, version: str, options: ListOptions) -> Listing:
-        if options.continue_token:
-            after = _after(options.continue_token)
-            trees = [tree for tree in trees if _place(tree) > after]
-        rest = 0
-        if options.limit and len(trees) > options.limit:
-            rest, trees = len(trees) - options.limit, trees[: options.limit]
-        token = _token(_place(trees[-1])) if rest else ""
-        shown = [await self._shown(tree, version) for tree in trees]
-        remaining = rest if rest and not options.label_selector and not options.field_selector else None
-        return Listing([shown], revision, token, remaining)
+    def _choice(self, version: str, options: ListOptions) -> Choice:
+        return choose(options, self.definition.version(version).selectable, self.compiled[version])
+
+
+def _transition(kind: str, shown: Tree, matches: bool, seen: dict[tuple[str, str], Tree]) -> tuple[str, Tree] | None:
+    """What an event is to a watch that selects: objects come into the selection and leave it.
+
+    `seen` is what this watch was told of; an object that leaves is told as it was, at the event's version.
+    """
+    place = _place(shown)
+    before = seen.pop(place, None)
+    if kind == "DELETED":
+        return ("DELETED", shown) if before is not None or matches else None
+    if matches:
+        seen[place] = shown
+        return ("ADDED" if before is None else "MODIFIED", shown)
+    if before is None:
+        return None
+    left = {**before, "metadata": {**before["metadata"]}}
+    if "resourceVersion" in shown["metadata"]:
+        left["metadata"]["resourceVersion"] = shown["metadata"]["resourceVersion"]
+    return "DELETED", left
 
 
 def _place(tree: Tree) -> tuple[str, str]:
@@ -224,24 +353,3 @@ def _after(token: str) -> tuple[str, str]:
         return msgspec.json.decode(raw, type=tuple[str, str])
     except (ValueError, msgspec.DecodeError) as error:
         raise BadRequest(f"invalid continue token: {error}") from None
-
-
-def _matcher(options: ListOptions) -> Callable[[Tree], bool]:
-    try:
-        wanted = labels.parse(options.label_selector)
-        requirements = fields.parse(options.field_selector).requirements
-    except ValueError as error:
-        raise BadRequest(str(error)) from None
-    for field, _, _ in requirements:
-        if field not in ("metadata.name", "metadata.namespace"):
-            raise BadRequest(f"field label not supported: {field}")
-
-    def matches(metadata: Tree) -> bool:
-        if not wanted.matches(metadata.get("labels") or {}):
-            return False
-        return all(
-            (metadata.get(field.partition(".")[2], "") == value) is (operator != "!=")
-            for field, operator, value in requirements
-        )
-
-    return matches

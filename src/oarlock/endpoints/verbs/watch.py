@@ -15,7 +15,7 @@ from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response, Stream
 from oarlock.endpoints.route import Route
 from oarlock.endpoints.verbs.watch_virtual import watch_virtual
-from oarlock.endpoints.watching.frames import Frames
+from oarlock.endpoints.watching.frames import Form, Frames
 from oarlock.endpoints.watching.watcher import Start, Watcher
 from oarlock.meta import options_parse
 from oarlock.meta.errors import NotAcceptable
@@ -50,13 +50,13 @@ async def watch(x: Exchange, route: Route) -> Response:
     headers = [("content-type", accepted.response_content_type)]
     timeout_s = float(options.timeout_seconds or SHORTEST_S * (1 + random.random()))
     if isinstance(route.resource, VirtualResource):
-        return await watch_virtual(x, route, options, (headers, timeout_s))
+        return await watch_virtual(x, route, options, (headers, timeout_s, Form(route, accepted, include, x.clock)))
     resource = route.stored()
     assert resource is not None
     read.check_ready(resource)
     selection = read.select(resource, route.version, options)
     begin = await _begin(resource, options)
-    frames = Frames(route, accepted, include, x.clock)
+    frames = Frames(route, Form(route, accepted, include, x.clock))
 
     def start(stream: Stream) -> None:
         Watcher(route, stream, frames, _start(x, route, options, selection, begin, timeout_s)).run()

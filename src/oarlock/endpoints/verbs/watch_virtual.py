@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 from oarlock.codec import json as json_codec
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response, Stream
 from oarlock.endpoints.respond import as_status_error
 from oarlock.endpoints.route import Route
-from oarlock.meta.errors import InternalError, MethodNotAllowed
+from oarlock.endpoints.watching.frames import Form
+from oarlock.meta.errors import InternalError, InvalidObject, MethodNotAllowed
+from oarlock.meta.fielderrors import Forbidden
+from oarlock.meta.kinds import GroupKind
 from oarlock.meta.options import ListOptions
+from oarlock.registry.resource import Resource
+from oarlock.registry.served import Tree
 from oarlock.registry.virtual_resource import VirtualResource
 
 __all__ = ["watch_virtual"]
@@ -19,19 +25,26 @@ AHEAD_BYTES = 1024 * 1024
 
 
 async def watch_virtual(
-    x: Exchange, route: Route, options: ListOptions, answer: tuple[list[tuple[str, str]], float]
+    x: Exchange, route: Route, options: ListOptions, answer: tuple[list[tuple[str, str]], float, Form]
 ) -> Response:
-    """Answer with the events the user's `watch` yields, until the timeout; the method may then be cancelled."""
+    """Answer with the events the user's `watch` yields, until the timeout; the method may then be cancelled.
+
+    Nobody knows where its initial events end, so a client that asks to be told is sent back to a list: it then
+    watches as clients did before KEP-3157. Raises MethodNotAllowed, InvalidObject.
+    """
     resource = route.resource
     assert isinstance(resource, VirtualResource)
     if resource.methods.watch is None:
         raise MethodNotAllowed(route.target.group_resource, "watch")
-    headers, timeout_s = answer
+    if route.query("sendInitialEvents") is not None and options.send_initial_events:
+        why = "sendInitialEvents is forbidden for watch unless the resource is stored"
+        raise InvalidObject(GroupKind("meta.k8s.io", "ListOptions"), "", [Forbidden("sendInitialEvents", why)])
+    headers, timeout_s, form = answer
     ctx = x.context(options=options)
 
     def start(stream: Stream) -> None:
         loop = asyncio.get_running_loop()
-        task = loop.create_task(_follow(x, route, stream, resource.watch(ctx, route.version, options)))
+        task = loop.create_task(_follow(x, stream, form, resource.watch(ctx, route.version, options)))
         timer = loop.call_later(timeout_s, stream.close)
         forget = resource.on_end(stream.close)
         assert route.watches is not None
@@ -49,11 +62,11 @@ async def watch_virtual(
     return Response(200, headers, stream=start)
 
 
-async def _follow(x: Exchange, route: Route, stream: Stream, events) -> None:  # type: ignore[no-untyped-def]
+async def _follow(x: Exchange, stream: Stream, form: Form, events: AsyncIterator[tuple[str, Tree]]) -> None:
     try:
         async for kind, tree in events:
-            stream.write(b'{"type":"%s","object":%s}\n' % (kind.encode(), json_codec.encode(tree)))
-            while stream.buffered > AHEAD_BYTES and not stream.closed:
+            stream.write(b'{"type":"%s","object":%s}\n' % (kind.encode(), form.object(Resource.encode(tree))))
+            while stream.buffered > AHEAD_BYTES and not stream.closed:  # noqa: ASYNC110 a Stream tells only when it closes
                 await asyncio.sleep(0.005)
     except Exception as error:  # the user's code ends its own watch, not the server
         status = as_status_error(error, x) or InternalError(f"{type(error).__name__}: {error}")

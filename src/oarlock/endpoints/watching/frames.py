@@ -21,7 +21,7 @@ from oarlock.registry.stored_form import body_of, tail_of
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent
 
-__all__ = ["BrokenObject", "Frames"]
+__all__ = ["BrokenObject", "Form", "Frames"]
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -37,23 +37,48 @@ class BrokenObject(Exception):
         self.status = error
 
 
+class Form:
+    """The form one watch gets objects in: as they are, as Tables or as metadata only. `plain`: as they are."""
+
+    def __init__(self, route: Route, accepted: Accepted, include: str, clock: Clock) -> None:
+        assert route.entry is not None
+        self.columns_sent = False
+        self.plain = accepted.as_kind is None
+        self.table = accepted.as_kind == "Table"
+        self.key = f"{route.version}/{accepted.as_kind or ''}/{accepted.as_version}/{include}"
+        self._entry = route.entry
+        self._head = route.head
+        self._version = accepted.as_version
+        self._include = include
+        self._clock = clock
+
+    def object(self, body: bytes) -> bytes:
+        """A body in the form asked for; the first Table has the columns."""
+        if self.plain:
+            return self._head + body
+        if not self.table:
+            return partial(body, self._version)
+        tree = _decode(self._head + body)
+        version = tree["metadata"].get("resourceVersion")
+        meta = {"resourceVersion": version} if version else {}
+        options = tables.TableOptions(
+            self._include, self._version, self._clock.now(), with_columns=not self.columns_sent
+        )
+        self.columns_sent = True
+        return tables.table_of(self._entry, [tree], meta, options)
+
+
 class Frames:
     """The frames of one watch's version and form. `key` names them, equal for watches that share frames."""
 
-    def __init__(self, route: Route, accepted: Accepted, include: str, clock: Clock) -> None:
+    def __init__(self, route: Route, form: Form) -> None:
         resource = route.stored()
         assert resource is not None
-        assert route.entry is not None
         self._resource: Resource = resource
-        self._entry = route.entry
         self._version = route.version
         self._head = route.head
-        self._form = accepted.as_kind
-        self._form_version = accepted.as_version
-        self._include = include
-        self._clock = clock
-        self._columns_sent = False
-        self.key = f"{route.version}/{accepted.as_kind or ''}/{accepted.as_version}/{include}"
+        self._form = form
+        self.key = form.key
         self._keys = {kind: f"{self.key}/{kind}" for kind in ("ADDED", "MODIFIED", "DELETED", "LEFT")}
 
     def event(self, event: CacheEvent, kind: str) -> bytes:
@@ -61,7 +86,7 @@ class Frames:
 
         Raises BrokenObject.
         """
-        if self._form == "Table" and not self._columns_sent:
+        if self._form.table and not self._form.columns_sent:
             return self._frame(kind, self._shown(event, kind))
         memo = event.memo
         key = self._keys[kind]
@@ -84,7 +109,7 @@ class Frames:
         if initial_end:
             metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
         body = b'"metadata":%s}' % _encode(metadata)
-        return b'{"type":"BOOKMARK","object":%s}\n' % self._object(body)
+        return b'{"type":"BOOKMARK","object":%s}\n' % self._form.object(body)
 
     @staticmethod
     def error(error: StatusError) -> bytes:
@@ -113,21 +138,6 @@ class Frames:
             body = self._resource.body_now(entry, self._version)
         if body is None:
             raise BrokenObject(StatusError("the conversion of this resource isn't available to a watch"))
-        if self._form is None:
+        if self._form.plain:
             return b'{"type":"%s","object":%s%s}\n' % (kind.encode(), self._head, body)
-        return b'{"type":"%s","object":%s}\n' % (kind.encode(), self._object(body))
-
-    def _object(self, body: bytes) -> bytes:
-        """A body in the form asked for."""
-        if self._form is None:
-            return self._head + body
-        if self._form != "Table":
-            return partial(body, self._form_version)
-        tree = _decode(self._head + body)
-        version = tree["metadata"].get("resourceVersion")
-        meta = {"resourceVersion": version} if version else {}
-        options = tables.TableOptions(
-            self._include, self._form_version, self._clock.now(), with_columns=not self._columns_sent
-        )
-        self._columns_sent = True
-        return tables.table_of(self._entry, [tree], meta, options)
+        return b'{"type":"%s","object":%s}\n' % (kind.encode(), self._form.object(body))
