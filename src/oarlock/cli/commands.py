@@ -53,31 +53,47 @@ def _version(
 
 
 def _serve(
-    server: Annotated[str, typer.Argument(metavar="MODULE:ATTRIBUTE|FILE.py", help="Where the APIServer is.")],
+    server: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE:ATTRIBUTE|FILE.py", help="Where the APIServer is: shop.server:server, or shop/server.py."
+        ),
+    ],
     options: ServeOptions,
 ) -> None:
-    """Serve an APIServer until told to leave (SIGTERM, SIGINT; twice: at once)."""
+    """Serve an APIServer to Kubernetes clients.
+
+    Prints the kubectl line to try once it is ready. SIGTERM and SIGINT (Ctrl-C) let it leave in order; twice, at once.
+    """
     set_up_logging(options.verbosity)
     config = config_of(options)
     serve_with(load_server(server), config)
 
 
 def _check(storage: StorageURL = "sqlite:///oarlock.db") -> None:
-    """Look for damage: one line for each finding, exit code 1 if there is any."""
+    """Look for damage.
+
+    Prints one line for each finding; the exit code is 1 if there is any.
+    """
     findings = asyncio.run(maintenance.check(storage))
     for finding in findings:
         print(finding)
     if findings:
-        raise Mistake(f"{len(findings)} findings in {storage}: stop its servers and restore it from a backup")
+        count = "1 finding" if len(findings) == 1 else f"{len(findings)} findings"
+        raise Mistake(f"{count} in {storage}: stop its servers and restore it from a backup")
     print(f"{storage}: sound")
 
 
 def _compact(
     storage: StorageURL = "sqlite:///oarlock.db",
     revision: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Forget what came before; the current one unless given.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="Forget what came before this revision; the current one unless given."),
     ] = None,
 ) -> None:
-    """Forget history before a revision. Live objects are kept; watches and pages from before it get 410."""
+    """Forget history before a revision.
+
+    Live objects are kept; watches and pages from before it are answered 410, and their clients start again.
+    """
     compacted, current = asyncio.run(maintenance.compact(storage, revision))
     print(f"{storage}: compacted at revision {compacted}, current is {current}")

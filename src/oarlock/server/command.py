@@ -116,7 +116,9 @@ def run_app(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if not hasattr(error, "format_message"):  # typer's own errors have it, wherever their class lives
             raise
-        return _say(f"{error.format_message().rstrip('.')}; see --help", code=2)
+        context = getattr(error, "ctx", None)
+        whole = f"{context.command_path} --help" if context is not None else "--help"
+        return _say(f"{error.format_message().rstrip('.')}; see {whole}", code=2)
     return 0
 
 

@@ -34,43 +34,73 @@ File = Path | None
 class ServeOptions:
     """What may be written after ``oarlock serve``; help texts are shown by ``--help``."""
 
-    bind_address: Annotated[str, typer.Option(metavar="IP", help="Listen on this address.")] = "127.0.0.1"
-    secure_port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="0 takes any free port.")] = 6443
+    bind_address: Annotated[
+        str, typer.Option(metavar="IP", help="Listen on this address; 0.0.0.0 and :: are every one.")
+    ] = "127.0.0.1"
+    secure_port: Annotated[
+        int, typer.Option(metavar="PORT", min=0, max=65535, help="Listen on this port; 0 takes any free one.")
+    ] = 6443
     storage: Annotated[
-        str, typer.Option(metavar="URL", help="sqlite:///relative.db, sqlite:////absolute.db or memory://.")
+        str,
+        typer.Option(
+            metavar="URL", help="Keep objects here: sqlite:///relative.db, sqlite:////absolute.db or memory://."
+        ),
     ] = "sqlite:///oarlock.db"
     cert_dir: Annotated[
-        File, typer.Option(metavar="DIR", help="Where certificates are made when none are given; pki beside the store.")
+        File,
+        typer.Option(
+            metavar="DIR",
+            help="Make certificates here when none are given, or use those made before; pki beside the store unless given.",
+        ),
     ] = None
     tls_cert_file: Annotated[
         File, typer.Option(metavar="F", help="Serve with this certificate (PEM, intermediates after it).")
     ] = None
     tls_private_key_file: Annotated[File, typer.Option(metavar="F", help="The key of --tls-cert-file.")] = None
     client_ca_file: Annotated[
-        File, typer.Option(metavar="F", help="Let clients in with certificates of these authorities: CN is the user.")
+        File,
+        typer.Option(
+            metavar="F",
+            help="Let clients in with certificates of these authorities (PEM): CN is the user, O its groups.",
+        ),
     ] = None
     token_auth_file: Annotated[
         File, typer.Option(metavar="CSV", help='Let clients in with these tokens: token,user,uid,"group1,group2".')
     ] = None
     anonymous_paths: Annotated[
-        str, typer.Option(metavar="PATHS", help="Paths anybody may read, exactly these: /livez,/readyz,/healthz.")
+        str,
+        typer.Option(
+            metavar="PATHS",
+            help="Let anybody ask for exactly these paths, for example /livez,/readyz,/healthz; none unless given.",
+        ),
     ] = ""
     anonymous_auth: Annotated[str, typer.Option(metavar="BOOL", help="Only false is taken: see --anonymous-paths.")] = (
         "false"
     )
     write_kubeconfig: Annotated[
-        File, typer.Option(metavar="F", help="Write a kubeconfig here; beside the store when a token is made.")
+        File,
+        typer.Option(metavar="F", help="Write a kubeconfig here; beside the store unless given, if a token is made."),
     ] = None
     request_timeout: Annotated[
         str, typer.Option(metavar="DURATION", help="How long a request may take, watches left out.")
     ] = "60s"
-    max_request_bytes: Annotated[int, typer.Option(metavar="N", min=1, help="The largest body.")] = 3 * 1024 * 1024
+    max_request_bytes: Annotated[int, typer.Option(metavar="N", min=1, help="Refuse larger bodies with 413.")] = (
+        3 * 1024 * 1024
+    )
     shutdown_delay_duration: Annotated[
         str, typer.Option(metavar="DURATION", help="Go on serving for this long after /readyz has begun to fail.")
     ] = "0s"
     http2: Annotated[str, typer.Option(metavar="BOOL", help="Serve HTTP/2 as well as HTTP/1.1.")] = "true"
     verbosity: Annotated[
-        int, typer.Option("-v", "--v", metavar="N", min=0, max=10, help="How much to log; 3 logs every request.")
+        int,
+        typer.Option(
+            "-v",
+            "--v",
+            metavar="N",
+            min=0,
+            max=10,
+            help="How much to log, to stderr: 1 what the server does, 3 every request, 4 everything.",
+        ),
     ] = 0
 
 

@@ -58,7 +58,7 @@ def _bound(config: ServingConfig) -> list[socket.socket]:
             config.host or None, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE | socket.AI_NUMERICSERV
         )
     except socket.gaierror as error:
-        raise CannotListen(f"cannot listen on {address}: {error.strerror}") from error
+        raise CannotListen(error.errno, f"cannot listen on {address}: {error.strerror}") from error
     sockets: list[socket.socket] = []
     port = config.port
     try:
