@@ -78,6 +78,8 @@ async def _in_hub(write: Write, new: Tree, live: Live | None) -> tuple[Tree, Tre
         return new, hub_old
     hub_new = await resource.convert(copy_tree(new), version, hub)
     carry_over: Any = getattr(resource.served.converter, "carry_over", None)
+    if version == resource.definition.stored_as:
+        carry_over = None  # what is stored came through this version: it hides nothing from it
     if hub_old is not None and carry_over is not None:
         hub_new = carry_over(hub_new, hub_old, version)
     return hub_new, hub_old
