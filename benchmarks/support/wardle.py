@@ -76,9 +76,14 @@ def wardle(storage: str | None = None, folder: Path | None = None) -> Iterator[S
         (where / "tokens.csv").write_text(f'{TOKEN},bench,bench,"system:masters"\n')
         port = free_port()
         started = time.monotonic()
+        # an installed package has its bytecode beside it, whatever this shell thinks of writing bytecode
+        environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         with open(where / "server.log", "ab") as log:
             process = subprocess.Popen(
-                command(where, port, storage or f"sqlite:///{where / 'store.db'}"), stdout=log, stderr=log
+                command(where, port, storage or f"sqlite:///{where / 'store.db'}"),
+                stdout=log,
+                stderr=log,
+                env=environment,
             )
         try:
             _wait(process, port, where)
