@@ -1,0 +1,133 @@
+"""What differs between two values of a type: added, modified and removed paths.
+
+Looks only into what isn't equal, so that comparing two objects costs little when little changed. Next: `merge`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from oarlock.patch.apply.fieldsets import LEAF, SELF, Fields, Filter, insert, union
+from oarlock.patch.apply.items import indexed
+from oarlock.patch.apply.schema import ABSENT, ListType, MapType, Type, atom
+from oarlock.patch.apply.values import equal
+
+__all__ = ["Comparison", "compare"]
+
+
+class Comparison(NamedTuple):
+    """No path is in two of the sets."""
+
+    added: Fields
+    modified: Fields
+    removed: Fields
+
+    @property
+    def changed(self) -> Fields:
+        """What is added or modified."""
+        return union(self.modified, self.added)
+
+    @property
+    def empty(self) -> bool:
+        return not (self.added or self.modified or self.removed)
+
+    def filtered(self, keep: Filter | None) -> Comparison:
+        """Reduced to what a filter keeps."""
+        return self if keep is None else Comparison(keep(self.added), keep(self.modified), keep(self.removed))
+
+
+def compare(type_: Type, old: Any, new: Any) -> Comparison:
+    """What `new` adds to, modifies in and removes from `old`. TypedError when a list item has no path element."""
+    walk = _Walk()
+    walk.visit(type_, old, new)
+    return walk.result
+
+
+class _Walk:
+    """One comparison on its way; `path` is where it stands."""
+
+    __slots__ = ("path", "result")
+
+    def __init__(self) -> None:
+        self.path: list[str] = []
+        self.result = Comparison({}, {}, {})
+
+    def visit(self, type_: Type, old: Any, new: Any) -> None:
+        if old is ABSENT:
+            insert(self.result.added, self.path, _everything(type_, new))
+        elif new is ABSENT:
+            insert(self.result.removed, self.path, _everything(type_, old))
+        elif not equal(old, new):
+            before, after = atom(type_, old), atom(type_, new)
+            if before is not after:
+                self._differ(before, old, new)
+            self._differ(after, old, new)
+
+    def _differ(self, form: MapType | ListType | None, old: Any, new: Any) -> None:
+        if form is not None and not form.atomic:
+            kind: Callable[..., Any] = dict if isinstance(form, MapType) else list
+            before, after = (old if type(old) is kind else None), (new if type(new) is kind else None)
+            if before or after:
+                if isinstance(form, MapType):
+                    self._maps(form, before or {}, after or {})
+                else:
+                    self._lists(form, before, after)
+                return
+        insert(self.result.modified, self.path)
+
+    def _maps(self, form: MapType, old: dict[str, Any], new: dict[str, Any]) -> None:
+        path = self.path
+        for name, value in new.items():
+            before = old.get(name, ABSENT)
+            if before is not value:
+                path.append("f:" + name)
+                self.visit(form.child(name), before, value)
+                path.pop()
+        for name, before in old.items():
+            if name not in new:
+                path.append("f:" + name)
+                self.visit(form.child(name), before, ABSENT)
+                path.pop()
+
+    def _lists(self, form: ListType, old: list[Any] | None, new: list[Any] | None) -> None:
+        before, after = indexed(form, old), indexed(form, new)
+        for element in {**before, **after}:
+            left, right = before.get(element, ()), after.get(element, ())
+            self.path.append(element)
+            if len(left) <= 1 and len(right) <= 1:
+                self.visit(form.element, left[0] if left else ABSENT, right[0] if right else ABSENT)
+            else:
+                self._duplicates(form.element, left, right)
+            self.path.pop()
+
+    def _duplicates(self, type_: Type, left: Any, right: Any) -> None:
+        """Items with the same key are owned as one, by their key alone."""
+        if len(left) > 1 and len(right) > 1:
+            if not equal(left, right):
+                insert(self.result.modified, self.path)
+        elif len(left) > 1:
+            if right:
+                self.visit(type_, ABSENT, right[0])
+            insert(self.result.removed, self.path)
+        else:
+            if left:
+                self.visit(type_, left[0], ABSENT)
+            insert(self.result.added, self.path)
+
+
+def _everything(type_: Type, value: Any) -> Fields:
+    """The node of a value that is there on one side only: it and all that is in it."""
+    form = atom(type_, value)
+    if form is None or form.atomic or not value:
+        return LEAF
+    result: Fields = {SELF: LEAF}
+    if isinstance(form, MapType):
+        if type(value) is not dict:
+            return LEAF
+        for name, child in value.items():
+            result["f:" + name] = LEAF if type(child) is str else _everything(form.child(name), child)
+    elif type(value) is list:
+        for element, items in indexed(form, value).items():
+            result[element] = _everything(form.element, items[0]) if len(items) == 1 else LEAF
+    return result

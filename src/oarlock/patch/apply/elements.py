@@ -1,0 +1,141 @@
+"""One step of a path to a field, as the text it has in FieldsV1: that text is its identity.
+
+``f:name`` is a field, ``k:{"name":"nginx"}`` the list item with these keys, ``v:"a"`` the member of a set,
+``i:0`` the item at an index. There is exactly one text for each element (`canonical` makes it), so elements are
+compared and hashed as plain strings. A path is a tuple of them.
+Must not know: sets, schemas. Next: `fieldsets`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from oarlock.codec import json
+from oarlock.codec.errors import DecodeError
+from oarlock.meta.gotext import quote
+from oarlock.patch.apply import values
+from oarlock.patch.apply.errors import FieldsError
+
+__all__ = ["Path", "canonical", "field", "index", "key", "key_fields", "order", "path_text", "text", "value"]
+
+Path = tuple[str, ...]
+
+_SHORT = 256
+"""Longer texts are not remembered, so that the memory of what is remembered has a bound."""
+
+_REMEMBERED = 4096
+_integer = re.compile(r"[+-]?[0-9]+").fullmatch
+
+
+def field(name: str) -> str:
+    """The field `name` of an object."""
+    return "f:" + name
+
+
+def index(position: int) -> str:
+    """The item at `position` of a list."""
+    return f"i:{position}"
+
+
+def key(fields: Mapping[str, Any]) -> str:
+    """The item of a list that has these key fields."""
+    if len(fields) == 1:
+        for name, only in fields.items():
+            if type(only) is str and len(only) < _SHORT:
+                return _text_key(name, only)
+    return "k:" + json.encode_canonical(dict(fields)).decode()
+
+
+def value(item: Any) -> str:
+    """The member `item` of a set."""
+    if type(item) is str and len(item) < _SHORT:
+        return _text_value(item)
+    return "v:" + json.encode_canonical(item).decode()
+
+
+@lru_cache(_REMEMBERED)
+def _text_key(name: str, only: str) -> str:
+    return "k:" + json.encode_canonical({name: only}).decode()
+
+
+@lru_cache(_REMEMBERED)
+def _text_value(item: str) -> str:
+    return "v:" + json.encode_canonical(item).decode()
+
+
+def canonical(given: str) -> str | None:
+    """The one text of the element that `given` describes; None for a kind of element that nobody knows yet.
+
+    Raises FieldsError when it describes none.
+    """
+    if given[:2] == "f:":
+        return given
+    return _canonical_short(given) if len(given) < _SHORT else _canonical(given)
+
+
+def _canonical(given: str) -> str | None:
+    kind, content = given[:2], given[2:]
+    if len(kind) < 2:
+        raise FieldsError("key must be 2 characters long:")
+    if kind[1] != ":":
+        raise FieldsError(f"missing colon: {given}")
+    if kind == "i:":
+        if not _integer(content) or len(content) > 18:
+            raise FieldsError(f"not an index: {quote(content[:100])}")
+        return index(int(content))
+    if kind not in ("k:", "v:"):
+        return None
+    try:
+        item = json.decode(content.encode(), whole_as_int=True)
+    except (DecodeError, UnicodeEncodeError) as error:
+        raise FieldsError(str(error)) from None
+    if kind == "v:":
+        return value(item)
+    if type(item) is not dict and item is not None:
+        raise FieldsError("the key of a list item is an object")
+    return key(item or {})
+
+
+_canonical_short = lru_cache(_REMEMBERED)(_canonical)
+
+
+def key_fields(element: str) -> dict[str, Any]:
+    """The key fields of a ``k:`` element; empty for others."""
+    if element[:2] != "k:":
+        return {}
+    fields: dict[str, Any] = json.decode(element[2:].encode())
+    return fields
+
+
+def order(element: str) -> tuple[Any, ...]:
+    """A sort key: fields by name, then keys, values and indices by what they mean."""
+    kind, content = element[:2], element[2:]
+    if kind == "f:":
+        return (0, content)
+    if kind == "i:":
+        return (3, int(content))
+    item = json.decode(content.encode())
+    if kind == "k:":
+        return (1, tuple((name, values.order(item[name])) for name in sorted(item)))
+    return (2, values.order(item))
+
+
+def text(element: str) -> str:
+    """The element as messages show it: ``.spec``, ``[name="nginx"]``, ``[="a"]``, ``[0]``."""
+    kind, content = element[:2], element[2:]
+    if kind == "f:":
+        return "." + content
+    if kind == "i:":
+        return f"[{content}]"
+    item = json.decode(content.encode())
+    if kind == "k:":
+        return f"[{','.join(f'{name}={values.text(item[name])}' for name in sorted(item))}]"
+    return f"[={values.text(item)}]"
+
+
+def path_text(path: Iterable[str]) -> str:
+    """``.spec.containers[name="nginx"].ports[containerPort=80,protocol="TCP"]``"""
+    return "".join(map(text, path))

@@ -1,0 +1,290 @@
+"""A set of paths, as the tree that FieldsV1 writes: plain dicts that nobody changes once they are made.
+
+A node maps path elements (`elements`) to nodes. An empty node says that its path is in the set; a node with
+descendants is in the set itself when it has the key ``"."``. The root is never a member, ``{}`` is the empty set,
+and ``{".": {}}`` alone is always written ``{}``. Since sets are shared, results may share parts with operands.
+Must not know: schemas, managers. Next: `fieldsv1`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from oarlock.patch.apply import elements
+from oarlock.patch.apply.elements import Path
+
+__all__ = [
+    "ANY",
+    "LEAF",
+    "SELF",
+    "Fields",
+    "Filter",
+    "difference",
+    "excluding",
+    "fields_of_value",
+    "has",
+    "including",
+    "insert",
+    "intersection",
+    "is_member",
+    "iterate",
+    "leaves",
+    "make",
+    "ordered",
+    "recursive_difference",
+    "union",
+    "union_node",
+]
+
+Fields = dict[str, Any]
+"""A node of a set, or a whole one. Any, because mypy can't see through recursive dicts of dicts usefully."""
+
+Filter = Callable[[Fields], Fields]
+"""Reduces a set to the part that is tracked."""
+
+SELF: Final = "."
+LEAF: Final[Fields] = {}
+"""The node of a path without descendants. Never changed."""
+
+
+def is_member(node: Fields) -> bool:
+    """Is the path of this node itself in the set?"""
+    return not node or SELF in node
+
+
+# Making ------------------------------------------------------------------------------------------------------
+
+
+def make(paths: Iterable[Path]) -> Fields:
+    """The set of these paths; the empty path is nobody's and left out."""
+    result: Fields = {}
+    for path in paths:
+        insert(result, path)
+    return result
+
+
+def insert(fields: Fields, path: Path | list[str], node: Fields = LEAF) -> None:
+    """Put `node` at `path` into a set that is still being made (it is changed in place)."""
+    if not path:
+        return
+    for element in path[:-1]:
+        child = fields.get(element)
+        if child is None:
+            child = fields[element] = {}
+        elif not child:
+            child = fields[element] = {SELF: LEAF}
+        fields = child
+    last = path[-1]
+    there = fields.get(last)
+    fields[last] = node if there is None else union_node(there, node)
+
+
+# Asking ------------------------------------------------------------------------------------------------------
+
+
+def has(fields: Fields, path: Path) -> bool:
+    """Is `path` in the set?"""
+    if not path:
+        return False
+    node: Fields | None = fields
+    for element in path:
+        node = node.get(element) if node else None
+        if node is None:
+            return False
+    return is_member(node) if node is not None else False
+
+
+def ordered(node: Fields) -> Iterable[str]:
+    """The elements of a node without ``"."``: fields, keys, values, indices, each in the order of its kind."""
+    names = sorted(node)
+    if names and names[0] == SELF:
+        names = names[1:]
+    if names and names[-1] > "g":  # only then there is more than fields, whose order is that of their texts
+        names.sort(key=elements.order)
+    return names
+
+
+def iterate(fields: Fields, prefix: Path = ()) -> Iterator[Path]:
+    """Every path in order; of one level first the members, then what is below."""
+    names = ordered(fields)
+    for element in names:
+        if is_member(fields[element]):
+            yield (*prefix, element)
+    for element in names:
+        if fields[element]:
+            yield from iterate(fields[element], (*prefix, element))
+
+
+def leaves(fields: Fields) -> Fields:
+    """The paths nothing in the set is below of."""
+    return {element: leaves(node) for element, node in fields.items() if element != SELF}
+
+
+# Combining ---------------------------------------------------------------------------------------------------
+
+
+def union_node(a: Fields, b: Fields) -> Fields:
+    """Two nodes of the same path as one."""
+    if a is b:
+        return a
+    if not a:
+        return b if is_member(b) else {SELF: LEAF, **b}
+    if not b:
+        return a if SELF in a else {SELF: LEAF, **a}
+    return union(a, b)
+
+
+def union(a: Fields, b: Fields) -> Fields:
+    """What is in either."""
+    if not b or a is b:
+        return a
+    if not a:
+        return b
+    result = dict(a)
+    for element, node in b.items():
+        there = a.get(element)
+        result[element] = node if there is None else union_node(there, node)
+    return result
+
+
+def intersection(a: Fields, b: Fields) -> Fields:
+    """What is in both."""
+    result: Fields = {}
+    if len(b) < len(a):
+        a, b = b, a
+    for element, node in a.items():
+        other = b.get(element)
+        if other is None or element == SELF:
+            continue
+        both = is_member(node) and is_member(other)
+        below = intersection(node, other) if node and other else LEAF
+        if below:
+            result[element] = {SELF: LEAF, **below} if both else below
+        elif both:
+            result[element] = LEAF
+    return result
+
+
+def difference(a: Fields, b: Fields) -> Fields:
+    """What is in `a` and not in `b`; what is below a path of `b` stays. `a` itself when nothing goes."""
+    return _difference(a, b, recursive=False)
+
+
+def recursive_difference(a: Fields, b: Fields) -> Fields:
+    """What is in `a`, and neither in `b` nor below a path of `b`."""
+    return _difference(a, b, recursive=True)
+
+
+def _difference(a: Fields, b: Fields, *, recursive: bool) -> Fields:
+    if not a or not b:
+        return a
+    result: Fields | None = None
+    for element in b if len(b) < len(a) else a:
+        if element == SELF:
+            continue
+        node, other = a.get(element), b.get(element)
+        if node is None or other is None:
+            continue
+        gone = is_member(other)
+        if gone and recursive:
+            kept: Fields | None = None
+        else:
+            kept = _minus(node, other, gone, recursive)
+        if kept is not node:
+            if result is None:
+                result = dict(a)
+            if kept is None:
+                del result[element]
+            else:
+                result[element] = kept
+    return a if result is None else result
+
+
+def _minus(node: Fields, other: Fields, gone: bool, recursive: bool) -> Fields | None:
+    """What is left of a node of `a` at whose path `b` has `other`; None for nothing."""
+    if not node:
+        return None if gone else node
+    rest = _difference(node, other, recursive=recursive)
+    if gone and SELF in rest:
+        rest = {element: child for element, child in rest.items() if element != SELF}
+    if not rest:
+        return None
+    return LEAF if len(rest) == 1 and SELF in rest else rest
+
+
+# Filtering ---------------------------------------------------------------------------------------------------
+
+ANY: Final = "*"
+"""In a pattern: any one element."""
+
+
+def excluding(fields: Fields) -> Filter:
+    """A filter that drops these paths and all that is below them."""
+    return lambda given: recursive_difference(given, fields)
+
+
+def including(*patterns: Path) -> Filter:
+    """A filter that keeps what begins with one of the patterns, and what leads there; everything without patterns."""
+    tree: dict[str, Any] = {}
+    for pattern in patterns:
+        _add_pattern(tree, pattern)
+    return lambda given: _matching(given, tree)
+
+
+def _add_pattern(tree: dict[str, Any], pattern: Path) -> None:
+    for position, element in enumerate(pattern):
+        if position == len(pattern) - 1:
+            tree[element] = {}
+        elif element in tree and not tree[element]:
+            return
+        else:
+            tree = tree.setdefault(element, {})
+
+
+def _matching(node: Fields, patterns: dict[str, Any]) -> Fields:
+    if not patterns:
+        return node
+    result: Fields = {}
+    for element, child in node.items():
+        if element == SELF:
+            continue
+        below = patterns.get(ANY)
+        if below is None:
+            below = patterns.get(element)
+        if below is None:
+            continue
+        kept = _matching(child, below) if child else LEAF
+        if is_member(child):
+            result[element] = LEAF if not kept else kept if SELF in kept else {SELF: LEAF, **kept}
+        elif kept:
+            result[element] = kept
+    return result
+
+
+# Guessing ----------------------------------------------------------------------------------------------------
+
+_KEY_NAMES = ("key", "id", "name")
+
+
+def fields_of_value(value: Any) -> Fields:
+    """The leaves of a value nothing is known of: items that have a key, id or name are known by it."""
+    result: Fields = {}
+    if type(value) is dict:
+        children: Iterable[tuple[str, Any]] = ((elements.field(name), child) for name, child in value.items())
+    else:
+        children = ((_guess(position, item), item) for position, item in enumerate(value))
+    for element, child in children:
+        if type(child) is not dict and type(child) is not list:
+            result[element] = LEAF
+        elif below := fields_of_value(child):
+            result[element] = below
+    return result
+
+
+def _guess(position: int, item: Any) -> str:
+    if type(item) is dict:
+        known = {name: item[name] for name in _KEY_NAMES if type(item.get(name)) in (str, int, float, bool)}
+        if known:
+            return elements.key(known)
+    return elements.index(position)

@@ -1,0 +1,62 @@
+"""Which path element a list item has: its key fields in a list that is a map, itself in a set.
+
+Next: `validate`, `owned`, `compare`, `merge`, `remove`, which all walk lists by it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oarlock.patch.apply import elements
+from oarlock.patch.apply.errors import TypedError
+from oarlock.patch.apply.schema import ListType
+
+__all__ = ["element_of", "indexed"]
+
+
+def element_of(list_type: ListType, item: Any) -> str:
+    """The path element of an item of a set or map. TypedError when it has none."""
+    keys = list_type.keys
+    if not keys:
+        return _of_set(item)
+    if type(item) is not dict:
+        kind = "a null element" if item is None else "non-map elements"
+        raise TypedError([("", f"associative list with keys may not have {kind}")])
+    if len(keys) == 1 and keys[0] in item:
+        return elements.key({keys[0]: item[keys[0]]})
+    found = {}
+    for name in keys:
+        if name in item:
+            found[name] = item[name]
+        elif name in list_type.defaults:
+            found[name] = list_type.defaults[name]
+    if not found:
+        names = " ".join(f'"{name}"' for name in keys)
+        text = f"associative list with keys has an element that omits all key fields [{names}]"
+        raise TypedError([("", f"{text} (and doesn't have default values for any key fields)")])
+    return elements.key(found)
+
+
+def _of_set(item: Any) -> str:
+    if type(item) is dict:
+        raise TypedError([("", "associative list without keys has an element that's a map type")])
+    if type(item) is list:
+        raise TypedError([("", "not supported: associative list with lists as elements")])
+    if item is None:
+        raise TypedError([("", "associative list without keys has an element that's an explicit null")])
+    return elements.value(item)
+
+
+def indexed(list_type: ListType, items: list[Any] | None) -> dict[str, list[Any]]:
+    """The items by path element, in order; an element with several items is a duplicate."""
+    found: dict[str, list[Any]] = {}
+    for position, item in enumerate(items or ()):
+        try:
+            element = element_of(list_type, item)
+        except TypedError as error:
+            raise TypedError([("", f"element {position}: {error}")]) from None
+        if element in found:
+            found[element].append(item)
+        else:
+            found[element] = [item]
+    return found

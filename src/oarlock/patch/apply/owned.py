@@ -1,0 +1,77 @@
+"""Which fields a value mentions: what its applier owns. Next: `compare`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oarlock.patch.apply.fieldsets import LEAF, SELF, Fields
+from oarlock.patch.apply.items import indexed
+from oarlock.patch.apply.schema import ListType, MapType, Type, atom
+
+__all__ = ["fields_of", "with_named_fields"]
+
+
+def fields_of(type_: Type, value: Any) -> Fields:
+    """The set of every leaf and every list item in `value`. TypedError when an item has no path element."""
+    fields = _collect(type_, value)
+    return {} if fields is None else fields
+
+
+def _collect(type_: Type, value: Any) -> Fields | None:
+    """The node of a value; None when neither it nor anything below is in the set."""
+    form = atom(type_, value)
+    if form is None:
+        return LEAF
+    if form.atomic:
+        return LEAF
+    if not value:
+        return None
+    if isinstance(form, MapType):
+        return _collect_map(form, value) if type(value) is dict else None
+    return _collect_list(form, value) if type(value) is list else None
+
+
+def _collect_map(form: MapType, value: dict[str, Any]) -> Fields | None:
+    result: Fields = {}
+    fields = form.fields
+    for name, child in value.items():
+        declared = fields.get(name)
+        if declared is not None and type(child) is str:
+            result["f:" + name] = LEAF
+            continue
+        node = _collect(declared or form.child(name), child)
+        if child is None or child == {} or declared is None:
+            node = LEAF if not node else node if SELF in node else {SELF: LEAF, **node}
+        if node is not None:
+            result["f:" + name] = node
+    return result or None
+
+
+def _collect_list(form: ListType, value: list[Any]) -> Fields | None:
+    result: Fields = {}
+    for element, items in indexed(form, value).items():
+        # Nobody can say which of several items with the same key a field belongs to: the key is all that's owned.
+        node = _collect(form.element, items[0]) if len(items) == 1 else None
+        result[element] = LEAF if not node else node if SELF in node else {SELF: LEAF, **node}
+    return result
+
+
+def with_named_fields(type_: Type | None, fields: Fields) -> Fields:
+    """The set with every declared field that something in the set is below of; keys of maps are not declared fields."""
+    form = None if type_ is None else type_.map
+    items = None if type_ is None else type_.list
+    result: Fields = {}
+    for element, node in fields.items():
+        if element == SELF or not node:
+            result[element] = node
+            continue
+        if element[:2] == "f:":
+            name = element[2:]
+            child = None if form is None else form.fields.get(name)
+            below = with_named_fields(child or (None if form is None else form.element), node)
+            if child is not None and SELF not in below:
+                below[SELF] = LEAF
+        else:
+            below = with_named_fields(items.element if items is not None and element[:2] == "k:" else None, node)
+        result[element] = below
+    return result

@@ -1,0 +1,60 @@
+"""A set of fields that was written under an older schema, as the schema is now.
+
+A list or map that became atomic is owned as a whole by who owned something in it. One that became granular stays
+owned as it was. Next: `updater`. Source: KEP-555, "changing the topology".
+"""
+
+from __future__ import annotations
+
+from oarlock.patch.apply.fieldsets import LEAF, SELF, Fields
+from oarlock.patch.apply.schema import DEDUCED, MapType, Type
+
+__all__ = ["reconcile"]
+
+
+def reconcile(type_: Type, fields: Fields) -> Fields:
+    """The set as this type has it; `fields` itself when that is already so."""
+    return _reconcile(type_, fields, root=True)
+
+
+def _reconcile(type_: Type, node: Fields, *, root: bool = False) -> Fields:
+    if not node:
+        return node
+    form = type_.map
+    if form is not None:
+        if form.element is DEDUCED and not form.fields:
+            return node
+        return _collapsed(node, root) if form.atomic else _map(form, node)
+    items = type_.list
+    if items is None or type_.scalar is not None:
+        return node
+    if items.atomic:
+        return _collapsed(node, root)
+    return _changed(node, dict.fromkeys((e for e in node if e != SELF), items.element))
+
+
+def _collapsed(node: Fields, root: bool) -> Fields:
+    return node if root else LEAF
+
+
+def _map(form: MapType, node: Fields) -> Fields:
+    types = {}
+    for element, below in node.items():
+        if below:
+            declared = form.fields.get(element[2:]) if element[:2] == "f:" else None
+            child = declared or form.element
+            if child is not None:
+                types[element] = child
+    return _changed(node, types)
+
+
+def _changed(node: Fields, types: dict[str, Type]) -> Fields:
+    result: Fields | None = None
+    for element, child in types.items():
+        below = node[element]
+        new = _reconcile(child, below)
+        if new is not below:
+            if result is None:
+                result = dict(node)
+            result[element] = new
+    return node if result is None else result

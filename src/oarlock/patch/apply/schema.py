@@ -1,0 +1,170 @@
+"""How values merge: a type says which lists are sets or maps, what is atomic, and what isn't declared.
+
+A `Type` may be a scalar, a list and a map at once (a value of no declared type is all three); the value decides
+which. Types are made of structural schemas by `type_of`; they may refer to themselves.
+Must not know: values, sets. Next: `items`, which finds the path element of a list item.
+Source: x-kubernetes-list-type, -list-map-keys, -map-type, -preserve-unknown-fields, -int-or-string (KEP-555).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from oarlock.schema.structural import MISSING, Node
+
+__all__ = ["ABSENT", "DEDUCED", "OBJECT_META", "ListType", "MapType", "Scalar", "Type", "atom", "object_type", "type_of"]
+
+Scalar = Literal["string", "numeric", "boolean", "untyped"]
+
+ABSENT: Final = MISSING
+"""There is no such value, as opposed to null."""
+
+
+@dataclass(slots=True, eq=False)
+class MapType:
+    """An object. `fields` are declared, `element` is the type of the others, None when there may be none."""
+
+    fields: dict[str, Type] = field(default_factory=dict)
+    element: Type | None = None
+    atomic: bool = False
+
+    def child(self, name: str) -> Type:
+        """The type of a field. One that isn't declared is of the deduced type: values that exist may have it."""
+        return self.fields.get(name) or self.element or DEDUCED
+
+
+@dataclass(slots=True, eq=False)
+class ListType:
+    """A list: atomic, else a map when it has `keys`, else a set. `defaults` are those of absent key fields."""
+
+    element: Type
+    atomic: bool = True
+    keys: tuple[str, ...] = ()
+    defaults: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class Type:
+    """What a value may be."""
+
+    scalar: Scalar | None = None
+    list: ListType | None = None
+    map: MapType | None = None
+
+
+def atom(type_: Type, value: Any) -> MapType | ListType | None:
+    """Which of its forms a type takes for this value: a map, a list, or None for a scalar.
+
+    Null, and what has no form the type allows, takes the first there is: map, scalar, list.
+    """
+    kind = type(value)
+    if kind is dict:
+        if type_.map is not None:
+            return type_.map
+    elif kind is list:
+        if type_.list is not None:
+            return type_.list
+    elif value is not None and value is not ABSENT and type_.scalar is not None:
+        return None
+    if type_.map is not None:
+        return type_.map
+    return None if type_.scalar is not None else type_.list
+
+
+# The type of what has no schema: objects are granular, lists and what is in them atomic --------------------------
+
+
+def _deduced() -> Type:
+    inside = Type(scalar="untyped")
+    inside.list = ListType(inside)
+    inside.map = MapType(element=inside, atomic=True)
+    result = Type(scalar="untyped", list=ListType(inside))
+    result.map = MapType(element=result)
+    return result
+
+
+DEDUCED: Final = _deduced()
+"""The type of a value without schema, and of undeclared fields that are kept."""
+
+# From structural schemas ------------------------------------------------------------------------------------------
+
+_SCALARS: dict[str, Scalar] = {"string": "string", "integer": "numeric", "number": "numeric", "boolean": "boolean"}
+
+
+def object_type(node: Node) -> Type:
+    """The type of a whole object: its schema, with the metadata that every object has."""
+    result = type_of(node)
+    if result.map is None:
+        result.map = MapType(element=DEDUCED)
+    result.map.fields.update(apiVersion=Type("string"), kind=Type("string"), metadata=OBJECT_META)
+    return result
+
+
+def type_of(node: Node) -> Type:
+    """The type that a structural schema describes."""
+    if node.int_or_string:
+        return Type("untyped")
+    if node.type in _SCALARS:
+        return Type(_SCALARS[node.type])
+    if node.type == "array":
+        return Type(list=_list_of(node))
+    if node.type == "object" or node.properties or isinstance(node.additional, Node):
+        result = Type(map=_map_of(node))
+        if node.embedded and result.map is not None:
+            result.map.fields.update(apiVersion=Type("string"), kind=Type("string"), metadata=OBJECT_META)
+        return result
+    return DEDUCED
+
+
+def _map_of(node: Node) -> MapType:
+    result = MapType(atomic=node.map_type == "atomic")
+    result.fields = {name: type_of(child) for name, child in node.properties.items()}
+    if isinstance(node.additional, Node):
+        result.element = type_of(node.additional)
+    elif node.additional or node.preserve:
+        result.element = DEDUCED
+    return result
+
+
+def _list_of(node: Node) -> ListType:
+    element = DEDUCED if node.items is None else type_of(node.items)
+    if node.list_type == "set":
+        return ListType(element, atomic=False)
+    if node.list_type != "map" or node.items is None:
+        return ListType(element)
+    known = node.items.properties
+    defaults = {
+        key: known[key].default
+        for key in node.list_keys
+        if key in known and known[key].default is not MISSING and known[key].default is not None
+    }
+    return ListType(element, atomic=False, keys=node.list_keys, defaults=defaults)
+
+
+# The same for every object -----------------------------------------------------------------------------------------
+
+
+def _object_meta() -> Type:
+    text = Type("string")
+    texts = Type(map=MapType(element=text))
+    names = ("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "clusterName")
+    reference = MapType(atomic=True, fields=dict.fromkeys(("apiVersion", "kind", "name", "uid"), text))
+    reference.fields.update(dict.fromkeys(("controller", "blockOwnerDeletion"), Type("boolean")))
+    return Type(
+        map=MapType(
+            {
+                **dict.fromkeys(names, text),
+                **dict.fromkeys(("creationTimestamp", "deletionTimestamp"), Type("untyped")),
+                **dict.fromkeys(("generation", "deletionGracePeriodSeconds"), Type("numeric")),
+                **dict.fromkeys(("labels", "annotations"), texts),
+                "finalizers": Type(list=ListType(text, atomic=False)),
+                "ownerReferences": Type(list=ListType(Type(map=reference), atomic=False, keys=("uid",))),
+                "managedFields": Type(list=ListType(DEDUCED)),
+            }
+        )
+    )
+
+
+OBJECT_META: Final = _object_meta()
+"""The type of ObjectMeta. Finalizers are a set, owner references a map by uid, each of them atomic."""

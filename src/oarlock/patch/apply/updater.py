@@ -1,0 +1,218 @@
+"""The algorithm of server-side apply, for managers called anything: who owns what after an apply or an update.
+
+Managers may have seen the object in different versions. Each owns a set of fields *in its version*, so what a write
+changes is compared in every version that has a manager. `convert` is called as rarely as that allows.
+Must not know: how managers are written in metadata (`managers`), which fields nobody may own (`tracking`).
+Source: KEP-555; structured-merge-diff is the reference for every corner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from oarlock.patch.apply.compare import Comparison, compare
+from oarlock.patch.apply.errors import ApplyConflict, Conflict, UnknownVersion
+from oarlock.patch.apply.fieldsets import Fields, Filter, difference, intersection, iterate, union
+from oarlock.patch.apply.merge import merge
+from oarlock.patch.apply.owned import fields_of, with_named_fields
+from oarlock.patch.apply.reconcile import reconcile
+from oarlock.patch.apply.remove import remove
+from oarlock.patch.apply.schema import Type
+
+__all__ = ["Convert", "Owned", "Updater", "Versioned", "never_converts"]
+
+Manager = TypeVar("Manager", bound=Hashable)
+
+Convert = Callable[[Any, str, str], Any]
+"""``convert(value, from_version, to_version)``: pure, and leaves `value` alone. UnknownVersion for a removed one."""
+
+
+def never_converts(value: Any, from_version: str, to_version: str) -> Any:
+    """The converter of a resource with one version."""
+    if from_version != to_version:
+        raise UnknownVersion(f"there is no version {to_version}")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """What a manager owns, in the version in which it wrote; `applied` or updated."""
+
+    fields: Fields
+    version: str
+    applied: bool
+
+
+@dataclass(slots=True)
+class Versioned:
+    """A value in one version; others are made when somebody asks, once."""
+
+    value: Any
+    version: str
+    convert: Convert
+    _made: dict[str, Any] = field(default_factory=dict)
+
+    def at(self, version: str) -> Any:
+        """The value in `version`. UnknownVersion when that can't be."""
+        if version == self.version:
+            return self.value
+        if version not in self._made:
+            self._made[version] = self.convert(self.value, self.version, version)
+        return self._made[version]
+
+
+@dataclass(frozen=True, slots=True)
+class Updater(Generic[Manager]):
+    """`types` are the types of a whole object by version, `filters` what is tracked in each version.
+
+    A manager whose version has no type, or can't be converted to, is dropped.
+    """
+
+    types: Mapping[str, Type]
+    convert: Convert = never_converts
+    filters: Mapping[str, Filter] = field(default_factory=dict)
+
+    def update(
+        self, live: Any, new: Any, version: str, managers: Mapping[Manager, Owned], manager: Manager
+    ) -> dict[Manager, Owned]:
+        """Who owns what once `manager` has replaced `live` by `new`, both given in `version`.
+
+        What it changed is its own and nobody else's; what it didn't change keeps its owners.
+        """
+        current = self.reconciled(managers)
+        result, changes = self._settle(live, new, version, current, manager, force=True)
+        mine = result.get(manager)
+        fields = difference(mine.fields, changes.removed) if mine is not None else {}
+        fields = self._tracked(union(fields, changes.changed), version)
+        result.pop(manager, None)
+        if fields:
+            result[manager] = Owned(fields, version, applied=False)
+        return result
+
+    def apply(
+        self, live: Any, config: Any, version: str, managers: Mapping[Manager, Owned], manager: Manager, *, force: bool
+    ) -> tuple[Any, dict[Manager, Owned]]:
+        """The object after `manager` has applied `config`, and who owns what. `live` and `config` are in `version`.
+
+        Fields that the manager applied before, and neither applies now nor anybody else owns, are removed.
+        The object shares with `live` and `config`. Raises ApplyConflict unless forced, TypedError.
+        """
+        current = self.reconciled(managers)
+        type_ = self.types[version]
+        merged = merge(type_, live, config)
+        last = current.get(manager)
+        fields = self._tracked(fields_of(type_, config), version)
+        current[manager] = Owned(fields, version, applied=True)
+        merged = self._prune(merged, version, current, last, fields)
+        result, _ = self._settle(live, merged, version, current, manager, force=force)
+        return merged, result
+
+    def reconciled(self, managers: Mapping[Manager, Owned]) -> dict[Manager, Owned]:
+        """The managers as the schema is now, without those of versions that are gone."""
+        result = {}
+        for manager, owned in managers.items():
+            type_ = self.types.get(owned.version)
+            if type_ is None:
+                continue
+            fields = reconcile(type_, owned.fields)
+            result[manager] = owned if fields is owned.fields else Owned(fields, owned.version, owned.applied)
+        return result
+
+    def _tracked(self, fields: Fields, version: str) -> Fields:
+        keep = self.filters.get(version)
+        return fields if keep is None else keep(fields)
+
+    def _settle(
+        self, live: Any, new: Any, version: str, managers: dict[Manager, Owned], writer: Manager, *, force: bool
+    ) -> tuple[dict[Manager, Owned], Comparison]:
+        """Take what `writer` changed from everybody else, or raise ApplyConflict."""
+        before, after = Versioned(live, version, self.convert), Versioned(new, version, self.convert)
+        mine = compare(self.types[version], live, new).filtered(self.filters.get(version))
+        changes = {version: mine}
+        result: dict[Manager, Owned] = {}
+        conflicts: dict[Manager, Fields] = {}
+        for manager, owned in managers.items():
+            if manager == writer:
+                if owned.fields:
+                    result[manager] = owned
+                continue
+            theirs = changes.get(owned.version)
+            if theirs is None:
+                theirs = self._changes_at(owned.version, before, after)
+                if theirs is None:
+                    continue
+                changes[owned.version] = theirs
+            taken = intersection(owned.fields, theirs.changed)
+            if taken:
+                conflicts[manager] = taken
+            fields = difference(difference(owned.fields, taken), theirs.removed)
+            if fields is owned.fields:
+                result[manager] = owned
+            elif fields:
+                result[manager] = Owned(fields, owned.version, owned.applied)
+        if conflicts and not force:
+            raise ApplyConflict([Conflict(manager, path) for manager, fields in conflicts.items()
+                                 for path in iterate(fields)])
+        return result, mine
+
+    def _changes_at(self, version: str, before: Versioned, after: Versioned) -> Comparison | None:
+        try:
+            changes = compare(self.types[version], before.at(version), after.at(version))
+        except UnknownVersion:
+            return None
+        return changes.filtered(self.filters.get(version))
+
+    # What an applier doesn't apply any more --------------------------------------------------------------------------
+
+    def _prune(
+        self, merged: Any, version: str, managers: Mapping[Manager, Owned], last: Owned | None, now: Fields
+    ) -> Any:
+        """`merged` without what the writer owned last time, unless somebody owns it now."""
+        if last is None or not last.fields:
+            return merged
+        if last.version == version and not difference(last.fields, now):
+            return merged
+        whole = Versioned(merged, version, self.convert)
+        try:
+            then = whole.at(last.version)
+        except UnknownVersion:
+            return merged
+        type_ = self.types[last.version]
+        lost = with_named_fields(type_, last.fields)
+        pruned = remove(type_, then, lost, keep_empty=True)
+        pruned, at = self._with_owned(whole, pruned, last.version, managers)
+        if at != last.version:
+            pruned = self.convert(pruned, at, last.version)
+        kept = with_named_fields(type_, fields_of(type_, pruned))
+        every = with_named_fields(type_, fields_of(type_, then))
+        pruned = remove(type_, then, intersection(difference(every, kept), lost), keep_empty=True)
+        return pruned if last.version == version else self.convert(pruned, last.version, version)
+
+    def _with_owned(
+        self, merged: Versioned, pruned: Any, version: str, managers: Mapping[Manager, Owned]
+    ) -> tuple[Any, str]:
+        """`pruned` with what anybody owns, and the version it is in.
+
+        The version it is in comes first: what a converter needs may be among what is put back.
+        """
+        owned: dict[str, Fields] = {version: {}}
+        for manager in managers.values():
+            owned[manager.version] = union(owned.get(manager.version, {}), manager.fields)
+        at = version
+        for other, fields in owned.items():
+            if other == version and not fields:
+                continue
+            try:
+                whole = merged.at(other)
+                here = pruned if at == other else self.convert(pruned, at, other)
+            except UnknownVersion:
+                continue
+            type_ = self.types[other]
+            every = with_named_fields(type_, fields_of(type_, whole))
+            kept = with_named_fields(type_, fields_of(type_, here))
+            unowned = difference(every, union(kept, with_named_fields(type_, fields)))
+            pruned = remove(type_, whole, unowned, keep_empty=True)
+            at = other
+        return pruned, at

@@ -1,0 +1,97 @@
+"""Does a value have its type: nothing undeclared, no wrong kinds, no duplicates in sets and maps.
+
+Must not know: OpenAPI's constraints (``schema.validation`` checks those). Next: `owned`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oarlock.meta.gotext import show
+from oarlock.patch.apply import elements
+from oarlock.patch.apply.errors import TypedError
+from oarlock.patch.apply.items import element_of
+from oarlock.patch.apply.schema import ListType, MapType, Scalar, Type, atom
+
+__all__ = ["MAX_PROBLEMS", "check"]
+
+MAX_PROBLEMS = 100
+"""Nobody reads more."""
+
+Problems = list[tuple[str, str]]
+
+
+def check(type_: Type, value: Any, *, allow_duplicates: bool = False) -> None:
+    """Raise TypedError with up to `MAX_PROBLEMS` problems unless `value` is of this type.
+
+    Objects that are stored may have duplicates (`allow_duplicates`), applied configurations may not.
+    """
+    problems: Problems = []
+    _check(type_, value, "", problems, allow_duplicates)
+    if problems:
+        raise TypedError(problems[:MAX_PROBLEMS])
+
+
+def _check(type_: Type, value: Any, path: str, problems: Problems, allow_duplicates: bool) -> None:
+    form = atom(type_, value)
+    if value is None or len(problems) >= MAX_PROBLEMS:
+        return
+    if form is None:
+        complaint = _scalar_problem(type_.scalar, value)
+        if complaint:
+            problems.append((path, complaint))
+    elif isinstance(form, MapType):
+        _check_map(form, value, path, problems, allow_duplicates)
+    else:
+        _check_list(form, value, path, problems, allow_duplicates)
+
+
+def _scalar_problem(scalar: Scalar | None, value: Any) -> str:
+    kind = type(value)
+    if scalar == "string":
+        return "" if kind is str else f"expected string, got {_shown(value)}"
+    if scalar == "numeric":
+        return "" if kind is int or kind is float else f"expected numeric (int or float), got {_shown(value)}"
+    if scalar == "boolean":
+        return "" if kind is bool else f"expected boolean, got {_shown(value)}"
+    if scalar == "untyped":
+        return f"expected any scalar, got {_shown(value)}" if kind is dict or kind is list else ""
+    return f"no value is allowed here, got {_shown(value)}"
+
+
+def _shown(value: Any) -> str:
+    text = show(value)
+    return text if len(text) <= 100 else text[:100] + "…"
+
+
+def _check_map(form: MapType, value: Any, path: str, problems: Problems, allow_duplicates: bool) -> None:
+    if type(value) is not dict:
+        problems.append((path, f"expected map, got {_shown(value)}"))
+        return
+    for name, child in value.items():
+        declared = form.fields.get(name) or form.element
+        if declared is None:
+            problems.append((f"{path}.{name}", "field not declared in schema"))
+        elif child is not None:
+            _check(declared, child, f"{path}.{name}", problems, allow_duplicates)
+
+
+def _check_list(form: ListType, value: Any, path: str, problems: Problems, allow_duplicates: bool) -> None:
+    if type(value) is not list:
+        problems.append((path, f"expected list, got {_shown(value)}"))
+        return
+    seen = set()
+    for position, item in enumerate(value):
+        if form.atomic:
+            step = f"[{position}]"
+        else:
+            try:
+                element = element_of(form, item)
+            except TypedError as error:
+                problems.append((path, f"element {position}: {error}"))
+                return
+            step = elements.text(element) if len(value) < 1000 else f"[{position}]"
+            if element in seen and not allow_duplicates:
+                problems.append((path, f"duplicate entries for key {elements.text(element)}"))
+            seen.add(element)
+        _check(form.element, item, path + step, problems, allow_duplicates)

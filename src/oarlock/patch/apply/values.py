@@ -1,0 +1,60 @@
+"""JSON values compared as apply compares them: numerically, whatever the number type, and never bool with number.
+
+Must not know: schemas, paths. Next: `elements`.
+Source: structured-merge-diff orders values number < string < boolean < list < map < null.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from oarlock.meta import gotext
+
+__all__ = ["equal", "order", "text"]
+
+_encode = msgspec.json.Encoder().encode
+
+
+def equal(a: Any, b: Any) -> bool:
+    """Are these the same JSON value? ``1`` and ``1.0`` are, ``1`` and ``true`` are not."""
+    if a is b:
+        return True
+    if a != b:
+        return False
+    # Python finds True equal to 1, also deep inside; equal bytes rule that out cheaply.
+    return _encode(a) == _encode(b) or _equal(a, b)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if type(a) is dict:
+        return type(b) is dict and a.keys() == b.keys() and all(_equal(value, b[key]) for key, value in a.items())
+    if type(a) is list:
+        return type(b) is list and len(a) == len(b) and all(map(_equal, a, b))
+    return bool(a == b) and (type(a) is bool) == (type(b) is bool)
+
+
+def order(value: Any) -> tuple[Any, ...]:
+    """A sort key: a total order of JSON values of all types."""
+    kind = type(value)
+    if kind is int or kind is float:
+        return (0, value)
+    if kind is str:
+        return (1, value)
+    if kind is bool:
+        return (2, value)
+    if kind is list:
+        return (3, tuple(map(order, value)))
+    if kind is dict:
+        return (4, tuple((key, order(value[key])) for key in sorted(value)))
+    return (5,)
+
+
+def text(value: Any) -> str:
+    """A value as paths in messages show it: ``"nginx"``, ``80``, ``true``."""
+    if type(value) is list:
+        return f"[{','.join(map(text, value))}]"
+    if type(value) is dict:
+        return "".join(f"{key}={text(inner)}" for key, inner in value.items())
+    return gotext.show(value)
