@@ -67,11 +67,14 @@ class Events:
         self.closed = False
         self.aborted = False
         self.buffered = 0
+        self.arrived = 0
+        """How many events have been written, taken or not."""
 
     def write(self, data: bytes) -> None:
         if self.closed:
             return
         *lines, self._rest = (self._rest + data).split(b"\n")
+        self.arrived += len(lines)
         for line in lines:
             self._arrived.put_nowait(line)
 
