@@ -26,6 +26,7 @@ from oarlock.endpoints.verbs.delete import delete, delete_collection
 from oarlock.endpoints.verbs.get import get
 from oarlock.endpoints.verbs.list import list_collection
 from oarlock.endpoints.verbs.patch import SERVED_PATCHES, patch
+from oarlock.endpoints.verbs.scale import get_scale
 from oarlock.endpoints.verbs.subresource import call_hook
 from oarlock.endpoints.verbs.update import update
 from oarlock.endpoints.verbs.watch import watch
@@ -35,7 +36,8 @@ from oarlock.meta.errors import MethodNotAllowed, NoSuchPath, ServiceUnavailable
 from oarlock.registry.keys import object_key
 from oarlock.registry.live import AnyResource
 from oarlock.registry.resource import Resource
-from oarlock.registry.served import Gate
+from oarlock.registry.scale import SCALE
+from oarlock.registry.served import Gate, Served
 
 __all__ = ["About", "NonResource", "Router", "Surface"]
 
@@ -78,6 +80,7 @@ class Surface:
         self.resources = resources
         self.gate = gate
         self.about = about
+        self.scale = CatalogEntry(Served(SCALE), SCALE.versions[0])
         self.routes: dict[tuple[str, str, str], Route] = {}
         self.discovery = DiscoveryDocuments(catalog, about.address)
         self.openapi = openapi.OpenAPIDocuments(catalog, SERVED_PATCHES)
@@ -115,8 +118,6 @@ class Router:
             surface.routes[key] = route
         x.route = route
         x.target = route.target
-        if route.warning:
-            x.notes.warn(route.warning)
 
     async def dispatch(self, x: Exchange) -> Response:
         """Carry the request out. Raises what `respond.error_response` can answer."""
@@ -128,6 +129,8 @@ class Router:
                 retry_after_s=5,
             )
         handle: Verb = route.handle
+        if route.warning:
+            x.notes.warn(route.warning)
         return await handle(x, route)
 
     def _find(self, surface: Surface, key: tuple[str, str, str]) -> Route:
@@ -152,18 +155,21 @@ class Router:
         key = ""
         if isinstance(resource, Resource):
             key = object_key(resource.form.prefix, target.namespace, target.name)
+        scaling = entry.scaling if target.subresource == "scale" else None
+        shown = entry if scaling is None else surface.scale
         return Route(
             target,
             verb,
-            entry=entry,
+            entry=shown,
             resource=resource,
             gate=surface.gate,
             watches=self.watches,
             pairs=pairs,
-            head=_head(entry),
+            head=_head(shown),
             warning=deprecation(entry),
             key=key,
             cached=_READS.get(tuple(pairs)),
+            scaling=scaling,
         )
 
     async def _outside(self, x: Exchange, route: Route) -> Response:
@@ -224,6 +230,8 @@ def _subresource_verb(method: str, target: Target, entry: CatalogEntry) -> Verb 
     verb = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch"}.get(method, "")
     if verb not in subresource.verbs:
         return MethodNotAllowed()
+    if target.subresource == "scale" and entry.scaling is not None:
+        return get_scale if verb == "get" else _VERBS[verb]
     if target.subresource == "status":
         return _VERBS[verb]
     return call_hook
