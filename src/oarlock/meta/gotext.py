@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-__all__ = ["html_escape", "quote", "show"]
+__all__ = ["html_escape", "plain", "quote", "show"]
 
 _ESCAPES = {7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
 
@@ -49,3 +49,41 @@ def show(value: Any) -> str:
 def html_escape(text: str) -> str:
     """``&<>`` as HTML entities: what the API does to the text of a forbidden request."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def plain(value: Any, limit: int = 1024) -> str:
+    """A tree as Go's ``%v`` prints it: ``map[a:1 b:[x y]]``. A text beyond `limit` characters ends in dots."""
+    parts: list[str] = []
+    _plain(value, parts, limit)
+    text = "".join(parts)
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def _plain(value: Any, parts: list[str], limit: int) -> int:
+    """Append what is printed of a value; returns how many characters are left."""
+    if limit <= 0:
+        return 0
+    if isinstance(value, dict):
+        limit = _part("map[", parts, limit)
+        for i, key in enumerate(sorted(value)):
+            limit = _plain(value[key], parts, _part(f"{' ' if i else ''}{key}:", parts, limit))
+            if limit <= 0:
+                break
+        return _part("]", parts, limit)
+    if isinstance(value, list):
+        limit = _part("[", parts, limit)
+        for i, item in enumerate(value):
+            limit = _plain(item, parts, _part(" ", parts, limit) if i else limit)
+            if limit <= 0:
+                break
+        return _part("]", parts, limit)
+    if value is None or isinstance(value, str):
+        return _part("<nil>" if value is None else value, parts, limit)
+    if isinstance(value, float):
+        return _part(show(value), parts, limit)
+    return _part(str(value).lower(), parts, limit)
+
+
+def _part(text: str, parts: list[str], limit: int) -> int:
+    parts.append(text)
+    return limit - len(text)

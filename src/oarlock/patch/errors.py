@@ -2,13 +2,24 @@
 
 PatchError
 ├─ PatchFormatError   the bytes are not a patch (400)
+├─ DirectiveError     a strategic merge patch says what it may not say of this type (400)
 ├─ TooManyOperations  more operations than a request may have (413)
-└─ PatchFailed        the patch can't be carried out on this object (422)
+├─ PatchFailed        the patch can't be carried out on this object (422)
+├─ UndeclaredField    no patch can be made for a field that no schema declares (for who makes patches)
+└─ PatchConflict      two sides have changed the same field (for who makes patches)
 """
 
 from __future__ import annotations
 
-__all__ = ["PatchError", "PatchFailed", "PatchFormatError", "TooManyOperations"]
+__all__ = [
+    "DirectiveError",
+    "PatchConflict",
+    "PatchError",
+    "PatchFailed",
+    "PatchFormatError",
+    "TooManyOperations",
+    "UndeclaredField",
+]
 
 
 class PatchError(ValueError):
@@ -30,3 +41,15 @@ class TooManyOperations(PatchError):
 
 class PatchFailed(PatchError):
     """An operation doesn't fit the object: a path that isn't there, a failed test, a copy beyond the budget."""
+
+
+class DirectiveError(PatchError):
+    """A directive that doesn't exist or has the wrong form, or a list item that doesn't say which one it is."""
+
+
+class UndeclaredField(PatchError):
+    """An object of which nothing is declared differs, so nobody can say how to merge it."""
+
+
+class PatchConflict(PatchError):
+    """What the patch changes was changed otherwise in between."""

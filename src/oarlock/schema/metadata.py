@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from oarlock.schema.merge_keys import MERGE_KEY, STRATEGY
 from oarlock.schema.structural import Node, parse
 
 __all__ = ["OBJECT_META", "OBJECT_META_SCHEMA"]
@@ -72,8 +73,14 @@ OBJECT_META_SCHEMA: Final[Schema] = {
         "deletionGracePeriodSeconds": _INT64,
         "labels": _TEXTS,
         "annotations": _TEXTS,
-        "ownerReferences": {"type": "array", "items": _OWNER_REFERENCE, _OMITTED: True},
-        "finalizers": {"type": "array", "items": _TEXT, _OMITTED: True},
+        "ownerReferences": {
+            "type": "array",
+            "items": _OWNER_REFERENCE,
+            _OMITTED: True,
+            MERGE_KEY: "uid",
+            STRATEGY: "merge",
+        },
+        "finalizers": {"type": "array", "items": _TEXT, _OMITTED: True, STRATEGY: "merge"},
         "managedFields": {"type": "array", "items": _MANAGED_FIELDS, _OMITTED: True},
     },
 }

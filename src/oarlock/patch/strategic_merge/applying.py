@@ -1,0 +1,222 @@
+"""Strategic merge: objects field by field, lists by key, and what directives say.
+
+Neither the tree nor the patch is changed. What the patch doesn't touch is shared with the old tree, and nothing is
+shared with the patch, so that it can be applied again. What is new has no nulls and no directives left.
+Next: `ordering`; `making` for the way back.
+Source: API conventions, "Strategic Merge Patch". Differences from k8s.io/apimachinery ``strategicpatch``: see
+``apply``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oarlock.patch.errors import DirectiveError
+from oarlock.patch.strategic_merge.directives import Directives, take_directives
+from oarlock.patch.strategic_merge.merge_schema import MergeSchema
+from oarlock.patch.strategic_merge.ordering import check_order, in_order
+from oarlock.patch.strategic_merge.values import (
+    DELETE,
+    MERGE,
+    PATCH,
+    REPLACE,
+    Identity,
+    identity,
+    key_of,
+    shown,
+    unlike,
+    wrong_type,
+)
+
+__all__ = ["apply"]
+
+Tree = dict[str, Any]
+
+
+def apply(tree: Tree, patch: Tree, schema: MergeSchema) -> Tree:
+    """The patched tree. Raises DirectiveError, PatchFailed.
+
+    Unlike the Go library: ``$patch: merge`` may stand in an object and means what is meant without it; ``replace``
+    in an object that is new keeps the object; directives within something that is replaced or new are carried out
+    instead of kept or dropped; live items without the merge key stay where they are; undeclared objects are merged.
+    """
+    return _merge(tree, patch, schema) if patch else tree
+
+
+def _merge(live: Tree, patch: Tree, schema: MergeSchema) -> Tree:
+    for key in patch:
+        if key[:1] == "$":
+            said = take_directives(patch)
+            if said is not None:
+                return _directed(live, said, schema)
+            break
+    return _merge_fields(live, patch, schema)
+
+
+def _merge_fields(live: Tree, patch: Tree, schema: MergeSchema) -> Tree:
+    fields, rest = schema.fields, schema.rest
+    result = live.copy()
+    for key, value in patch.items():
+        kind = type(value)
+        if kind is dict:
+            old = result.get(key)
+            child = fields.get(key, rest)
+            if type(old) is dict and not child.replaces:
+                result[key] = _merge(old, value, child)
+            elif value.get(PATCH) == DELETE:
+                result.pop(key, None)
+            else:
+                result[key] = _merge({}, value, child)
+        elif kind is list:
+            result[key] = _merge_list(result.get(key), value, fields.get(key, rest), None)
+        elif value is None:
+            result.pop(key, None)
+        else:
+            result[key] = value
+    return result
+
+
+def _directed(live: Tree, said: Directives, schema: MergeSchema) -> Tree:
+    """Merge an object that has directives."""
+    if said.kind == DELETE:
+        return {}
+    if said.kind == REPLACE:
+        live = {}
+    elif said.retain is not None:
+        live = {key: value for key, value in live.items() if key in said.retain}
+    if not (said.orders or said.removals):
+        return _merge_fields(live, said.fields, schema)
+    listed = {**said.orders, **said.removals}
+    plain = {key: value for key, value in said.fields.items() if key not in listed}
+    result = _merge_fields(live, plain, schema)
+    for field in listed:
+        child = schema.child(field)
+        given, order = said.fields.get(field), said.orders.get(field)
+        if field in said.fields and type(given) is not list:
+            if given is not None and order is not None:
+                raise DirectiveError(f"invalid patch format of setElementOrder list: {field} is no list")
+            result.pop(field, None)
+            if given is not None:
+                result[field] = _fresh(given, child)
+            continue
+        old = result.get(field)
+        if given is not None or (order is not None and type(old) is list):
+            old = result[field] = _merge_list(old, given, child, order)
+        removed = said.removals.get(field)
+        if removed and type(old) is list:
+            result[field] = [item for item in old if identity(item) not in removed]
+    return result
+
+
+def _fresh(value: Any, schema: MergeSchema) -> Any:
+    """A value of a patch as it is where nothing was before."""
+    if type(value) is dict:
+        return _merge({}, value, schema)
+    if type(value) is list:
+        return _merge_list(None, value, schema, None)
+    return value
+
+
+def _merge_list(live: Any, patch: list[Any] | None, schema: MergeSchema, order: list[Any] | None) -> list[Any]:
+    """A list as the patch and the order want it; `live` is what was there, `patch` None for no change but the order."""
+    old: list[Any] = live if type(live) is list else []
+    if not schema.merges:
+        if patch is not None:
+            old = []
+            for item in patch:
+                if type(item) is not dict or not _is_directive(item):
+                    old.append(_fresh(item, schema.items))
+            if order is None:
+                return old
+        return _merge_values(old, None, order)
+    if schema.key:
+        return _merge_keyed(old, patch, schema, order)
+    return _merge_values(old, patch, order)
+
+
+def _is_directive(item: Tree) -> bool:
+    """In a list that is replaced anyway, an item that says delete, or nothing but replace, is none of its items."""
+    kind = item.get(PATCH)
+    return kind == DELETE or (kind == REPLACE and len(item) == 1)
+
+
+def _merge_values(old: list[Any], patch: list[Any] | None, order: list[Any] | None) -> list[Any]:
+    """The values of both, each once; with nothing but an order, those that were there, as often as they were."""
+    items = live = [(identity(item), item) for item in old]
+    given = [(identity(item), item) for item in patch or ()]
+    for _, item in given:
+        if type(item) is dict:
+            raise DirectiveError(f"cannot merge lists without merge key: {shown(item)}")
+        if type(item) is list:
+            raise unlike(item)
+    if patch is not None:
+        merged: dict[Identity, Any] = {}
+        for value, item in (*live, *given):
+            merged.setdefault(value, item)
+        items = list(merged.items())
+    wanted = [value for value, _ in given]
+    if order is not None:
+        if any(type(item) is dict or type(item) is list for item in order):
+            raise DirectiveError(f"invalid patch format of setElementOrder list: {shown(order)}")
+        said, wanted = wanted, [identity(item) for item in order]
+        check_order(said, wanted, patch, order)
+    return in_order(items, wanted, (value for value, _ in live))
+
+
+def _merge_keyed(old: list[Any], patch: list[Any] | None, schema: MergeSchema, order: list[Any] | None) -> list[Any]:
+    """Items that one key tells apart, merged one by one."""
+    key, items = schema.key, schema.items
+    given, deleted, replaces = _sorted_out(patch or [], key)
+    merged: list[tuple[Identity, Any]] = []
+    if not replaces:
+        merged = [(_live_identity(item, key), item) for item in old]
+        if deleted:
+            merged = [pair for pair in merged if pair[0] not in deleted]
+    live = [value for value, _ in merged]
+    at: dict[Identity, int] = {}
+    for i, value in enumerate(live):
+        at.setdefault(value, i)
+    for value, item in given:
+        here = at.get(value)
+        if here is None:
+            at[value] = len(merged)
+            merged.append((value, _merge({}, item, items)))
+        else:
+            merged[here] = (value, _merge(merged[here][1], item, items))
+    if order is None:
+        return in_order(merged, [value for value, _ in given], live)
+    wanted = [key_of(item, key) for item in order]
+    check_order([value for value, _ in given], wanted, patch, order)
+    # New items take the room of deleted ones, at the end of the list.
+    room = len(old) - len(live)
+    return in_order(merged, wanted, live + [value for value, _ in merged[len(live) :][:room]])
+
+
+def _sorted_out(patch: list[Any], key: str) -> tuple[list[tuple[Identity, Tree]], set[Identity], bool]:
+    """The items to merge, the identities of those to delete, and whether the whole list is replaced."""
+    given: list[tuple[Identity, Tree]] = []
+    deleted: set[Identity] = set()
+    replaces = False
+    for item in patch:
+        if type(item) is not dict or PATCH not in item:
+            given.append((key_of(item, key), item))
+            continue
+        kind = item[PATCH]
+        if kind == DELETE:
+            deleted.add(key_of(item, key))
+        elif kind == REPLACE:
+            replaces = True
+        elif kind == MERGE:
+            raise DirectiveError("merging lists cannot yet be specified in the patch")
+        else:
+            raise wrong_type(kind, item)
+    return given, deleted, replaces
+
+
+def _live_identity(item: Any, key: str) -> Identity:
+    """What a live item is known by; one without the key only as itself."""
+    if type(item) is dict:
+        value = item.get(key)
+        if value is not None:
+            return identity(value)
+    return identity(item) if type(item) is dict or type(item) is list else (None, id(item))

@@ -1,0 +1,63 @@
+"""The order of a merged list: what the patch names as it says, what only the server has where it was.
+
+Must not know: how items are merged. Next: `lists`.
+Source: ``$setElementOrder``, KEP-537 "Apply: merge lists with order".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+from oarlock.patch.errors import DirectiveError
+from oarlock.patch.strategic_merge.values import Identity, shown
+
+__all__ = ["check_order", "in_order"]
+
+Item = TypeVar("Item")
+
+
+def in_order(
+    items: Sequence[tuple[Identity, Item]], wanted: Iterable[Identity], live: Iterable[Identity]
+) -> list[Item]:
+    """The items, those in `wanted` in its order, the others in their own.
+
+    How the two are shuffled together follows `live`, the order before, as far as it knows both; an item it doesn't
+    know comes first.
+    """
+    rank: dict[Identity, int] = {}
+    for value in wanted:
+        rank.setdefault(value, len(rank))
+    named = [pair for pair in items if pair[0] in rank]
+    if len(named) == len(items):
+        named.sort(key=lambda pair: rank[pair[0]])
+        return [item for _, item in named]
+    named.sort(key=lambda pair: rank[pair[0]])
+    place: dict[Identity, int] = {}
+    for value in live:
+        place.setdefault(value, len(place))
+    result: list[Item] = []
+    waiting = iter(named)
+    following = next(waiting, None)
+    for value, item in items:
+        if value in rank:
+            continue
+        here = place.get(value)
+        while following is not None and (here is None or not here < place.get(following[0], -1)):
+            result.append(following[1])
+            following = next(waiting, None)
+        result.append(item)
+    while following is not None:
+        result.append(following[1])
+        following = next(waiting, None)
+    return result
+
+
+def check_order(patch: Sequence[Identity], wanted: Iterable[Identity], shown_patch: Any, shown_wanted: Any) -> None:
+    """The items of a patch must stand in the order the patch asks for. Raises DirectiveError."""
+    left = iter(wanted)
+    if not all(value in left for value in patch):
+        raise DirectiveError(
+            f"The order in patch list:\n{shown(shown_patch)}\n doesn't match $setElementOrder list:\n"
+            f"{shown(shown_wanted)}\n"
+        )

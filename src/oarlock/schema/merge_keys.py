@@ -1,0 +1,36 @@
+"""How a list or object takes part in a strategic merge patch: the one place that reads and derives the keys.
+
+A schema says it with ``x-kubernetes-patch-strategy`` and ``x-kubernetes-patch-merge-key``. A list whose items one
+field tells apart (``x-kubernetes-list-type: map``) merges by that field without being told; what is derived here is
+also what OpenAPI publishes, because clients make patches by what is published.
+Must not know: patches. Next: ``patch.strategic_merge.merge_schema``, which compiles whole schemas.
+Source: API conventions, "Strategic Merge Patch"; kube-openapi extension names.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["MERGE_KEY", "STRATEGIES", "STRATEGY", "merge_keys"]
+
+STRATEGY = "x-kubernetes-patch-strategy"
+MERGE_KEY = "x-kubernetes-patch-merge-key"
+STRATEGIES = frozenset({"merge", "replace", "retainKeys"})
+
+_NOTHING: dict[str, str] = {}
+
+
+def merge_keys(schema: dict[str, Any]) -> dict[str, str]:
+    """The strategy and merge key of a schema, under the names they are published with; empty for the default.
+
+    By default objects merge field by field and lists are replaced whole. A strategy may be two, joined by a comma:
+    ``merge,retainKeys``.
+    """
+    strategy = schema.get(STRATEGY)
+    if isinstance(strategy, str) and strategy:
+        key = schema.get(MERGE_KEY)
+        return {MERGE_KEY: key, STRATEGY: strategy} if isinstance(key, str) and key else {STRATEGY: strategy}
+    keys = schema.get("x-kubernetes-list-map-keys")
+    if schema.get("x-kubernetes-list-type") == "map" and isinstance(keys, list) and len(keys) == 1:
+        return {MERGE_KEY: keys[0], STRATEGY: "merge"}
+    return _NOTHING
