@@ -27,9 +27,7 @@ def remove(type_: Type, value: Any, fields: Fields, *, keep_empty: bool = False)
     return _remove_from_list(form, value, fields, keep_empty) if type(value) is list else None
 
 
-def _remove_from_map(
-    form: MapType, value: dict[str, Any], fields: Fields, keep_empty: bool
-) -> dict[str, Any] | None:
+def _remove_from_map(form: MapType, value: dict[str, Any], fields: Fields, keep_empty: bool) -> dict[str, Any] | None:
     result = {}
     for name, child in value.items():
         node = fields.get("f:" + name)

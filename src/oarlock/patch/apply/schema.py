@@ -13,7 +13,18 @@ from typing import Any, Final, Literal
 
 from oarlock.schema.structural import MISSING, Node
 
-__all__ = ["ABSENT", "DEDUCED", "OBJECT_META", "ListType", "MapType", "Scalar", "Type", "atom", "object_type", "type_of"]
+__all__ = [
+    "ABSENT",
+    "DEDUCED",
+    "OBJECT_META",
+    "ListType",
+    "MapType",
+    "Scalar",
+    "Type",
+    "atom",
+    "object_type",
+    "type_of",
+]
 
 Scalar = Literal["string", "numeric", "boolean", "untyped"]
 

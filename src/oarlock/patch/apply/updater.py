@@ -153,8 +153,9 @@ class Updater(Generic[Manager]):
             elif fields:
                 result[manager] = Owned(fields, owned.version, owned.applied)
         if conflicts and not force:
-            raise ApplyConflict([Conflict(manager, path) for manager, fields in conflicts.items()
-                                 for path in iterate(fields)])
+            raise ApplyConflict(
+                [Conflict(manager, path) for manager, fields in conflicts.items() for path in iterate(fields)]
+            )
         return result, mine
 
     def _changes_at(self, version: str, before: Versioned, after: Versioned) -> Comparison | None:

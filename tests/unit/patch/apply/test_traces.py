@@ -32,14 +32,14 @@ FILTERS = {
 
 
 def repeating(value: Any, _from: str, to: str) -> Any:
-    """Below the first level, each name is its first letter as often as the version says."""
+    """Below the first level, each name is its first letter as often as the version says; what is empty is null."""
     number = re.fullmatch(r"v([0-9]+)", to)
     if number is None:
         raise UnknownVersion(to)
 
-    def again(inner: Any) -> Any:
-        if not isinstance(inner, dict):
-            return inner
+    def again(inner: dict[str, Any] | None) -> Any:
+        if not inner:
+            return None
         return {name[0] * int(number[1]): again(child) for name, child in sorted(inner.items())}
 
     return {name: again(child) for name, child in value.items()} if isinstance(value, dict) else value
@@ -47,7 +47,10 @@ def repeating(value: Any, _from: str, to: str) -> Any:
 
 def reliant(value: Any, _from: str, to: str) -> Any:
     """v2 has a required field that v1 calls otherwise, and v1 can't be made without it."""
-    names = {"v1": ("required_field_bar", "field_foo_rely_on_bar"), "v2": ("field_foo_rely_on_bar", "required_field_bar")}
+    names = {
+        "v1": ("required_field_bar", "field_foo_rely_on_bar"),
+        "v2": ("field_foo_rely_on_bar", "required_field_bar"),
+    }
     if to not in names:
         raise UnknownVersion(to)
     old, new = names[to]
