@@ -25,9 +25,11 @@ LEAVE_S = 20.0
 
 
 class ServerProcess:
-    """`ServerProcess(folder, "wardle").start()`; `with` stops it."""
+    """`ServerProcess(folder, "wardle").start()`; `with` stops it. A path is a server that is no example."""
 
-    def __init__(self, folder: Path, example: str, storage: str | None = None, options: Iterable[str] = ()) -> None:
+    def __init__(
+        self, folder: Path, example: str | Path, storage: str | None = None, options: Iterable[str] = ()
+    ) -> None:
         self.folder = folder
         self.example = example
         self.storage = storage or f"sqlite:///{folder / 'store.db'}"
@@ -100,8 +102,9 @@ class ServerProcess:
         self.stop()
 
     def _command(self) -> list[str]:
+        program = self.example if isinstance(self.example, Path) else f"examples/{self.example}/server.py"
         return [
-            *(sys.executable, "-m", "oarlock", "serve", f"examples/{self.example}/server.py"),
+            *(sys.executable, "-m", "oarlock", "serve", str(program)),
             *("--secure-port", str(self.port), "--storage", self.storage, "--cert-dir", str(self.folder / "pki")),
             *("--token-auth-file", str(self.folder / "tokens.csv"), "--write-kubeconfig", str(self.kubeconfig)),
             *("--anonymous-paths", "/readyz", *self.options),

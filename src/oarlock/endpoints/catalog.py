@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from oarlock.endpoints.columns import TableColumns
 from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion, GroupVersionKind, version_priority
+from oarlock.registry.scale import SCALE, Scaling
 from oarlock.registry.served import Served
 from oarlock.schema.definition import Subresource, VersionDefinition
 
@@ -60,6 +61,7 @@ class CatalogEntry:
         "gvk",
         "list_kind",
         "namespaced",
+        "scaling",
         "served",
         "subresources",
         "verbs",
@@ -78,6 +80,7 @@ class CatalogEntry:
         self.namespaced: bool = definition.namespaced
         self.verbs: tuple[str, ...] = served.verbs()
         self.subresources: dict[str, Subresource] = {s.name: s for s in self._subresources()}
+        self.scaling = None if version.scale is None else Scaling(definition, version.scale)
         self._columns: TableColumns | None = None
 
     @property
@@ -91,7 +94,9 @@ class CatalogEntry:
         if self.version.status:
             yield Subresource("status", ("get", "patch", "update"), self.gvk)
         if self.version.scale is not None:
-            yield Subresource("scale", ("get", "patch", "update"), GroupVersionKind("autoscaling", "v1", "Scale"))
+            verbs = tuple(verb for verb in ("get", "patch", "update") if verb in self.verbs)
+            if "get" in verbs:
+                yield Subresource("scale", verbs, SCALE.gvk("v1"))
         yield from self.version.subresources
 
     def __repr__(self) -> str:

@@ -15,6 +15,7 @@ from oarlock.endpoints.http import Response
 from oarlock.meta.context import Target
 from oarlock.registry.live import AnyResource
 from oarlock.registry.resource import Resource
+from oarlock.registry.scale import Scaling
 from oarlock.registry.served import Gate
 
 __all__ = ["Route", "Verb", "WatchBook", "deprecation"]
@@ -41,6 +42,7 @@ class Route:
     `head` is what stands before a body of this version; `warning` is sent with every answer of a deprecated one.
     `key` is the object's in the store. `cached` tells of a plain read: True when the cache may answer as it is
     (``resourceVersion=0`` and nothing else), False when it must be fresh (no query at all), None for any other.
+    `scaling` is set for ``/scale``: `entry` and `head` are then those of Scale, `resource` is what is scaled.
     """
 
     target: Target
@@ -54,6 +56,7 @@ class Route:
     warning: str = ""
     key: str = ""
     cached: bool | None = None
+    scaling: Scaling | None = None
 
     @property
     def version(self) -> str:

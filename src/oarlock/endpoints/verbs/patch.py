@@ -1,4 +1,4 @@
-"""PATCH of an object or its status: the patch becomes a pure change that the update recipe applies.
+"""PATCH of an object, its status or its scale: the patch becomes a pure change that the update recipe applies.
 
 Next: ``registry.update``.
 """

@@ -1,4 +1,4 @@
-"""PUT to an object or its status."""
+"""PUT to an object, its status or its scale."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from oarlock.endpoints import bodies, respond
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.route import Route
+from oarlock.endpoints.verbs.scale import scaled
 from oarlock.meta import options_parse
 from oarlock.meta.context import Context
 from oarlock.registry import update as recipe
@@ -38,6 +39,13 @@ async def update(x: Exchange, route: Route) -> Response:
 
 async def carry_out(route: Route, ctx: Context, change: Change) -> Outcome:
     """Have the recipe of the route's resource make the change."""
+    if route.scaling is not None:
+        outcome = await _carry_out(route, ctx, route.scaling.change(change, ctx))
+        return Outcome(await scaled(route, route.scaling, outcome.item))
+    return await _carry_out(route, ctx, change)
+
+
+async def _carry_out(route: Route, ctx: Context, change: Change) -> Outcome:
     assert route.gate is not None
     status = route.target.subresource == "status"
     if isinstance(route.resource, VirtualResource):

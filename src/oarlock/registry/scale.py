@@ -1,0 +1,189 @@
+"""``/scale``: an object seen as an autoscaling/v1 Scale, and a write to that as a change of the object.
+
+`Scaling` is the mapping, pure. A write through it is an ordinary update of the object (same recipe: conflicts,
+generation, admission, validation), because it only wraps the `Change` the verb made.
+Must not know: URLs, media types, how the object is stored. Next: `update`.
+Source: k8s.io/apiextensions-apiserver ``registry/customresource`` ScaleREST; autoscaling/v1 types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from oarlock.meta.context import Context
+from oarlock.meta.errors import BadRequest, Conflict, InternalError, InvalidObject
+from oarlock.meta.fielderrors import FieldError, Invalid
+from oarlock.registry.body import Body, settle
+from oarlock.registry.metadata import check_place
+from oarlock.registry.served import Hooks, Tree
+from oarlock.registry.update import Change
+from oarlock.schema.compiled import CompiledVersion, SchemaError, compile_version
+from oarlock.schema.definition import Column, Names, ResourceDefinition, Scale, VersionDefinition
+from oarlock.schema.jsonpath import PathError, simple_steps
+
+__all__ = ["SCALE", "Scaling"]
+
+_REPLICAS = {"type": "integer", "format": "int32"}
+SCALE = ResourceDefinition(
+    group="autoscaling",
+    names=Names("scales", "Scale"),
+    scope="Namespaced",
+    versions=(
+        VersionDefinition(
+            "v1",
+            {
+                "type": "object",
+                "properties": {
+                    "spec": {"type": "object", "properties": {"replicas": _REPLICAS}},
+                    "status": {"type": "object", "properties": {"replicas": _REPLICAS, "selector": {"type": "string"}}},
+                },
+            },
+            columns=(
+                Column("Desired", ".spec.replicas", "integer", description="How many replicas there should be."),
+                Column("Available", ".status.replicas", "integer", description="How many replicas there are."),
+                Column("Age", ".metadata.creationTimestamp", "date", description="When the object was created."),
+            ),
+        ),
+    ),
+    hub="v1",
+    stored_as="v1",
+)
+"""The kind of every ``/scale``."""
+
+_SHOWN_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+_NO_HOOKS = Hooks()
+_ABSENT = object()
+
+
+@dataclass(frozen=True, slots=True)
+class _Paths:
+    spec: tuple[str, ...]
+    status: tuple[str, ...]
+    selector: tuple[str, ...]
+
+
+@cache
+def _compiled() -> CompiledVersion:
+    return compile_version(SCALE, "v1")
+
+
+def _steps(path: str) -> tuple[str, ...]:
+    try:
+        steps = simple_steps(path)
+    except PathError as error:
+        raise SchemaError("scale", str(error)) from error
+    if not steps:
+        raise SchemaError("scale", f"{path!r} must be a chain of field names, such as '.spec.replicas'")
+    return steps
+
+
+class Scaling:
+    """One version's mapping between its objects and Scales. Never changes. SchemaError for a path it can't use."""
+
+    __slots__ = ("_compiled", "_definition", "_paths", "_where")
+
+    def __init__(self, definition: ResourceDefinition, where: Scale) -> None:
+        self._definition = definition
+        self._where = where
+        selector = _steps(where.label_selector_path) if where.label_selector_path else ()
+        self._paths = _Paths(_steps(where.spec_replicas_path), _steps(where.status_replicas_path), selector)
+        self._compiled = _compiled()
+
+    def show(self, tree: Tree) -> Tree:
+        """An object as its Scale. Raises InternalError when it doesn't say how many replicas it wants.
+
+        Zero replicas are written out, which Go leaves away, so that a JSON patch finds the field it replaces.
+        """
+        scale = self._read(tree)
+        if "replicas" not in scale["spec"]:
+            raise InternalError(f'the spec replicas field "{self._where.spec_replicas_path}" does not exist')
+        return scale
+
+    def change(self, change: Change, ctx: Context) -> Change:
+        """`change`, which makes one Scale of another, as the change of the object that it stands for.
+
+        Of the new Scale ``spec.replicas`` counts, and uid and resourceVersion as preconditions; one without
+        them is unconditional. Running the result raises BadRequest, InvalidObject and Conflict.
+        """
+
+        def make(live: Tree) -> Body:
+            seen = self._read(live)
+            body = change.make({} if change.replaces else seen)
+            settle(body, self._compiled, _NO_HOOKS, ctx)
+            check_place(body.tree["metadata"], ctx.target, namespaced=self._definition.namespaced)
+            wanted = self._wanted(body.tree, emptied=not change.replaces and "replicas" not in seen["spec"])
+            self._check(body.tree, wanted, live)
+            self._put(live, wanted)
+            version = body.tree["metadata"].get("resourceVersion")
+            if version:
+                live["metadata"]["resourceVersion"] = version
+            return Body(live, body.wording)
+
+        return Change(make, replaces=False)
+
+    def _read(self, tree: Tree) -> Tree:
+        """The Scale of an object; its ``spec`` is empty when the object doesn't say what it wants."""
+        metadata = tree["metadata"]
+        wanted = self._number(tree, self._paths.spec, "spec replicas")
+        there = self._number(tree, self._paths.status, "status replicas")
+        selector = self._found(tree, self._paths.selector) if self._paths.selector else _ABSENT
+        status: Tree = {"replicas": there or 0}
+        if isinstance(selector, str) and selector:
+            status["selector"] = selector
+        return {
+            "apiVersion": "autoscaling/v1",
+            "kind": "Scale",
+            "metadata": {name: metadata[name] for name in _SHOWN_METADATA if name in metadata},
+            "spec": {} if wanted is None else {"replicas": wanted},
+            "status": status,
+        }
+
+    def _number(self, tree: Tree, path: Sequence[str], what: str) -> int | None:
+        found = self._found(tree, path)
+        if found is _ABSENT or found is None:
+            return None
+        if type(found) is not int:
+            raise InternalError(f'the {what} field ".{".".join(path)}" is not an integer')
+        return found
+
+    @staticmethod
+    def _found(tree: Any, path: Sequence[str]) -> Any:
+        for step in path:
+            if type(tree) is not dict or step not in tree:
+                return _ABSENT
+            tree = tree[step]
+        return tree
+
+    def _wanted(self, scale: Tree, *, emptied: bool) -> int:
+        wanted: int | None = (scale.get("spec") or {}).get("replicas")
+        if wanted is None and emptied:
+            raise BadRequest(f'the spec replicas field "{self._where.spec_replicas_path}" cannot be empty')
+        return wanted or 0
+
+    def _check(self, scale: Tree, wanted: int, live: Tree) -> None:
+        name = live["metadata"].get("name", "")
+        found: list[FieldError] = []
+        if wanted < 0:
+            found.append(Invalid("spec.replicas", wanted, "must be greater than or equal to 0"))
+        found += self._compiled.validate(scale)
+        if found:
+            raise InvalidObject(SCALE.group_kind, name, found)
+        asked, uid = scale["metadata"].get("uid"), live["metadata"].get("uid", "")
+        if asked and asked != uid:
+            why = f"Precondition failed: UID in precondition: {asked}, UID in object meta: {uid}"
+            raise Conflict(self._definition.group_resource, name, why)
+
+    def _put(self, tree: Tree, wanted: int) -> None:
+        *parents, last = self._paths.spec
+        here = tree
+        for step in parents:
+            below = here.get(step)
+            if below is None:
+                below = here[step] = {}
+            if type(below) is not dict:
+                raise InternalError(f'the spec replicas field "{self._where.spec_replicas_path}" can\'t be set')
+            here = below
+        here[last] = wanted

@@ -1,0 +1,58 @@
+"""``kubectl scale``: it patches ``/scale`` when told how many, and reads and updates it when told from how many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kubectl import Kubectl
+from server_process import ServerProcess
+
+CREW = """\
+apiVersion: crews.example.com/v1
+kind: Crew
+metadata: {name: eight}
+spec: {rowers: 2}
+"""
+
+
+@pytest.fixture(scope="session")
+def crews(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    program = Path(__file__).parent / "crews" / "server.py"
+    with ServerProcess(tmp_path_factory.mktemp("crews"), program, "memory://") as server:
+        yield server
+
+
+@pytest.fixture
+def kubectl_of_crews(which_kubectl: str, crews: ServerProcess, tmp_path: Path) -> Kubectl:
+    return Kubectl(which_kubectl, crews.kubeconfig, tmp_path)
+
+
+def test_scale(kubectl_of_crews: Kubectl, namespace: str) -> None:
+    kubectl = kubectl_of_crews
+    kubectl("create", "-n", namespace, "-f", "-", stdin=CREW)
+
+    def rowers() -> str:
+        return kubectl("get", "crew", "eight", "-n", namespace, "-o", "jsonpath={.spec.rowers}").out
+
+    said = kubectl("scale", "crew", "eight", "-n", namespace, "--replicas=4")
+    assert said.lines == ["crew.crews.example.com/eight scaled"]
+    assert rowers() == "4"
+    kubectl("scale", "crew/eight", "-n", namespace, "--current-replicas=4", "--replicas=8")
+    assert rowers() == "8"
+    wrong = kubectl.fails("scale", "crew/eight", "-n", namespace, "--current-replicas=4", "--replicas=1")
+    assert "Expected replicas to be 4, was 8" in wrong
+    kubectl("scale", "crew/eight", "-n", namespace, "--replicas=0")
+    assert rowers() == "0"
+    assert "no objects passed to scale" in kubectl.fails("scale", "crew/nine", "-n", namespace, "--replicas=1")
+
+
+def test_scale_as_a_table(kubectl_of_crews: Kubectl, namespace: str) -> None:
+    kubectl = kubectl_of_crews
+    if kubectl.version < (1, 24):
+        pytest.skip("kubectl get --subresource came with 1.24")
+    kubectl("create", "-n", namespace, "-f", "-", stdin=CREW)
+    rows = kubectl("get", "crew", "eight", "-n", namespace, "--subresource=scale").rows
+    assert rows[0] == ["NAME", "DESIRED", "AVAILABLE", "AGE"]
+    assert rows[1][:3] == ["eight", "2", "0"]
