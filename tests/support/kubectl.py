@@ -47,6 +47,16 @@ class Answer:
         return [re.split(r"\s{2,}", line.strip()) for line in self.lines]
 
 
+def client_version(path: str, environment: dict[str, str]) -> tuple[int, int]:
+    """Major and minor. A dispatching kubectl has the version of the server its kubeconfig names."""
+    command = [path, "version", "--client", "-o", "json"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=COMMAND_S, check=False)
+    if done.returncode:
+        raise NoKubectl(f"{path} doesn't say its version: {done.stderr.strip()}")
+    version = json.loads(done.stdout)["clientVersion"]
+    return int(version["major"]), int(re.sub(r"\D", "", version["minor"]))
+
+
 class Kubectl:
     """One kubectl, talking to one server."""
 
@@ -59,7 +69,7 @@ class Kubectl:
             "KUBECACHEDIR": str(home / "cache"),
             "KUBECONFIG": str(kubeconfig),
         }
-        self.version = self._version()
+        self.version = client_version(path, self._environment)
 
     def __call__(self, *arguments: str, stdin: object = None) -> Answer:
         """Run a command that must succeed. `stdin` that isn't text goes in as JSON."""
@@ -105,11 +115,6 @@ class Kubectl:
             process.wait()
             running.close()
 
-    def _version(self) -> tuple[int, int]:
-        answer = self("version", "--client", "-o", "json")
-        version = json.loads(answer.out)["clientVersion"]
-        return int(version["major"]), int(re.sub(r"\D", "", version["minor"]))
-
 
 class Running:
     """What a running command prints, line by line."""
@@ -136,10 +141,12 @@ class Running:
             if all(word in line for word in words):
                 return line
 
-    @property
-    def empty(self) -> bool:
-        """Whether there is no line to be had at once."""
-        return self._lines.empty()
+    def has_line(self, seconds: float) -> bool:
+        """Whether there is a line to be had, now or within `seconds`."""
+        until = time.monotonic() + seconds
+        while self._lines.empty() and time.monotonic() < until:
+            time.sleep(0.01)
+        return not self._lines.empty()
 
     def rest(self, timeout: float = 20.0) -> str:
         """All that is still printed until the command ends by itself, which it must do with exit code 0."""
@@ -185,6 +192,8 @@ def on_the_path() -> str:
 
 def debians(cache: Path) -> str:
     """Debian's kubectl, unpacked in `cache` and not installed; taken from there the next time."""
+    if _is_on_the_path():
+        raise NoKubectl("it is the one on the PATH")
     path = cache / "usr" / "bin" / "kubectl"
     if path.exists():
         return str(path)
@@ -192,7 +201,13 @@ def debians(cache: Path) -> str:
         raise NoKubectl("Debian's kubectl can only be had where there are apt-get and dpkg")
     cache.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache.parent) as folder:
-        _quietly("apt-get", "download", "kubernetes-client", cwd=folder)
+        try:
+            _quietly("apt-get", "download", "kubernetes-client", cwd=folder)
+        except NoKubectl:
+            if os.geteuid() != 0:
+                raise
+            _quietly("apt-get", "update", cwd=folder)
+            _quietly("apt-get", "download", "kubernetes-client", cwd=folder)
         packages = [str(file) for file in Path(folder).glob("*.deb")]
         if len(packages) != 1:
             raise NoKubectl("apt-get has no package kubernetes-client")
@@ -203,6 +218,13 @@ def debians(cache: Path) -> str:
         if not cache.exists():
             unpacked.rename(cache)
     return str(path)
+
+
+def _is_on_the_path() -> bool:
+    try:
+        return client_version(on_the_path(), dict(os.environ)) == DEBIANS
+    except NoKubectl:
+        return False
 
 
 def _quietly(*command: str, cwd: str) -> None:
