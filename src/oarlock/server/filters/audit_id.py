@@ -35,11 +35,14 @@ def uuid_pool(random: Callable[[int], bytes]) -> Callable[[], str]:
 
 
 def audit_id(random: Callable[[int], bytes] = os.urandom) -> Filter:
-    """The client's ``Audit-Id`` is kept as it is; without one the request gets a new UUID."""
+    """The client's ``Audit-Id`` is kept as it is; without one, or one that isn't printable, the request gets a new UUID."""
     uuid = uuid_pool(random)
 
     async def give_audit_id(x: Exchange, next: Next) -> Response:
-        x.audit_id = given = x.request.headers.get("audit-id") or uuid()
+        given = x.request.headers.get("audit-id", "")
+        if not given or not given.isprintable():
+            given = uuid()  # what goes back into a header may hold nothing that ends one
+        x.audit_id = given
         response = await next(x)
         headers = response.headers
         for header in headers:
