@@ -1,9 +1,21 @@
-"""Every option and every public name is in the docs, and every link in them leads somewhere."""
+"""The docs are true: their programs run, their options and names exist, every option and name is in them.
+
+In a page, Python blocks run in order and share their names. A block that begins with ``# file.py`` is a file: it is
+written, and imported if it isn't a test. A block that ends with ``# SomeError: its text`` raises just that.
+"""
 
 from __future__ import annotations
 
+import builtins
+import importlib
+import os
 import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,10 +26,80 @@ from oarlock.cli.commands import app
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"# (\S+\.py)\n")
+RAISES = re.compile(r"^# (\w+): (.*)\Z", re.MULTILINE | re.DOTALL)
 
 
 def text() -> str:
     return "\n".join(page.read_text() for page in PAGES)
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return [body for kind, body in BLOCK.findall(page.read_text()) if kind == language]
+
+
+def named(page: Path) -> str:
+    return page.name
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The working directory of a page, where its files can be imported from; forgotten afterwards."""
+    before = set(sys.modules)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=named)
+def test_programs_run(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("of_this_page")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    for block in blocks(page, "python"):
+        file = FILE.match(block)
+        if file is not None:
+            write(folder / file[1], block)
+        else:
+            run(block, f"a block of {page.name}", module)
+
+
+def write(file: Path, program: str) -> None:
+    """Put a program where its first line says, in packages as far as that is below the working directory."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if file.parent != Path.cwd():
+        (file.parent / "__init__.py").touch()
+    file.write_text(program)
+    name = ".".join(file.relative_to(Path.cwd()).with_suffix("").parts)
+    importlib.invalidate_caches()
+    if not file.name.startswith("test_"):
+        importlib.import_module(name)
+        return
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", file.name]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout
+    assert " passed" in done.stdout
+
+
+def run(block: str, where: str, module: ModuleType) -> None:
+    program = compile(block, where, "exec")
+    expected = RAISES.search(block)
+    if expected is None or not is_error(expected[1]):
+        exec(program, vars(module))
+        return
+    with pytest.raises(Exception) as raised:
+        exec(program, vars(module))
+    said = re.sub(r"^a block of \S+:\d+: ", "", str(raised.value))
+    wanted = " ".join(expected[2].replace("\n#", " ").split())
+    assert (type(raised.value).__name__, " ".join(said.split())) == (expected[1], wanted)
+
+
+def is_error(name: str) -> bool:
+    return name.endswith(("Error", "RoundTrip", "Conversion")) or isinstance(getattr(builtins, name, None), type)
 
 
 def options(command: Any, path: str) -> list[str]:
@@ -28,11 +110,35 @@ def options(command: Any, path: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("option", options(typer.main.get_command(app()), "oarlock"))
+WHOLE = typer.main.get_command(app())
+
+
+@pytest.mark.parametrize("option", options(WHOLE, "oarlock"))
 def test_every_option_is_in_the_docs(option: str) -> None:
     command, _, name = option.partition(": ")
     assert re.search(rf"{name}\b", text())
     assert command in text()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_command_lines_have_only_options_that_exist(page: Path) -> None:
+    """Of every ``oarlock …`` in a console block and every ``--option`` in a table or sentence about one."""
+    for line in "".join(blocks(page, "console")).replace("\\\n", " ").splitlines():
+        words = shlex.split(line.removeprefix("$ ").rstrip("& "), comments=True)
+        if line.startswith("$ ") and words and words[0] == "oarlock":
+            parsed(words[1:])
+
+
+def parsed(words: list[str]) -> None:
+    """Fail when the command line has no such command or option. Nothing is carried out."""
+    command: Any = WHOLE
+    context = command.make_context("oarlock", list(words), resilient_parsing=True)
+    while getattr(command, "commands", None) and words and words[0] in command.commands:
+        command = command.commands[words[0]]
+        words = words[1:]
+    assert not (getattr(command, "commands", None) and words and not words[0].startswith("-")), words
+    context = command.make_context("oarlock", list(words), parent=context)
+    assert context is not None
 
 
 @pytest.mark.parametrize("name", oarlock.__all__)
@@ -41,12 +147,24 @@ def test_every_public_name_is_in_the_docs(name: str) -> None:
 
 
 def test_the_reference_has_no_name_that_is_gone() -> None:
-    names = re.findall(r"^\| (`[^|]*`) \|", (ROOT / "docs" / "reference.md").read_text(), re.MULTILINE)
+    reference = (ROOT / "docs" / "reference.md").read_text().partition("## For tests")[0]
+    names = re.findall(r"^\| (`[^|]*`) \|", reference, re.MULTILINE)
     listed = {name for cell in names for name in re.findall(r"`([A-Za-z_]+)`", cell)}
     assert listed - set(oarlock.__all__) == set()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_names_that_are_imported_in_the_docs_exist() -> None:
+    for module, names in re.findall(r"`from (oarlock[\w.]*) import ([\w, ]+)`", text()):
+        found = importlib.import_module(module)
+        assert [name for name in re.findall(r"\w+", names) if not hasattr(found, name)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
 def test_links_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text())
     assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name == "docs"], ids=named)
+def test_the_readme_leads_to_every_page(page: Path) -> None:
+    assert f"(docs/{page.name})" in (ROOT / "README.md").read_text()

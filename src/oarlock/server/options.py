@@ -50,7 +50,7 @@ class ServeOptions:
         File,
         typer.Option(
             metavar="DIR",
-            help="Make certificates here when none are given, or use those made before; pki beside the store unless given.",
+            help="Where certificates are made when none are given, and found again; pki beside the store unless given.",
         ),
     ] = None
     tls_cert_file: Annotated[
