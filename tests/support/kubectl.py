@@ -121,6 +121,7 @@ class Running:
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
+        self._name = str(process.args)
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -130,8 +131,8 @@ class Running:
         try:
             line = self._lines.get(timeout=timeout)
         except queue.Empty:
-            raise AssertionError(f"{self._process.args}: printed nothing more within {timeout:g} s") from None
-        assert line is not None, f"{self._process.args}: ended early"
+            raise AssertionError(f"{self._name}: printed nothing more within {timeout:g} s") from None
+        assert line is not None, f"{self._name}: ended early"
         return line
 
     def line_with(self, *words: str) -> str:
@@ -158,7 +159,7 @@ class Running:
             if line is not None:
                 lines.append(line)
         text = "\n".join(lines)
-        assert code == 0, f"{self._process.args}: exit code {code}\n{text}"
+        assert code == 0, f"{self._name}: exit code {code}\n{text}"
         return text
 
     def still_runs(self, seconds: float = 0.2) -> bool:
