@@ -55,6 +55,7 @@ def _merge_lists(form: ListType, live: list[Any], config: list[Any]) -> list[Any
     result: list[Any] = []
     taken: set[str] = set()
     li = ri = 0
+    element: str | None
     while li < len(left) or ri < len(right):
         element = left[li] if li < len(left) else None
         if element is not None and ri < len(right):

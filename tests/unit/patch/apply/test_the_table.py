@@ -66,25 +66,26 @@ def element_of(said: dict[str, Any]) -> str:
     return elements.key({one["Name"]: plain(one["Value"]) for one in fields})
 
 
-def path_of(said: dict[str, Any], type_: Type | None = None) -> fieldsets.Path:
-    """A path. The table doesn't tell a field from a member of a set; the type does."""
+def path_of(said: dict[str, Any], type_: Type | None = None, value: Any = None) -> elements.Path:
+    """A path. The table doesn't tell a field from a member of a set; the type does, else the value."""
     path = []
     for one in said["args"]:
         if isinstance(one, dict):
             path.append(element_of(one))
-        elif type_ is not None and type_.list is not None and type_.scalar is None:
+        elif type_ is not None and type_.list is not None and (type_.map is None or type(value) is list):
             path.append(elements.value(one))
         else:
             path.append(elements.field(one) if isinstance(one, str) else elements.index(one))
         if type_ is not None:
             name = path[-1][2:]
+            value = value.get(name) if type(value) is dict else None
             kind = type_.map if path[-1][:2] == "f:" else None
             type_ = kind.child(name) if kind is not None else type_.list.element if type_.list is not None else None
     return tuple(path)
 
 
-def set_of(said: dict[str, Any], type_: Type | None = None) -> Fields:
-    return fieldsets.make(path_of(one, type_) for one in said["args"])
+def set_of(said: dict[str, Any], type_: Type | None = None, value: Any = None) -> Fields:
+    return fieldsets.make(path_of(one, type_, value) for one in said["args"])
 
 
 def same(a: Fields, b: Fields) -> bool:
@@ -142,9 +143,10 @@ def test_comparing(groups: Groups, smd_schema: Callable[[str], Any]) -> None:
     found = cases(groups, "symdiffCases", "quints", smd_schema)
     found += [(DEDUCED, case) for case in groups["typed.TestSymdiffDeduced.quints"]]
     for type_, case in found:
-        changes = compare(type_, load(case["lhs"]), load(case["rhs"]))
-        for name in ("added", "modified", "removed"):
-            assert same(getattr(changes, name), set_of(case[name], type_)), (name, changes, case)
+        old, new = load(case["lhs"]), load(case["rhs"])
+        changes = compare(type_, old, new)
+        for name, side in (("added", new), ("modified", new), ("removed", old)):
+            assert same(getattr(changes, name), set_of(case[name], type_, side)), (name, changes, case)
 
 
 def test_removing_and_extracting(groups: Groups, smd_schema: Callable[[str], Any]) -> None:
@@ -223,7 +225,7 @@ def test_fields_v1_that_cannot_be_read(groups: Groups) -> None:
         with pytest.raises(FieldsError):
             fieldsv1.from_json(case["input"].encode())
     for case in groups["fieldpath.TestSetFromJSON.cases"]:
-        expected = {"f:a": {}} if "f:a" in case["input"] else {}
+        expected: Fields = {"f:a": {}} if "f:a" in case["input"] else {}
         assert fieldsv1.from_json(case["input"].encode()) == expected, case
 
 

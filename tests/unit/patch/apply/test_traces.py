@@ -19,7 +19,7 @@ from oarlock.patch.apply.remove import extract
 from oarlock.patch.apply.schema import DEDUCED, Type
 from oarlock.patch.apply.updater import Convert, Owned, Updater
 
-FILTERS = {
+FILTERS: dict[int, dict[str, list[tuple[str, ...]]]] = {
     53: {"v1": [("f:string",)]},
     54: {"v1": [("f:obj",)]},
     55: {"v1": [("f:string",)]},
@@ -85,7 +85,8 @@ class AnyVersion(Mapping[str, Type]):
         name = version if self._kind == "by-version" else self._name
         if name not in self._schema.names():
             raise KeyError(version)
-        return self._schema.named(name)
+        found: Type = self._schema.named(name)
+        return found
 
     def __iter__(self) -> Any:
         raise AssertionError
