@@ -5,10 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from oarlock import Admission, APIServer, Context, Denied, Resource, Review, StoredCollection
-from oarlock.storage.memory import MemoryBackend
-from oarlock.testing.clock import VirtualClock
-from oarlock.testing.server import InMemory
 from test_updating import Racing
 from walk_kit import (
     BOATS,
@@ -27,6 +23,11 @@ from walk_kit import (
     path,
     walk,
 )
+
+from oarlock import Admission, APIServer, Context, Denied, Resource, Review, StoredCollection
+from oarlock.storage.memory import MemoryBackend
+from oarlock.testing.clock import VirtualClock
+from oarlock.testing.server import InMemory
 
 calls: list[Any] = []
 
@@ -140,9 +141,9 @@ class Everything(Admission[Resource], operations=["CREATE", "DELETE"]):
             review.new.metadata.annotations["seen"] = review.ctx.target.resource
 
     async def validate(self, review: Review[Resource]) -> None:
-        if review.operation == "DELETE" and review.old_object is not None:
-            if "keep" in review.old_object.metadata.labels:
-                raise Denied("it is kept")
+        old = review.old_object
+        if review.operation == "DELETE" and old is not None and "keep" in old.metadata.labels:
+            raise Denied("it is kept")
 
 
 @walk

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from oarlock.registry.metadata import ALPHABET
 from walk_kit import BOATS, BOATS_V1, CRATES, PORTS, boat, causes, failure, fleet, made, path, walk
+
+from oarlock.registry.metadata import ALPHABET
 
 STRICT = "?fieldValidation=Strict"
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from walk_kit import BOATS, PORTS, Boat, Boats, BoatV1, Port, boat, catalog, key, made, walk
+
 from oarlock import APIServer, DeclarationError, Informer
 from oarlock.registry.informer import NotRunning
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.server import InMemory
-from walk_kit import BOATS, PORTS, Boat, Boats, BoatV1, Port, boat, catalog, key, made, walk
 
 
 @walk

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from walk_kit import ALL_BOATS, BOATS, GROUP, PORTS, boat, failure, fleet, made, path, walk
+
 from oarlock.endpoints.http import Peer, Request
 from oarlock.testing.server import Answer
-from walk_kit import ALL_BOATS, BOATS, GROUP, PORTS, boat, failure, fleet, made, path, walk
 
 NO_RESOURCE = (404, "NotFound", "the server could not find the requested resource")
 NO_METHOD = (405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
@@ -52,7 +53,12 @@ async def test_ways_to_write_a_path():
     async with api:
         await made(api, BOATS, boat("a"))
         await made(api, PORTS, {"metadata": {"name": "p"}})
-        for where in (BOATS + "/a/", BOATS.replace("boats", "%62oats") + "/%61", path("boats", "a") + "?", PORTS + "/p/"):
+        for where in (
+            BOATS + "/a/",
+            BOATS.replace("boats", "%62oats") + "/%61",
+            path("boats", "a") + "?",
+            PORTS + "/p/",
+        ):
             assert (await api.get(where)).status == 200, where
         for where in (
             BOATS + "//a", BOATS + "/a/status/x", BOATS + "/a%2Fstatus%2Fx", PORTS + "/p/x", "//", BOATS + "/a%00",

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 from walk_kit import ALL_BOATS, BOATS, BOATS_V1, CRATES, PORTS, boat, crate, failure, fleet, key, made, path, raw, walk
 
-GOOD = {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "77", "labels": {"l": "1"}, "annotations": {"n": "<&>"}}
+GOOD = {
+    "name": "a",
+    "namespace": "default",
+    "uid": "u",
+    "resourceVersion": "77",
+    "labels": {"l": "1"},
+    "annotations": {"n": "<&>"},
+}
 
 
 @walk
@@ -37,7 +44,8 @@ async def test_a_value_that_is_not_canonical_is_read_as_if_it_were():
 @pytest.mark.parametrize(
     "value",
     [
-        b"", b"\xff\x00", b"[]", b"null", b"{", b'{"metadata":[]}', b'{"apiVersion":"walk.example.com/v1","kind":"Boat"}',
+        b"", b"\xff\x00", b"[]", b"null", b"{", b'{"metadata":[]}',
+        b'{"apiVersion":"walk.example.com/v1","kind":"Boat"}',
         b'{"apiVersion":"walk.example.com/v9","kind":"Boat","metadata":{"name":"a"}}',
         b'{"apiVersion":"walk.example.com/v2","kind":"Boat","metadata":{"name":"a"},"spec":[]}',
         b'{"apiVersion":"walk.example.com/v1","kind":"Boat","metadata":{"name":"a","labels":{"a":1}}}',

@@ -6,13 +6,14 @@ import asyncio
 from typing import Any
 
 import pytest
+from walk_kit import BOATS, CRATES, GROUP, boat, crate, failure, fleet, made, path, walk
+
 from oarlock import APIServer, Resource, Spoke, VirtualCollection, served_from
 from oarlock.endpoints.catalog import Catalog
 from oarlock.registry.records import StoreTooNew
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.server import InMemory
-from walk_kit import BOATS, CRATES, GROUP, PORTS, boat, crate, failure, fleet, made, path, walk
 
 
 class Wave(Resource, group=GROUP, version="v1", scope="Cluster"):
@@ -159,7 +160,7 @@ async def test_requests_go_on_while_catalogs_come_and_go():
 
 @walk
 async def test_a_catalog_that_cannot_be_loaded_changes_nothing():
-    api, backend = fleet()
+    api, _ = fleet()
     async with api:
         old = api.server.catalog
         await made(api, BOATS, boat())

@@ -253,7 +253,9 @@ async def test_json_patches():
         async def patch(*operations: Any) -> Any:
             return await api.patch(BOATS + "/a", list(operations), JSON_PATCH)
 
-        good = await patch({"op": "test", "path": "/spec/port", "value": "x"}, {"op": "add", "path": "/spec/tags/-", "value": "b"})
+        good = await patch(
+            {"op": "test", "path": "/spec/port", "value": "x"}, {"op": "add", "path": "/spec/tags/-", "value": "b"}
+        )
         assert good.json["spec"]["tags"] == ["a", "b"]
         wrong = await patch({"op": "test", "path": "/spec/port", "value": "no"})
         assert failure(wrong) == (422, "Invalid", "the server rejected our request due to an error in our request")
@@ -262,7 +264,7 @@ async def test_json_patches():
         assert (await api.patch(BOATS + "/a", {}, JSON_PATCH)).status == 400
         assert (await api.patch(BOATS + "/a", [], "application/merge-patch+json")).status == 400
         assert (await api.patch(BOATS + "/a", b"{", JSON_PATCH)).status == 400
-        for media in ("application/strategic-merge-patch+json", "application/json", ""):
+        for media in ("application/json", ""):
             answer = await api.patch(BOATS + "/a", {}, media)
             assert failure(answer)[0:2] == (415, "UnsupportedMediaType")
         many = await api.patch(BOATS + "/a", [{"op": "test", "path": "/kind", "value": "Boat"}] * 10_001, JSON_PATCH)

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from typing import Any, Self
 
 import pytest
+from walk_kit import GROUP, causes, failure, made, path, walk
+
 from oarlock import (
     Admission,
     APIServer,
@@ -23,7 +25,6 @@ from oarlock import (
 )
 from oarlock.meta.kinds import GroupResource
 from oarlock.testing.server import InMemory
-from walk_kit import GROUP, causes, failure, made, path, walk
 
 
 class GullStatus(Model):
@@ -192,7 +193,10 @@ async def test_a_patch_that_lost_a_race_is_made_again():
         pinned = {"metadata": {"resourceVersion": version}, "colour": "black"}
         assert failure(await api.patch(GULLS + "/a", pinned))[0] == 409
         gulls._rivals = 1
-        assert failure(await api.put(GULLS + "/a", {**tree, "metadata": {**tree["metadata"], "resourceVersion": "1"}}))[0] == 409
+        assert (
+            failure(await api.put(GULLS + "/a", {**tree, "metadata": {**tree["metadata"], "resourceVersion": "1"}}))[0]
+            == 409
+        )
         gulls._rivals = 10**9
         assert failure(await api.patch(GULLS + "/a", {"colour": "red"}))[0] in (409, 500, 504)
 

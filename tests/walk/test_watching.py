@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -137,22 +138,22 @@ async def test_objects_come_into_a_selection_and_leave_it():
 async def test_one_namespace_one_name():
     api, _ = fleet()
     other = path("boats", namespace="other")
-    async with api:
-        async with (
-            api.watch(BOATS) as here,
-            api.watch(ALL_BOATS) as everywhere,
-            api.watch(BOATS + "?fieldSelector=metadata.name=b") as named,
-            api.watch(BOATS.replace("/v2/", "/v2/watch/") + "/b") as legacy,
-            api.watch(ALL_BOATS + "?fieldSelector=metadata.namespace=other") as there,
-        ):
-            await made(api, BOATS, boat("a"))
-            await made(api, BOATS, boat("b"))
-            await made(api, other, boat("b"))
-            assert said(here.pending()) == [("ADDED", "a"), ("ADDED", "b")]
-            assert len(everywhere.pending()) == 3
-            assert said(named.pending()) == [("ADDED", "b")]
-            assert said(legacy.pending()) == [("ADDED", "b")]
-            assert [tree["metadata"]["namespace"] for _, tree in there.pending()] == ["other"]
+    async with (
+        api,
+        api.watch(BOATS) as here,
+        api.watch(ALL_BOATS) as everywhere,
+        api.watch(BOATS + "?fieldSelector=metadata.name=b") as named,
+        api.watch(BOATS.replace("/v2/", "/v2/watch/") + "/b") as legacy,
+        api.watch(ALL_BOATS + "?fieldSelector=metadata.namespace=other") as there,
+    ):
+        await made(api, BOATS, boat("a"))
+        await made(api, BOATS, boat("b"))
+        await made(api, other, boat("b"))
+        assert said(here.pending()) == [("ADDED", "a"), ("ADDED", "b")]
+        assert len(everywhere.pending()) == 3
+        assert said(named.pending()) == [("ADDED", "b")]
+        assert said(legacy.pending()) == [("ADDED", "b")]
+        assert [tree["metadata"]["namespace"] for _, tree in there.pending()] == ["other"]
 
 
 @walk
@@ -180,11 +181,10 @@ async def test_bookmarks_tell_the_revision_now_and_then_and_before_the_end():
             assert (await events.next())[1]["metadata"]["annotations"] == INITIAL_END
             await made(api, PORTS, {"metadata": {"name": "p"}})
             rev = (await api.get(BOATS)).json["metadata"]["resourceVersion"]
-            marks = []
-            with pytest.raises(EOFError):
-                while True:
-                    marks.append(await events.next(timeout_s=1000))
+            marks = [await events.next(timeout_s=1000) for _ in range(4)]
             assert [kind for kind, _ in marks] == ["BOOKMARK"] * 4
+            with pytest.raises(EOFError):
+                await events.next(timeout_s=1000)
             assert marks[0][1]["metadata"] == {"resourceVersion": rev}
         async with api.watch(BOATS + "?timeoutSeconds=200") as events:
             with pytest.raises(EOFError):
@@ -259,14 +259,15 @@ async def test_what_else_a_watch_may_be_asked():
         assert (await api.get(BOATS + "?watch=1&timeoutSeconds=x")).status == 400
         assert (await api.get(BOATS + "?watch=1&fieldSelector=spec.crew=1")).status == 400
         assert (await api.get(BOATS + "?watch=1", accept="text/html")).status == 406
+        legacy = BOATS.replace("/v2/", "/v2/watch/") + "/a?fieldSelector=metadata.name="
+        assert (await api.get(legacy + "b")).status == 400
+        assert (await api.get(legacy + "a&timeoutSeconds=1")).status == 200
 
 
 @walk
 async def test_a_hundred_watches_get_the_same():
     api, _ = fleet()
     async with api:
-        from contextlib import AsyncExitStack
-
         async with AsyncExitStack() as stack:
             watches = [await stack.enter_async_context(api.watch(BOATS)) for _ in range(100)]
             for i in range(20):

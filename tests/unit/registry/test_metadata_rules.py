@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 
 import pytest
+
 from oarlock.meta.context import Target
 from oarlock.meta.errors import BadRequest
 from oarlock.registry.metadata import ALPHABET, check_place, generated_name, keep_system, settle_namespace, uuid4

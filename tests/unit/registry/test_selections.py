@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from oarlock.meta import fields, labels
 from oarlock.meta.errors import BadRequest
 from oarlock.registry.selection import EVERYTHING, compile_selection
@@ -43,7 +44,9 @@ def test_fields_that_cannot_be_selected(text: str):
         compile_selection("", text, PLACES)
 
 
-code = st.sampled_from(["__import__('os')", "'", '"', "e.labels", "f0", "k0", ") or (", "\\", "\n", "v0'] or 1 #", "{}"])
+code = st.sampled_from(
+    ["__import__('os')", "'", '"', "e.labels", "f0", "k0", ") or (", "\\", "\n", "v0'] or 1 #", "{}"]
+)
 
 
 @given(st.text(max_size=5), code, code)

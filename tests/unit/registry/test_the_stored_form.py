@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from oarlock.registry.served import NoConversion
 from oarlock.registry.stored_form import STALE, StoredForm, body_of, encode_tail, tail_of
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition

@@ -18,7 +18,7 @@ from oarlock.endpoints.verbs.watch_virtual import watch_virtual
 from oarlock.endpoints.watching.frames import Form, Frames
 from oarlock.endpoints.watching.watcher import Start, Watcher
 from oarlock.meta import options_parse
-from oarlock.meta.errors import NotAcceptable
+from oarlock.meta.errors import BadRequest, NotAcceptable
 from oarlock.meta.options import ListOptions
 from oarlock.registry import read
 from oarlock.registry.resource import Resource
@@ -55,6 +55,8 @@ async def watch(x: Exchange, route: Route) -> Response:
     assert resource is not None
     read.check_ready(resource)
     selection = read.select(resource, route.version, options)
+    if selection.name and route.target.name and selection.name != route.target.name:
+        raise BadRequest("fieldSelector metadata.name doesn't match requested name")
     begin = await _begin(resource, options)
     frames = Frames(route, Form(route, accepted, include, x.clock))
 
