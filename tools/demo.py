@@ -38,6 +38,15 @@ spec:
   referenceType: Flunder
   flunderReference: another-flunder
 """
+REFUSED = """\
+apiVersion: wardle.example.com/v1beta1
+kind: Flunder
+metadata:
+  name: confused
+spec:
+  flunderReference: one
+  fischerReference: another
+"""
 
 
 class Failed(Exception):
@@ -46,6 +55,10 @@ class Failed(Exception):
 
 def say(text: str) -> None:
     print(text, flush=True)
+
+
+def step(text: str) -> None:
+    say(f"\n# {text}")
 
 
 def expect(answer: str, *parts: str) -> None:
@@ -62,6 +75,7 @@ class Client(Protocol):
 
     def discover(self) -> str: ...
     def create(self, file: Path) -> str: ...
+    def refused(self, file: Path) -> str: ...
     def table(self) -> str: ...
     def watch(self) -> Callable[[str], str]: ...
     def change(self) -> str: ...
@@ -74,16 +88,16 @@ class Kubectl:
 
     def __init__(self, program: str, kubeconfig: Path) -> None:
         self._command = [program, "--kubeconfig", str(kubeconfig)]
+        self._folder = kubeconfig.parent
         self._watching: subprocess.Popen[str] | None = None
 
-    def _run(self, arguments: str) -> str:
-        say(f"\n$ kubectl {arguments}")
-        done = subprocess.run(
-            [*self._command, *shlex.split(arguments)], capture_output=True, text=True, timeout=STEP_S, check=False
-        )
+    def _run(self, arguments: str, code: int = 0) -> str:
+        say(f"$ kubectl {arguments}")
+        command = [*self._command, *shlex.split(arguments)]
+        done = subprocess.run(command, cwd=self._folder, capture_output=True, text=True, timeout=STEP_S, check=False)
         answer = done.stdout + done.stderr
         say(answer.rstrip())
-        if done.returncode:
+        if done.returncode != code:
             raise Failed(f"kubectl exited with {done.returncode}")
         return answer
 
@@ -91,13 +105,16 @@ class Kubectl:
         return self._run("api-resources --api-group wardle.example.com")
 
     def create(self, file: Path) -> str:
-        return self._run(f"create -f {shlex.quote(str(file))}")
+        return self._run(f"create -f {file.name}")
+
+    def refused(self, file: Path) -> str:
+        return self._run(f"create -f {file.name}", code=1)
 
     def table(self) -> str:
         return self._run("get flunders --show-labels")
 
     def watch(self) -> Callable[[str], str]:
-        say("\n$ kubectl get flunders --watch --output-watch-events &")
+        say("$ kubectl get flunders --watch --output-watch-events &")
         arguments = ["get", "flunders", "--watch", "--output-watch-events"]
         self._watching = watching = subprocess.Popen([*self._command, *arguments], stdout=subprocess.PIPE, text=True)
         assert watching.stdout is not None
@@ -128,17 +145,17 @@ class Plain:
         self._watching: http.client.HTTPSConnection | None = None
 
     def _ask(self, method: str, path: str, body: str = "", **headers: str) -> http.client.HTTPResponse:
-        say(f"\n{method} {path}")
+        say(f"{method} {path}")
         self._connection = connection = http.client.HTTPSConnection(self._where, context=self._tls, timeout=STEP_S)
         sent = {"Authorization": f"Bearer {self._token}", **{k.replace("_", "-"): v for k, v in headers.items()}}
         connection.request(method, path, body or None, sent)
         return connection.getresponse()
 
-    def _answer(self, method: str, path: str, body: str = "", **headers: str) -> str:
+    def _answer(self, method: str, path: str, body: str = "", *, refused: bool = False, **headers: str) -> str:
         response = self._ask(method, path, body, **headers)
         text = response.read().decode()
         say(f"{response.status} {text.rstrip()[:800]}")
-        if response.status >= 400:
+        if (response.status >= 400) is not refused:
             raise Failed(f"{method} {path} was answered {response.status}")
         self._connection.close()
         return text
@@ -150,8 +167,13 @@ class Plain:
         created = self._answer("POST", FLUNDERS, file.read_text(), Content_Type="application/yaml")
         return f"{json.loads(created)['metadata']['name']} created"
 
+    def refused(self, file: Path) -> str:
+        return self._answer("POST", FLUNDERS, file.read_text(), refused=True, Content_Type="application/yaml")
+
     def table(self) -> str:
-        table: dict[str, Any] = json.loads(self._answer("GET", FLUNDERS, Accept=TABLE))
+        response = self._ask("GET", FLUNDERS, Accept=TABLE)
+        table: dict[str, Any] = json.loads(response.read())
+        self._connection.close()
         rows = [[column["name"].upper() for column in table["columnDefinitions"]]]
         for row in table["rows"]:
             labels = row["object"]["metadata"].get("labels", {})
@@ -195,12 +217,15 @@ def lines_until(lines: Iterator[str] | Any) -> Callable[[str], str]:
 
 def session(client: Client, folder: Path) -> None:
     """The steps, and what each must answer."""
+    step("What is served?")
     expect(client.discover(), "flunders", "Flunder")
-    file = folder / "flunder.yaml"
-    file.write_text(FLUNDER)
-    say(f"\n$ cat {file}\n{FLUNDER.rstrip()}")
-    expect(client.create(file), "my-first-flunder", "created")
+    step("An object, from YAML")
+    expect(client.create(shown(folder / "flunder.yaml", FLUNDER)), "my-first-flunder", "created")
+    step("One that breaks a rule is refused, field by field")
+    expect(client.refused(shown(folder / "confused.yaml", REFUSED)), "cannot be set with flunderReference")
+    step("A table")
     expect(client.table(), "NAME", "my-first-flunder", "sample-label=true")
+    step("A watch, while another client changes the object and deletes it")
     seen = client.watch()
     expect(seen("my-first-flunder"), "ADDED")
     expect(client.change(), "labeled")
@@ -209,15 +234,23 @@ def session(client: Client, folder: Path) -> None:
     expect(seen("DELETED"), "my-first-flunder")
 
 
+def shown(file: Path, content: str) -> Path:
+    """The file with this content, shown as it is written."""
+    file.write_text(content)
+    say(f"$ cat {file.name}\n{content.rstrip()}")
+    return file
+
+
 @contextmanager
 def wardle(folder: Path) -> Iterator[Path]:
     """The server, on a free port; the kubeconfig it wrote."""
     kubeconfig = folder / "wardle.kubeconfig"
-    command = [sys.executable, "-m", "oarlock", "serve", str(ROOT / "examples" / "wardle" / "server.py")]
-    command += ["--storage", f"sqlite:///{folder / 'wardle.db'}", "--secure-port", "0"]
-    command += ["--write-kubeconfig", str(kubeconfig)]
-    say("$ oarlock " + shlex.join(command[3:]))
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    example = Path("examples", "wardle", "server.py")
+    options = ["--storage", "sqlite:///wardle.db", "--secure-port", "0"]
+    step(f"The sample server of Kubernetes, in Python: {example}, served from the empty folder {folder}")
+    say(f"$ oarlock serve {example} {shlex.join(options)}")
+    command = [sys.executable, "-m", "oarlock", "serve", str(ROOT / example), *options]
+    server = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
         line = server.stdout.readline()
@@ -225,12 +258,13 @@ def wardle(folder: Path) -> Iterator[Path]:
             raise Failed(f"the server did not start; it exited with {server.wait(START_S)}")
         say(line.rstrip())
         yield kubeconfig
+        step("Told to leave")
     finally:
         server.terminate()
         code = server.wait(START_S)
     if code:
         raise Failed(f"the server exited with {code}")
-    say("\nThe server has left in order.")
+    say("It has left in order.")
 
 
 def main() -> int:
@@ -247,7 +281,7 @@ def main() -> int:
         except (Failed, OSError, subprocess.TimeoutExpired) as error:
             say(f"\nFAILED: {error}")
             return 1
-    say("Every step answered as it should.")
+    say("\nEvery step answered as it should. Next: README.md, docs/getting-started.md")
     return 0
 
 
