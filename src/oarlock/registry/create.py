@@ -14,7 +14,8 @@ from oarlock.registry.resource import Resource, copy_tree
 from oarlock.registry.served import Gate, Tree
 from oarlock.registry.steps import Write, finish
 from oarlock.registry.stored_form import encode_tail
-from oarlock.storage.backend import KV
+from oarlock.storage.backend import KV, OutcomeUnknown, StorageError
+from oarlock.storage.cache.entry import Entry
 
 __all__ = ["NAME_ATTEMPTS", "create"]
 
@@ -87,13 +88,19 @@ async def _put(write: Write, key: str, stored: Tree) -> Outcome:
     resource = write.resource
     tail = encode_tail(stored)
     ttl = resource.definition.ttl_s
-    result, entry = await resource.cache.put(
-        key,
-        resource.form.value_of(tail),
-        expect=0,
-        ttl_ms=None if ttl is None else ttl * 1000,
-        draft=lambda rev, create_rev: resource.form.entry(key, tail, stored, (rev, create_rev)),
-    )
+    try:
+        result, entry = await resource.cache.put(
+            key,
+            resource.form.value_of(tail),
+            expect=0,
+            ttl_ms=None if ttl is None else ttl * 1000,
+            draft=lambda rev, create_rev: resource.form.entry(key, tail, stored, (rev, create_rev)),
+        )
+    except OutcomeUnknown:
+        found = await _arrived(resource, key, stored["metadata"]["uid"])
+        if found is None:
+            raise
+        return Outcome(found, created=True)
     if not result.ok or entry is None:
         raise AlreadyExists(
             resource.definition.group_resource,
@@ -101,6 +108,19 @@ async def _put(write: Write, key: str, stored: Tree) -> Outcome:
             being_deleted=_being_deleted(result.current),
         )
     return Outcome(entry, created=True)
+
+
+async def _arrived(resource: Resource, key: str, uid: str) -> Entry | None:
+    """The object, if a write nobody heard back from arrived: its uid was made for this request alone."""
+    try:
+        await resource.fresh()
+    except StorageError:
+        return None
+    entry = resource.cache.get(key)
+    if entry is None or entry.broken:
+        return None
+    tree = await resource.tree(entry, resource.definition.stored_as)
+    return entry if tree["metadata"].get("uid") == uid else None
 
 
 def _being_deleted(current: KV | None) -> bool:
