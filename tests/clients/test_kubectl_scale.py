@@ -45,7 +45,8 @@ def test_scale(kubectl_of_crews: Kubectl, namespace: str) -> None:
     assert "Expected replicas to be 4, was 8" in wrong
     kubectl("scale", "crew/eight", "-n", namespace, "--replicas=0")
     assert rowers() == "0"
-    assert "no objects passed to scale" in kubectl.fails("scale", "crew/nine", "-n", namespace, "--replicas=1")
+    missing = kubectl.fails("scale", "crew/nine", "-n", namespace, "--replicas=1")
+    assert "the server could not find the requested resource" in missing
 
 
 def test_scale_as_a_table(kubectl_of_crews: Kubectl, namespace: str) -> None:

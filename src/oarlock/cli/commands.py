@@ -1,4 +1,5 @@
-"""What can be typed after ``oarlock``: serve, storage check, storage compact, --version.
+"""What can be typed after ``oarlock``: serve, storage check, storage compact, storage migrate,
+--version.
 
 Each command is a few lines over what ``server`` and ``storage`` do. Next: `loading`, ``server.command``.
 """
@@ -7,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
 
 from oarlock.cli.loading import load_server
+from oarlock.registry.migration import Progress, migrate
 from oarlock.server.about import own_version
 from oarlock.server.command import Mistake, run_app, serve_with, set_up_logging, with_serve_options
 from oarlock.server.options import ServeOptions, config_of
@@ -21,6 +24,15 @@ from oarlock.storage import maintenance
 __all__ = ["app", "main"]
 
 HELP = "Kubernetes-style API servers in Python."
+ServerPlace = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODULE:ATTRIBUTE|FILE.py", help="Where the APIServer is: shop.server:server, or shop/server.py."
+    ),
+]
+EVERY_S = 1.0
+"""How often progress is shown."""
+
 StorageURL = Annotated[str, typer.Option(metavar="URL", help="sqlite:///relative.db or sqlite:////absolute.db.")]
 
 
@@ -37,6 +49,7 @@ def app() -> typer.Typer:
     storage = typer.Typer(rich_markup_mode=None, help="Look after a store, also while a server runs on it.")
     storage.command("check")(_check)
     storage.command("compact")(_compact)
+    storage.command("migrate")(_migrate)
     whole.add_typer(storage, name="storage")
     return whole
 
@@ -52,15 +65,7 @@ def _version(
         raise typer.Exit
 
 
-def _serve(
-    server: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODULE:ATTRIBUTE|FILE.py", help="Where the APIServer is: shop.server:server, or shop/server.py."
-        ),
-    ],
-    options: ServeOptions,
-) -> None:
+def _serve(server: ServerPlace, options: ServeOptions) -> None:
     """Serve an APIServer to Kubernetes clients.
 
     Prints the kubectl line to try once it is ready. SIGTERM and SIGINT (Ctrl-C) let it leave in order; twice, at once.
@@ -97,3 +102,43 @@ def _compact(
     """
     compacted, current = asyncio.run(maintenance.compact(storage, revision))
     print(f"{storage}: compacted at revision {compacted}, current is {current}")
+
+
+def _migrate(server: ServerPlace, storage: StorageURL = "sqlite:///oarlock.db") -> None:
+    """Rewrite what is stored in an old version in the one the server writes.
+
+    Servers may go on running, if all of them know the new version. What is done stays done when this is stopped; run it
+    again for the rest. The exit code is 1 if objects remain that can't be read.
+    """
+    served = [one for one in load_server(server).catalog.entries if one.virtual is None]
+
+    async def run() -> list[str]:
+        left: list[str] = []
+        async with maintenance.opened(storage) as backend:
+            for one in served:
+                done = await migrate(backend, one, _telling(EVERY_S))
+                print(f"{done.resource}: {done.rewritten} of {done.seen} rewritten as {one.definition.stored_as}")
+                left += done.broken
+        return left
+
+    broken = asyncio.run(run())
+    for line in broken:
+        print(line)
+    if broken:
+        count = "1 object" if len(broken) == 1 else f"{len(broken)} objects"
+        raise Mistake(f"{count} in {storage} can't be read: remove or repair what is listed, and run this again")
+
+
+def _telling(every_s: float) -> Callable[[Progress], None]:
+    """Shows progress on stderr, every so often."""
+    last = time.monotonic()
+
+    def tell(progress: Progress) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= every_s:
+            last = now
+            text = f"{progress.resource}: {progress.seen} of {progress.total} looked at, {progress.rewritten} rewritten"
+            print(text, file=sys.stderr, flush=True)
+
+    return tell

@@ -2,7 +2,8 @@
 
 One record for the store, at ``/oarlock/definitions``: for each resource the versions servers know, the one they
 write, and every version objects were ever written in. A server that knows none of those written could read
-nothing and refuses to start. Must not know: HTTP. Next: `live`.
+nothing and refuses to start. Must not know: HTTP. Next: `live`, and
+`migration`, which rewrites what is in an old version.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from typing import Any
 import msgspec
 
 from oarlock.schema.definition import ResourceDefinition
-from oarlock.storage.backend import Backend
+from oarlock.storage.backend import Backend, Rev
 
-__all__ = ["StoreTooNew", "record"]
+__all__ = ["StoreTooNew", "record", "recorded", "shrink"]
 
 KEY = "/oarlock/definitions"
 
@@ -39,6 +40,25 @@ async def record(backend: Backend, definitions: Iterable[ResourceDefinition]) ->
         result = await backend.put(KEY, value, expect=kv.mod_rev if kv is not None else 0)
         if result.ok:
             return
+
+
+async def recorded(backend: Backend) -> tuple[dict[str, dict[str, Any]], Rev]:
+    """What is remembered of each resource, by ``plural.group``, and the revision of that (0: nothing is)."""
+    kv, _ = await backend.get(KEY)
+    return (_read(kv.value), kv.mod_rev) if kv is not None else ({}, 0)
+
+
+async def shrink(backend: Backend, definition: ResourceDefinition, since: Rev) -> bool:
+    """Note that nothing is stored but in `definition.stored_as`; False when the record is newer than `since`."""
+    known, rev = await recorded(backend)
+    name = str(definition.group_resource)
+    if rev != since:
+        return False
+    if name not in known or known[name].get("storedVersions") == [definition.stored_as]:
+        return True
+    known[name]["storedVersions"] = [definition.stored_as]
+    result = await backend.put(KEY, msgspec.json.encode(known, order="sorted"), expect=rev)
+    return result.ok
 
 
 def _updated(before: dict[str, Any], definition: ResourceDefinition) -> dict[str, Any]:

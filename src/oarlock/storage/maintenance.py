@@ -9,11 +9,13 @@ Must not know: how commands are given or printed. Next: `url`, `backend`.
 from __future__ import annotations
 
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from oarlock.storage.backend import Backend, Compacted, Findings, Rev, StorageError
 from oarlock.storage.url import open_backend
 
-__all__ = ["check", "compact"]
+__all__ = ["check", "compact", "opened"]
 
 
 class _SystemClock:
@@ -31,17 +33,24 @@ def _open(url: str) -> Backend:
     return backend
 
 
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[Backend]:
+    """The store `url` names, started, while the context lasts. Raises `StorageError` with one line."""
+    backend = _open(url)
+    await backend.start()
+    try:
+        yield backend
+    finally:
+        await backend.close()
+
+
 async def check(url: str) -> Findings:
     """What is wrong with the store, one line each; empty when it is sound.
 
     Raises `StorageError` with one line when there is no store to look at.
     """
-    backend = _open(url)
-    await backend.start()
-    try:
+    async with opened(url) as backend:
         return await backend.check()
-    finally:
-        await backend.close()
 
 
 async def compact(url: str, revision: Rev | None = None) -> tuple[Rev, Rev]:
@@ -52,14 +61,10 @@ async def compact(url: str, revision: Rev | None = None) -> tuple[Rev, Rev]:
     """
     if revision is not None and revision < 1:
         raise StorageError(f"cannot compact to revision {revision}: revisions begin at 1")
-    backend = _open(url)
-    await backend.start()
-    try:
+    async with opened(url) as backend:
         current = await backend.current_rev()
         try:
             await backend.compact(current if revision is None else revision)
         except Compacted:
             pass
         return await backend.compact_rev(), await backend.current_rev()
-    finally:
-        await backend.close()
