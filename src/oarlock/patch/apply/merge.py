@@ -46,9 +46,9 @@ def merge(type_: Type, live: Any, config: Any) -> Any:
 
 def _merge_lists(form: ListType, live: list[Any], config: list[Any]) -> list[Any]:
     there, said = indexed(form, live), indexed(form, config)
-    for element, found in said.items():
+    for twice, found in said.items():
         if len(found) > 1:
-            raise TypedError([("", f"duplicate entries for key {elements.text(element)}")])
+            raise TypedError([("", f"duplicate entries for key {elements.text(twice)}")])
     left, right = _sequence(form, live, there), list(said)
     shared = iter([element for element in right if element in there])
     expected = next(shared, None)

@@ -79,10 +79,10 @@ class Updater(Generic[Manager]):
     ) -> dict[Manager, Owned]:
         """Who owns what once `manager` has replaced `live` by `new`, both given in `version`.
 
-        What it changed is its own and nobody else's; what it didn't change keeps its owners.
+        What it changed is its own and nobody else's; what it didn't change keeps its owners. `managers` are as
+        `reconciled` has them.
         """
-        current = self.reconciled(managers)
-        result, changes = self._settle(live, new, version, current, manager, force=True)
+        result, changes = self._settle(live, new, version, managers, manager, force=True)
         mine = result.get(manager)
         fields = difference(mine.fields, changes.removed) if mine is not None else {}
         fields = self._tracked(union(fields, changes.changed), version)
@@ -97,9 +97,10 @@ class Updater(Generic[Manager]):
         """The object after `manager` has applied `config`, and who owns what. `live` and `config` are in `version`.
 
         Fields that the manager applied before, and neither applies now nor anybody else owns, are removed.
-        The object shares with `live` and `config`. Raises ApplyConflict unless forced, TypedError.
+        The object shares with `live` and `config`. `managers` are as `reconciled` has them.
+        Raises ApplyConflict unless forced, TypedError.
         """
-        current = self.reconciled(managers)
+        current = dict(managers)
         type_ = self.types[version]
         merged = merge(type_, live, config)
         last = current.get(manager)
@@ -125,7 +126,7 @@ class Updater(Generic[Manager]):
         return fields if keep is None else keep(fields)
 
     def _settle(
-        self, live: Any, new: Any, version: str, managers: dict[Manager, Owned], writer: Manager, *, force: bool
+        self, live: Any, new: Any, version: str, managers: Mapping[Manager, Owned], writer: Manager, *, force: bool
     ) -> tuple[dict[Manager, Owned], Comparison]:
         """Take what `writer` changed from everybody else, or raise ApplyConflict."""
         before, after = Versioned(live, version, self.convert), Versioned(new, version, self.convert)
@@ -154,7 +155,11 @@ class Updater(Generic[Manager]):
                 result[manager] = Owned(fields, owned.version, owned.applied)
         if conflicts and not force:
             raise ApplyConflict(
-                [Conflict(manager, path) for manager, fields in conflicts.items() for path in iterate(fields)]
+                [
+                    Conflict(manager, path)
+                    for manager in sorted(conflicts, key=str)
+                    for path in iterate(conflicts[manager])
+                ]
             )
         return result, mine
 

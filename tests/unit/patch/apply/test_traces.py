@@ -123,7 +123,8 @@ class State:
         self.live = self.convert(self.live, self.version, version)
         self.version = version
         if step["op"] == "Update":
-            self.managers = self.updater.update(self.live, given, version, self.managers, manager)
+            managers = self.updater.reconciled(self.managers)
+            self.managers = self.updater.update(self.live, given, version, managers, manager)
             self.live = given
             return
         if step["op"] == "ExtractApply" and self.live is not None:
@@ -131,7 +132,8 @@ class State:
             assert mine is None or mine.version == version
             given = merge(type_, extract(type_, self.live, leaves(mine.fields) if mine else {}), given)
         force = step["op"] != "Apply"
-        self.live, self.managers = self.updater.apply(self.live, given, version, self.managers, manager, force=force)
+        managers = self.updater.reconciled(self.managers)
+        self.live, self.managers = self.updater.apply(self.live, given, version, managers, manager, force=force)
 
     def owned(self) -> dict[str, Any]:
         return {

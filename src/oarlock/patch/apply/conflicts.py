@@ -1,0 +1,37 @@
+"""What a client is told of the conflicts of an apply. kubectl prints it. The conflicts themselves are in `errors`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oarlock.patch.apply.elements import path_text
+from oarlock.patch.apply.errors import Conflict
+
+__all__ = ["causes", "message"]
+
+
+def message(conflicts: Sequence[Conflict]) -> str:
+    """The message of the Status, grouped by manager."""
+    if len(conflicts) == 1:
+        only = conflicts[0]
+        return f"Apply failed with 1 conflict: conflict with {only.manager}: {path_text(only.path)}"
+    lines = []
+    last = None
+    for conflict in conflicts:
+        if conflict.manager != last:
+            lines.append(f"conflicts with {conflict.manager}:")
+            last = conflict.manager
+        lines.append(f"- {path_text(conflict.path)}")
+    return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
+
+
+def causes(conflicts: Sequence[Conflict]) -> list[dict[str, str]]:
+    """``details.causes`` of the Status, one for each field."""
+    return [
+        {
+            "reason": "FieldManagerConflict",
+            "message": f"conflict with {conflict.manager}",
+            "field": path_text(conflict.path),
+        }
+        for conflict in conflicts
+    ]

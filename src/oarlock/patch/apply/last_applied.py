@@ -1,0 +1,66 @@
+"""The bridge from client-side apply: what ``kubectl apply`` wrote into its annotation, seen by server-side apply.
+
+An object that was applied by the client has its fields owned by an updater, so the first server-side apply of the
+same kubectl would conflict with itself. Fields whose live value is the one last applied are therefore taken without
+force, and the annotation follows. Only the manager called exactly ``kubectl`` is treated so.
+Source: kubectl.kubernetes.io/last-applied-configuration; KEP-555, "upgrade from client-side apply".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oarlock.codec import json
+from oarlock.codec.errors import DecodeError
+from oarlock.patch.apply import validate
+from oarlock.patch.apply.compare import compare
+from oarlock.patch.apply.errors import Conflict, TypedError
+from oarlock.patch.apply.fieldsets import difference, has
+from oarlock.patch.apply.owned import fields_of
+from oarlock.patch.apply.schema import Type
+
+__all__ = ["ANNOTATION", "KUBECTL", "MAX_ANNOTATIONS_BYTES", "remaining", "with_last_applied"]
+
+ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
+KUBECTL = "kubectl"
+MAX_ANNOTATIONS_BYTES = 256 * 1024
+"""Names and values of all annotations of an object together."""
+
+Tree = dict[str, Any]
+
+
+def remaining(conflicts: tuple[Conflict, ...], type_: Type, live: Tree, api_version: str) -> tuple[Conflict, ...]:
+    """The conflicts about fields that the client didn't apply last, or that changed since."""
+    text = (live.get("metadata", {}).get("annotations") or {}).get(ANNOTATION)
+    if not text or type(text) is not str:
+        return conflicts
+    try:
+        applied = json.decode(text.encode())
+        if type(applied) is not dict or applied.get("apiVersion") != api_version:
+            return conflicts
+        validate.check(type_, applied)
+        changes = compare(type_, applied, live)
+        fields = difference(fields_of(type_, applied), changes.changed)
+    except (DecodeError, TypedError, UnicodeEncodeError):
+        return conflicts
+    fields = difference(fields, changes.removed)
+    return tuple(conflict for conflict in conflicts if not has(fields, conflict.path))
+
+
+def with_last_applied(merged: Tree, config: Tree) -> Tree:
+    """`merged` with the annotation saying `config`, if it has the annotation; without it should that get too large."""
+    annotations = (merged.get("metadata") or {}).get("annotations") or {}
+    if not annotations.get(ANNOTATION):
+        return merged
+    said = dict(config)
+    if type(said.get("metadata")) is dict and type(said["metadata"].get("annotations")) is dict:
+        own = {name: value for name, value in said["metadata"]["annotations"].items() if name != ANNOTATION}
+        said["metadata"] = {**said["metadata"], "annotations": own}
+        if not own:
+            del said["metadata"]["annotations"]
+    text = json.encode_canonical(said).decode() + "\n"
+    others = {name: value for name, value in annotations.items() if name != ANNOTATION}
+    total = sum(len(name.encode()) + len(str(value).encode()) for name, value in others.items())
+    if total + len(ANNOTATION) + len(text.encode()) <= MAX_ANNOTATIONS_BYTES:
+        others = {**annotations, ANNOTATION: text}
+    return {**merged, "metadata": {**merged["metadata"], "annotations": others}}

@@ -1,0 +1,204 @@
+"""``metadata.managedFields`` read into what each manager owns, and written again.
+
+An entry that nothing happened to is written as it was read, the same object. Next: `tracking`.
+Must not know: who writes now. Source: meta/v1 ManagedFieldsEntry.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from oarlock.meta.gotext import quote
+from oarlock.meta.times import parse_rfc3339, rfc3339
+from oarlock.patch.apply.errors import FieldsError, ManagedFieldsError
+from oarlock.patch.apply.fieldsets import Fields, union
+from oarlock.patch.apply.fieldsv1 import decode as decode_fields
+from oarlock.patch.apply.fieldsv1 import in_order
+from oarlock.patch.apply.updater import Owned
+
+__all__ = [
+    "MAX_UPDATE_MANAGERS",
+    "Entry",
+    "Loaded",
+    "Managed",
+    "ManagerId",
+    "cap",
+    "decode",
+    "encode",
+    "load_plainly",
+]
+
+MAX_UPDATE_MANAGERS = 10
+"""The oldest of more are merged into one entry per version. Appliers aren't limited."""
+
+_ANCIENT = "ancient-changes"
+_EPOCH = "1970-01-01T00:00:00Z"
+_is_canonical_time = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z").fullmatch
+
+Entry = dict[str, Any]
+"""One item of managedFields, as JSON."""
+
+
+class ManagerId(NamedTuple):
+    """Who owns an entry: `operation` is Apply or Update; an applier is the same in every version (`api_version` "")."""
+
+    manager: str
+    operation: str
+    api_version: str
+    subresource: str
+
+    @classmethod
+    def make(cls, manager: str, operation: str, api_version: str, subresource: str) -> ManagerId:
+        return cls(manager, operation, "" if operation == "Apply" else api_version, subresource)
+
+    def __str__(self) -> str:
+        """As conflicts name it: ``"m" with subresource "status" using apps/v1``."""
+        text = quote(self.manager)
+        if self.subresource:
+            text += f" with subresource {quote(self.subresource)}"
+        return f"{text} using {self.api_version}" if self.operation == "Update" else text
+
+
+class Loaded(NamedTuple):
+    """The set of an entry; `as_written` when writing it would give the same again. None: its version is gone."""
+
+    fields: Fields | None
+    as_written: bool
+
+
+Load = Callable[[Any, str], Loaded]
+"""``load(fieldsV1, apiVersion)``. Raises FieldsError."""
+
+
+def load_plainly(fields: Any, api_version: str) -> Loaded:
+    """Sets as they are, of every version."""
+    decoded = decode_fields(fields)
+    return Loaded(decoded, decoded == fields)
+
+
+@dataclass(slots=True)
+class Managed:
+    """What is owned, by whom, and since when."""
+
+    owned: dict[ManagerId, Owned] = field(default_factory=dict)
+    times: dict[ManagerId, str] = field(default_factory=dict)
+    read: dict[ManagerId, tuple[Owned, Entry]] = field(default_factory=dict)
+    """What an entry was read as, and the entry."""
+    complete: bool = True
+    """Whether every entry that was read is still among these."""
+
+
+def decode(entries: Any, load: Load = load_plainly) -> Managed:
+    """Read managedFields; None is none. Raises ManagedFieldsError, FieldsError."""
+    managed = Managed()
+    for position, entry in enumerate(entries or ()):
+        if type(entry) is not dict:
+            raise ManagedFieldsError(f"managed fields entry {position} is not an object")
+        get = entry.get
+        operation, api_version, kind = get("operation"), get("apiVersion"), get("fieldsType")
+        if operation != "Apply" and operation != "Update":
+            raise ManagedFieldsError("operation must be `Apply` or `Update`")
+        if not api_version or type(api_version) is not str:
+            raise ManagedFieldsError("apiVersion must not be empty")
+        if kind != "FieldsV1":
+            raise ManagedFieldsError(
+                f"invalid fieldsType {quote(str(kind))} in managed fields entry {position}"
+                if kind
+                else f"missing fieldsType in managed fields entry {position}"
+            )
+        manager, subresource, time, said = get("manager", ""), get("subresource", ""), get("time"), get("fieldsV1")
+        if type(manager) is not str or type(subresource) is not str:
+            raise ManagedFieldsError(f"managed fields entry {position}: manager and subresource are strings")
+        identity = ManagerId.make(manager, operation, api_version, subresource)
+        try:
+            fields, as_written = load({} if said is None else said, api_version)
+        except FieldsError as error:
+            raise FieldsError(f"error decoding set: {error}") from None
+        if fields is None:
+            managed.complete = False
+            continue
+        owned = managed.owned[identity] = Owned(fields, api_version, operation == "Apply")
+        if time is not None:
+            managed.times[identity] = time if _is_canonical(time) else _canonical(time, position)
+        if as_written and said is not None and time == managed.times.get(identity):
+            managed.read[identity] = owned, entry
+        else:
+            managed.complete = False
+    return managed
+
+
+def _is_canonical(time: Any) -> bool:
+    return type(time) is str and len(time) == 20 and _is_canonical_time(time) is not None
+
+
+def _canonical(time: Any, position: int) -> str:
+    try:
+        return rfc3339(parse_rfc3339(time))
+    except (ValueError, TypeError):
+        raise ManagedFieldsError(f"invalid time in managed fields entry {position}") from None
+
+
+def encode(managed: Managed) -> list[Entry]:
+    """Write managedFields: appliers first, then by time, name, version and subresource."""
+    times, read = managed.times, managed.read
+    found = []
+    for identity, owned in managed.owned.items():
+        time = times.get(identity)
+        order = (identity.operation, time or _EPOCH, identity.manager, owned.version, identity.subresource)
+        known = read.get(identity)
+        if known is not None and known[0] is owned and known[1].get("time") == time:
+            found.append((order, known[1]))
+        else:
+            found.append((order, _entry(identity, owned, time)))
+    found.sort(key=_first)
+    return [entry for _, entry in found]
+
+
+def _first(pair: tuple[Any, Entry]) -> Any:
+    return pair[0]
+
+
+def _entry(identity: ManagerId, owned: Owned, time: str | None) -> Entry:
+    entry: Entry = {}
+    if identity.manager:
+        entry["manager"] = identity.manager
+    entry["operation"] = identity.operation
+    entry["apiVersion"] = owned.version
+    if time:
+        entry["time"] = time
+    entry["fieldsType"] = "FieldsV1"
+    entry["fieldsV1"] = in_order(owned.fields)
+    if identity.subresource:
+        entry["subresource"] = identity.subresource
+    return entry
+
+
+def cap(managed: Managed, limit: int = MAX_UPDATE_MANAGERS) -> None:
+    """Merge the oldest of more than `limit` entries of updates, version by version (changes `managed`)."""
+    updaters = [identity for identity, owned in managed.owned.items() if not owned.applied]
+    too_many = len(updaters) - limit
+    if too_many <= 0:
+        return
+    updaters.sort(key=lambda identity: (managed.times.get(identity, _EPOCH), identity))
+    first_of: dict[str, ManagerId] = {}
+    for identity in updaters:
+        if too_many <= 0:
+            return
+        owned = managed.owned[identity]
+        first = first_of.setdefault(owned.version, identity)
+        if first is identity:
+            continue
+        bucket = ManagerId(_ANCIENT, "Update", owned.version, "")
+        if bucket not in managed.owned:
+            managed.owned[bucket] = managed.owned.pop(first)
+        if bucket == identity:
+            continue
+        merged = union(owned.fields, managed.owned[bucket].fields)
+        managed.owned[bucket] = Owned(merged, owned.version, applied=False)
+        del managed.owned[identity]
+        too_many -= 1
+        if identity in managed.times:
+            managed.times[bucket] = managed.times[identity]

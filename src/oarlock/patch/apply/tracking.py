@@ -1,0 +1,269 @@
+"""What a server calls: bring managedFields up to date after a write, and carry out an apply.
+
+Everything works on whole trees in the version of the request. Who writes, and when, comes as a `Writer`.
+Must not know: requests, defaults, admission. Source: KEP-555; the rules of the API server's field managers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from oarlock.patch.apply import last_applied, validate
+from oarlock.patch.apply.errors import ApplyConflict, ApplyError, FieldsError, ManagedFieldsError
+from oarlock.patch.apply.fieldsets import Fields, Filter, difference, excluding, including, make, union
+from oarlock.patch.apply.fieldsv1 import decode as decode_fields
+from oarlock.patch.apply.managers import Entry, Loaded, Managed, ManagerId, cap, decode, encode
+from oarlock.patch.apply.reconcile import reconcile
+from oarlock.patch.apply.schema import Type
+from oarlock.patch.apply.updater import Convert, Owned, Updater, never_converts
+from oarlock.patch.apply.values import equal
+
+__all__ = ["EVERYTHING_BUT_STATUS", "ONLY_STATUS", "FieldTracker", "Writer", "after_admission", "keep_times"]
+
+Tree = dict[str, Any]
+
+_BEFORE_FIRST_APPLY = "before-first-apply"
+_WRITER = ManagerId("", "", "", "")
+"""Who writes now, until what it wrote is joined with what it owned before."""
+
+_REMEMBERED = 2048
+_MAX_REMEMBERED_BYTES = 8192
+"""Together at most 16 MiB of text, and what is made of it."""
+
+_NOBODYS: Final = make(
+    [
+        ("f:apiVersion",),
+        ("f:kind",),
+        ("f:metadata",),
+        *(
+            ("f:metadata", f"f:{name}")
+            for name in (
+                "name",
+                "namespace",
+                "creationTimestamp",
+                "selfLink",
+                "uid",
+                "clusterName",
+                "generation",
+                "managedFields",
+                "resourceVersion",
+            )
+        ),
+    ]
+)
+"""Nobody owns these. Labels, finalizers and generateName are owned."""
+
+EVERYTHING_BUT_STATUS: Final[Filter] = excluding(make([("f:status",)]))
+"""What writes to an object that has ``/status`` may own."""
+
+ONLY_STATUS: Final[Filter] = including(("f:status",))
+"""What writes to ``/status`` may own."""
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Who writes: the name of the field manager, the apiVersion of the request, the time as RFC 3339 in seconds."""
+
+    manager: str
+    api_version: str
+    now: str
+    subresource: str = ""
+
+
+class FieldTracker:
+    """Tracks the fields of one resource. `types` are those of whole objects by apiVersion.
+
+    `filters` say what a write to a subresource ("" is the resource itself) may own; everything else it doesn't.
+    `convert` takes and gives trees and apiVersions; it must not change what it is given.
+    """
+
+    def __init__(
+        self,
+        types: Mapping[str, Type],
+        convert: Convert = never_converts,
+        filters: Mapping[str, Filter] | None = None,
+    ) -> None:
+        self._types = types
+        self._updaters: dict[str, Updater[ManagerId]] = {"": Updater(types, convert)}
+        for subresource, keep in (filters or {}).items():
+            self._updaters[subresource] = Updater(types, convert, dict.fromkeys(types, keep))
+        self._everything: Updater[ManagerId] = Updater(types, convert)
+        self._remembered = lru_cache(_REMEMBERED)(self._load)
+
+    def update(self, live: Tree | None, new: Tree, writer: Writer) -> Tree:
+        """`new` with its managedFields, after a create (`live` is None), an update or a patch. Never fails.
+
+        What the writer changed is its own. managedFields that the request sent replace the live ones when they can
+        be read, an empty list resets them; an object that has none isn't tracked until somebody applies it.
+        Where fields can't be tracked (a list item without its key; validation will tell), they stay as they were.
+        """
+        entries = _entries(live)
+        managed = self._sent_or_live(entries, new, writer)
+        try:
+            if live is not None and not managed.owned:
+                return _with_entries(new, None)
+            self._update(live or {}, new, managed, writer)
+            cap(managed)
+        except ApplyError:
+            return _with_entries(new, entries)
+        return _with_entries(new, _written(managed, entries))
+
+    def apply(self, live: Tree | None, config: Tree, writer: Writer, *, force: bool = False) -> Tree:
+        """The object after `config` was applied, with its managedFields. It shares with `live` and `config`.
+
+        `live` is None when the apply creates the object. Raises TypedError (undeclared fields, wrong types,
+        duplicates), ApplyConflict, ManagedFieldsError and FieldsError (the live entries, or entries in `config`).
+        """
+        if (config.get("metadata") or {}).get("managedFields") is not None:
+            raise ManagedFieldsError("metadata.managedFields must be nil")
+        type_ = self._types[writer.api_version]
+        validate.check(type_, config)
+        entries = _entries(live)
+        managed = decode(entries, self._loaded)
+        before = {} if live is None else _with_entries(live, None)
+        if not managed.owned and live is not None:
+            earlier = Writer(_BEFORE_FIRST_APPLY, writer.api_version, writer.now, writer.subresource)
+            self._update({}, before, managed, earlier)
+            cap(managed)
+        merged = self._apply(before, config, managed, writer, force)
+        if writer.manager == last_applied.KUBECTL:
+            merged = last_applied.with_last_applied(merged, config)
+        return _with_entries(merged, _written(managed, entries))
+
+    # The steps ---------------------------------------------------------------------------------------------------
+
+    def _update(self, live: Tree, new: Tree, managed: Managed, writer: Writer) -> None:
+        """Give what differs between `live` and `new` to the writer (changes `managed`)."""
+        updater = self._updaters.get(writer.subresource, self._everything)
+        owned = updater.update(live, new, writer.api_version, managed.owned, _WRITER)
+        mine = owned.pop(_WRITER, None)
+        fields: Fields = difference(mine.fields, _NOBODYS) if mine is not None else {}
+        if fields:
+            name = writer.manager or "unknown"
+            identity = ManagerId.make(name, "Update", writer.api_version, writer.subresource)
+            earlier = owned.get(identity)
+            if earlier is not None:
+                fields = union(fields, earlier.fields)
+            owned[identity] = Owned(fields, writer.api_version, applied=False)
+            managed.times[identity] = writer.now
+        managed.owned = owned
+
+    def _apply(self, live: Tree, config: Tree, managed: Managed, writer: Writer, force: bool) -> Tree:
+        updater = self._updaters.get(writer.subresource, self._everything)
+        version = writer.api_version
+        identity = ManagerId.make(writer.manager or "unknown", "Apply", version, writer.subresource)
+        try:
+            merged, owned = updater.apply(live, config, version, managed.owned, identity, force=force)
+        except ApplyConflict as refused:
+            left = refused.conflicts
+            if writer.manager == last_applied.KUBECTL:
+                left = last_applied.remaining(left, self._types[version], live, version)
+            if left:
+                raise ApplyConflict(left) from None
+            merged, owned = updater.apply(live, config, version, managed.owned, identity, force=True)
+        if not equal(merged, live):
+            managed.times[identity] = writer.now
+        mine = owned.get(identity)
+        if mine is not None:
+            fields = difference(mine.fields, _NOBODYS)
+            earlier = managed.owned.get(identity)
+            del owned[identity]
+            if earlier is not None and earlier.version == version and earlier.fields == fields:
+                owned[identity] = earlier
+            elif fields:
+                owned[identity] = Owned(fields, version, applied=True)
+        managed.owned = owned
+        return dict(merged)
+
+    # Reading -----------------------------------------------------------------------------------------------------
+
+    def _sent_or_live(self, entries: list[Entry] | None, new: Tree, writer: Writer) -> Managed:
+        sent = new["metadata"].get("managedFields")
+        if not writer.subresource and sent is not None and sent != entries:
+            if sent == [] or sent == [{}]:
+                return Managed()
+            managed = self._readable(sent)
+            if managed is not None and managed.owned:
+                return managed
+        return self._readable(entries) or Managed()
+
+    def _readable(self, entries: Any) -> Managed | None:
+        try:
+            return decode(entries, self._loaded)
+        except (ManagedFieldsError, FieldsError, TypeError):
+            return None
+
+    def _loaded(self, fields: Any, api_version: str) -> Loaded:
+        text = _encode(fields)
+        return (self._remembered if len(text) <= _MAX_REMEMBERED_BYTES else self._load)(text, api_version)
+
+    def _load(self, text: bytes, api_version: str) -> Loaded:
+        type_ = self._types.get(api_version)
+        if type_ is None:
+            return Loaded(None, False)
+        tree = _decode(text)
+        decoded = decode_fields(tree)
+        reconciled = reconcile(type_, decoded)
+        return Loaded(reconciled, reconciled is decoded and decoded == tree)
+
+
+def _entries(live: Tree | None) -> list[Entry] | None:
+    return None if live is None else live["metadata"].get("managedFields")
+
+
+def _written(managed: Managed, entries: list[Entry] | None) -> list[Entry]:
+    """The entries; the live list itself when nothing changed."""
+    written = encode(managed)
+    return entries if entries is not None and written == entries else written
+
+
+def _with_entries(tree: Tree, entries: list[Entry] | None) -> Tree:
+    metadata = tree.get("metadata") or {}
+    if metadata.get("managedFields") is entries and (entries is not None or "managedFields" not in metadata):
+        return tree
+    metadata = {name: value for name, value in metadata.items() if name != "managedFields"}
+    if entries:
+        metadata["managedFields"] = entries
+    return {**tree, "metadata": metadata}
+
+
+# After admission -----------------------------------------------------------------------------------------------------
+
+_BROKEN = (
+    ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated "
+    "mutating admission controller; please fix your requests: %s"
+)
+
+
+def after_admission(before: Tree, after: Tree) -> tuple[Tree, str | None]:
+    """What admission made of the object: with the managedFields of `before`, and a warning, if it broke them."""
+    entries, changed = before["metadata"].get("managedFields"), after["metadata"].get("managedFields")
+    if changed == entries:
+        return after, None
+    try:
+        decode(changed)
+    except (ManagedFieldsError, FieldsError, TypeError) as error:
+        return _with_entries(after, entries), _BROKEN % error
+    return after, None
+
+
+def keep_times(live: Tree, new: Tree) -> Tree:
+    """`new` with the live managedFields, if it differs from `live` by their times only: then nothing is written.
+
+    To be called on what would be stored. Without it a write that changes nothing would still be one.
+    """
+    before, after = live["metadata"].get("managedFields"), new["metadata"].get("managedFields")
+    if not before or not after or before is after or len(before) != len(after) or before == after:
+        return new
+    if any({**a, "time": None} != {**b, "time": None} for a, b in zip(before, after, strict=True)):
+        return new
+    kept = _with_entries(new, before)
+    return kept if kept == live else new
