@@ -57,9 +57,12 @@ if TYPE_CHECKING:
         Name,
         Nullable,
         OmitEmpty,
+        PatchMerge,
+        PatchReplace,
         Pattern,
         Preserve,
         Quantity,
+        RetainKeys,
         Unique,
     )
     from oarlock.schema.resources import Resource, Spoke
@@ -106,12 +109,15 @@ __all__ = [
     "ObjectMeta",
     "OmitEmpty",
     "OwnerReference",
+    "PatchMerge",
+    "PatchReplace",
     "Pattern",
     "Preserve",
     "Quantity",
     "Required",
     "Resource",
     "ResourceDefinition",
+    "RetainKeys",
     "Review",
     "Rule",
     "Scale",
@@ -153,7 +159,8 @@ if not TYPE_CHECKING:
         "schema.foreign": "Foreign Shape dataclass_shape pydantic_shape",
         "schema.markers": (
             "JSON Atomic Doc Embedded Format Ge Gt IntOrString Le ListMap ListSet Lt MaxItems MaxLength MaxProperties "
-            "MinItems MinLength MinProperties MultipleOf Name Nullable OmitEmpty Pattern Preserve Quantity Unique"
+            "MinItems MinLength MinProperties MultipleOf Name Nullable OmitEmpty PatchMerge PatchReplace Pattern "
+            "Preserve Quantity RetainKeys Unique"
         ),
         "schema.resources": "Resource Spoke",
         "schema.shapes": "Model ObjectMeta OwnerReference field replace",

@@ -192,6 +192,8 @@ async def test_the_status_is_its_own_and_nothing_but_itself():
         main = (await api.put(BOATS + "/a", {**after, "status": {"atSea": False}})).json
         assert main == after
         assert (await api.get(BOATS + "/a/status")).json == after
+        bare = {"metadata": {"name": "a", "resourceVersion": main["metadata"]["resourceVersion"]}}
+        assert (await api.put(BOATS + "/a/status", {**bare, "status": {"atSea": True}})).json == main
         old = (await api.patch(BOATS_V1 + "/a/status", {"status": None})).json
         assert "status" not in old
         assert (await api.post(BOATS + "/a/status", body)).status == 405

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from oarlock.endpoints.columns import TableColumns
 from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion, GroupVersionKind, version_priority
+from oarlock.patch.strategic_merge import MergeSchema, compile_schema
 from oarlock.registry.scale import SCALE, Scaling
 from oarlock.registry.served import Served
 from oarlock.schema.definition import Subresource, VersionDefinition
@@ -55,6 +56,7 @@ class CatalogEntry:
 
     __slots__ = (
         "_columns",
+        "_merge_schema",
         "api_version",
         "definition",
         "group_resource",
@@ -82,6 +84,7 @@ class CatalogEntry:
         self.subresources: dict[str, Subresource] = {s.name: s for s in self._subresources()}
         self.scaling = None if version.scale is None else Scaling(definition, version.scale)
         self._columns: TableColumns | None = None
+        self._merge_schema: MergeSchema | None = None
 
     @property
     def columns(self) -> TableColumns:
@@ -89,6 +92,13 @@ class CatalogEntry:
         if self._columns is None:
             self._columns = TableColumns(self.version, typed=self.definition.typed)
         return self._columns
+
+    @property
+    def merge_schema(self) -> MergeSchema:
+        """How strategic merge patches merge its objects, worked out when it is first asked for."""
+        if self._merge_schema is None:
+            self._merge_schema = compile_schema(self.version.schema)
+        return self._merge_schema
 
     def _subresources(self) -> Iterable[Subresource]:
         if self.version.status:

@@ -25,7 +25,7 @@ from oarlock.endpoints.verbs.create import create
 from oarlock.endpoints.verbs.delete import delete, delete_collection
 from oarlock.endpoints.verbs.get import get
 from oarlock.endpoints.verbs.list import list_collection
-from oarlock.endpoints.verbs.patch import SERVED_PATCHES, patch
+from oarlock.endpoints.verbs.patch import patch, served_patches
 from oarlock.endpoints.verbs.scale import get_scale
 from oarlock.endpoints.verbs.subresource import call_hook
 from oarlock.endpoints.verbs.update import update
@@ -83,7 +83,7 @@ class Surface:
         self.scale = CatalogEntry(Served(SCALE), SCALE.versions[0])
         self.routes: dict[tuple[str, str, str], Route] = {}
         self.discovery = DiscoveryDocuments(catalog, about.address)
-        self.openapi = openapi.OpenAPIDocuments(catalog, SERVED_PATCHES)
+        self.openapi = openapi.OpenAPIDocuments(catalog, served_patches)
         self.index = PathsIndex(catalog, about.paths)
 
 

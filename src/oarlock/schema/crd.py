@@ -26,12 +26,14 @@ from oarlock.schema.definition import (
     Subresource,
     VersionDefinition,
 )
+from oarlock.schema.merge_keys import MERGE_KEY, STRATEGY
 
 __all__ = ["DefinitionError", "crd_errors", "export_crd", "parse", "print_definition"]
 
 API_VERSION = "apiextensions.k8s.io/v1"
 KIND = "CustomResourceDefinition"
 _OWN = "x-oarlock-"
+_NOT_OF_CRDS = frozenset({STRATEGY, MERGE_KEY})
 
 Tree = dict[str, Any]
 
@@ -219,7 +221,11 @@ def export_crd(definition: ResourceDefinition) -> Tree:
 
 def _without_own(value: Schema | list[Any] | Any) -> Any:
     if type(value) is dict:
-        return {key: _without_own(item) for key, item in value.items() if not key.startswith(_OWN)}
+        return {
+            key: _without_own(item)
+            for key, item in value.items()
+            if not key.startswith(_OWN) and key not in _NOT_OF_CRDS
+        }
     if type(value) is list:
         return [_without_own(item) for item in value]
     return value

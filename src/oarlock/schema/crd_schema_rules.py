@@ -15,6 +15,7 @@ from oarlock.schema.defaulting import copy_json
 from oarlock.schema.embedded import compile_embedded, object_errors
 from oarlock.schema.findings import Enough, Findings
 from oarlock.schema.listtypes import compile_lists
+from oarlock.schema.merge_keys import MERGE_KEY, STRATEGIES, STRATEGY
 from oarlock.schema.pruning import prune
 from oarlock.schema.structural import MAX_DEPTH, MISSING, Node, SchemaError, parse
 from oarlock.schema.structural_rules import structural_errors
@@ -63,6 +64,11 @@ def _keywords(schema: Any, path: str, meta: str, depth: int) -> Iterator[FieldEr
     if schema.get("uniqueItems"):
         text = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
         yield Forbidden(f"{path}.uniqueItems", text)
+    strategy = schema.get(STRATEGY)
+    if strategy is not None and not (type(strategy) is str and STRATEGIES.issuperset(strategy.split(","))):
+        yield NotSupported(f"{path}.{STRATEGY}", strategy, sorted(STRATEGIES))
+    if type(schema.get(MERGE_KEY, "")) is not str:
+        yield Invalid(f"{path}.{MERGE_KEY}", schema[MERGE_KEY], "must be a string")
     if schema.get("x-kubernetes-preserve-unknown-fields") is False:
         yield Invalid(f"{path}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")
     additional, properties = schema.get("additionalProperties"), schema.get("properties")

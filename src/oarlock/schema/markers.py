@@ -37,10 +37,13 @@ __all__ = [
     "Name",
     "Nullable",
     "OmitEmpty",
+    "PatchMerge",
+    "PatchReplace",
     "Pattern",
     "Preserve",
     "Quantity",
     "QuantityMark",
+    "RetainKeys",
     "Unique",
 ]
 
@@ -149,6 +152,30 @@ class ListMap:
 
 
 @dataclass(frozen=True, slots=True)
+class PatchMerge:
+    """A list that strategic merge patches merge: models by this wire name, scalars as values without one.
+
+    A `ListMap` of one key is merged by it without being told.
+    Source: API conventions, ``patchStrategy:"merge" patchMergeKey:"…"``.
+    """
+
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _PatchReplace:
+    """A list, dict or model that strategic merge patches replace as a whole, as they do with most lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class _RetainKeys:
+    """A model of which patches that clients make list the fields to keep, as for unions; on a merged list, its items.
+
+    Source: API conventions, ``patchStrategy:"retainKeys"``.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class _ListSet:
     """A list of scalars in which none appears twice; apply merges it value by value."""
 
@@ -212,6 +239,8 @@ Preserve = _Preserve()
 Embedded = _Embedded()
 Nullable = _Nullable()
 OmitEmpty = _OmitEmpty()
+PatchReplace = _PatchReplace()
+RetainKeys = _RetainKeys()
 
 IntOrString = Annotated[int | str, IntOrStringMark()]
 """An integer or a string, as ports and percentages are."""

@@ -26,11 +26,14 @@ def merge_keys(schema: dict[str, Any]) -> dict[str, str]:
     By default objects merge field by field and lists are replaced whole. A strategy may be two, joined by a comma:
     ``merge,retainKeys``.
     """
-    strategy = schema.get(STRATEGY)
-    if isinstance(strategy, str) and strategy:
-        key = schema.get(MERGE_KEY)
-        return {MERGE_KEY: key, STRATEGY: strategy} if isinstance(key, str) and key else {STRATEGY: strategy}
+    strategy, key = schema.get(STRATEGY) or "", schema.get(MERGE_KEY)
     keys = schema.get("x-kubernetes-list-map-keys")
     if schema.get("x-kubernetes-list-type") == "map" and isinstance(keys, list) and len(keys) == 1:
-        return {MERGE_KEY: keys[0], STRATEGY: "merge"}
-    return _NOTHING
+        key = key or keys[0]
+        if not strategy:
+            strategy = "merge"
+        elif strategy == "retainKeys":
+            strategy = "merge,retainKeys"
+    if not strategy:
+        return _NOTHING
+    return {MERGE_KEY: key, STRATEGY: strategy} if key and "merge" in strategy else {STRATEGY: strategy}

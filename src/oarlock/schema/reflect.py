@@ -30,9 +30,13 @@ from oarlock.schema.markers import (
     ListSet,
     Nullable,
     OmitEmpty,
+    PatchMerge,
+    PatchReplace,
     Preserve,
     QuantityMark,
+    RetainKeys,
 )
+from oarlock.schema.merge_keys import MERGE_KEY, STRATEGY
 
 __all__ = [
     "Field",
@@ -354,6 +358,12 @@ def _mark(schema: Schema, marker: Any, hint: Hint, path: str) -> None:
         schema["x-kubernetes-list-type"] = "set"
     elif isinstance(marker, ListMap):
         _list_map(schema, marker, path)
+    elif isinstance(marker, PatchMerge):
+        _patch_merge(schema, marker, path)
+    elif marker in (PatchReplace, RetainKeys):
+        if schema.get("type") not in ("object", "array"):
+            raise HintError(path, f"{marker!r} belongs on a list, dict or model")
+        _add_strategy(schema, "replace" if marker == PatchReplace else "retainKeys")
     else:
         _constrain(schema, marker, path)
 
@@ -380,6 +390,27 @@ def _list_map(schema: Schema, marker: ListMap, path: str) -> None:
             )
     schema["x-kubernetes-list-type"] = "map"
     schema["x-kubernetes-list-map-keys"] = list(marker.keys)
+
+
+def _patch_merge(schema: Schema, marker: PatchMerge, path: str) -> None:
+    _only(schema, "array", marker, path)
+    items = schema["items"]
+    models = items.get("type") not in ("string", "integer", "number", "boolean")
+    found = items.get("properties", {}).get(marker.key)
+    if models and (found is None or found.get("type") in ("object", "array")):
+        known = ", ".join(items.get("properties", {}))
+        what = f"PatchMerge needs the wire name of a scalar field of the list's items, not {marker.key!r}"
+        raise HintError(path, what, f"there are {known}" if known else "only lists of models and of scalars are merged")
+    if not models and marker.key:
+        raise HintError(path, f"scalars have no field {marker.key!r}", "write PatchMerge()")
+    _add_strategy(schema, "merge")
+    if marker.key:
+        schema[MERGE_KEY] = marker.key
+
+
+def _add_strategy(schema: Schema, strategy: str) -> None:
+    before = schema.get(STRATEGY)
+    schema[STRATEGY] = f"{before},{strategy}" if before else strategy
 
 
 def _constrain(schema: Schema, marker: Any, path: str) -> None:

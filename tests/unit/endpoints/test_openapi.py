@@ -19,6 +19,12 @@ from oarlock.registry.served import Served
 from oarlock.schema.definition import Names, ResourceDefinition, Scale, Subresource, VersionDefinition
 
 PATCHES = ("application/json-patch+json", "application/merge-patch+json")
+
+
+def patches(definition: ResourceDefinition) -> tuple[str, ...]:
+    return PATCHES
+
+
 V2_PROTO = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 V3_PROTO = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf"
 METHODS_V2 = {2: "get", 3: "put", 4: "post", 5: "delete", 8: "patch"}
@@ -78,7 +84,7 @@ def names(document: bytes, *numbers: int) -> set[str]:
 
 @pytest.fixture
 def documents(wardle) -> OpenAPIDocuments:
-    return OpenAPIDocuments(wardle, PATCHES, title="Wardle", version="0.1")
+    return OpenAPIDocuments(wardle, patches, title="Wardle", version="0.1")
 
 
 def get(documents: OpenAPIDocuments, path: str, accept: str = "", etag: str = "", query=()) -> Response:
@@ -164,7 +170,7 @@ def every_reference(value: Any) -> Iterator[str]:
 
 def test_every_reference_leads_somewhere(wardle):
     for index in (wardle, gallery()):
-        documents = OpenAPIDocuments(index, PATCHES)
+        documents = OpenAPIDocuments(index, patches)
         for name in tree(documents, "/openapi/v3")["paths"]:
             document = tree(documents, f"/openapi/v3/{name}")
             schemas = document["components"]["schemas"]
@@ -297,7 +303,7 @@ def gallery() -> CatalogIndex:
 
 
 def test_subresources_have_operations_of_their_kind():
-    documents = OpenAPIDocuments(gallery(), PATCHES)
+    documents = OpenAPIDocuments(gallery(), patches)
     paths = tree(documents, "/openapi/v3/apis/g.example.com/v1")["paths"]
     item = "/apis/g.example.com/v1/namespaces/{namespace}/jugs/{name}"
     assert paths[f"{item}/status"].keys() == {"get", "put", "patch", "parameters"}
@@ -311,7 +317,7 @@ def test_subresources_have_operations_of_their_kind():
 
 
 def test_the_core_group_lives_under_api():
-    documents = OpenAPIDocuments(gallery(), ())
+    documents = OpenAPIDocuments(gallery(), lambda definition: ())
     assert list(tree(documents, "/openapi/v3")["paths"]) == [
         "api",
         "api/v1",

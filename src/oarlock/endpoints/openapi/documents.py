@@ -19,6 +19,7 @@ from oarlock.endpoints.http import Response
 from oarlock.endpoints.negotiation import JSON, parse_accept
 from oarlock.endpoints.openapi.documents_v2 import document_v2
 from oarlock.endpoints.openapi.documents_v3 import Info, document_names, document_v3
+from oarlock.endpoints.openapi.operations import PatchTypes
 from oarlock.endpoints.openapi.proto_v2 import encode_v2
 from oarlock.endpoints.openapi.proto_v3 import encode_v3
 
@@ -56,15 +57,15 @@ class _Document:
 class OpenAPIDocuments:
     """The documents of one `CatalogIndex`.
 
-    `patch_types` are the media types of the patches that are served, `title` and `version` what the documents
+    `patch_types` says which media types of patches a resource takes; `title` and `version` what the documents
     call the API.
     """
 
     def __init__(
-        self, index: CatalogIndex, patch_types: Sequence[str], *, title: str = "oarlock", version: str = "0.1"
+        self, index: CatalogIndex, patch_types: PatchTypes, *, title: str = "oarlock", version: str = "0.1"
     ) -> None:
         self._index = index
-        self._info = Info(title, version, tuple(patch_types))
+        self._info = Info(title, version, patch_types)
         self._v2: _Document | None = None
         self._v3: dict[str, _Document] = {}
         self._v3_index = b""

@@ -6,7 +6,7 @@ Source: KEP-2896. Next: `documents`, which encodes and serves them; `documents_v
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from oarlock.endpoints.openapi.operations import (
     PRODUCES,
     Operation,
     Parameter,
+    PatchTypes,
     PathOperations,
     resource_paths,
     root_of,
@@ -48,11 +49,11 @@ VALUES = frozenset({"default", "enum", "example"})
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """What the documents call the API, and the kinds of patches it takes."""
+    """What the documents call the API, and the kinds of patches each resource takes."""
 
     title: str
     version: str
-    patch_types: tuple[str, ...]
+    patch_types: PatchTypes
 
 
 def document_names(index: CatalogIndex) -> list[str]:
@@ -65,7 +66,7 @@ def document_names(index: CatalogIndex) -> list[str]:
     return [*sorted(names), "version"]
 
 
-def paths_of(index: CatalogIndex, name: str, patch_types: Sequence[str]) -> list[PathOperations] | None:
+def paths_of(index: CatalogIndex, name: str, patch_types: PatchTypes) -> list[PathOperations] | None:
     """The operations of one document; None when there is no such document."""
     produces = PRODUCES
     match name.split("/"):
@@ -89,7 +90,7 @@ def paths_of(index: CatalogIndex, name: str, patch_types: Sequence[str]) -> list
     return [PathOperations(f"/{name}/", operations=[operation])]
 
 
-def _version_paths(index: CatalogIndex, group: str, version: str, patch_types: Sequence[str]) -> list[PathOperations]:
+def _version_paths(index: CatalogIndex, group: str, version: str, patch_types: PatchTypes) -> list[PathOperations]:
     found = index.group(group)
     assert found is not None
     discovery = Operation(

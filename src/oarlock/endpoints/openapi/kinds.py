@@ -14,6 +14,7 @@ from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.openapi.naming import definition_name
 from oarlock.endpoints.openapi.shared_types import API_VERSION, KIND
 from oarlock.meta.kinds import GroupVersionKind
+from oarlock.schema.merge_keys import merge_keys
 
 __all__ = ["gvk_extension", "kind_schemas", "published_v2", "published_v3", "sub_schema_name"]
 
@@ -64,6 +65,17 @@ def _each(schema: Schema, publish: Any) -> Schema:
     return tree
 
 
+def _merging(schema: Schema) -> Schema:
+    """A schema that says of each list how it is merged, also where that follows from what else it says."""
+    tree: Schema = {**schema, **merge_keys(schema)}
+    if "properties" in tree:
+        tree["properties"] = {name: _merging(prop) for name, prop in tree["properties"].items()}
+    for key in ("additionalProperties", "items"):
+        if isinstance(tree.get(key), dict):
+            tree[key] = _merging(tree[key])
+    return tree
+
+
 def kind_schemas(entry: CatalogEntry, *, v2: bool) -> dict[str, Schema]:
     """The schemas of a kind, of its list, and of the bodies of its subresources, by definition name."""
     publish = published_v2 if v2 else published_v3
@@ -91,6 +103,8 @@ def sub_schema_name(entry: CatalogEntry, subresource: str, part: str) -> str:
 def _object(entry: CatalogEntry, schema: Schema, gvk: GroupVersionKind, *, v2: bool) -> Schema:
     extension = [gvk_extension(gvk)]
     description = {"description": schema["description"]} if schema.get("description") else {}
+    if entry.definition.typed:
+        schema = _merging(schema)
     if not schema or (v2 and (schema.get(PRESERVE) or schema.get("nullable"))):
         return {**description, "type": "object", GVK: extension}
     tree = (published_v2 if v2 else published_v3)(schema)

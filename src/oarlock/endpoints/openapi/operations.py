@@ -6,7 +6,7 @@ options. Next: `documents_v3` and `documents_v2`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from oarlock.endpoints.catalog import CatalogEntry
@@ -15,7 +15,7 @@ from oarlock.endpoints.openapi.kinds import sub_schema_name
 from oarlock.endpoints.openapi.naming import camel, definition_name, group_tag, title
 from oarlock.endpoints.openapi.shared_types import SCALE
 from oarlock.meta.kinds import GroupVersionKind
-from oarlock.schema.definition import Subresource
+from oarlock.schema.definition import ResourceDefinition, Subresource
 
 __all__ = [
     "NAME",
@@ -24,6 +24,7 @@ __all__ = [
     "PRODUCES",
     "Operation",
     "Parameter",
+    "PatchTypes",
     "PathOperations",
     "resource_paths",
     "root_of",
@@ -31,6 +32,9 @@ __all__ = [
 
 PRODUCES: tuple[str, ...] = (JSON, YAML)
 STREAMS = (*PRODUCES, f"{JSON};stream=watch")
+
+PatchTypes = Callable[[ResourceDefinition], Sequence[str]]
+"""Says which media types of patches a resource takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +118,9 @@ def root_of(group: str, version: str = "") -> str:
 class _Writer:
     """Makes the operations of one entry: what their names have in common is worked out here."""
 
-    def __init__(self, entry: CatalogEntry, patch_types: Sequence[str]) -> None:
+    def __init__(self, entry: CatalogEntry, patch_types: PatchTypes) -> None:
         self.entry = entry
-        self.patch_types = tuple(patch_types)
+        self.patch_types = tuple(patch_types(entry.definition))
         self.kind = entry.gvk.kind
         self.tag = f"{group_tag(entry.gvk.group)}_{entry.gvk.version}"
         self.place = camel(entry.gvk.group) + title(entry.gvk.version)
@@ -234,7 +238,7 @@ class _Writer:
             )
 
 
-def resource_paths(entry: CatalogEntry, patch_types: Sequence[str]) -> list[PathOperations]:
+def resource_paths(entry: CatalogEntry, patch_types: PatchTypes) -> list[PathOperations]:
     """Every path of a resource with its operations; `patch_types` are the kinds of patches that are served."""
     writer = _Writer(entry, patch_types)
     plural = entry.definition.names.plural

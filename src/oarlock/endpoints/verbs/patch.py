@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from oarlock.codec import json as json_codec
 from oarlock.endpoints import respond
+from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
-from oarlock.endpoints.negotiation import JSON_PATCH, MERGE_PATCH, patch_type
+from oarlock.endpoints.negotiation import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, patch_type
 from oarlock.endpoints.route import Route
 from oarlock.endpoints.verbs.update import carry_out
 from oarlock.meta import options_parse
@@ -20,15 +21,21 @@ from oarlock.meta.errors import BadRequest, InvalidObject, RequestEntityTooLarge
 from oarlock.meta.fielderrors import Invalid
 from oarlock.meta.kinds import GroupKind
 from oarlock.patch import errors as patch_errors
-from oarlock.patch import json_patch, merge_patch
+from oarlock.patch import json_patch, merge_patch, strategic_merge
 from oarlock.registry.body import Body
 from oarlock.registry.served import Tree
 from oarlock.registry.update import Change
+from oarlock.schema.definition import ResourceDefinition
 
-__all__ = ["SERVED_PATCHES", "PatchWording", "patch"]
+__all__ = ["PatchWording", "patch", "served_patches"]
 
-SERVED_PATCHES = (JSON_PATCH, MERGE_PATCH)
-"""The patch types that are served, in the order in which they are advertised."""
+
+def served_patches(definition: ResourceDefinition) -> tuple[str, ...]:
+    """The patch types that a resource's objects, status and scale take, in the order in which they are advertised.
+
+    Custom resources take no strategic merge patches, as everywhere.
+    """
+    return (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH) if definition.typed else (JSON_PATCH, MERGE_PATCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +54,19 @@ class PatchWording:
 
 async def patch(x: Exchange, route: Route) -> Response:
     """Answer with the object as it is after the patch."""
-    media = patch_type(x.request.headers.get("content-type", ""), SERVED_PATCHES)
+    assert route.resource is not None
+    media = patch_type(x.request.headers.get("content-type", ""), served_patches(route.resource.definition))
     accepted = respond.accept(x)
     data = await x.request.read()
     options = options_parse.patch_options(route.pairs, is_apply=False)
-    apply, problems = _applier(data, media, options.field_validation)
+    assert route.entry is not None
+    apply, problems = _applier(data, media, route.entry, options.field_validation)
 
     def make(live: Tree) -> Body:
         try:
             tree = apply(live)
+        except patch_errors.DirectiveError as error:
+            raise BadRequest(str(error)) from None
         except patch_errors.PatchFailed:
             raise Unprocessable from None
         if not isinstance(tree, dict):
@@ -68,7 +79,7 @@ async def patch(x: Exchange, route: Route) -> Response:
     return await respond.item_response(x, route, outcome.item, accepted, 201 if outcome.created else 200)
 
 
-def _applier(data: bytes, media: str, validation: str) -> tuple[Callable[[Tree], Tree], list[str]]:
+def _applier(data: bytes, media: str, entry: CatalogEntry, validation: str) -> tuple[Callable[[Tree], Tree], list[str]]:
     """The pure change a patch's bytes stand for, and what strict decoding says of them."""
     try:
         if media == JSON_PATCH:
@@ -83,6 +94,9 @@ def _applier(data: bytes, media: str, validation: str) -> tuple[Callable[[Tree],
     if not isinstance(change, dict):
         raise BadRequest("error decoding patch: json: cannot unmarshal a value that is not an object")
     problems = [] if validation == "Ignore" else [f'duplicate field "{path}"' for path in json_codec.duplicates(data)]
+    if media == STRATEGIC_MERGE_PATCH:
+        schema = entry.merge_schema
+        return lambda live: strategic_merge.apply(live, change, schema), problems
     return lambda live: merge_patch.apply(live, change), problems
 
 

@@ -9,6 +9,7 @@ Source: API conventions, "Strategic Merge Patch". Differences from k8s.io/apimac
 
 from __future__ import annotations
 
+from operator import lt
 from typing import Any
 
 from oarlock.patch.errors import DirectiveError
@@ -167,12 +168,12 @@ def _merge_keyed(old: list[Any], patch: list[Any] | None, schema: MergeSchema, o
     """Items that one key tells apart, merged one by one."""
     key, items = schema.key, schema.items
     given, deleted, replaces = _sorted_out(patch or [], key)
-    merged: list[tuple[Identity, Any]] = []
-    if not replaces:
-        merged = [(_live_identity(item, key), item) for item in old]
-        if deleted:
-            merged = [pair for pair in merged if pair[0] not in deleted]
-    live = [value for value, _ in merged]
+    merged = [] if replaces else old.copy()
+    live = _identities(merged, key)
+    if deleted:
+        merged = [item for item, value in zip(merged, live, strict=True) if value not in deleted]
+        live = [value for value in live if value not in deleted]
+    known = live.copy()
     at: dict[Identity, int] = {}
     for i, value in enumerate(live):
         at.setdefault(value, i)
@@ -180,16 +181,36 @@ def _merge_keyed(old: list[Any], patch: list[Any] | None, schema: MergeSchema, o
         here = at.get(value)
         if here is None:
             at[value] = len(merged)
-            merged.append((value, _merge({}, item, items)))
+            known.append(value)
+            merged.append(_merge({}, item, items))
         else:
-            merged[here] = (value, _merge(merged[here][1], item, items))
-    if order is None:
-        return in_order(merged, [value for value, _ in given], live)
-    wanted = [key_of(item, key) for item in order]
-    check_order([value for value, _ in given], wanted, patch, order)
-    # New items take the room of deleted ones, at the end of the list.
-    room = len(old) - len(live)
-    return in_order(merged, wanted, live + [value for value, _ in merged[len(live) :][:room]])
+            merged[here] = _merge(merged[here], item, items)
+    wanted = [value for value, _ in given]
+    room = 0
+    if order is not None:
+        said, wanted = wanted, [key_of(item, key) for item in order]
+        check_order(said, wanted, patch, order)
+        # New items take the room of deleted ones, at the end of the list.
+        room = len(old) - len(live)
+    if len(known) == len(live) == len(at) and _rising([at[value] for value in wanted if value in at]):
+        return merged  # as it was: nothing is new, and the order asked for is the one it has
+    return in_order(list(zip(known, merged, strict=True)), wanted, known[: len(live) + room])
+
+
+def _rising(places: list[int]) -> bool:
+    return all(map(lt, places, places[1:]))
+
+
+def _identities(items: list[Any], key: str) -> list[Identity]:
+    """What live items are known by; those without the key only as themselves."""
+    found: list[Identity] = []
+    for item in items:
+        value = item.get(key) if type(item) is dict else None
+        if type(value) is str:
+            found.append(value)
+        else:
+            found.append((None, id(item)) if value is None else identity(value))
+    return found
 
 
 def _sorted_out(patch: list[Any], key: str) -> tuple[list[tuple[Identity, Tree]], set[Identity], bool]:
@@ -211,12 +232,3 @@ def _sorted_out(patch: list[Any], key: str) -> tuple[list[tuple[Identity, Tree]]
         else:
             raise wrong_type(kind, item)
     return given, deleted, replaces
-
-
-def _live_identity(item: Any, key: str) -> Identity:
-    """What a live item is known by; one without the key only as itself."""
-    if type(item) is dict:
-        value = item.get(key)
-        if value is not None:
-            return identity(value)
-    return identity(item) if type(item) is dict or type(item) is list else (None, id(item))
