@@ -181,6 +181,18 @@ async def test_every_mistake_is_reported_at_once_with_its_path():
 
 
 @walk
+async def test_a_required_field_that_is_missing_hides_no_other_mistake():
+    api, _ = fleet()
+    async with api:
+        for where in (BOATS, BOATS_V1, path("boats", version="v1alpha1")):
+            answer = await api.post(where, {"metadata": {"name": "Bad_Name"}})
+            assert causes(answer) == ["metadata.name", "spec"], where
+            answer = await api.post(where, {"metadata": {"name": "Bad_Name"}, "spec": {}})
+            field = "spec.port" if where == BOATS else "spec.harbour"
+            assert causes(answer) == ["metadata.name", field], where
+
+
+@walk
 async def test_a_wrong_type_is_400_for_a_type_and_422_for_a_custom_resource():
     api, _ = fleet()
     async with api:

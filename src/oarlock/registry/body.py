@@ -14,6 +14,7 @@ from oarlock.meta.errors import BadRequest, StatusError
 from oarlock.registry.served import Hooks, Tree
 from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
+from oarlock.schema.views import ViewError
 
 __all__ = ["Body", "BodyWording", "Wording", "compile_bodies", "settle"]
 
@@ -76,7 +77,10 @@ def settle(body: Body, compiled: CompiledVersion, hooks: Hooks, ctx: Context) ->
     compiled.default(tree)
     default = hooks.default.get(ctx.target.version)
     if default is not None:
-        body.tree = default(tree)
+        try:
+            body.tree = default(tree)
+        except ViewError:
+            pass  # a required field is missing: validation says so, together with everything else that is wrong
 
 
 def _report(body: Body, unknown: list[str], ctx: Context) -> None:

@@ -17,6 +17,7 @@ from oarlock.registry.metadata import differ
 from oarlock.registry.resource import Resource, copy_tree
 from oarlock.registry.served import Gate, Tree
 from oarlock.schema.objectmeta import validate_object_meta, validate_object_meta_update
+from oarlock.schema.views import ViewError
 from oarlock.storage.cache.entry import Entry
 
 __all__ = ["Live", "Write", "finish"]
@@ -50,14 +51,18 @@ async def finish(write: Write, new: Tree, live: Live | None) -> tuple[Tree, Tree
     definition, hooks = resource.definition, resource.served.hooks
     hub_new = hub_old = None
     if hooks.prepare is not None or hooks.validate is not None or version != definition.stored_as:
-        hub_new, hub_old = await _in_hub(write, new, live)
-        if hooks.prepare is not None:
-            hub_new = hooks.prepare(hub_new, hub_old, write.ctx)
-            new = (
-                hub_new
-                if version == definition.hub
-                else await resource.convert(copy_tree(hub_new), definition.hub, version)
-            )
+        try:
+            hub_new, hub_old = await _in_hub(write, new, live)
+            if hooks.prepare is not None:
+                hub_new = hooks.prepare(hub_new, hub_old, write.ctx)
+                new = (
+                    hub_new
+                    if version == definition.hub
+                    else await resource.convert(copy_tree(hub_new), definition.hub, version)
+                )
+        except ViewError:
+            _validate(write, new, live, (None, None))  # says the same, and what is wrong besides
+            raise
     if live is not None and definition.generation and write.ctx.target.subresource != "status":
         _count_change(write, (new, live.tree), (hub_new, hub_old))
     _validate(write, new, live, (hub_new, hub_old))
@@ -114,6 +119,10 @@ def _validate(write: Write, new: Tree, live: Live | None, hub: tuple[Tree | None
     found += resource.compiled[write.version].validate(new, live.tree if live else None)
     validate = resource.served.hooks.validate
     if validate is not None and hub[0] is not None:
-        found += validate(hub[0], hub[1], write.ctx)
+        try:
+            found += validate(hub[0], hub[1], write.ctx)
+        except ViewError:
+            if not found:
+                raise
     if found:
         raise InvalidObject(definition.group_kind, metadata.get("name", ""), found)
