@@ -102,6 +102,19 @@ def test_an_address_of_another_machine(oarlock: Any) -> None:
     told(done, "192.0.2.1", "another --bind-address")
 
 
+def test_an_address_that_is_none(oarlock: Any) -> None:
+    done = oarlock("serve", "things.py", "--secure-port", "0", "--bind-address", "256.1.1.1.invalid")
+    told(done, "256.1.1.1.invalid", "another --bind-address")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "help_of"),
+    [(["nope"], "oarlock --help"), (["serve"], "serve --help"), (["storage", "check", "--nope"], "check --help")],
+)
+def test_a_wrong_command_line_says_whose_help_to_read(oarlock: Any, arguments: list[str], help_of: str) -> None:
+    told(oarlock(*arguments), help_of)
+
+
 @pytest.mark.parametrize("option", ["--token-auth-file", "--client-ca-file"])
 def test_files_that_cannot_be_read(oarlock: Any, folder: Path, option: str) -> None:
     told(oarlock("serve", "things.py", option, "missing"), "missing: No such file or directory")
@@ -113,7 +126,7 @@ def test_certificates_that_cannot_be_read(oarlock: Any, folder: Path) -> None:
     files = ("--tls-cert-file", "a.pem", "--tls-private-key-file", "b.pem")
     told(oarlock("serve", "things.py", *files), "a.pem: No such file")
     (folder / "a.pem").write_text("nothing")
-    told(oarlock("serve", "things.py", *files), "a.pem: ")
+    told(oarlock("serve", "things.py", *files), "a.pem: it holds no certificate in PEM")
     (folder / "pki").write_text("a file where a folder is wanted")
     told(oarlock("serve", "things.py"), "pki")
 

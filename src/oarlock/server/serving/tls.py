@@ -77,12 +77,18 @@ def _check_pair(certificate: Path, key: Path) -> None:
     """Say which of two files is wrong: OpenSSL's own messages don't."""
     try:
         leaf = x509.load_pem_x509_certificates(certificate.read_bytes())[0]
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise BadCertificateFile(f"{certificate}: {_reason(error)}") from error
+    except ValueError as error:
+        raise BadCertificateFile(f"{certificate}: it holds no certificate in PEM") from error
     try:
         private = load_pem_private_key(key.read_bytes(), None)
-    except (OSError, ValueError, TypeError) as error:
+    except OSError as error:
         raise BadCertificateFile(f"{key}: {_reason(error)}") from error
+    except TypeError as error:
+        raise BadCertificateFile(f"{key}: it is encrypted: give one without a password") from error
+    except ValueError as error:
+        raise BadCertificateFile(f"{key}: it holds no private key in PEM") from error
     form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     if private.public_key().public_bytes(*form) != leaf.public_key().public_bytes(*form):
         raise BadCertificateFile(f"{key}: it is not the key of the certificate in {certificate}")
