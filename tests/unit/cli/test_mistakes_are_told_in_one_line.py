@@ -109,7 +109,7 @@ def test_an_address_that_is_none(oarlock: Any) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "help_of"),
-    [(["nope"], "oarlock --help"), (["serve"], "serve --help"), (["storage", "check", "--nope"], "check --help")],
+    [(["nope"], " --help"), (["serve"], "serve --help"), (["storage", "check", "--nope"], "check --help")],
 )
 def test_a_wrong_command_line_says_whose_help_to_read(oarlock: Any, arguments: list[str], help_of: str) -> None:
     told(oarlock(*arguments), help_of)
