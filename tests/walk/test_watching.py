@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from walk_kit import ALL_BOATS, BOATS, BOATS_V1, PORTS, boat, failure, fleet, made, path, walk
 
+from oarlock.testing.server import Events
+
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 INITIAL_END = {"k8s.io/initial-events-end": "true"}
@@ -275,4 +277,28 @@ async def test_a_hundred_watches_get_the_same():
             seen = [watch.pending() for watch in watches]
             assert all(one == seen[0] for one in seen)
             assert len(seen[0]) == 20
+        assert not api.parts.router.watches.open
+
+
+@walk
+async def test_a_peer_that_is_behind_is_waited_for_and_misses_nothing():
+    api, _ = fleet()
+    async with api:
+        for i in range(50):
+            await made(api, BOATS, boat(f"b{i:02}"))
+        response = await api._send("GET", BOATS + "?watch=1", None, {})
+        events = Events()
+        events.buffered = 64 * 1024 * 1024
+        assert response.stream is not None
+        response.stream(events)
+        early = events.pending()
+        assert early == []
+        await patch(api, "b49", {"spec": {"crew": 2}})
+        await api.delete(BOATS + "/b00")
+        assert events.pending() == []
+        events.buffered = 0
+        seen = [await events.next() for _ in range(52)]
+        assert [tree["metadata"]["name"] for _, tree in seen[:50]] == [f"b{i:02}" for i in range(50)]
+        assert said(seen[50:]) == [("MODIFIED", "b49"), ("DELETED", "b00")]
+        events.close()
         assert not api.parts.router.watches.open

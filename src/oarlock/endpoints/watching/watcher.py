@@ -132,6 +132,9 @@ class Watcher:
         """Write the objects that were there for one slice of time, then let others run and the peer catch up."""
         until = self._loop.time() + SLICE_S
         stream = self._stream
+        if stream.buffered > AHEAD_BYTES:
+            self._later(self._pump, chunks, rest)
+            return
         while not stream.closed:
             for entry in rest:
                 if self._wants(entry) and not self._write_added(entry):
