@@ -11,20 +11,19 @@ from recorded_exchanges import TOOL, Replayed, replay
 
 ROOT = Path(__file__).resolve().parents[2]
 
-NOT_SERVED = ("apply", "strategic")
+NOT_SERVED = ("apply",)
 """How the description of an exchange begins that asks for a patch type which isn't served."""
 
 SHOWS_WHAT_THOSE_STORED = {
     316: 291,  # patches what apply created
     317: 291,
     318: 291,
-    319: 286,  # lists what a strategic patch relabelled, and what apply created (291)
+    319: 291,  # lists what apply created
     320: 291,  # watches the changes by apply go by
     334: 291,
-    338: 286,
     340: 291,
-    344: 286,
-    395: 286,
+    344: 291,
+    395: 291,
     398: 291,
     416: 291,  # says how many writes the store has seen
     417: 291,
