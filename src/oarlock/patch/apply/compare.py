@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from oarlock.patch.apply.fieldsets import LEAF, SELF, Fields, Filter, insert, union
 from oarlock.patch.apply.items import indexed
-from oarlock.patch.apply.schema import ABSENT, ListType, MapType, Type, atom
-from oarlock.patch.apply.values import equal
+from oarlock.patch.apply.schema import ABSENT, DEDUCED, ListType, MapType, Type, atom
+from oarlock.patch.apply.values import equal, never_mixed
 
 __all__ = ["Comparison", "compare"]
 
@@ -44,6 +44,10 @@ def compare(type_: Type, old: Any, new: Any) -> Comparison:
     return walk.result
 
 
+def _same(type_: Type, old: Any, new: Any) -> bool:
+    return old is new or (old == new and (type_.exact or never_mixed(old, new)))
+
+
 class _Walk:
     """One comparison on its way; `path` is where it stands."""
 
@@ -54,36 +58,46 @@ class _Walk:
         self.result = Comparison({}, {}, {})
 
     def visit(self, type_: Type, old: Any, new: Any) -> None:
-        if old is ABSENT:
+        """Tell what differs between two values, of which one may be absent."""
+        form = type_.map
+        if type(old) is dict and type(new) is dict and form is not None and not form.atomic and (old or new):
+            self._maps(form, type_.exact, old, new)
+        elif old is ABSENT:
             insert(self.result.added, self.path, _everything(type_, new))
         elif new is ABSENT:
             insert(self.result.removed, self.path, _everything(type_, old))
-        elif not equal(old, new):
+        else:
             before, after = atom(type_, old), atom(type_, new)
             if before is not after:
-                self._differ(before, old, new)
-            self._differ(after, old, new)
+                self._differ(before, type_.exact, old, new)
+            if before is not after or not _same(type_, old, new):
+                self._differ(after, type_.exact, old, new)
 
-    def _differ(self, form: MapType | ListType | None, old: Any, new: Any) -> None:
+    def _differ(self, form: MapType | ListType | None, exact: bool, old: Any, new: Any) -> None:
         if form is not None and not form.atomic:
             kind: Callable[..., Any] = dict if isinstance(form, MapType) else list
             before, after = (old if type(old) is kind else None), (new if type(new) is kind else None)
             if before or after:
                 if isinstance(form, MapType):
-                    self._maps(form, before or {}, after or {})
+                    self._maps(form, exact, before or {}, after or {})
                 else:
                     self._lists(form, before, after)
                 return
         insert(self.result.modified, self.path)
 
-    def _maps(self, form: MapType, old: dict[str, Any], new: dict[str, Any]) -> None:
-        path = self.path
+    def _maps(self, form: MapType, exact: bool, old: dict[str, Any], new: dict[str, Any]) -> None:
+        path, get = self.path, old.get
         for name, value in new.items():
-            before = old.get(name, ABSENT)
-            if before is not value:
-                path.append("f:" + name)
-                self.visit(form.child(name), before, value)
-                path.pop()
+            before = get(name, ABSENT)
+            if before == value and (exact or _same(form.child(name), before, value)):
+                continue
+            child = form.fields.get(name) or form.element or DEDUCED
+            path.append("f:" + name)
+            if child.map is None and child.list is None and before is not ABSENT:
+                insert(self.result.modified, path)
+            else:
+                self.visit(child, before, value)
+            path.pop()
         for name, before in old.items():
             if name not in new:
                 path.append("f:" + name)
@@ -95,10 +109,10 @@ class _Walk:
         for element in {**before, **after}:
             left, right = before.get(element, ()), after.get(element, ())
             self.path.append(element)
-            if len(left) <= 1 and len(right) <= 1:
-                self.visit(form.element, left[0] if left else ABSENT, right[0] if right else ABSENT)
-            else:
+            if len(left) > 1 or len(right) > 1:
                 self._duplicates(form.element, left, right)
+            elif not left or not right or not _same(form.element, left[0], right[0]):
+                self.visit(form.element, left[0] if left else ABSENT, right[0] if right else ABSENT)
             self.path.pop()
 
     def _duplicates(self, type_: Type, left: Any, right: Any) -> None:

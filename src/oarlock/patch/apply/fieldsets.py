@@ -68,14 +68,14 @@ def insert(fields: Fields, path: Path | list[str], node: Fields = LEAF) -> None:
     """Put `node` at `path` into a set that is still being made (it is changed in place)."""
     if not path:
         return
-    for element in path[:-1]:
+    *parents, last = path
+    for element in parents:
         child = fields.get(element)
         if child is None:
             child = fields[element] = {}
         elif not child:
             child = fields[element] = {SELF: LEAF}
         fields = child
-    last = path[-1]
     there = fields.get(last)
     fields[last] = node if there is None else union_node(there, node)
 

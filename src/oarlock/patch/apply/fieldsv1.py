@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
 from oarlock.patch.apply.elements import canonical
 from oarlock.patch.apply.errors import FieldsError
 from oarlock.patch.apply.fieldsets import LEAF, SELF, Fields, insert, ordered
 
-__all__ = ["decode", "from_json", "in_order", "to_json"]
+__all__ = ["decode", "from_json", "in_order", "to_json", "written"]
+
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
+_decode_tree = msgspec.json.Decoder().decode
 
 
 def from_json(data: bytes) -> Fields:
@@ -63,6 +68,12 @@ def in_order(fields: Fields) -> Fields:
         node = fields[element]
         result[element] = in_order(node) if node else {}
     return result
+
+
+def written(fields: Fields) -> Fields:
+    """A copy of the set for a tree that anybody may change, in the plain order of its texts, made fast."""
+    copy: Fields = _decode_tree(_encode_sorted(fields))
+    return copy
 
 
 def to_json(fields: Fields) -> bytes:

@@ -6,17 +6,17 @@ Must not know: who writes now. Source: meta/v1 ManagedFieldsEntry.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from oarlock.meta.gotext import quote
 from oarlock.meta.times import parse_rfc3339, rfc3339
 from oarlock.patch.apply.errors import FieldsError, ManagedFieldsError
-from oarlock.patch.apply.fieldsets import Fields, union
+from oarlock.patch.apply.fieldsets import union
 from oarlock.patch.apply.fieldsv1 import decode as decode_fields
-from oarlock.patch.apply.fieldsv1 import in_order
+from oarlock.patch.apply.fieldsv1 import written
 from oarlock.patch.apply.updater import Owned
 
 __all__ = [
@@ -36,7 +36,6 @@ MAX_UPDATE_MANAGERS = 10
 
 _ANCIENT = "ancient-changes"
 _EPOCH = "1970-01-01T00:00:00Z"
-_is_canonical_time = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z").fullmatch
 
 Entry = dict[str, Any]
 """One item of managedFields, as JSON."""
@@ -63,20 +62,20 @@ class ManagerId(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """The set of an entry; `as_written` when writing it would give the same again. None: its version is gone."""
+    """What an entry says; `as_written` when writing it would give the same again. None: its version is gone."""
 
-    fields: Fields | None
+    owned: Owned | None
     as_written: bool
 
 
-Load = Callable[[Any, str], Loaded]
-"""``load(fieldsV1, apiVersion)``. Raises FieldsError."""
+Load = Callable[[Any, str, bool], Loaded]
+"""``load(fieldsV1, apiVersion, applied)``. Raises FieldsError."""
 
 
-def load_plainly(fields: Any, api_version: str) -> Loaded:
+def load_plainly(fields: Any, api_version: str, applied: bool) -> Loaded:
     """Sets as they are, of every version."""
     decoded = decode_fields(fields)
-    return Loaded(decoded, decoded == fields)
+    return Loaded(Owned(decoded, api_version, applied), decoded == fields)
 
 
 @dataclass(slots=True)
@@ -87,8 +86,6 @@ class Managed:
     times: dict[ManagerId, str] = field(default_factory=dict)
     read: dict[ManagerId, tuple[Owned, Entry]] = field(default_factory=dict)
     """What an entry was read as, and the entry."""
-    complete: bool = True
-    """Whether every entry that was read is still among these."""
 
 
 def decode(entries: Any, load: Load = load_plainly) -> Managed:
@@ -98,47 +95,51 @@ def decode(entries: Any, load: Load = load_plainly) -> Managed:
         if type(entry) is not dict:
             raise ManagedFieldsError(f"managed fields entry {position} is not an object")
         get = entry.get
-        operation, api_version, kind = get("operation"), get("apiVersion"), get("fieldsType")
-        if operation != "Apply" and operation != "Update":
+        operation, api_version = get("operation"), get("apiVersion", "")
+        applied = operation == "Apply"
+        if not applied and operation != "Update":
             raise ManagedFieldsError("operation must be `Apply` or `Update`")
         if not api_version or type(api_version) is not str:
             raise ManagedFieldsError("apiVersion must not be empty")
-        if kind != "FieldsV1":
-            raise ManagedFieldsError(
-                f"invalid fieldsType {quote(str(kind))} in managed fields entry {position}"
-                if kind
-                else f"missing fieldsType in managed fields entry {position}"
-            )
+        if get("fieldsType") != "FieldsV1":
+            raise ManagedFieldsError(_wrong_type(get("fieldsType"), position))
         manager, subresource, time, said = get("manager", ""), get("subresource", ""), get("time"), get("fieldsV1")
         if type(manager) is not str or type(subresource) is not str:
             raise ManagedFieldsError(f"managed fields entry {position}: manager and subresource are strings")
-        identity = ManagerId.make(manager, operation, api_version, subresource)
+        identity = ManagerId(manager, operation, "" if applied else api_version, subresource)
         try:
-            fields, as_written = load({} if said is None else said, api_version)
+            owned, as_written = load({} if said is None else said, api_version, applied)
         except FieldsError as error:
             raise FieldsError(f"error decoding set: {error}") from None
-        if fields is None:
-            managed.complete = False
+        if owned is None:
             continue
-        owned = managed.owned[identity] = Owned(fields, api_version, operation == "Apply")
+        managed.owned[identity] = owned
         if time is not None:
-            managed.times[identity] = time if _is_canonical(time) else _canonical(time, position)
-        if as_written and said is not None and time == managed.times.get(identity):
+            managed.times[identity] = at = _canonical(time, position)
+            as_written = as_written and at == time
+        if as_written and said is not None:
             managed.read[identity] = owned, entry
-        else:
-            managed.complete = False
     return managed
 
 
-def _is_canonical(time: Any) -> bool:
-    return type(time) is str and len(time) == 20 and _is_canonical_time(time) is not None
+def _wrong_type(kind: Any, position: int) -> str:
+    if kind:
+        return f"invalid fieldsType {quote(str(kind))} in managed fields entry {position}"
+    return f"missing fieldsType in managed fields entry {position}"
 
 
 def _canonical(time: Any, position: int) -> str:
-    try:
-        return rfc3339(parse_rfc3339(time))
-    except (ValueError, TypeError):
-        raise ManagedFieldsError(f"invalid time in managed fields entry {position}") from None
+    if type(time) is str and len(time) < 64:
+        try:
+            return _in_utc(time)
+        except ValueError:
+            pass
+    raise ManagedFieldsError(f"invalid time in managed fields entry {position}")
+
+
+@lru_cache(1024)
+def _in_utc(time: str) -> str:
+    return rfc3339(parse_rfc3339(time))
 
 
 def encode(managed: Managed) -> list[Entry]:
@@ -170,7 +171,7 @@ def _entry(identity: ManagerId, owned: Owned, time: str | None) -> Entry:
     if time:
         entry["time"] = time
     entry["fieldsType"] = "FieldsV1"
-    entry["fieldsV1"] = in_order(owned.fields)
+    entry["fieldsV1"] = written(owned.fields)
     if identity.subresource:
         entry["subresource"] = identity.subresource
     return entry
@@ -178,6 +179,8 @@ def _entry(identity: ManagerId, owned: Owned, time: str | None) -> Entry:
 
 def cap(managed: Managed, limit: int = MAX_UPDATE_MANAGERS) -> None:
     """Merge the oldest of more than `limit` entries of updates, version by version (changes `managed`)."""
+    if len(managed.owned) <= limit:
+        return
     updaters = [identity for identity, owned in managed.owned.items() if not owned.applied]
     too_many = len(updaters) - limit
     if too_many <= 0:

@@ -57,11 +57,16 @@ class ListType:
 
 @dataclass(slots=True, eq=False)
 class Type:
-    """What a value may be."""
+    """What a value may be.
+
+    `exact` promises that no boolean can be where a number is, nor the other way round, so that values of this type
+    may be compared with ``==``, for which ``True`` is ``1``.
+    """
 
     scalar: Scalar | None = None
     list: ListType | None = None
     map: MapType | None = None
+    exact: bool = False
 
 
 def atom(type_: Type, value: Any) -> MapType | ListType | None:
@@ -108,24 +113,37 @@ def object_type(node: Node) -> Type:
     result = type_of(node)
     if result.map is None:
         result.map = MapType(element=DEDUCED)
-    result.map.fields.update(apiVersion=Type("string"), kind=Type("string"), metadata=OBJECT_META)
+    _add_object_fields(result.map)
     return result
+
+
+def _add_object_fields(form: MapType) -> None:
+    form.fields.update(apiVersion=_scalar("string"), kind=_scalar("string"), metadata=OBJECT_META)
 
 
 def type_of(node: Node) -> Type:
     """The type that a structural schema describes."""
     if node.int_or_string:
-        return Type("untyped")
+        return _scalar("untyped")
     if node.type in _SCALARS:
-        return Type(_SCALARS[node.type])
+        return _scalar(_SCALARS[node.type])
     if node.type == "array":
-        return Type(list=_list_of(node))
+        items = _list_of(node)
+        return Type(list=items, exact=items.element.exact)
     if node.type == "object" or node.properties or isinstance(node.additional, Node):
-        result = Type(map=_map_of(node))
-        if node.embedded and result.map is not None:
-            result.map.fields.update(apiVersion=Type("string"), kind=Type("string"), metadata=OBJECT_META)
-        return result
+        form = _map_of(node)
+        if node.embedded:
+            _add_object_fields(form)
+        return Type(map=form, exact=_is_exact(form))
     return DEDUCED
+
+
+def _scalar(scalar: Scalar) -> Type:
+    return Type(scalar, exact=True)
+
+
+def _is_exact(form: MapType) -> bool:
+    return (form.element is None or form.element.exact) and all(child.exact for child in form.fields.values())
 
 
 def _map_of(node: Node) -> MapType:
@@ -157,24 +175,24 @@ def _list_of(node: Node) -> ListType:
 
 
 def _object_meta() -> Type:
-    text = Type("string")
-    texts = Type(map=MapType(element=text))
+    text, flag, number = _scalar("string"), _scalar("boolean"), _scalar("numeric")
+    texts = Type(map=MapType(element=text), exact=True)
     names = ("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "clusterName")
     reference = MapType(atomic=True, fields=dict.fromkeys(("apiVersion", "kind", "name", "uid"), text))
-    reference.fields.update(dict.fromkeys(("controller", "blockOwnerDeletion"), Type("boolean")))
-    return Type(
-        map=MapType(
-            {
-                **dict.fromkeys(names, text),
-                **dict.fromkeys(("creationTimestamp", "deletionTimestamp"), Type("untyped")),
-                **dict.fromkeys(("generation", "deletionGracePeriodSeconds"), Type("numeric")),
-                **dict.fromkeys(("labels", "annotations"), texts),
-                "finalizers": Type(list=ListType(text, atomic=False)),
-                "ownerReferences": Type(list=ListType(Type(map=reference), atomic=False, keys=("uid",))),
-                "managedFields": Type(list=ListType(DEDUCED)),
-            }
-        )
+    reference.fields.update(dict.fromkeys(("controller", "blockOwnerDeletion"), flag))
+    references = ListType(Type(map=reference, exact=True), atomic=False, keys=("uid",))
+    form = MapType(
+        {
+            **dict.fromkeys(names, text),
+            **dict.fromkeys(("creationTimestamp", "deletionTimestamp"), _scalar("untyped")),
+            **dict.fromkeys(("generation", "deletionGracePeriodSeconds"), number),
+            **dict.fromkeys(("labels", "annotations"), texts),
+            "finalizers": Type(list=ListType(text, atomic=False), exact=True),
+            "ownerReferences": Type(list=references, exact=True),
+            "managedFields": Type(list=ListType(DEDUCED), exact=True),
+        }
     )
+    return Type(map=form, exact=True)
 
 
 OBJECT_META: Final = _object_meta()

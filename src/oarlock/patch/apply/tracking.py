@@ -106,7 +106,12 @@ class FieldTracker:
         Where fields can't be tracked (a list item without its key; validation will tell), they stay as they were.
         """
         entries = _entries(live)
-        managed = self._sent_or_live(entries, new, writer)
+        sent = new["metadata"].get("managedFields")
+        if writer.subresource or sent is None or sent == entries:
+            if entries and self._nothing_changed(live or {}, new, writer):
+                return _with_entries(new, entries)
+            sent = None
+        managed = self._sent_or_live(sent, entries)
         try:
             if live is not None and not managed.owned:
                 return _with_entries(new, None)
@@ -137,6 +142,19 @@ class FieldTracker:
         if writer.manager == last_applied.KUBECTL:
             merged = last_applied.with_last_applied(merged, config)
         return _with_entries(merged, _written(managed, entries))
+
+    def _nothing_changed(self, live: Tree, new: Tree, writer: Writer) -> bool:
+        """Is everything that could have an owner as it was?"""
+        for name, value in new.items():
+            if name != "metadata" and (name not in live or live[name] != value):
+                return False
+        if any(name not in new for name in live):
+            return False
+        before, after = live["metadata"], new["metadata"]
+        names = before.keys() | after.keys()
+        if any(before.get(name) != after.get(name) for name in names if "f:" + name not in _NOBODYS["f:metadata"]):
+            return False
+        return self._types[writer.api_version].exact or equal({**live, "metadata": 0}, {**new, "metadata": 0})
 
     # The steps ---------------------------------------------------------------------------------------------------
 
@@ -185,9 +203,8 @@ class FieldTracker:
 
     # Reading -----------------------------------------------------------------------------------------------------
 
-    def _sent_or_live(self, entries: list[Entry] | None, new: Tree, writer: Writer) -> Managed:
-        sent = new["metadata"].get("managedFields")
-        if not writer.subresource and sent is not None and sent != entries:
+    def _sent_or_live(self, sent: Any, entries: list[Entry] | None) -> Managed:
+        if sent is not None:
             if sent == [] or sent == [{}]:
                 return Managed()
             managed = self._readable(sent)
@@ -201,18 +218,19 @@ class FieldTracker:
         except (ManagedFieldsError, FieldsError, TypeError):
             return None
 
-    def _loaded(self, fields: Any, api_version: str) -> Loaded:
+    def _loaded(self, fields: Any, api_version: str, applied: bool) -> Loaded:
         text = _encode(fields)
-        return (self._remembered if len(text) <= _MAX_REMEMBERED_BYTES else self._load)(text, api_version)
+        load = self._remembered if len(text) <= _MAX_REMEMBERED_BYTES else self._load
+        return load(text, api_version, applied)
 
-    def _load(self, text: bytes, api_version: str) -> Loaded:
+    def _load(self, text: bytes, api_version: str, applied: bool) -> Loaded:
         type_ = self._types.get(api_version)
         if type_ is None:
             return Loaded(None, False)
         tree = _decode(text)
         decoded = decode_fields(tree)
         reconciled = reconcile(type_, decoded)
-        return Loaded(reconciled, reconciled is decoded and decoded == tree)
+        return Loaded(Owned(reconciled, api_version, applied), reconciled is decoded and decoded == tree)
 
 
 def _entries(live: Tree | None) -> list[Entry] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from oarlock.patch.apply.compare import Comparison, compare
 from oarlock.patch.apply.errors import ApplyConflict, Conflict, UnknownVersion
@@ -36,8 +36,7 @@ def never_converts(value: Any, from_version: str, to_version: str) -> Any:
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class Owned:
+class Owned(NamedTuple):
     """What a manager owns, in the version in which it wrote; `applied` or updated."""
 
     fields: Fields
@@ -129,9 +128,9 @@ class Updater(Generic[Manager]):
         self, live: Any, new: Any, version: str, managers: Mapping[Manager, Owned], writer: Manager, *, force: bool
     ) -> tuple[dict[Manager, Owned], Comparison]:
         """Take what `writer` changed from everybody else, or raise ApplyConflict."""
-        before, after = Versioned(live, version, self.convert), Versioned(new, version, self.convert)
         mine = compare(self.types[version], live, new).filtered(self.filters.get(version))
-        changes = {version: mine}
+        changes = {version: (mine, mine.changed)}
+        values: tuple[Versioned, Versioned] | None = None
         result: dict[Manager, Owned] = {}
         conflicts: dict[Manager, Fields] = {}
         for manager, owned in managers.items():
@@ -139,16 +138,21 @@ class Updater(Generic[Manager]):
                 if owned.fields:
                     result[manager] = owned
                 continue
-            theirs = changes.get(owned.version)
-            if theirs is None:
-                theirs = self._changes_at(owned.version, before, after)
+            found = changes.get(owned.version)
+            if found is None:
+                values = values or (Versioned(live, version, self.convert), Versioned(new, version, self.convert))
+                theirs = self._changes_at(owned.version, *values)
                 if theirs is None:
                     continue
-                changes[owned.version] = theirs
-            taken = intersection(owned.fields, theirs.changed)
-            if taken:
-                conflicts[manager] = taken
-            fields = difference(difference(owned.fields, taken), theirs.removed)
+                found = changes[owned.version] = theirs, theirs.changed
+            theirs, changed = found
+            fields = owned.fields
+            if changed:
+                taken = intersection(fields, changed)
+                if taken:
+                    conflicts[manager] = taken
+                    fields = difference(fields, taken)
+            fields = difference(fields, theirs.removed)
             if fields is owned.fields:
                 result[manager] = owned
             elif fields:
