@@ -41,8 +41,8 @@ class APIServer:
     - `authorizer`: who may do what; everybody who is known may do everything unless given.
     - `name`: of this server, as kubeconfigs and health checks show it.
 
-    Raises `DeclarationError` when two entries of `serve` declare the same thing, or when an informer's kind isn't
-    stored here.
+    Raises `DeclarationError` when two entries of `serve` declare the same thing, when a list holds something else than
+    it says, or when an informer's kind isn't stored here.
     """
 
     def __init__(
@@ -57,6 +57,9 @@ class APIServer:
     ) -> None:
         if garbage_collection not in ("none", "external"):
             raise ValueError(f"garbage_collection={garbage_collection!r}: say 'none' or 'external'")
+        _check_lists(serve=serve, admission=admission, informers=informers)
+        for plugin in admission:
+            _check_instance(plugin, Admission, "an Admission plugin", "{}(…)")
         self.catalog = Catalog.of(served_from(serve))
         _check_informers(informers, self.catalog)
         self.admission = tuple(admission)
@@ -85,9 +88,26 @@ class APIServer:
         await self.running.replace(catalog)
 
 
+def _check_lists(**given: Any) -> None:
+    for keyword, value in given.items():
+        if not isinstance(value, list | tuple):
+            shown = getattr(value, "__name__", repr(value))
+            raise KeywordError("APIServer", f"{keyword}={shown} is no list", f"write {keyword}=[…]")
+
+
+def _check_instance(value: Any, kind: type, what: str, instead: str) -> None:
+    """A class in the place of an object would only be noticed by the first request."""
+    if isinstance(value, kind):
+        return
+    name = getattr(value, "__name__", repr(value))
+    advice = f"write {instead.format(name)}" if isinstance(value, type) else ""
+    raise KeywordError("APIServer", f"{name} isn't {what}", advice)
+
+
 def _check_informers(informers: Sequence[Informer[Any]], catalog: Catalog) -> None:
     stored = {one.definition.group_kind for one in catalog.entries if one.virtual is None}
     for informer in informers:
+        _check_instance(informer, Informer, "an Informer", "Informer({})")
         said = declared(informer.kind)
         if GroupKind(said.group, said.kind) not in stored:
             name = informer.kind.__name__
