@@ -1,5 +1,6 @@
 """Tree × patch → tree, pure: the patched tree shares with the old one what the patch doesn't touch.
 
 Each kind of patch has the same three functions: ``parse(data)``, ``strict_errors(data)`` and ``apply(tree, patch)``.
-Read `merge_patch`, then `json_patch`; `errors` is the family they raise.
+`strategic_merge.apply` takes a compiled schema besides. Read `merge_patch`, then `json_patch`, then `strategic_merge`;
+`errors` is the family they raise.
 """

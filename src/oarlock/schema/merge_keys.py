@@ -26,7 +26,7 @@ def merge_keys(schema: dict[str, Any]) -> dict[str, str]:
     By default objects merge field by field and lists are replaced whole. A strategy may be two, joined by a comma:
     ``merge,retainKeys``.
     """
-    strategy, key = schema.get(STRATEGY) or "", schema.get(MERGE_KEY)
+    strategy, key = _text(schema.get(STRATEGY)), _text(schema.get(MERGE_KEY))
     keys = schema.get("x-kubernetes-list-map-keys")
     if schema.get("x-kubernetes-list-type") == "map" and isinstance(keys, list) and len(keys) == 1:
         key = key or keys[0]
@@ -37,3 +37,7 @@ def merge_keys(schema: dict[str, Any]) -> dict[str, str]:
     if not strategy:
         return _NOTHING
     return {MERGE_KEY: key, STRATEGY: strategy} if key and "merge" in strategy else {STRATEGY: strategy}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
