@@ -95,7 +95,8 @@ def decode(entries: Any, load: Load = load_plainly) -> Managed:
         if type(entry) is not dict:
             raise ManagedFieldsError(f"managed fields entry {position} is not an object")
         get = entry.get
-        operation, api_version = get("operation"), get("apiVersion", "")
+        operation: Any = get("operation")
+        api_version: Any = get("apiVersion")
         applied = operation == "Apply"
         if not applied and operation != "Update":
             raise ManagedFieldsError("operation must be `Apply` or `Update`")
