@@ -1,7 +1,7 @@
 """`@subresource`: a user's own request and answer below an object, such as ``POST …/foos/x/base64``.
 
 The method is told what it asks for by parameter name: `name`, `parent`, `body`, `ctx`. `body` and the
-answer are declared classes, of any group. It runs after authentication, authorization and admission.
+answer are declared classes, of any group. It runs after authentication and authorization; admission isn't asked.
 Must not know: how it is routed. Next: `declare`.
 """
 
