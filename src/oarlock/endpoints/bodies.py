@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from oarlock.codec import cbor as cbor_codec
 from oarlock.codec import json as json_codec
 from oarlock.codec import yaml as yaml_codec
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.exchange import Exchange
-from oarlock.endpoints.negotiation import JSON, NAMED, PROTOBUF, YAML, content_type
+from oarlock.endpoints.negotiation import CBOR, JSON, NAMED, PROTOBUF, YAML, content_type
 from oarlock.meta.errors import BadRequest, UnsupportedMediaType
 from oarlock.meta.kinds import GroupVersion
 from oarlock.registry.body import Body, BodyWording
@@ -24,9 +25,9 @@ SHOWN_BYTES = 30
 
 
 def media_type(x: Exchange) -> str:
-    """The media type of an object's body: JSON, YAML or protobuf. Raises UnsupportedMediaType."""
+    """The media type of an object's body: JSON, YAML, CBOR or protobuf. Raises UnsupportedMediaType."""
     media = content_type(x.request.headers.get("content-type", ""))
-    if media not in (JSON, YAML, PROTOBUF):
+    if media not in (JSON, YAML, CBOR, PROTOBUF):
         raise UnsupportedMediaType(NAMED)
     assert media is not None
     return media
@@ -54,12 +55,14 @@ def decode_tree(data: bytes, media: str, kind: str, validation: str) -> tuple[Tr
     try:
         if media == YAML:
             tree, problems = yaml_codec.decode(data)
+        elif media == CBOR:
+            tree = cbor_codec.decode(data)
         else:
             tree = json_codec.decode(data)
             if validation != "Ignore":
                 problems = [f'duplicate field "{path}"' for path in json_codec.duplicates(data)]
     except ValueError as error:
-        prefix = "json parse error" if media == JSON else "yaml parse error"
+        prefix = f"{media.rpartition('/')[2]} parse error"
         raise _unrecognized(kind, f"couldn't get version/kind; {prefix}: {error}", data) from None
     if not isinstance(tree, dict):
         go_type = {list: "array", str: "string", bool: "bool", type(None): "null"}.get(type(tree), "number")

@@ -12,13 +12,14 @@ from typing import Any, cast
 
 import msgspec
 
+from oarlock.codec import cbor
 from oarlock.endpoints import tables
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
-from oarlock.endpoints.negotiation import JSON, Accepted, wrong_plurality
+from oarlock.endpoints.negotiation import CBOR, JSON, Accepted, wrong_plurality
 from oarlock.endpoints.pacing import Pacer
 from oarlock.endpoints.partial_metadata import partial, partial_list
-from oarlock.endpoints.respond import encoded, include_object, is_pretty
+from oarlock.endpoints.respond import compressed, encoded, include_object, is_pretty
 from oarlock.endpoints.route import Route
 from oarlock.registry.outcome import Item, Listing
 from oarlock.registry.resource import Resource
@@ -54,7 +55,19 @@ async def list_response(x: Exchange, route: Route, listing: Listing, accepted: A
     if accepted.media_type == JSON and not is_pretty(x, route, accepted) and _spliced(route):
         return await _joined(x, route, listing, accepted)
     bodies = await _bodies(route, listing.chunks)
+    if accepted.media_type == CBOR:
+        return await _in_cbor(x, route, listing, bodies)
     return await encoded(x, route, _head(route, listing) + _joined_items(route, bodies) + b"]}", accepted)
+
+
+async def _in_cbor(x: Exchange, route: Route, listing: Listing, bodies: list[bytes]) -> Response:
+    """Item by item, because the library that writes CBOR doesn't let go of the interpreter."""
+    opening, pacer, items = _separator(route), Pacer(), []
+    for start in range(0, len(bodies), STEP):
+        items += [cbor.from_json(opening + body) for body in bodies[start : start + STEP]]
+        await pacer.turn()
+    data = cbor.list_of(_head(route, listing) + b"]}", items)
+    return await compressed(x, Response(200, [("content-type", CBOR)], data))
 
 
 def _meta(listing: Listing) -> dict[str, Any]:

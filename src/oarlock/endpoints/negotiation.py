@@ -10,13 +10,16 @@ Next: ``respond``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from oarlock.meta.errors import NotAcceptable, UnsupportedMediaType
 
 __all__ = [
     "ANY_OBJECT",
+    "ANY_TREE",
     "APPLY_PATCH",
+    "CBOR",
+    "CBOR_SEQ",
     "JSON",
     "JSON_PATCH",
     "MERGE_PATCH",
@@ -39,18 +42,26 @@ __all__ = [
 JSON = "application/json"
 YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
+CBOR = "application/cbor"
+CBOR_SEQ = "application/cbor-seq"
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
-ANY_OBJECT = (JSON, YAML)
+ANY_TREE = (JSON, YAML)
+"""What every document can be encoded as."""
+
+ANY_OBJECT = (JSON, YAML, CBOR)
 """What every object can be encoded as."""
 
 NAMED = (JSON, YAML, PROTOBUF)
 """The media types that the texts of 406 and 415 name, whatever this one answer can be: clients compare them."""
 
 PATCHES = frozenset({JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_PATCH})
+STREAMS = {JSON: JSON, CBOR: CBOR_SEQ}
+"""What a watch can be encoded as, and what its Content-Type then says."""
+
 STREAMED = (f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
 META_KINDS = frozenset({"PartialObjectMetadata", "PartialObjectMetadataList"})
 META_VERSIONS = frozenset({"v1", "v1beta1"})
@@ -130,22 +141,22 @@ def negotiate(
 
     `allowed` are the media types it can be encoded as, the preferred one first; `transforms` says whether it may
     become a Table or PartialObjectMetadata. `stream` is for a watch, `collection` for any route that also watches;
-    both only matter to the texts and to what can be streamed (JSON).
+    both only matter to the texts and to what can be streamed (JSON and CBOR).
 
     Raises `NotAcceptable`: when no media type of the API is asked for at all, with the list of what the route
     produces; else with the list of accepted ones.
     """
     if stream:
-        allowed = [media for media in allowed if media == JSON]
+        allowed = [media for media in allowed if media in STREAMS]
     if not accept.strip():
         return Accepted(allowed[0], response_content_type=allowed[0])
     clauses = parse_accept(accept)
     for clause in clauses:
         for media in allowed:
-            if clause.matches(media):
+            if clause.matches(media) or (stream and clause.matches(STREAMS[media])):
                 accepted = _accept(clause, media, transforms)
                 if accepted is not None:
-                    return accepted
+                    return replace(accepted, response_content_type=STREAMS[media]) if stream else accepted
     if not any(clause.matches(media) for clause in clauses for media in NAMED):
         produced = NAMED + STREAMED if stream or collection else NAMED
         raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {', '.join(produced)}", details={})
@@ -157,7 +168,7 @@ def _not_acceptable(clauses: Sequence[Clause], allowed: Sequence[str], *, stream
     wanted = [clause for clause in clauses if clause.subkind == PROTOBUF.partition("/")[2]]
     if wanted and not any(key == "as" for clause in wanted for key, _ in clause.params):
         # the usual text would send this client away to ask for protobuf again
-        named = [f"{media};stream=watch" if stream else media for media in allowed]
+        named = [CBOR_SEQ if media == CBOR else f"{media};stream=watch" for media in allowed] if stream else allowed
     return NotAcceptable("only the following media types are accepted: " + ", ".join(named))
 
 
@@ -192,22 +203,22 @@ def negotiate_discovery(accept: str, *, aggregated: bool) -> Accepted:
     for it gets `NotAcceptable` and one that has a fallback gets that.
     """
     if not aggregated:
-        return negotiate(accept, transforms=False)
+        return negotiate(accept, allowed=ANY_TREE, transforms=False)
     for clause in parse_accept(accept):
         params = dict(clause.params)
         if "stream" in params or params.get("sv"):
             continue
         if params.keys().isdisjoint({"as", "g", "v"}):
-            if any(clause.matches(media) for media in ANY_OBJECT):
+            if any(clause.matches(media) for media in ANY_TREE):
                 break
             continue
         if (params.get("g"), params.get("v"), params.get("as")) != (DISCOVERY_GROUP, "v2", DISCOVERY_KIND):
             continue
-        for media in ANY_OBJECT:
+        for media in ANY_TREE:
             if clause.matches(media):
                 echoed = f"{media};g={DISCOVERY_GROUP};v=v2;as={DISCOVERY_KIND}"
                 return Accepted(media, DISCOVERY_KIND, "v2", params.get("pretty") == "1" or None, echoed)
-    return negotiate(accept, transforms=False)
+    return negotiate(accept, allowed=ANY_TREE, transforms=False)
 
 
 def wrong_plurality(as_kind: str | None, *, listed: bool, group: str, kind: str) -> NotAcceptable | None:

@@ -14,12 +14,13 @@ from typing import Any
 
 import msgspec
 
+from oarlock.codec import cbor as cbor_codec
 from oarlock.codec import json as json_codec
 from oarlock.codec import yaml as yaml_codec
 from oarlock.endpoints import tables
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import BodyTooLarge, Response
-from oarlock.endpoints.negotiation import JSON, YAML, Accepted, negotiate, wants_pretty, wrong_plurality
+from oarlock.endpoints.negotiation import CBOR, JSON, YAML, Accepted, negotiate, wants_pretty, wrong_plurality
 from oarlock.endpoints.partial_metadata import partial
 from oarlock.endpoints.route import Route
 from oarlock.meta.errors import (
@@ -62,8 +63,11 @@ _negotiate = lru_cache(maxsize=1024)(negotiate)
 
 
 def accept(x: Exchange, *, transforms: bool = True, stream: bool = False, collection: bool = False) -> Accepted:
-    """The form the client wants. Raises NotAcceptable."""
-    header = x.request.headers.get("accept", "")
+    """The form the client wants; one that doesn't say and sends CBOR can read it. Raises NotAcceptable."""
+    headers = x.request.headers
+    header = headers.get("accept", "")
+    if not header and headers.get("content-type", "").startswith(CBOR):
+        header = CBOR
     return _negotiate(header, transforms=transforms, stream=stream, collection=collection)
 
 
@@ -104,9 +108,11 @@ async def item_body(route: Route, item: Item) -> bytes:
 
 
 async def encoded(x: Exchange, route: Route | None, data: bytes, accepted: Accepted, status: int = 200) -> Response:
-    """Compact JSON in the form agreed on: as it is, indented or YAML, compressed when large."""
+    """Compact JSON in the form agreed on: as it is, indented, YAML or CBOR, compressed when large."""
     if accepted.media_type == YAML:
         data = await _made(_yaml, data)
+    elif accepted.media_type == CBOR:
+        data = await _made(cbor_codec.from_json, data)
     elif is_pretty(x, route, accepted):
         data = await _made(json_codec.pretty, data)
     elif data[-1:] != b"\n":
@@ -191,6 +197,8 @@ def status_response(error: StatusError, x: Exchange) -> Response:
     route = x.route if isinstance(x.route, Route) else None
     if accepted.media_type == YAML:
         data, media = yaml_codec.encode(tree), YAML
+    elif accepted.media_type == CBOR:
+        data, media = cbor_codec.encode(tree), CBOR
     elif is_pretty(x, route, accepted):
         data, media = json_codec.pretty(json_codec.encode(tree)), JSON
     else:

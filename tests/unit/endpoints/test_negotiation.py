@@ -88,19 +88,31 @@ def test_json_answers_a_client_that_prefers_protobuf():
 
 
 def test_protobuf_alone_is_told_what_there_is():
-    with pytest.raises(NotAcceptable, match=r"accepted: application/json, application/yaml$"):
+    with pytest.raises(NotAcceptable, match=r"accepted: application/json, application/yaml, application/cbor$"):
         negotiate(PROTOBUF, transforms=True)
 
 
 def test_a_media_type_the_api_does_not_know():
     with pytest.raises(NotAcceptable) as failure:
-        negotiate("application/cbor", transforms=True, collection=True)
+        negotiate("application/msgpack", transforms=True, collection=True)
     assert failure.value.details == {}
     assert failure.value.message == (
         "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, "
         "application/vnd.kubernetes.protobuf, application/json;stream=watch, "
         "application/vnd.kubernetes.protobuf;stream=watch"
     )
+
+
+def test_cbor_is_for_objects():
+    assert negotiate("application/cbor", transforms=True).response_content_type == "application/cbor"
+    assert negotiate("application/cbor;as=Table;g=meta.k8s.io;v=v1", transforms=True).as_kind == "Table"
+    assert negotiate("application/*", transforms=True).media_type == JSON
+    with pytest.raises(NotAcceptable):
+        negotiate_discovery("application/cbor", aggregated=True)
+    for accept in ("application/cbor", "application/cbor-seq", "application/cbor;stream=watch"):
+        assert negotiate(accept, transforms=True, stream=True).response_content_type == "application/cbor-seq"
+    with pytest.raises(NotAcceptable):
+        negotiate("application/cbor-seq", transforms=True)
 
 
 def test_a_watch_is_json():

@@ -65,10 +65,10 @@ async def watch_virtual(
 async def _follow(x: Exchange, stream: Stream, form: Form, events: AsyncIterator[tuple[str, Tree]]) -> None:
     try:
         async for kind, tree in events:
-            stream.write(b'{"type":"%s","object":%s}\n' % (kind.encode(), form.object(Resource.encode(tree))))
+            stream.write(form.frame(kind, form.object(Resource.encode(tree))))
             while stream.buffered > AHEAD_BYTES and not stream.closed:  # noqa: ASYNC110 a Stream tells only when it closes
                 await asyncio.sleep(0.005)
     except Exception as error:  # the user's code ends its own watch, not the server
         status = as_status_error(error, x) or InternalError(f"{type(error).__name__}: {error}")
-        stream.write(b'{"type":"ERROR","object":%s}\n' % json_codec.encode(status.status()))
+        stream.write(form.frame("ERROR", json_codec.encode(status.status())))
     stream.close()

@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
+from oarlock.codec import cbor
 from oarlock.endpoints import tables
-from oarlock.endpoints.negotiation import Accepted
+from oarlock.endpoints.negotiation import CBOR, Accepted
 from oarlock.endpoints.partial_metadata import partial
 from oarlock.endpoints.route import Route
 from oarlock.meta.context import Clock
@@ -45,7 +46,8 @@ class Form:
         self.columns_sent = False
         self.plain = accepted.as_kind is None
         self.table = accepted.as_kind == "Table"
-        self.key = f"{route.version}/{accepted.as_kind or ''}/{accepted.as_version}/{include}"
+        self.cbor = accepted.media_type == CBOR
+        self.key = f"{route.version}/{accepted.as_kind or ''}/{accepted.as_version}/{include}/{accepted.media_type}"
         self._entry = route.entry
         self._head = route.head
         self._version = accepted.as_version
@@ -66,6 +68,11 @@ class Form:
         )
         self.columns_sent = True
         return tables.table_of(self._entry, [tree], meta, options)
+
+    def frame(self, kind: str, shown: bytes) -> bytes:
+        """An event: its type and an object's JSON, in the form asked for, as one line or as one item of CBOR."""
+        line = b'{"type":"%s","object":%s}' % (kind.encode(), shown)
+        return cbor.from_json(line) if self.cbor else line + b"\n"
 
 
 class Frames:
@@ -109,11 +116,10 @@ class Frames:
         if initial_end:
             metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
         body = b'"metadata":%s}' % _encode(metadata)
-        return b'{"type":"BOOKMARK","object":%s}\n' % self._form.object(body)
+        return self._form.frame("BOOKMARK", self._form.object(body))
 
-    @staticmethod
-    def error(error: StatusError) -> bytes:
-        return b'{"type":"ERROR","object":%s}\n' % _encode(error.status())
+    def error(self, error: StatusError) -> bytes:
+        return self._form.frame("ERROR", _encode(error.status()))
 
     def _shown(self, event: CacheEvent, kind: str) -> Entry:
         """The object an event shows; one that left the selection is shown as it was, at the event's revision."""
@@ -138,6 +144,6 @@ class Frames:
             body = self._resource.body_now(entry, self._version)
         if body is None:
             raise BrokenObject(StatusError("the conversion of this resource isn't available to a watch"))
-        if self._form.plain:
+        if self._form.plain and not self._form.cbor:
             return b'{"type":"%s","object":%s%s}\n' % (kind.encode(), self._head, body)
-        return b'{"type":"%s","object":%s}\n' % (kind.encode(), self._form.object(body))
+        return self._form.frame(kind, self._form.object(body))

@@ -1,0 +1,193 @@
+"""Bytes to tree and back, in CBOR as Kubernetes reads and writes it.
+
+Trees are those of `json`: byte strings are text (Go writes its strings so), times are text, and what JSON can't say is
+refused: keys that are no text, integers beyond 64 bits, NaN, undefined, references. So are duplicate keys and
+indefinite lengths, which have more than one reading. Must not know: schemas, kinds. Next: `json`.
+Source: RFC 8949, KEP-4222, k8s.io/apimachinery ``runtime/serializer/cbor``.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import cbor2
+import msgspec
+
+from oarlock.codec.errors import DecodeError
+from oarlock.codec.json import MAX_DEPTH
+from oarlock.meta.times import rfc3339
+
+__all__ = ["SELF_DESCRIBED", "decode", "encode", "from_json", "list_of"]
+
+SELF_DESCRIBED = b"\xd9\xd9\xf7"
+"""Tag 55799, which stands before everything that is written: clients know CBOR by it. Reading doesn't need it."""
+
+_LATEST = 253_402_300_800
+"""The end of the year 9999, in seconds since 1970: no later time can be written."""
+
+_decode_json = msgspec.json.Decoder().decode
+
+# Reading ------------------------------------------------------------------------------------------
+
+
+def decode(data: bytes) -> Any:
+    """Read one value. Raises DecodeError."""
+    try:
+        decoder = cbor2.CBORDecoder(
+            io.BytesIO(data),
+            semantic_decoders=_TAGS,
+            tag_hook=_content,
+            max_depth=MAX_DEPTH,
+            allow_indefinite=False,
+            allow_duplicate_keys=False,
+            strict_hashable_types=True,
+        )
+        tree = _tree(decoder.decode())
+        if _has_more(decoder):
+            raise ValueError("something follows the value")
+    except (cbor2.CBORDecodeError, ValueError, OverflowError, MemoryError) as error:
+        raise DecodeError(f"cbor: {_why(error)}") from None
+    except RecursionError:
+        raise DecodeError("cbor: exceeded max depth") from None
+    return tree
+
+
+def _has_more(decoder: cbor2.CBORDecoder) -> bool:
+    try:
+        decoder.read(1)
+    except cbor2.CBORDecodeEOF:
+        return False
+    return True
+
+
+def _why(error: BaseException) -> str:
+    cause = error.__cause__
+    text = str(error) or type(error).__name__
+    return f"{text}: {cause}" if cause is not None and str(cause) not in text else text
+
+
+def _tree(value: Any) -> Any:
+    """What was read as a tree; refuses whatever has no place in one."""
+    kind = type(value)
+    if kind is str or kind is bool or value is None:
+        return value
+    if kind is dict:
+        return _object(value)
+    if kind is list:
+        return [_tree(item) for item in value]
+    if kind is int:
+        if -(2**63) <= value < 2**63:
+            return value
+        raise ValueError(f"cannot unmarshal {value} into Go value of type int64")
+    if kind is bytes:
+        return _text(value)
+    if kind is float:
+        if value - value == 0.0:
+            return value
+        raise ValueError(f"{value} is no number that an object can have")
+    if kind is tuple:  # what is in a tag comes as what can't be changed
+        return [_tree(item) for item in value]
+    if isinstance(value, Mapping):
+        return _object(value)
+    raise ValueError(f"an object can't have a value of type {kind.__name__}")
+
+
+def _object(value: Mapping[Any, Any]) -> dict[str, Any]:
+    read: dict[str, Any] = {}
+    for key, inner in value.items():
+        name = key if type(key) is str else _key(key)
+        read[name] = _tree(inner)
+    if len(read) != len(value):
+        raise ValueError("found a duplicate map key, once as text and once as bytes")
+    return read
+
+
+def _key(key: Any) -> str:
+    if type(key) is bytes:
+        return _text(key)
+    raise ValueError(f"a key of a map must be text, not {type(key).__name__}")
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ValueError("invalid UTF-8 string") from None
+
+
+def _content(tag: cbor2.CBORTag, immutable: bool) -> Any:
+    """A tag that says nothing to us: what it encloses."""
+    return tag.value
+
+
+def _plain(value: Any, immutable: bool) -> Any:
+    return value
+
+
+def _refused(what: str) -> Callable[[Any, bool], NoReturn]:
+    def refuse(value: Any, immutable: bool) -> NoReturn:
+        raise ValueError(f"{what} can't be in an object")
+
+    return refuse
+
+
+def _epoch(value: Any, immutable: bool) -> str:
+    if type(value) not in (int, float) or value != value // 1 or not 0 <= value < _LATEST:
+        raise ValueError("a time must be whole seconds since 1970, or text")
+    return rfc3339(int(value))
+
+
+def _later(encode: Callable[[bytes], bytes]) -> Callable[[Any, bool], Any]:
+    """Bytes that are to be written as text where there are no bytes (RFC 8949 §3.4.5.2)."""
+
+    def text(value: Any, immutable: bool) -> Any:
+        return encode(value).decode() if type(value) is bytes else value
+
+    return text
+
+
+_REFERENCE = _refused("a reference to another value")
+_TAGS: dict[int, Any] = {
+    # those that the library would make objects of are content here; the rest goes through `_content`
+    **dict.fromkeys((0, 4, 5, 30, 35, 36, 37, 52, 54, 100, 258, 260, 261, 1004, 43000, 55799), _plain),
+    **dict.fromkeys((2, 3), _refused("a number beyond 64 bits")),
+    **dict.fromkeys((25, 28, 29, 256), _REFERENCE),
+    1: _epoch,
+    21: _later(lambda data: base64.urlsafe_b64encode(data).rstrip(b"=")),
+    22: _later(base64.b64encode),
+    23: _later(lambda data: data.hex().upper().encode()),
+}
+
+# Writing ------------------------------------------------------------------------------------------
+
+
+def encode(tree: Any) -> bytes:
+    """A tree, in its own order, with the tag in front."""
+    return SELF_DESCRIBED + cbor2.dumps(tree)
+
+
+def from_json(data: bytes) -> bytes:
+    """The value that our own JSON stands for."""
+    return SELF_DESCRIBED + cbor2.dumps(_decode_json(data))
+
+
+def list_of(empty: bytes, items: Sequence[bytes]) -> bytes:
+    """A list object: of the JSON of one without items, where ``items`` comes last, and items that `from_json` made."""
+    whole = from_json(empty)
+    if whole[-1:] != _NO_ITEMS:
+        raise ValueError("the empty list must end with items")
+    return b"".join((whole[:-1], _array_head(len(items)), *(item[len(SELF_DESCRIBED) :] for item in items)))
+
+
+_NO_ITEMS = b"\x80"
+
+
+def _array_head(count: int) -> bytes:
+    """What stands before the items of an array (RFC 8949 §3, major type 4)."""
+    if count < 24:
+        return bytes([0x80 | count])
+    width, said = (1, 0x98) if count < 2**8 else (2, 0x99) if count < 2**16 else (4, 0x9A)
+    return bytes([said]) + count.to_bytes(width, "big")
