@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from oarlock.meta.fielderrors import FieldError
+from oarlock.meta.fielderrors import FieldError, Invalid, Required, TooLong, TooMany, TypeInvalid
+from oarlock.schema.cel.rules import RuleSet, compile_rules
 from oarlock.schema.defaulting import compile_default, compile_drop_nulls
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.embedded import compile_embedded
@@ -31,27 +32,40 @@ __all__ = ["CompiledVersion", "SchemaError", "compile_version"]
 
 Tree = dict[str, Any]
 
+_BLOCKING = (Required, TooLong, TooMany, TypeInvalid)
+_NOT_CHECKED = (
+    "some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation"
+)
+
 _TEXT = Node(type="string", omit_empty=True)
 
 
 def compile_version(definition: ResourceDefinition, version: str) -> CompiledVersion:
-    """Compile one version. SchemaError for a schema that isn't structural, KeyError for a version that isn't there."""
+    """Compile one version. KeyError for a version that isn't there.
+
+    SchemaError for a schema that isn't structural, and for a CEL rule that can't be run.
+    """
     found = definition.version(version)
     node = parse(found.schema)
     for error in structural_errors(node):
         raise SchemaError(error.path, error.body)
+    cel, mistakes = compile_rules(found.schema, node)
+    for error in mistakes:
+        raise SchemaError(error.path, error.detail)
     try:
         selectable = tuple(compile_path(path) for path in found.selectable)
     except PathError as error:
         raise SchemaError("selectable", str(error)) from error
     place = Place(version, definition.names.kind)
-    return CompiledVersion(node, place, typed=definition.typed, selectable=selectable)
+    return CompiledVersion(node, place, typed=definition.typed, selectable=selectable, cel=cel)
 
 
 class CompiledVersion:
     """What the schema of a version does to trees. Made by `compile_version`; never changes."""
 
     __slots__ = (
+        "_cel",
         "_checks",
         "_clean",
         "_default",
@@ -65,8 +79,17 @@ class CompiledVersion:
         "selectable",
     )
 
-    def __init__(self, node: Node, place: Place, *, typed: bool, selectable: tuple[Getter, ...] = ()) -> None:
+    def __init__(
+        self,
+        node: Node,
+        place: Place,
+        *,
+        typed: bool,
+        selectable: tuple[Getter, ...] = (),
+        cel: RuleSet | None = None,
+    ) -> None:
         self._typed = typed
+        self._cel = cel
         self._place = place
         self.selectable = selectable
         # what objects really have: metadata is the same for every kind, whatever the schema says of it
@@ -116,7 +139,17 @@ class CompiledVersion:
         """Every violation of the schema, the first `findings.MAX_ERRORS` of them; metadata is `objectmeta`'s.
 
         With `old`, the object an update replaces, a value that was wrong before and is unchanged is no violation.
+        Rules run last, and not at all on an object that lacks fields or has them in the wrong type or size.
         """
+        errors = self._violations(tree, old)
+        cel = self._cel
+        if cel is None:
+            return errors
+        if errors and any(isinstance(error, _BLOCKING) for error in errors):
+            return [*errors, Invalid("<nil>", None, _NOT_CHECKED)]
+        return errors + cel.validate(tree, old)
+
+    def _violations(self, tree: Tree, old: Tree | None) -> list[FieldError]:
         found = Findings()
         try:
             for check in self._checks:

@@ -7,6 +7,7 @@ instead. Knows no classes of ours, so that everything that declares may import i
     ├─ KeywordError        a class keyword that doesn't exist, is missing or has an impossible value
     ├─ FieldNameError      a field whose wire name can't be made, or is taken
     ├─ HintError           a type hint that has no structural schema
+    ├─ RuleError           a CEL rule that can't be run, or nothing to run it with
     ├─ DuplicateError      two declarations of the same thing
     ├─ MissingConversion   a version without to_hub or from_hub
     └─ HookError           a method the server would never call, or couldn't
@@ -28,6 +29,7 @@ __all__ = [
     "HookError",
     "KeywordError",
     "MissingConversion",
+    "RuleError",
     "caller_frame",
     "caller_place",
     "did_you_mean",
@@ -67,6 +69,10 @@ class FieldNameError(DeclarationError):
 
 class HintError(DeclarationError):
     """A type hint that a structural schema has no word for."""
+
+
+class RuleError(DeclarationError):
+    """A CEL rule that can't be parsed, whose types don't fit, or that could cost without bound."""
 
 
 class DuplicateError(DeclarationError):

@@ -15,6 +15,7 @@ from oarlock.meta.kinds import GroupVersionKind
 from oarlock.schema import reflect
 from oarlock.schema.declaring import KeywordError, MissingConversion, caller_place, did_you_mean, type_argument
 from oarlock.schema.facts import ResourceFacts, VersionFacts, check_facts
+from oarlock.schema.rules_check import check_rules
 from oarlock.schema.shapes import Model, ObjectMeta, field
 
 __all__ = ["Declared", "HubT", "Resource", "Spoke", "declared"]
@@ -51,6 +52,7 @@ class Resource(Model):
         kind = facts.get("kind", cls.__name__)
         check_facts(f"class {cls.__name__}", {"group": group, "version": version, "kind": kind}, facts)
         _check_fields(cls)
+        check_rules(cls, facts.get("rules", ()))
         _keep(cls, Declared(group, version, kind, cls, facts, caller_place()))
 
     def default(self) -> None:
@@ -80,6 +82,7 @@ class Spoke(Model, Generic[HubT]):
         check_facts(f"class {cls.__name__}", {"version": version}, facts)
         _check_fields(cls)
         _check_conversion(cls, hub, version)
+        check_rules(cls, facts.get("rules", ()))
         _keep(cls, Declared(of.group, version, of.kind, hub, cast(ResourceFacts, facts), caller_place()))
 
     def to_hub(self) -> HubT:

@@ -47,6 +47,8 @@ def from_go(value: Any) -> Any:
                 schema[name] = from_go(inner)
         elif key in ("AllOf", "AnyOf", "OneOf"):
             schema[key[0].lower() + key[1:]] = [from_go(child) for child in item]
+        elif key == "XValidations":
+            schema[_GO_KEYS[key]] = [{name[0].lower() + name[1:]: said for name, said in rule.items()} for rule in item]
         elif key == "Default":
             schema["default"] = item["Object"] if isinstance(item, dict) and "Object" in item else item
         else:

@@ -1,0 +1,82 @@
+"""The syntax tree of an expression, small and our own, so that no parser is known beyond its adapter.
+
+Macros are already expanded: what loops is a `Fold`. The checker writes `type` on every node and turns dotted
+names into one `Ident` or `Call`. Next: `parsing`, which builds it; `checker`, which reads it.
+Source: cel.expr.ParsedExpr (cel-spec).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from oarlock.schema.cel.types import DYN, Type
+
+__all__ = ["Call", "Const", "Expr", "Fold", "Ident", "ListOf", "MapOf", "Select"]
+
+
+@dataclass(slots=True, eq=False)
+class Expr:
+    """`offset` is where it stands in the text, in code points."""
+
+    offset: int
+    type: Type = field(default=DYN, kw_only=True)
+
+
+@dataclass(slots=True, eq=False)
+class Const(Expr):
+    """A literal, as the value it means."""
+
+    value: object
+
+
+@dataclass(slots=True, eq=False)
+class Ident(Expr):
+    name: str
+
+
+@dataclass(slots=True, eq=False)
+class Select(Expr):
+    """``operand.field``; with `test`, ``has(operand.field)``."""
+
+    operand: Expr
+    field: str
+    test: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Call(Expr):
+    """``target.function(args)``, or without target ``function(args)``. Operators are functions: ``_+_``."""
+
+    function: str
+    target: Expr | None
+    args: list[Expr]
+
+
+@dataclass(slots=True, eq=False)
+class ListOf(Expr):
+    """``[a, ?b]``; `optional` has the indices of the items with a question mark."""
+
+    items: list[Expr]
+    optional: frozenset[int] = frozenset()
+
+
+@dataclass(slots=True, eq=False)
+class MapOf(Expr):
+    """``{k: v, ?k: v}``; each entry says whether it has a question mark. `message` is what stands before the brace."""
+
+    entries: list[tuple[Expr, Expr, bool]]
+    message: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Fold(Expr):
+    """``for variable in over: accumulator = step while condition``, then `result`. `second` is the value's name."""
+
+    over: Expr
+    variable: str
+    second: str
+    accumulator: str
+    start: Expr
+    condition: Expr
+    step: Expr
+    result: Expr

@@ -1,0 +1,329 @@
+"""The types of an expression: every node gets one, or there is a mistake with its place.
+
+Overloads are chosen by unification; several that fit make the result dyn when theirs differ. Dotted names are
+resolved here, longest first, so that ``net.IP`` and ``sets.contains`` become one name. Literals that can never be
+what a function takes (a duration, a time, a regular expression) are mistakes too, and so are lists and maps of mixed
+types. Must not know: values of trees, cost. Next: `signatures`; `compiling`.
+Source: cel-spec "Gradual Type Checking"; cel-go's AST validators, as Kubernetes turns them on.
+"""
+
+from __future__ import annotations
+
+from oarlock.schema.cel import types
+from oarlock.schema.cel.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf, Select
+from oarlock.schema.cel.declared import Decl
+from oarlock.schema.cel.native import duration_from, timestamp_from
+from oarlock.schema.cel.problems import CompileError, Mistake
+from oarlock.schema.cel.signatures import CONSTANTS, Overload, overloads
+from oarlock.schema.cel.types import Bindings, Overlay, Type, assignable, resolved
+from oarlock.schema.cel.values import UInt
+from oarlock.schema.patterns import Pattern, PatternError
+
+__all__ = ["check"]
+
+MAX_MISTAKES = 20
+_LITERALS: dict[type, Type] = {
+    type(None): types.NULL,
+    bool: types.BOOL,
+    int: types.INT,
+    UInt: types.UINT,
+    float: types.DOUBLE,
+    str: types.STRING,
+    bytes: types.BYTES,
+}
+
+
+def check(tree: Expr, source: str, variables: dict[str, Type], *, mixed: bool = False) -> Expr:
+    """The tree with types and resolved names. CompileError with all mistakes.
+
+    With `mixed`, literals may hold values of several types, which rules may not.
+    """
+    checker = _Checker(variables, mixed)
+    checked = checker.visit(tree)
+    checker.settle()
+    if checker.mistakes:
+        raise CompileError.of(source, checker.mistakes[:MAX_MISTAKES])
+    return checked
+
+
+class _Checker:
+    def __init__(self, variables: dict[str, Type], mixed: bool) -> None:
+        self._scopes: list[dict[str, Type]] = [variables]
+        self._bound: Bindings = {}
+        self._fresh = 0
+        self._mixed_allowed = int(mixed)
+        self._seen: list[Expr] = []
+        self.mistakes: list[Mistake] = []
+
+    def settle(self) -> None:
+        """Replace type variables by what they were bound to; what stays free is dyn."""
+        for node in self._seen:
+            node.type = _ground(resolved(self._bound, node.type))
+
+    def visit(self, node: Expr) -> Expr:
+        checked = self._visit(node)
+        self._seen.append(checked)
+        return checked
+
+    def _visit(self, node: Expr) -> Expr:
+        match node:
+            case Const():
+                node.type = _LITERALS[type(node.value)]
+            case Ident():
+                self._name(node)
+            case Select():
+                return self._select(node)
+            case Call():
+                return self._call(node)
+            case ListOf():
+                self._list(node)
+            case MapOf():
+                self._map(node)
+            case Fold():
+                self._fold(node)
+        return node
+
+    def _mistake(self, node: Expr, text: str) -> Type:
+        self.mistakes.append(Mistake(node.offset, text))
+        return types.DYN
+
+    def _shown(self, type_: Type) -> str:
+        return str(_ground(resolved(self._bound, type_)))
+
+    # names ------------------------------------------------------------------------------------------
+
+    def _lookup(self, name: str) -> Type | None:
+        bare = name.removeprefix(".")
+        for scope in reversed(self._scopes):
+            if bare in scope:
+                return scope[bare]
+        return types.type_of(CONSTANTS[bare]) if bare in CONSTANTS else None
+
+    def _name(self, node: Ident) -> None:
+        found = self._lookup(node.name)
+        node.name = node.name.removeprefix(".")
+        node.type = (
+            found
+            if found is not None
+            else self._mistake(node, f"undeclared reference to '{node.name}' (in container '')")
+        )
+
+    def _is_variable(self, name: str) -> bool:
+        return any(name in scope for scope in self._scopes)
+
+    def _dotted(self, node: Expr) -> str | None:
+        """``a.b.c`` when that is all the expression is, and ``a`` isn't a variable."""
+        if isinstance(node, Ident):
+            return None if self._is_variable(node.name) else node.name
+        if isinstance(node, Select) and not node.test:
+            inner = self._dotted(node.operand)
+            return None if inner is None else f"{inner}.{node.field}"
+        return None
+
+    def _select(self, node: Select) -> Expr:
+        name = self._dotted(node)
+        if name is not None and self._lookup(name) is not None:
+            ident = Ident(node.offset, name)
+            self._name(ident)
+            return ident
+        node.operand = self.visit(node.operand)
+        node.type = self._field(node, resolved(self._bound, node.operand.type), node.field)
+        if node.test:
+            node.type = types.BOOL
+        return node
+
+    def _field(self, node: Expr, operand: Type, name: str) -> Type:
+        if operand.kind == "optional":
+            inner = self._field(node, resolved(self._bound, operand.params[0]), name)
+            return inner if inner.kind == "optional" else types.optional_of(inner)
+        if operand.kind == "object":
+            decl: Decl = operand.node
+            if name in decl.fields:
+                return decl.fields[name][1].type
+            return self._mistake(node, f"undefined field '{name}'")
+        if operand.kind == "map":
+            return operand.params[1]
+        if operand.kind in ("dyn", "variable"):
+            return types.DYN
+        return self._mistake(node, f"type '{self._shown(operand)}' does not support field selection")
+
+    # calls ------------------------------------------------------------------------------------------
+
+    def _call(self, node: Call) -> Expr:
+        if node.target is not None:
+            space = self._dotted(node.target)
+            if space is not None and f"{space}.{node.function}" in overloads():
+                node.function, node.target = f"{space}.{node.function}", None
+        if node.function == "_?._":
+            return self._optional_select(node)
+        return self._checked_call(node)
+
+    def _optional_select(self, node: Call) -> Expr:
+        node.args[0] = self.visit(node.args[0])
+        name = node.args[1]
+        assert isinstance(name, Const)
+        inner = self._field(node, resolved(self._bound, node.args[0].type), str(name.value))
+        node.type = inner if inner.kind == "optional" else types.optional_of(inner)
+        return node
+
+    def _checked_call(self, node: Call) -> Expr:
+        exempt = node.function == "format"
+        if node.target is not None:
+            node.target = self.visit(node.target)
+        self._mixed_allowed += exempt
+        node.args = [self.visit(arg) for arg in node.args]
+        self._mixed_allowed -= exempt
+        given = [arg.type for arg in ([node.target] if node.target is not None else []) + node.args]
+        choices = overloads().get(node.function, ())
+        if not choices:
+            node.type = self._mistake(node, f"undeclared reference to '{node.function}' (in container '')")
+            return node
+        result = self._choose(choices, given, member=node.target is not None)
+        if result is None:
+            node.type = self._mistake(node, self._no_overload(node, given))
+        else:
+            node.type = result
+        self._check_literal(node)
+        return node
+
+    def _choose(self, choices: tuple[Overload, ...], given: list[Type], *, member: bool) -> Type | None:
+        result: Type | None = None
+        kept: Overlay | None = None
+        for choice in choices:
+            if choice.member is not member or len(choice.params) != len(given):
+                continue
+            self._fresh += 1
+            rename = str(self._fresh)
+            bound = Overlay(self._bound)
+            params = [_renamed(param, rename) for param in choice.params]
+            if not all(assignable(bound, mine, wanted) for mine, wanted in zip(given, params, strict=True)):
+                continue
+            this = resolved(bound, _renamed(choice.result, rename))
+            if result is None:
+                result, kept = this, bound
+            elif str(result) != str(this):
+                return types.DYN
+        if kept is not None:
+            self._bound.update(kept)
+        return result
+
+    def _no_overload(self, node: Call, given: list[Type]) -> str:
+        shown = [self._shown(type_) for type_ in given]
+        if node.target is not None:
+            applied = f"{shown[0]}.({', '.join(shown[1:])})"
+        else:
+            applied = f"({', '.join(shown)})"
+        return f"found no matching overload for '{node.function}' applied to '{applied}'"
+
+    def _check_literal(self, node: Call) -> None:
+        if not node.args or not isinstance(node.args[-1], Const) or type(node.args[-1].value) not in (str, int):
+            return
+        text = node.args[-1].value
+        try:
+            if node.function == "duration" and isinstance(text, str):
+                duration_from(text)
+            elif node.function == "timestamp":
+                _check_timestamp(text)
+            elif node.function == "matches" and isinstance(text, str):
+                Pattern(text)
+        except (ValueError, PatternError):
+            what = "timestamp" if node.function == "timestamp" else f"{node.function} argument"
+            self._mistake(node.args[-1], f"invalid {what}")
+
+    # literals and loops -----------------------------------------------------------------------------
+
+    def _joined(self, items: list[tuple[Expr, Type]]) -> Type:
+        """The common type of the items of a literal."""
+        if not items:
+            self._fresh += 1
+            return types.variable(f"T{self._fresh}")
+        joined = items[0][1]
+        for node, type_ in items[1:]:
+            if assignable(self._bound, type_, joined):
+                continue
+            if assignable(self._bound, joined, type_):
+                joined = type_
+            elif self._mixed_allowed:
+                return types.DYN
+            else:
+                return self._mistake(node, f"expected type '{self._shown(joined)}' but found '{self._shown(type_)}'")
+        return joined
+
+    def _unwrapped(self, node: Expr, type_: Type) -> Type:
+        """The type inside the optional that stands behind a question mark."""
+        found = resolved(self._bound, type_)
+        if found.kind == "optional":
+            return found.params[0]
+        if found.kind != "dyn":
+            self._mistake(node, f"expected type 'optional_type(A)' but found '{self._shown(found)}'")
+        return types.DYN
+
+    def _list(self, node: ListOf) -> None:
+        node.items = [self.visit(item) for item in node.items]
+        typed = [
+            (item, self._unwrapped(item, item.type) if i in node.optional else item.type)
+            for i, item in enumerate(node.items)
+        ]
+        node.type = types.list_of(self._joined(typed))
+
+    def _map(self, node: MapOf) -> None:
+        if node.message:
+            node.type = self._mistake(node, f"undeclared reference to '{node.message}' (in container '')")
+            return
+        node.entries = [(self.visit(key), self.visit(value), maybe) for key, value, maybe in node.entries]
+        keys = [(key, key.type) for key, _, _ in node.entries]
+        values = [
+            (value, self._unwrapped(value, value.type) if maybe else value.type) for _, value, maybe in node.entries
+        ]
+        node.type = types.map_of(self._joined(keys), self._joined(values))
+
+    def _fold(self, node: Fold) -> None:
+        node.over = self.visit(node.over)
+        over = resolved(self._bound, node.over.type)
+        first, second = self._items_of(node.over, over, pairs=bool(node.second))
+        node.start = self.visit(node.start)
+        self._scopes.append({node.accumulator: node.start.type})
+        self._scopes.append({node.variable: first} | ({node.second: second} if node.second else {}))
+        node.condition = self.visit(node.condition)
+        node.step = self.visit(node.step)
+        self._scopes.pop()
+        if not assignable(self._bound, node.step.type, node.start.type):
+            self._mistake(
+                node.step, f"expected type '{self._shown(node.start.type)}' but found '{self._shown(node.step.type)}'"
+            )
+        node.result = self.visit(node.result)
+        self._scopes.pop()
+        node.type = node.result.type
+
+    def _items_of(self, node: Expr, over: Type, *, pairs: bool) -> tuple[Type, Type]:
+        if over.kind == "list":
+            return (types.INT, over.params[0]) if pairs else (over.params[0], types.DYN)
+        if over.kind == "map":
+            return over.params[0], over.params[1]
+        if over.kind not in ("dyn", "variable"):
+            text = f"expression of type '{self._shown(over)}' cannot be range of a comprehension"
+            self._mistake(node, f"{text} (must be list, map, or dynamic)")
+        return types.DYN, types.DYN
+
+
+def _check_timestamp(text: object) -> None:
+    if isinstance(text, str):
+        timestamp_from(text)
+    elif isinstance(text, int) and not -62135596800 <= text <= 253402300799:
+        raise ValueError(text)
+
+
+def _renamed(type_: Type, suffix: str) -> Type:
+    if type_.kind == "variable":
+        return types.variable(f"{type_.name}{suffix}")
+    if not type_.params:
+        return type_
+    return Type(type_.kind, tuple(_renamed(inner, suffix) for inner in type_.params), type_.name, type_.node)
+
+
+def _ground(type_: Type) -> Type:
+    if type_.kind == "variable":
+        return types.DYN
+    if not type_.params:
+        return type_
+    return Type(type_.kind, tuple(map(_ground, type_.params)), type_.name, type_.node)

@@ -1,0 +1,524 @@
+"""A checked expression → closures.
+
+Every node becomes a function of one argument, the environment: a list of what was spent, what may be spent, and the
+variables. Costs that are the same whenever a stretch of the expression runs are summed while compiling and charged
+once; where it branches or loops, the branch and the turn charge theirs. The sums are those of cel-go's cost tracker.
+What the schema types is read from the tree as it is (`Code.decl`) and converted only when it leaves that.
+Must not know: syntax, rules. Next: `folding` for loops, `functions` for what is called.
+Source: cel-spec "Evaluation" (errors of ``&&`` and ``||`` are forgiven when the other side decides).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from oarlock.schema.cel import looping, reading
+from oarlock.schema.cel.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf, Select
+from oarlock.schema.cel.costs import CALL_COSTS, LIST_COST, MAP_COST
+from oarlock.schema.cel.declared import Decl
+from oarlock.schema.cel.functions import FUNCTIONS
+from oarlock.schema.cel.problems import CelError, CompileError, EvalError, Mistake
+from oarlock.schema.cel.reading import FAULTS, Env, Run
+from oarlock.schema.cel.regexes import Regex
+from oarlock.schema.cel.signatures import CONSTANTS
+from oarlock.schema.cel.values import Optional, TypeValue, equals, from_key, no_overload, to_key
+from oarlock.schema.patterns import PatternError
+
+__all__ = ["Code", "Compiler", "Program", "compile_program"]
+
+_FIRST_SLOT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """`cost` is for the caller to charge; with `decl` the value is the tree's own, described by it."""
+
+    run: Run
+    cost: int
+    decl: Decl | None = None
+
+
+class Program:
+    """A compiled expression."""
+
+    __slots__ = ("_code", "_slots")
+
+    def __init__(self, code: Code, slots: int) -> None:
+        self._code = code
+        self._slots = slots
+
+    def run(self, values: tuple[Any, ...], limit: int) -> tuple[Any, int]:
+        """The value and the cost for these values of the variables. EvalError or OverBudget, with `cost` set on it."""
+        env: Env = [self._code.cost, limit, *values, *([None] * self._slots)]
+        try:
+            value = self._code.run(env)
+        except CelError as error:
+            error.cost = env[0]  # type: ignore[attr-defined]
+            raise
+        except (TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
+            wrong = no_overload()
+            wrong.cost = env[0]  # type: ignore[attr-defined]
+            raise wrong from error
+        if env[0] > limit:
+            raise reading.over_budget(env)
+        return value, env[0]
+
+
+def compile_program(tree: Expr, source: str, roots: dict[str, Decl | None], *, optimize: bool = True) -> Program:
+    """Compile a checked expression. `roots` are the variables in the order `Program.run` takes them; those with a
+    `Decl` are given as trees. With `optimize`, literals of constants are made once and cost nothing, as in rules.
+    CompileError for what can be known to fail, such as a regular expression that isn't one.
+    """
+    compiler = Compiler(source, roots, optimize=optimize)
+    code = compiler.native(tree)
+    return Program(code, compiler.slots)
+
+
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "_<_": operator.lt,
+    "_<=_": operator.le,
+    "_>_": operator.gt,
+    "_>=_": operator.ge,
+}
+_PLAIN = frozenset({"int", "uint", "double", "bool", "timestamp", "duration"})
+_ORDERED = _PLAIN | {"string", "bytes"}
+_REGEX = frozenset({"matches", "find", "findAll"})
+
+
+class Compiler:
+    """Makes `Code` of nodes. One per expression."""
+
+    def __init__(self, source: str, roots: dict[str, Decl | None], *, optimize: bool) -> None:
+        self._source = source
+        self._optimize = optimize
+        self._scope: dict[str, tuple[int, Decl | None]] = {
+            name: (slot, decl) for slot, (name, decl) in enumerate(roots.items(), _FIRST_SLOT)
+        }
+        self._next = _FIRST_SLOT + len(roots)
+        self.slots = 0
+
+    # for loops --------------------------------------------------------------------------------------
+
+    def slot(self) -> int:
+        self.slots += 1
+        self._next += 1
+        return self._next - 1
+
+    def within(self, names: dict[str, tuple[int, Decl | None]], node: Expr) -> Code:
+        """Compile a node that sees more names."""
+        outer = self._scope
+        self._scope = {**outer, **names}
+        try:
+            return self.native(node)
+        finally:
+            self._scope = outer
+
+    # nodes ------------------------------------------------------------------------------------------
+
+    def native(self, node: Expr) -> Code:
+        """Compile a node whose value leaves what the schema describes."""
+        code = self.compile(node)
+        if code.decl is None:
+            return code
+        return Code(reading.converted(code.run, code.decl.convert), code.cost)
+
+    def compile(self, node: Expr) -> Code:
+        match node:
+            case Const(value=value):
+                return Code(lambda env: value, 0)
+            case Ident():
+                return self._ident(node)
+            case Select():
+                return self._select(node)
+            case Call():
+                return self._call(node)
+            case ListOf():
+                return self._list(node)
+            case MapOf():
+                return self._map(node)
+            case Fold():
+                return self._fold(node)
+        raise AssertionError(node)
+
+    def _ident(self, node: Ident) -> Code:
+        if node.name in self._scope:
+            slot, decl = self._scope[node.name]
+            return Code(reading.variable(slot), 1, decl)
+        named = CONSTANTS[node.name]
+        shown = {"null": "null_type", "optional": "optional_type"}.get(named.kind, str(named).partition("(")[0])
+        value = TypeValue(shown)
+        return Code(lambda env: value, 0)
+
+    def _operand(self, node: Expr) -> Code:
+        """What a field or an item is read from; an expression that isn't itself a reading costs 1 to look into."""
+        code = self.compile(node)
+        if isinstance(node, Ident | Select) or (isinstance(node, Call) and node.function in _READING):
+            return code
+        return replace(code, cost=code.cost + 1)
+
+    def _select(self, node: Select) -> Code:
+        operand = self._operand(node.operand)
+        decl, run = operand.decl, operand.run
+        if decl is not None and decl.fields:
+            if node.field not in decl.fields:
+                return Code(reading.missing(node.field), operand.cost + 1)
+            name, child = decl.fields[node.field]
+            if node.test:
+                return Code(reading.has_field(run, name, child), operand.cost)
+            slot = self._slot_of(node.operand)
+            read = reading.field(run, name, slot)
+            return _read(read, operand.cost + 1, child)
+        if decl is not None and decl.item is not None and decl.node.type == "object":
+            if node.test:
+                return Code(reading.has_key(run, node.field), operand.cost)
+            return _read(reading.map_key(run, node.field), operand.cost + 1, decl.item)
+        if decl is not None:
+            run = reading.converted(run, decl.convert)
+        if node.test:
+            return Code(reading.has_dynamic(run, node.field), operand.cost)
+        return Code(reading.dynamic(run, node.field), operand.cost + 1)
+
+    def _slot_of(self, node: Expr) -> int | None:
+        return self._scope[node.name][0] if isinstance(node, Ident) and node.name in self._scope else None
+
+    def _index(self, node: Call) -> Code:
+        operand, key = self._operand(node.args[0]), self.native(node.args[1])
+        cost = operand.cost + key.cost + 1
+        maybe = node.function == "_[?_]"
+        decl, run = operand.decl, operand.run
+        if decl is not None and decl.item is not None and not maybe:
+            item = reading.item if decl.node.type == "array" else reading.entry
+            return _read(item(run, key.run, decl.item), cost, decl.item)
+        if decl is not None:
+            run = reading.converted(run, decl.convert)
+        return Code((reading.maybe_index if maybe else reading.index)(run, key.run), cost)
+
+    # calls ------------------------------------------------------------------------------------------
+
+    def _call(self, node: Call) -> Code:
+        match node.function:
+            case "_&&_":
+                return self._logic(node, decided_by=False)
+            case "_||_":
+                return self._logic(node, decided_by=True)
+            case "_?_:_":
+                return self._ternary(node)
+            case "_[_]" | "_[?_]":
+                return self._index(node)
+            case "_?._":
+                operand = self._operand(node.args[0])
+                run = operand.run if operand.decl is None else reading.converted(operand.run, operand.decl.convert)
+                name = node.args[1]
+                assert isinstance(name, Const)
+                return Code(reading.maybe_field(run, str(name.value)), operand.cost + 1)
+            case "_==_" | "_!=_":
+                return self._equality(node)
+            case "or" | "orValue" if node.target is not None and node.target.type.kind in ("optional", "dyn"):
+                return self._or_else(node)
+            case "size":
+                return self._size(node)
+            case "_+_" if _appends(node):
+                return self._append(node)
+        return self._plain_call(node)
+
+    def _plain_call(self, node: Call) -> Code:
+        nodes = ([node.target] if node.target is not None else []) + node.args
+        args = [self.native(arg) for arg in nodes]
+        base = sum(arg.cost for arg in args)
+        runs = [arg.run for arg in args]
+        kinds = [arg.type.kind for arg in nodes]
+        if node.function in _COMPARISONS and all(kind in _ORDERED for kind in kinds):
+            if all(kind in _PLAIN for kind in kinds):
+                return Code(_compared(_COMPARISONS[node.function], runs, nodes), base + 1)
+        elif node.function in _REGEX and isinstance(node.args[0 if node.target is not None else 1], Const):
+            return self._regex(node, runs, base)
+        called = FUNCTIONS[_name_of(node)]
+        price = CALL_COSTS.get(_name_of(node))
+        if price is None:
+            return Code(_applied(called, runs), base + 1)
+        if node.function == "_+_" and all(kind in _PLAIN for kind in kinds):
+            return Code(_applied(called, runs), base + 1)
+        return Code(reading.priced(called, runs, price), base)
+
+    def _regex(self, node: Call, runs: list[Run], base: int) -> Code:
+        at = 0 if node.target is not None else 1
+        pattern = node.args[at]
+        assert isinstance(pattern, Const)
+        try:
+            compiled = Regex(str(pattern.value))
+        except PatternError as error:
+            mistake = Mistake(pattern.offset, f"program instantiation failed: {error}")
+            raise CompileError(mistake.text, (mistake,)) from error
+        known: Run = lambda env: compiled  # noqa: E731  (one of several forms of the same thing)
+        runs = [known if i == 1 else run for i, run in enumerate(runs)]
+        return Code(reading.priced(FUNCTIONS[node.function], runs, CALL_COSTS[node.function]), base)
+
+    def _branch(self, code: Code) -> Run:
+        """A part that doesn't always run charges for itself."""
+        cost, run = code.cost, code.run
+        if not cost:
+            return run
+
+        def charged(env: Env) -> Any:
+            env[0] += cost
+            return run(env)
+
+        return charged
+
+    def _logic(self, node: Call, *, decided_by: bool) -> Code:
+        first, second = self.native(node.args[0]), self.native(node.args[1])
+        left, right = first.run, self._branch(second)
+
+        def logic(env: Env) -> Any:
+            try:
+                value = left(env)
+            except FAULTS as error:
+                if right(env) is decided_by:
+                    return decided_by
+                raise error
+            if value is decided_by:
+                return decided_by
+            other = right(env)
+            if other is decided_by:
+                return decided_by
+            if type(value) is not bool or type(other) is not bool:
+                raise no_overload()
+            return not decided_by
+
+        return Code(logic, first.cost)
+
+    def _ternary(self, node: Call) -> Code:
+        condition, yes, no = self.native(node.args[0]), self.compile(node.args[1]), self.compile(node.args[2])
+        decl = yes.decl if yes.decl is no.decl else None
+        if decl is None:
+            yes, no = self.native(node.args[1]), self.native(node.args[2])
+        when, then, otherwise = condition.run, self._branch(yes), self._branch(no)
+
+        def ternary(env: Env) -> Any:
+            chosen = when(env)
+            if chosen is True:
+                return then(env)
+            if chosen is False:
+                return otherwise(env)
+            raise no_overload()
+
+        return Code(ternary, condition.cost, decl)
+
+    def _equality(self, node: Call) -> Code:
+        nodes = node.args
+        args = [self.native(arg) for arg in nodes]
+        base = sum(arg.cost for arg in args)
+        kinds = [arg.type.kind for arg in nodes]
+        negated = node.function == "_!=_"
+        runs = [arg.run for arg in args]
+        if kinds[0] == kinds[1] and kinds[0] in _PLAIN:
+            return Code(_compared(operator.ne if negated else operator.eq, runs, nodes), base + 1)
+        if kinds == ["string", "string"] and isinstance(nodes[1], Const):
+            return Code(reading.equals_text(runs[0], str(nodes[1].value), negated), base)
+        if negated:
+            return Code(reading.priced(lambda a, b: not equals(a, b), runs, CALL_COSTS["_==_"]), base)
+        return Code(reading.priced(equals, runs, CALL_COSTS["_==_"]), base)
+
+    def _or_else(self, node: Call) -> Code:
+        assert node.target is not None
+        target, other = self.native(node.target), self.native(node.args[0])
+        first, second, whole = target.run, other.run, node.function == "or"
+
+        def or_else(env: Env) -> Any:
+            value = first(env)
+            alternative = second(env)
+            if type(value) is not Optional:
+                raise no_overload()
+            if value.present:
+                return value if whole else value.value
+            return alternative
+
+        return Code(or_else, target.cost + other.cost + 1)
+
+    def _size(self, node: Call) -> Code:
+        operand = self.compile(node.target if node.target is not None else node.args[0])
+        return Code(_applied(FUNCTIONS["size"], [operand.run]), operand.cost + 1)
+
+    def _append(self, node: Call) -> Code:
+        """``@result + [x]``: the list a macro builds is its own, so it grows in place."""
+        into, items = node.args
+        assert isinstance(into, Ident)
+        assert isinstance(items, ListOf)
+        slot = self._scope[into.name][0]
+        codes = [self.native(item) for item in items.items]
+        runs = [code.run for code in codes]
+
+        def append(env: Env) -> Any:
+            found = env[slot]
+            for run in runs:
+                found.append(run(env))
+            if env[0] > env[1]:
+                raise reading.over_budget(env)
+            return found
+
+        return Code(append, sum(code.cost for code in codes) + 1 + LIST_COST + 1)
+
+    # literals ---------------------------------------------------------------------------------------
+
+    def _list(self, node: ListOf) -> Code:
+        codes = [self.native(item) for item in node.items]
+        if self._optimize and node.items and _constant(node):
+            made = [code.run([]) for code in codes]
+            return Code(lambda env: made, 0)
+        cost = sum(code.cost for code in codes) + LIST_COST
+        runs = [code.run for code in codes]
+        if not node.optional:
+            return Code(lambda env: [run(env) for run in runs], cost)
+        optional = node.optional
+
+        def listed(env: Env) -> list[Any]:
+            made = []
+            for i, run in enumerate(runs):
+                value = run(env)
+                if i not in optional:
+                    made.append(value)
+                elif type(value) is not Optional:
+                    raise no_overload()
+                elif value.present:
+                    made.append(value.value)
+            return made
+
+        return Code(listed, cost)
+
+    def _map(self, node: MapOf) -> Code:
+        entries = [(self.native(key), self.native(value), maybe) for key, value, maybe in node.entries]
+        cost = sum(key.cost + value.cost for key, value, _ in entries) + MAP_COST
+        parts = [(key.run, value.run, maybe) for key, value, maybe in entries]
+
+        def mapped(env: Env) -> dict[Any, Any]:
+            made: dict[Any, Any] = {}
+            for key_of, value_of, maybe in parts:
+                key, value = to_key(key_of(env)), value_of(env)
+                if maybe:
+                    if type(value) is not Optional:
+                        raise no_overload()
+                    if not value.present:
+                        continue
+                    value = value.value
+                if key in made:
+                    raise EvalError(f"Failed with repeated key: {from_key(key)}")
+                made[key] = value
+            return made
+
+        if self._optimize and node.entries and _constant(node):
+            try:
+                known = mapped([])
+            except EvalError:
+                return Code(mapped, 0)
+            return Code(lambda env: known, 0)
+        return Code(mapped, cost)
+
+    # loops ------------------------------------------------------------------------------------------
+
+    def _fold(self, node: Fold) -> Code:
+        over, start = self.compile(node.over), self.native(node.start)
+        run, items = over.run, None
+        if over.decl is not None and over.decl.item is not None:
+            items = over.decl.item
+            run = reading.items_of(run, over.decl)
+        elif over.decl is not None:
+            run = reading.converted(run, over.decl.convert)
+        pairs = bool(node.second)
+        over_map = over.decl is not None and over.decl.node.type == "object"
+        held = items if items is not None and (items.fields or items.item is not None) else None
+        slots = (self.slot(), self.slot() if pairs else -1, self.slot())
+        loop_names: dict[str, tuple[int, Decl | None]] = {node.accumulator: (slots[2], None)}
+        turn_names = dict(loop_names)
+        turn_names[node.variable] = (slots[0], None if over_map or pairs else held)
+        if pairs:
+            turn_names[node.second] = (slots[1], held)
+        convert = items.convert if items is not None and held is None else None
+        shape = looping.Shape(*slots, convert)
+        predicate = _quantified(node)
+        if predicate is not None:
+            turn = self.within(turn_names, predicate)
+            every = isinstance(node.start, Const) and node.start.value is True
+            return Code(looping.quantifier(run, shape, turn.run, turn.cost, every=every), over.cost + 1)
+        condition = self.within(turn_names, node.condition)
+        step = self.within(turn_names, node.step)
+        result = self.within(loop_names, node.result)
+        free = isinstance(node.condition, Const) and node.condition.value is True
+        parts = looping.Parts(
+            over=run,
+            start=start.run,
+            condition=None if free else condition.run,
+            step=step.run,
+            result=result.run,
+            condition_cost=condition.cost,
+            step_cost=step.cost,
+        )
+        return Code(looping.fold(parts, shape), over.cost + start.cost + result.cost)
+
+
+def _name_of(node: Call) -> str:
+    """The function meant; the few that share their name with another are told apart by what they are called on."""
+    target = node.target
+    if target is not None and node.function == "ip":
+        return "CIDR.ip"
+    if target is not None and node.function == "sum" and target.type.kind == "list":
+        return "sum.duration" if target.type.params[0].kind == "duration" else "sum"
+    return node.function
+
+
+_READING = frozenset({"_[_]", "_[?_]", "_?._", "_?_:_"})
+
+
+def _read(run: Run, cost: int, child: Decl) -> Code:
+    """A reading of the tree: scalars become values at once, containers stay the tree's own."""
+    if child.fields or child.item is not None or child.type.kind == "object":
+        return Code(run, cost, child)
+    return Code(run if child.convert is None else reading.converted(run, child.convert), cost)
+
+
+def _applied(called: Callable[..., Any], runs: list[Run]) -> Run:
+    if len(runs) == 1:
+        (only,) = runs
+        return lambda env: called(only(env))
+    if len(runs) == 2:
+        first, second = runs
+        return lambda env: called(first(env), second(env))
+    return lambda env: called(*[run(env) for run in runs])
+
+
+def _compared(compare: Callable[[Any, Any], bool], runs: list[Run], nodes: list[Expr]) -> Run:
+    """A comparison of scalars whose types are known: Python's own operator."""
+    first, second = runs
+    if isinstance(nodes[1], Const):
+        bound = nodes[1].value
+        return lambda env: compare(first(env), bound)
+    return lambda env: compare(first(env), second(env))
+
+
+def _appends(node: Call) -> bool:
+    into, items = node.args
+    return isinstance(into, Ident) and into.name.startswith("@") and isinstance(items, ListOf) and not items.optional
+
+
+def _constant(node: Expr) -> bool:
+    match node:
+        case Const():
+            return True
+        case ListOf():
+            return not node.optional and all(map(_constant, node.items))
+        case MapOf():
+            return all(_constant(key) and _constant(value) and not maybe for key, value, maybe in node.entries)
+    return False
+
+
+def _quantified(node: Fold) -> Expr | None:
+    """The predicate of ``all`` and ``exists``, whose loop needs no accumulator."""
+    step, condition = node.step, node.condition
+    if not (isinstance(condition, Call) and condition.function == "@not_strictly_false"):
+        return None
+    if not (isinstance(step, Call) and step.function in ("_&&_", "_||_") and isinstance(node.result, Ident)):
+        return None
+    first = step.args[0]
+    return step.args[1] if isinstance(first, Ident) and first.name == node.accumulator else None

@@ -1,0 +1,150 @@
+"""Loops: what macros become.
+
+``all`` and ``exists`` have a form without an accumulator, because most rules over lists are one of them. The cost of
+a turn is charged before the turn, so that no loop outlives its budget. Next: `compiling`.
+Source: cel-spec "Macros"; the costs are those of the loops cel-go runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from oarlock.schema.cel.reading import FAULTS, Env, Run, over_budget
+from oarlock.schema.cel.values import Obj, from_key, no_overload
+
+__all__ = ["Parts", "Shape", "fold", "quantifier"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The slots of a loop: key or item, value (-1 for none), accumulator. `convert` makes a value of an item."""
+
+    first: int
+    second: int
+    accumulator: int
+    convert: Callable[[Any], Any] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a loop does. Without `condition` it goes to the end."""
+
+    over: Run
+    start: Run
+    condition: Run | None
+    step: Run
+    result: Run
+    condition_cost: int
+    step_cost: int
+
+
+def _sequence(found: Any, shape: Shape) -> list[Any]:
+    """What the first variable is, turn by turn, of a loop with one variable."""
+    convert = shape.convert
+    if isinstance(found, list):
+        return found if convert is None else [convert(item) for item in found]
+    if type(found) is Obj:
+        return [name for name, raw in found.shown.items() if found.get(raw) is not None]
+    if isinstance(found, dict):
+        return [key if type(key) is str else from_key(key) for key in found]
+    raise no_overload()
+
+
+def _pairs(found: Any, shape: Shape) -> Iterable[tuple[Any, Any]]:
+    convert = shape.convert
+    if isinstance(found, list):
+        return enumerate(found) if convert is None else [(i, convert(item)) for i, item in enumerate(found)]
+    if type(found) is Obj:
+        return [(name, found[raw]) for name, raw in found.shown.items() if found.get(raw) is not None]
+    if isinstance(found, dict):
+        return [(from_key(key), value if convert is None else convert(value)) for key, value in found.items()]
+    raise no_overload()
+
+
+def fold(parts: Parts, shape: Shape) -> Run:
+    """Any loop."""
+    over, start, condition, step, result = parts.over, parts.start, parts.condition, parts.step, parts.result
+    first, second, accumulator = shape.first, shape.second, shape.accumulator
+    condition_cost, step_cost = parts.condition_cost, parts.step_cost
+
+    def loop(env: Env) -> Any:
+        found = over(env)
+        env[accumulator] = start(env)
+        for item in _sequence(found, shape) if second < 0 else _pairs(found, shape):
+            if second < 0:
+                env[first] = item
+            else:
+                env[first], env[second] = item
+            if condition is not None:
+                env[0] += condition_cost
+                if condition(env) is not True:
+                    break
+            env[0] += step_cost
+            if env[0] > env[1]:
+                raise over_budget(env)
+            env[accumulator] = step(env)
+        return result(env)
+
+    return loop
+
+
+def quantifier(over: Run, shape: Shape, predicate: Run, cost: int, *, every: bool) -> Run:
+    """``all`` with `every`, else ``exists``."""
+    first, second = shape.first, shape.second
+    asking = 2 if every else 3  # is it decided? the accumulator, `!` and the call that asks
+    turn = asking + 1 + cost
+    undecided = every
+
+    def slowly(env: Env, items: list[Any]) -> bool:
+        """With errors, or near the end of the budget."""
+        error: BaseException | None = None
+        for at, item in enumerate(items):
+            if second < 0:
+                env[first] = item
+            else:
+                env[first], env[second] = item
+            env[0] += turn
+            if env[0] > env[1]:
+                raise over_budget(env)
+            try:
+                value = predicate(env)
+            except FAULTS as fault:
+                error = error or fault
+                continue
+            if value is not undecided:
+                if type(value) is not bool:
+                    raise no_overload()
+                if at + 1 < len(items):
+                    env[0] += asking
+                return value
+        if error is not None:
+            raise error
+        return undecided
+
+    def quantified(env: Env) -> bool:
+        found = over(env)
+        items = _sequence(found, shape) if second < 0 else list(_pairs(found, shape))
+        if env[0] + turn * len(items) > env[1] or second >= 0:
+            return slowly(env, items)
+        done, value = 0, undecided
+        try:
+            for item in items:
+                env[first] = item
+                value = predicate(env)
+                if value is not undecided:
+                    break
+                done += 1
+            else:
+                env[0] += turn * len(items)
+                return undecided
+        except FAULTS:
+            env[0] += turn * done
+            return slowly(env, items[done:])
+        if type(value) is not bool:
+            raise no_overload()
+        env[0] += turn * (done + 1) + (asking if done + 1 < len(items) else 0)
+        return value
+
+    return quantified

@@ -1,0 +1,196 @@
+"""What a tree has → the value an expression works with, one function for each form of schema.
+
+They are made once per schema. None stays None: only lists and maps can hold it. A tree that doesn't have the form
+its schema promises is an EvalError in Kubernetes' words. Next: `declared`, which chooses them.
+Source: apiserver's UnstructuredToVal.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+from typing import Any
+
+from oarlock.meta.times import TimeError, parse_rfc3339
+from oarlock.schema.cel.problems import EvalError
+from oarlock.schema.cel.values import Duration, MapList, Obj, SetList, Timestamp
+
+__all__ = [
+    "NO_ARRAY",
+    "NO_MAP",
+    "duration_from",
+    "int_or_string",
+    "list_of",
+    "map_list",
+    "map_of",
+    "obj_of",
+    "set_list",
+    "timestamp_from",
+    "to_bytes",
+    "to_double",
+    "to_duration",
+    "to_timestamp",
+]
+
+Convert = Callable[[Any], Any]
+
+NO_ARRAY = "invalid data, expected an array for the provided schema with type=array"
+NO_MAP = "invalid data, expected a map for the provided schema with type=object"
+
+_UNITS = {
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,
+    "μs": 1_000,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "m": 60 * 1_000_000_000,
+    "h": 3600 * 1_000_000_000,
+}
+_part = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)").match
+_MAX_DURATION = 2**63 - 1
+_MIN_TIMESTAMP, _MAX_TIMESTAMP = -62135596800, 253402300799
+_time = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)", re.ASCII).fullmatch
+
+
+def duration_from(text: str) -> Duration:
+    """Go's ``time.ParseDuration``, exact to the nanosecond. ValueError for another text."""
+    negative = text[:1] == "-"
+    at = 1 if text[:1] in ("-", "+") and text else 0
+    if text[at:] == "0":
+        return Duration(0)
+    if at >= len(text) or len(text) > 1000:
+        raise ValueError(text)
+    total = 0
+    while at < len(text):
+        found = _part(text, at)
+        if found is None or not (found[1] or found[2]):
+            raise ValueError(text)
+        unit = _UNITS[found[3]]
+        total += int(found[1] or "0") * unit
+        if found[2]:
+            total += int(found[2]) * unit // 10 ** len(found[2])
+        at = found.end()
+    if total > _MAX_DURATION:
+        raise ValueError(text)
+    return Duration(-total if negative else total)
+
+
+def timestamp_from(text: str) -> Timestamp:
+    """An RFC 3339 time of the years 1 to 9999. ValueError for another text."""
+    found = _time(text)
+    if found is None:
+        raise ValueError(text)
+    head = f"{text[:19].upper()}{found[8].upper()}"
+    try:
+        seconds = int(parse_rfc3339(head))
+    except TimeError as error:
+        raise ValueError(text) from error
+    if not _MIN_TIMESTAMP <= seconds <= _MAX_TIMESTAMP:
+        raise ValueError(text)
+    zone, offset = found[8], 0
+    if zone not in "Zz":
+        offset = (int(zone[1:3]) * 60 + int(zone[4:6])) * (-1 if zone[0] == "-" else 1)
+    return Timestamp(seconds * 1_000_000_000 + int(((found[7] or "") + "000000000")[:9]), offset)
+
+
+def to_timestamp(value: Any) -> Any:
+    if value is None:
+        return None
+    try:
+        return timestamp_from(value if len(value) > 10 else value + "T00:00:00Z")
+    except (ValueError, TypeError) as error:
+        raise EvalError(f"invalid data, expected a date or date-time, got {value!r}") from error
+
+
+def to_duration(value: Any) -> Any:
+    if value is None:
+        return None
+    try:
+        return duration_from(value)
+    except (ValueError, TypeError) as error:
+        raise EvalError(f"invalid data, expected a duration, got {value!r}") from error
+
+
+def to_bytes(value: Any) -> Any:
+    if value is None:
+        return None
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, TypeError, ValueError) as error:
+        raise EvalError(f"invalid data, expected base64, got {value!r}") from error
+
+
+def to_double(value: Any) -> Any:
+    if type(value) is float or value is None:
+        return value
+    if type(value) is int:
+        try:
+            return float(value)
+        except OverflowError:
+            return float("inf") if value > 0 else float("-inf")
+    raise EvalError(f"invalid data, expected a number, got {value!r}")
+
+
+def int_or_string(value: Any) -> Any:
+    if type(value) is str or type(value) is int or value is None:
+        return value
+    if type(value) is float and value.is_integer():
+        return int(value)
+    raise EvalError("invalid data, expected XIntOrString value to be either a string or integer")
+
+
+def _array(value: Any) -> list[Any]:
+    if type(value) is not list:
+        raise EvalError(NO_ARRAY)
+    return value
+
+
+def list_of(item: Convert) -> Convert:
+    return lambda value: None if value is None else [item(one) for one in _array(value)]
+
+
+def set_list(item: Convert | None) -> Convert:
+    def convert(value: Any) -> Any:
+        if value is None:
+            return None
+        return SetList(_array(value) if item is None else map(item, _array(value)))
+
+    return convert
+
+
+def map_list(item: Convert | None, keys: tuple[str, ...]) -> Convert:
+    def convert(value: Any) -> Any:
+        if value is None:
+            return None
+        return MapList(_array(value) if item is None else map(item, _array(value)), keys)
+
+    return convert
+
+
+def map_of(item: Convert) -> Convert:
+    def convert(value: Any) -> Any:
+        if value is None:
+            return None
+        if type(value) is not dict:
+            raise EvalError(NO_MAP)
+        return {key: item(one) for key, one in value.items()}
+
+    return convert
+
+
+def obj_of(shown: dict[str, str], converts: dict[str, Convert], type_name: str) -> Convert:
+    def convert(value: Any) -> Any:
+        if value is None:
+            return None
+        if type(value) is not dict:
+            raise EvalError(NO_MAP)
+        made = Obj(value, shown, type_name)
+        for name, inner in converts.items():
+            if name in made:
+                made[name] = inner(made[name])
+        return made
+
+    return convert

@@ -1,0 +1,61 @@
+"""What can go wrong with an expression, as one family.
+
+    CelError
+    ├─ CompileError      it can't be parsed, or its types don't fit; knows line, column and a caret
+    ├─ MissingEngine     it can't even be parsed, because the parser isn't installed
+    └─ EvalError         it was run and has no value
+       └─ OverBudget     it cost more than it may; nothing in the expression can catch it
+
+Next: `parsing` and `checker`, which raise the first; `compiling`, which raises the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["CelError", "CompileError", "EvalError", "MissingEngine", "Mistake", "OverBudget"]
+
+
+class CelError(Exception):
+    """Something is wrong with an expression."""
+
+
+class MissingEngine(CelError):
+    """The parser isn't installed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """One mistake, at an offset in code points."""
+
+    offset: int
+    text: str
+
+    def shown(self, source: str) -> str:
+        """``ERROR: <input>:1:5: text`` with the line and a caret under the place, as cel-go shows it."""
+        before = source[: self.offset]
+        line = before.count("\n") + 1
+        column = self.offset - (before.rfind("\n") + 1)
+        snippet = source.split("\n")[line - 1].replace("\t", " ") if source else ""
+        return f"ERROR: <input>:{line}:{column + 1}: {self.text}\n | {snippet}\n | {'.' * column}^"
+
+
+class CompileError(CelError):
+    """The expression can't be run. `mistakes` has every one of them unless the text came from the parser."""
+
+    def __init__(self, text: str, mistakes: tuple[Mistake, ...] = ()) -> None:
+        super().__init__(text)
+        self.mistakes = mistakes
+
+    @classmethod
+    def of(cls, source: str, mistakes: list[Mistake]) -> CompileError:
+        ordered = tuple(sorted(mistakes, key=lambda mistake: mistake.offset))
+        return cls("\n".join(mistake.shown(source) for mistake in ordered), ordered)
+
+
+class EvalError(CelError):
+    """The expression has no value for this input; the text is cel-go's."""
+
+
+class OverBudget(CelError):
+    """The expression was stopped because it cost too much."""

@@ -1,0 +1,334 @@
+"""Small closures that read: variables, fields, keys and items, from trees and from values.
+
+Each comes in the form its place allows: what the schema knows to be an object is read without asking what it is.
+Next: `compiling`, which chooses. Source: cel-spec "Field Selection", "Indexing"; Kubernetes: a field that is null
+is absent.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from oarlock.schema.cel.declared import Decl
+from oarlock.schema.cel.native import NO_ARRAY, NO_MAP
+from oarlock.schema.cel.problems import EvalError, OverBudget
+from oarlock.schema.cel.values import NONE, Obj, Optional, from_key, no_overload, to_key
+
+__all__ = [
+    "FAULTS",
+    "Env",
+    "Run",
+    "converted",
+    "dynamic",
+    "entry",
+    "equals_text",
+    "field",
+    "has_dynamic",
+    "has_field",
+    "has_key",
+    "index",
+    "item",
+    "items_of",
+    "map_key",
+    "maybe_field",
+    "maybe_index",
+    "missing",
+    "over_budget",
+    "priced",
+    "variable",
+]
+
+Env = list[Any]
+"""What was spent, what may be spent, then the variables."""
+
+Run = Callable[[Env], Any]
+
+FAULTS = (EvalError, TypeError, AttributeError, ValueError, OverflowError)
+"""What running an expression raises. Values of a form that the schema doesn't allow show as Python's own errors."""
+
+
+def over_budget(env: Env) -> OverBudget:
+    return OverBudget("operation cancelled: actual cost limit exceeded")
+
+
+def _no_key(name: Any) -> EvalError:
+    return EvalError(f"no such key: {name}")
+
+
+def variable(slot: int) -> Run:
+    return operator.itemgetter(slot)
+
+
+def converted(run: Run, convert: Callable[[Any], Any] | None) -> Run:
+    if convert is None:
+        return run
+    return lambda env: convert(run(env))
+
+
+def missing(name: str) -> Run:
+    def read(env: Env) -> Any:
+        raise _no_key(name)
+
+    return read
+
+
+def field(run: Run, name: str, slot: int | None) -> Run:
+    """A field of an object of a tree; of the variable in `slot` when it is known to be one."""
+    if slot is not None:
+
+        def of_variable(env: Env) -> Any:
+            value = env[slot].get(name)
+            if value is None:
+                raise _no_key(name)
+            return value
+
+        return of_variable
+
+    def read(env: Env) -> Any:
+        value = run(env).get(name)
+        if value is None:
+            raise _no_key(name)
+        return value
+
+    return read
+
+
+_NO_NULL = "invalid data, got null for schema with nullable=false"
+_FORMS: dict[str, tuple[type, str]] = {"array": (list, NO_ARRAY), "object": (dict, NO_MAP)}
+
+
+def has_field(run: Run, name: str, child: Decl) -> Run:
+    """``has(object.field)`` of an object of a tree. What is there must have the form its schema promises."""
+    if child.node.int_or_string:
+        return _has_converted(run, name, child.convert)
+    form = _FORMS.get(child.node.type)
+    if form is None:
+        return lambda env: run(env).get(name) is not None
+    wanted, otherwise = form
+
+    def has(env: Env) -> bool:
+        value = run(env).get(name)
+        if value is None:
+            return False
+        if type(value) is not wanted:
+            raise EvalError(otherwise)
+        return True
+
+    return has
+
+
+def _has_converted(run: Run, name: str, convert: Callable[[Any], Any] | None) -> Run:
+    assert convert is not None
+
+    def has(env: Env) -> bool:
+        return convert(run(env).get(name)) is not None
+
+    return has
+
+
+def map_key(run: Run, key: str) -> Run:
+    """``map.key`` of a map of a tree; its value may be null."""
+
+    def read(env: Env) -> Any:
+        found = run(env)
+        if key not in found:
+            raise _no_key(key)
+        return found[key]
+
+    return read
+
+
+def has_key(run: Run, key: str) -> Run:
+    return lambda env: key in run(env)
+
+
+def _select(value: Any, name: str) -> Any:
+    """What `name` is in a value; KeyError where there is nothing."""
+    if type(value) is Obj:
+        found = value.get(value.shown[name])
+        if found is None:
+            raise KeyError(name)
+        return found
+    if isinstance(value, dict):
+        return value[name]
+    raise no_overload()
+
+
+def dynamic(run: Run, name: str) -> Run:
+    """A field of a value whose type isn't known."""
+
+    def read(env: Env) -> Any:
+        value = run(env)
+        if type(value) is Optional:
+            return _maybe_select(value, name)
+        try:
+            return _select(value, name)
+        except KeyError:
+            raise _no_key(name) from None
+
+    return read
+
+
+def has_dynamic(run: Run, name: str) -> Run:
+    def has(env: Env) -> bool:
+        value = run(env)
+        if type(value) is Optional:
+            return _maybe_select(value, name).present
+        try:
+            _select(value, name)
+        except KeyError:
+            return False
+        return True
+
+    return has
+
+
+def _maybe_select(value: Any, name: str) -> Optional:
+    if type(value) is Optional:
+        if not value.present:
+            return NONE
+        value = value.value
+    try:
+        found = _select(value, name)
+    except KeyError:
+        return NONE
+    return found if type(found) is Optional else Optional(True, found)
+
+
+def maybe_field(run: Run, name: str) -> Run:
+    return lambda env: _maybe_select(run(env), name)
+
+
+def item(run: Run, key: Run, inner: Decl) -> Run:
+    """An item of a list of a tree."""
+    nullable = inner.node.nullable
+
+    def read(env: Env) -> Any:
+        found, at = run(env), key(env)
+        if type(found) is not list:
+            raise EvalError(NO_ARRAY)
+        value = _at(found, at)
+        if value is None and not nullable:
+            raise EvalError(_NO_NULL)
+        return value
+
+    return read
+
+
+def _at(found: list[Any], at: Any) -> Any:
+    if type(at) is float and at.is_integer():
+        at = int(at)
+    if not isinstance(at, int) or type(at) is bool:
+        raise no_overload()
+    if not 0 <= at < len(found):
+        raise EvalError(f"index out of bounds: {at}")
+    return found[at]
+
+
+def entry(run: Run, key: Run, inner: Decl) -> Run:
+    """The value of a key of a map of a tree."""
+    nullable = inner.node.nullable
+
+    def read(env: Env) -> Any:
+        found, wanted = run(env), key(env)
+        if type(found) is not dict:
+            raise EvalError(NO_MAP)
+        if wanted not in found:
+            raise _no_key(wanted)
+        value = found[wanted]
+        if value is None and not nullable:
+            raise EvalError(_NO_NULL)
+        return value
+
+    return read
+
+
+def _index(found: Any, wanted: Any) -> Any:
+    if isinstance(found, list):
+        return _at(found, wanted)
+    if type(found) is Obj:
+        try:
+            return _select(found, wanted)
+        except KeyError:
+            raise _no_key(wanted) from None
+    if not isinstance(found, dict):
+        raise no_overload()
+    key = to_key(wanted)
+    if key not in found:
+        raise _no_key(from_key(key))
+    return found[key]
+
+
+def index(run: Run, key: Run) -> Run:
+    """``value[key]`` of a value whose type isn't known."""
+
+    def read(env: Env) -> Any:
+        found, wanted = run(env), key(env)
+        return _maybe_index(found, wanted) if type(found) is Optional else _index(found, wanted)
+
+    return read
+
+
+def _maybe_index(found: Any, wanted: Any) -> Optional:
+    if type(found) is Optional:
+        if not found.present:
+            return NONE
+        found = found.value
+    if not isinstance(found, dict | list):
+        raise no_overload()
+    try:
+        value = _index(found, wanted)
+    except EvalError:
+        return NONE
+    return value if type(value) is Optional else Optional(True, value)
+
+
+def maybe_index(run: Run, key: Run) -> Run:
+    return lambda env: _maybe_index(run(env), key(env))
+
+
+def equals_text(run: Run, text: str, negated: bool) -> Run:
+    """``value == 'text'``, charged as the shorter of both."""
+    longest = len(text)
+
+    def equal(env: Env) -> bool:
+        value = run(env)
+        shorter = len(value)
+        if shorter > longest:
+            shorter = longest
+        env[0] += (shorter + 9) // 10
+        return (value == text) is not negated
+
+    return equal
+
+
+def priced(called: Callable[..., Any], runs: list[Run], price: Callable[..., int]) -> Run:
+    """A call whose cost depends on its arguments; it is charged before it is made."""
+
+    def call(env: Env) -> Any:
+        try:
+            args = [run(env) for run in runs]
+        except EvalError:
+            env[0] += 1
+            raise
+        env[0] += price(*args)
+        if env[0] > env[1]:
+            raise over_budget(env)
+        return called(*args)
+
+    return call
+
+
+def items_of(run: Run, decl: Decl) -> Run:
+    """A list or map of a tree, to be looped over."""
+    wanted, otherwise = _FORMS[decl.node.type]
+
+    def items(env: Env) -> Any:
+        found = run(env)
+        if type(found) is not wanted:
+            raise EvalError(otherwise)
+        return found
+
+    return items

@@ -1,0 +1,58 @@
+"""Regular expressions of rules: RE2, found and extracted as Go does.
+
+Next: `patterns` of schemas, which only match. Source: RE2 syntax; Kubernetes' regex library for CEL.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import re2
+
+from oarlock.schema.patterns import Pattern
+
+__all__ = ["Regex", "regex_of"]
+
+
+def _options() -> re2.Options:
+    options = re2.Options()
+    options.log_errors = False
+    return options
+
+
+class Regex:
+    """A compiled expression. PatternError, in Go's words, when it can't be."""
+
+    __slots__ = ("_compiled", "matches", "source")
+
+    def __init__(self, source: str) -> None:
+        pattern = Pattern(source)
+        self.source = source
+        self.matches = pattern.found_in
+        self._compiled = re2.compile(source.encode(), _options())
+
+    def find(self, text: str) -> str:
+        """The first match; empty when there is none."""
+        found = self._compiled.search(text.encode("utf-8", "surrogatepass"))
+        return "" if found is None else found[0].decode("utf-8", "surrogatepass")
+
+    def find_all(self, text: str, limit: int = -1) -> list[str]:
+        """The first `limit` matches that don't overlap; all of them when it is negative."""
+        found: list[str] = []
+        if limit == 0:
+            return found
+        end = 0
+        for match in self._compiled.finditer(text.encode("utf-8", "surrogatepass")):
+            if found and match.start() == match.end() == end:
+                continue  # Go has no empty match right behind a match
+            end = match.end()
+            found.append(match[0].decode("utf-8", "surrogatepass"))
+            if len(found) == limit:
+                break
+        return found
+
+
+@lru_cache(maxsize=256)
+def regex_of(source: str) -> Regex:
+    """`source` compiled; the last few are remembered, since objects are written again and again with the same."""
+    return Regex(source)

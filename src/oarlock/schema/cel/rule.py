@@ -1,0 +1,195 @@
+"""One rule, compiled where it stands, and what it says when it is broken.
+
+Next: `rules`, which finds the rules of a schema and walks an object. Source: x-kubernetes-validations (KEP-2876,
+KEP-4008); wording of apiextensions-apiserver 1.36.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, Required
+from oarlock.schema.cel import types
+from oarlock.schema.cel.ast import Call, Expr, Fold, Ident, ListOf, MapOf, Select
+from oarlock.schema.cel.declared import Decl
+from oarlock.schema.cel.engine import Runnable, Variable
+from oarlock.schema.cel.problems import EvalError, OverBudget
+from oarlock.schema.cel.values import NONE, Optional
+
+__all__ = ["GONE", "Budget", "InvalidHere", "Rule", "mentions", "variables_at"]
+
+MAX_MESSAGE = 5120
+"""Characters of a message that an expression makes."""
+
+GONE = object()
+"""There is no old value."""
+
+_OUT = "validation failed due to running out of cost budget, no further validation rules will be run"
+
+
+class InvalidHere(Invalid):
+    """An invalid value that isn't shown, because it is an object or a list."""
+
+    __slots__ = ()
+
+    @property
+    def body(self) -> str:
+        return f"Invalid value: {self.detail}"
+
+
+@dataclass(slots=True)
+class Budget:
+    """What the rules of an object may cost together, and each call of an expression alone."""
+
+    left: int
+    per_call: int
+    exhausted: bool = False
+
+    @property
+    def limit(self) -> int:
+        return min(self.per_call, self.left)
+
+    def charge(self, cost: int) -> bool:
+        """Whether there was enough; when not, no rule runs any more."""
+        if cost > self.left:
+            self.stop()
+            return False
+        self.left -= cost
+        return True
+
+    def stop(self) -> None:
+        self.left = -1
+        self.exhausted = True
+
+
+def variables_at(decl: Decl, *, optional_old: bool) -> dict[str, Variable]:
+    """What a rule may speak of where `decl` stands."""
+    old = Variable(types.optional_of(decl.type)) if optional_old else Variable(decl.type, decl)
+    return {"self": Variable(decl.type, decl), "oldSelf": old}
+
+
+def mentions(tree: Expr, name: str) -> bool:
+    """Whether an expression uses a variable."""
+    match tree:
+        case Ident():
+            return tree.name == name
+        case Select():
+            return mentions(tree.operand, name)
+        case Call():
+            return any(mentions(part, name) for part in ([tree.target] if tree.target else []) + tree.args)
+        case ListOf():
+            return any(mentions(item, name) for item in tree.items)
+        case MapOf():
+            return any(mentions(key, name) or mentions(value, name) for key, value, _ in tree.entries)
+        case Fold():
+            parts = (tree.over, tree.start, tree.condition, tree.step, tree.result)
+            return any(mentions(part, name) for part in parts)
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A compiled rule. `field_path` is normalized; `shows_value` says whether its errors show the value."""
+
+    program: Runnable
+    decl: Decl
+    source: str
+    message: str
+    message_program: Runnable | None
+    reason: str
+    field_path: str
+    uses_old: bool
+    optional_old: bool
+    shows_value: bool
+
+    def broken(self, path: str, value: Any, old: Any, budget: Budget) -> tuple[FieldError | None, bool]:
+        """The error of this rule for a value, if any, and whether it may be forgiven where nothing changed."""
+        if self.uses_old and old is GONE and not self.optional_old:
+            return None, False
+        values = (value, self._old(old))
+        shown = path or "<nil>"
+        try:
+            result, cost = self.program.run(values, budget.limit)
+        except OverBudget as stopped:
+            text = _OUT
+            if budget.per_call <= budget.left:
+                text = (
+                    f"'{stopped}': no further validation rules will be run due to call cost exceeds limit for rule: "
+                    f"{self.named}"
+                )
+            budget.stop()
+            return self._invalid(shown, value, text), False
+        except EvalError as error:
+            if not budget.charge(getattr(error, "cost", 0)):
+                return self._invalid(shown, value, _OUT), False
+            return self._invalid(shown, value, self._explained(str(error))), False
+        if not budget.charge(cost):
+            return self._invalid(shown, value, _OUT), False
+        if result is True:
+            return None, False
+        where = shown
+        if self.field_path:
+            where = f"{path}.{self.field_path}" if path and self.field_path[0] != "[" else path + self.field_path
+        return self._worded(where, value, self._said(values, budget)), not self.uses_old
+
+    def _old(self, old: Any) -> Any:
+        if not self.optional_old:
+            return None if old is GONE else old
+        if old is GONE or old is None:
+            return NONE
+        return Optional(True, old if self.decl.convert is None else self.decl.convert(old))
+
+    @property
+    def named(self) -> str:
+        return (self.message or self.source).strip()
+
+    def _explained(self, error: str) -> str:
+        if error.startswith("no such overload"):
+            what = "call arguments did not match a supported operator, function or macro signature for rule"
+            return f"'{error}': {what}: {self.named}"
+        return f"{error} evaluating rule: {self.named}"
+
+    def _said(self, values: tuple[Any, ...], budget: Budget) -> str:
+        """The message: made by the expression if that works, else the one that was written, else the rule."""
+        otherwise = self.message.strip() or f"failed rule: {self.source.strip()}"
+        if self.message_program is None:
+            return otherwise
+        try:
+            said, cost = self.message_program.run(values, budget.limit)
+        except OverBudget:
+            call = budget.per_call <= budget.left
+            budget.stop()
+            if call:
+                return "no further validation rules will be run due to call cost exceeds limit for messageExpression"
+            return "messageExpression evaluation failed due to running out of cost budget"
+        except EvalError as error:
+            budget.charge(getattr(error, "cost", 0))
+            return otherwise
+        if not budget.charge(cost):
+            return "messageExpression evaluation failed due to running out of cost budget"
+        if type(said) is not str or not said.strip() or "\n" in said.strip() or len(said.strip()) > MAX_MESSAGE:
+            return otherwise
+        return said.strip()
+
+    def _invalid(self, path: str, value: Any, text: str) -> FieldError:
+        return Invalid(path, value, text) if self.shows_value else InvalidHere(path, value, text)
+
+    def _worded(self, path: str, value: Any, text: str) -> FieldError:
+        if self.reason == "FieldValueForbidden":
+            return Forbidden(path, text)
+        if self.reason == "FieldValueRequired":
+            return Required(path, text)
+        if self.reason == "FieldValueDuplicate":
+            return _DuplicateHere(path, value, text)
+        if self.field_path:
+            return InvalidHere(path, value, text)
+        return self._invalid(path, value, text)
+
+
+class _DuplicateHere(Duplicate):
+    __slots__ = ()
+
+    @property
+    def body(self) -> str:
+        return f"Duplicate value: {self.detail}" if isinstance(self.value, dict | list) else super().body

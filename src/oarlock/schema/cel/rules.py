@@ -1,0 +1,346 @@
+"""The rules of a schema, compiled, and an object checked against them.
+
+`compile_rules` reads ``x-kubernetes-validations`` at every level of a schema and refuses rules that can't be: a
+mistake in the text, a wrong type, an impossible path, a cost without bound. `RuleSet.validate` walks an object. On
+an update a rule about something that hasn't changed isn't held against it, unless the rule compares with the old.
+Must not know: definitions, requests. Next: `rule`, one of them; `estimate`, for the cost.
+Source: KEP-2876, KEP-4008; validation of CustomResourceDefinitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required
+from oarlock.schema.cel.declared import Decl, declare
+from oarlock.schema.cel.engine import Checked, Engine, Variable, engine
+from oarlock.schema.cel.fieldpaths import FieldPathError, normalized
+from oarlock.schema.cel.problems import CelError, CompileError, MissingEngine
+from oarlock.schema.cel.rule import GONE, Budget, Rule, mentions, variables_at
+from oarlock.schema.structural import Node
+from oarlock.schema.where import Key, Where, render
+
+__all__ = ["CALL_LIMIT", "OBJECT_BUDGET", "RuleSet", "compile_rules", "rule_errors"]
+
+CALL_LIMIT = 1_000_000
+"""What one evaluation of one rule may cost."""
+
+OBJECT_BUDGET = 10_000_000
+"""What all rules of one object may cost."""
+
+MAX_ERRORS = 1000
+
+_TYPE_META = frozenset({"apiVersion", "kind"})
+"""What an object is can't stay wrong."""
+
+_REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
+
+
+@dataclass(slots=True, eq=False)
+class _Level:
+    """The rules of one level of a schema, and the levels inside that have any."""
+
+    rules: tuple[Rule, ...] = ()
+    fields: dict[str, _Level] = field(default_factory=dict)
+    values: _Level | None = None
+    items: _Level | None = None
+    keys: tuple[str, ...] = ()
+    root: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.rules or self.fields or self.values or self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class _Nearest:
+    """The nearest value around that has an old one. Compared only once a rule is broken."""
+
+    new: Any
+    old: Any
+
+    def unchanged(self) -> bool:
+        try:
+            return self.old is not GONE and type(self.new) is type(self.old) and bool(self.new == self.old)
+        except RecursionError:
+            return False
+
+
+class RuleSet:
+    """All rules of a schema. Made by `compile_rules`; never changes."""
+
+    __slots__ = ("_level",)
+
+    def __init__(self, level: _Level) -> None:
+        self._level = level
+
+    def validate(self, tree: Any, old: Any = None, *, at: Where = None) -> list[FieldError]:
+        """The broken rules of an object; with `old`, of an update. None is no old object."""
+        return self.spend(tree, old, Budget(OBJECT_BUDGET, CALL_LIMIT), at=at)
+
+    def spend(self, tree: Any, old: Any, budget: Budget, *, at: Where = None) -> list[FieldError]:
+        """`validate` with a budget of the caller's."""
+        walk = _Walk(budget)
+        was = GONE if old is None else old
+        walk.visit(self._level, tree, was, _Nearest(tree, was), at)
+        return walk.found
+
+
+class _Walk:
+    """One object, checked. Stops at the end of the budget."""
+
+    __slots__ = ("budget", "found")
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self.found: list[FieldError] = []
+
+    def visit(self, level: _Level, value: Any, old: Any, nearest: _Nearest, where: Where) -> None:
+        if value is None or self.budget.exhausted or len(self.found) >= MAX_ERRORS:
+            return
+        if old is not GONE:
+            nearest = _Nearest(value, old)
+        for rule in level.rules:
+            error, forgivable = rule.broken(render(where), value, old, self.budget)
+            if error is not None and not (forgivable and nearest.unchanged()):
+                self.found.append(error)
+            if self.budget.exhausted:
+                return
+        if type(value) is dict:
+            self._fields(level, value, old, nearest, where)
+        elif type(value) is list and level.items is not None:
+            self._items(level, value, old, nearest, where)
+
+    def _fields(self, level: _Level, value: dict[str, Any], old: Any, nearest: _Nearest, where: Where) -> None:
+        was: dict[str, Any] = old if type(old) is dict else {}
+        for name, inner in level.fields.items():
+            if name not in value:
+                continue
+            if level.root and name in _TYPE_META:
+                self.visit(inner, value[name], GONE, _Nearest(value[name], GONE), (where, name))
+            else:
+                self.visit(inner, value[name], _present(was, name), nearest, (where, name))
+        if level.values is not None:
+            for name, item in value.items():
+                self.visit(level.values, item, _present(was, name), nearest, (where, Key(name)))
+
+    def _items(self, level: _Level, value: list[Any], old: Any, nearest: _Nearest, where: Where) -> None:
+        assert level.items is not None
+        by_key: dict[Any, Any] = {}
+        if level.keys and type(old) is list:
+            for item in old:
+                if (key := _key_of(item, level.keys)) is not None:
+                    by_key.setdefault(key, item)
+        for at, item in enumerate(value):
+            was = by_key.get(_key_of(item, level.keys), GONE) if by_key else GONE
+            self.visit(level.items, item, was, nearest, (where, at))
+
+
+def _present(was: dict[str, Any], name: str) -> Any:
+    found = was.get(name)
+    return GONE if found is None else found
+
+
+def _key_of(item: Any, keys: tuple[str, ...]) -> tuple[Any, ...] | None:
+    if type(item) is not dict:
+        return None
+    key = tuple([item.get(name) for name in keys])
+    return None if any(isinstance(part, dict | list) for part in key) else key
+
+
+# compiling ----------------------------------------------------------------------------------------
+
+
+def compile_rules(schema: Any, node: Node, path: str = "") -> tuple[RuleSet | None, list[FieldError]]:
+    """The rules in `schema`, which `node` was parsed from, and what is wrong with them; None when there are none.
+
+    `path` leads to the schema, for the errors.
+    """
+    build = _Build(engine)
+    decl = declare(node, root=True)
+    level = build.level([(schema, path)], node, decl, _Place())
+    level.root = True
+    return (RuleSet(level) if level else None), build.errors
+
+
+def rule_errors(schema: Any, node: Node, path: str = "") -> list[FieldError]:
+    """What is wrong with the rules in a schema."""
+    return compile_rules(schema, node, path)[1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a level stands: in a list whose items have no counterpart in the old object (`lost`)."""
+
+    lost: str = ""
+
+
+class _Build:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.errors: list[FieldError] = []
+
+    def level(self, schemas: list[tuple[Any, str]], node: Node | None, decl: Decl | None, place: _Place) -> _Level:
+        """One level. What `allOf` says of it counts as well; `anyOf`, `oneOf` and `not` can't have rules."""
+        made = _Level()
+        if node is None:
+            return made
+        spread = list(_with_all_of(schemas))
+        made.rules = tuple(self._rules(spread, node, decl, place))
+        for name, child in node.properties.items():
+            inner = [
+                (schema["properties"][name], f"{path}.properties[{name}]".lstrip("."))
+                for schema, path in spread
+                if type(schema.get("properties")) is dict and name in schema["properties"]
+            ]
+            level = self.level(inner, child, _field_of(decl, name, child), place)
+            if level:
+                made.fields[name] = level
+        if isinstance(node.additional, Node):
+            made.values = self._inner(spread, "additionalProperties", node.additional, decl, place) or None
+        if node.items is not None:
+            lists = place
+            if node.list_type != "map" and not place.lost:
+                lists = _Place(spread[0][1] or "the root")
+            made.items = self._inner(spread, "items", node.items, decl, lists) or None
+            made.keys = node.list_keys if node.list_type == "map" else ()
+        return made
+
+    def _inner(self, spread: list[tuple[Any, str]], key: str, node: Node, decl: Decl | None, place: _Place) -> _Level:
+        schemas = [
+            (schema[key], f"{path}.{key}".lstrip(".")) for schema, path in spread if type(schema.get(key)) is dict
+        ]
+        item = decl.item if decl is not None else None
+        return self.level(schemas, node, item or declare(node, root=node.embedded), place)
+
+    def _rules(self, spread: list[tuple[Any, str]], node: Node, decl: Decl | None, place: _Place) -> Iterator[Rule]:
+        for schema, path in spread:
+            for i, said in enumerate(schema.get("x-kubernetes-validations") or ()):
+                where = f"{path}.x-kubernetes-validations[{i}]".lstrip(".")
+                rule = self._rule(said, where, node, decl, place)
+                if rule is not None:
+                    yield rule
+
+    def _wrong(self, error: FieldError) -> None:
+        self.errors.append(error)
+
+    def _rule(self, said: Any, where: str, node: Node, decl: Decl | None, place: _Place) -> Rule | None:
+        before = len(self.errors)
+        if type(said) is not dict or any(type(said.get(key, "")) is not str for key in _TEXTS):
+            self._wrong(Invalid(where, said, "must be an object with strings"))
+            return None
+        source = said.get("rule", "")
+        self._check_texts(said, where)
+        path = self._field_path(said, where, node)
+        if decl is None:
+            self._wrong(Invalid(f"{where}.rule", source, "rules need a schema with a type"))
+        if decl is None or not source.strip():
+            return None
+        optional_old = said.get("optionalOldSelf") is True
+        variables = variables_at(decl, optional_old=optional_old)
+        checked = self._checked(source, variables, f"{where}.rule", "bool")
+        if checked is None:
+            return None
+        uses_old = mentions(checked.tree, "oldSelf")
+        self._check_old(said, where, place, uses_old=uses_old)
+        expression = said.get("messageExpression", "")
+        message = self._checked(expression, variables, f"{where}.messageExpression", "string") if expression else None
+        if len(self.errors) > before:
+            return None
+        try:
+            return Rule(
+                program=checked.program(),
+                decl=decl,
+                source=source,
+                message=said.get("message", ""),
+                message_program=None if message is None else message.program(),
+                reason=said.get("reason", ""),
+                field_path=path,
+                uses_old=uses_old,
+                optional_old=optional_old,
+                shows_value=node.type not in ("object", "array"),
+            )
+        except CompileError as error:
+            self._wrong(Invalid(f"{where}.rule", source, f"compilation failed: {error}"))
+            return None
+
+    def _checked(self, source: str, variables: dict[str, Variable], where: str, wanted: str) -> Checked | None:
+        try:
+            checked = self._engine.check(source, variables)
+        except MissingEngine as error:
+            self._wrong(Invalid(where, source, str(error)))
+            return None
+        except CelError as error:
+            self._wrong(Invalid(where, source, f"compilation failed: {error}"))
+            return None
+        if checked.type.kind != wanted:
+            if wanted == "bool":
+                self._wrong(Invalid(where, source, "cel expression must evaluate to a bool"))
+            else:
+                self._wrong(Invalid(where, source, "messageExpression must evaluate to a string"))
+            return None
+        return checked
+
+    def _check_texts(self, said: dict[str, Any], where: str) -> None:
+        source, message = said.get("rule", "").strip(), said.get("message", "")
+        if not source:
+            self._wrong(Required(f"{where}.rule", "rule is not specified"))
+        if message and not message.strip():
+            self._wrong(Invalid(f"{where}.message", message, "message must be non-empty if specified"))
+        elif "\n" in message.strip():
+            self._wrong(Invalid(f"{where}.message", message, "message must not contain line breaks"))
+        elif "\n" in source and not message:
+            self._wrong(Required(f"{where}.message", "message must be specified if rule contains line breaks"))
+        expression = said.get("messageExpression", "")
+        if expression and not expression.strip():
+            text = "messageExpression must be non-empty if specified"
+            self._wrong(Required(f"{where}.messageExpression", text))
+        if said.get("reason") and said["reason"] not in _REASONS:
+            self._wrong(NotSupported(f"{where}.reason", said["reason"], _REASONS))
+
+    def _field_path(self, said: dict[str, Any], where: str, node: Node) -> str:
+        path = said.get("fieldPath", "")
+        if not path:
+            return ""
+        text = path.strip()
+        if not text:
+            self._wrong(Invalid(f"{where}.fieldPath", path, "fieldPath must be non-empty if specified"))
+        elif "\n" in text:
+            self._wrong(Invalid(f"{where}.fieldPath", path, "fieldPath must not contain line breaks"))
+        else:
+            try:
+                return normalized(text, node)
+            except FieldPathError as error:
+                self._wrong(Invalid(f"{where}.fieldPath", path, f"fieldPath must be a valid path: {error}"))
+        return ""
+
+    def _check_old(self, said: dict[str, Any], where: str, place: _Place, *, uses_old: bool) -> None:
+        if "optionalOldSelf" in said and said["optionalOldSelf"] is not None and not uses_old:
+            text = "may not be set if oldSelf is not used in rule"
+            self._wrong(Invalid(f"{where}.optionalOldSelf", said["optionalOldSelf"], text))
+        if uses_old and place.lost:
+            text = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {place.lost}"
+            self._wrong(Invalid(f"{where}.rule", said["rule"], text))
+
+
+_TEXTS = ("rule", "message", "messageExpression", "reason", "fieldPath")
+
+
+def _with_all_of(schemas: list[tuple[Any, str]]) -> Iterator[tuple[Any, str]]:
+    for schema, path in schemas:
+        if type(schema) is not dict:
+            continue
+        yield schema, path
+        branches = schema.get("allOf")
+        if type(branches) is list:
+            yield from _with_all_of([(inner, f"{path}.allOf[{i}]".lstrip(".")) for i, inner in enumerate(branches)])
+
+
+def _field_of(decl: Decl | None, name: str, child: Node) -> Decl | None:
+    """What expressions see of a property; a name that can't be written still has its rules."""
+    if decl is not None:
+        for raw, inner in decl.fields.values():
+            if raw == name:
+                return inner
+    return declare(child, root=child.embedded)

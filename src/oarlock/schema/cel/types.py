@@ -1,0 +1,168 @@
+"""Types of expressions, and when one fits where another is asked for.
+
+Unification as the CEL specification has it: type variables of a signature are bound while its arguments are
+compared. Must not know: schemas, functions. Next: `signatures`, `checker`.
+Source: cel-spec, "Gradual Type Checking".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = [
+    "BOOL",
+    "BYTES",
+    "DOUBLE",
+    "DURATION",
+    "DYN",
+    "INT",
+    "NULL",
+    "STRING",
+    "TIMESTAMP",
+    "UINT",
+    "Bindings",
+    "Overlay",
+    "Type",
+    "assignable",
+    "list_of",
+    "map_of",
+    "opaque",
+    "optional_of",
+    "resolved",
+    "type_of",
+    "variable",
+]
+
+
+@dataclass(slots=True, eq=False)
+class Type:
+    """`kind` is the type's name, or what kind of type `name` is; `node` is the schema of an object."""
+
+    kind: str
+    params: tuple[Type, ...] = ()
+    name: str = ""
+    node: Any = None
+
+    def __str__(self) -> str:
+        if self.kind in ("object", "opaque", "variable"):
+            return self.name
+        shown = _SHOWN.get(self.kind, self.kind)
+        return f"{shown}({', '.join(map(str, self.params))})" if self.params else shown
+
+
+_SHOWN = {
+    "optional": "optional_type",
+    "timestamp": "google.protobuf.Timestamp",
+    "duration": "google.protobuf.Duration",
+}
+
+DYN = Type("dyn")
+NULL = Type("null")
+BOOL = Type("bool")
+INT = Type("int")
+UINT = Type("uint")
+DOUBLE = Type("double")
+STRING = Type("string")
+BYTES = Type("bytes")
+TIMESTAMP = Type("timestamp")
+DURATION = Type("duration")
+
+
+def list_of(item: Type) -> Type:
+    return Type("list", (item,))
+
+
+def map_of(key: Type, value: Type) -> Type:
+    return Type("map", (key, value))
+
+
+def optional_of(inner: Type) -> Type:
+    return Type("optional", (inner,))
+
+
+def type_of(inner: Type) -> Type:
+    return Type("type", (inner,))
+
+
+def opaque(name: str) -> Type:
+    return Type("opaque", (), name)
+
+
+def variable(name: str) -> Type:
+    return Type("variable", (), name)
+
+
+Bindings = dict[str, Type]
+
+
+class Overlay(Bindings):
+    """Bindings on trial: what is bound goes here, what isn't found here is looked up below."""
+
+    __slots__ = ("_below",)
+
+    def __init__(self, below: Bindings) -> None:
+        super().__init__()
+        self._below = below
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self else self._below.get(name, default)
+
+
+_NULLABLE = frozenset({"null", "object", "opaque", "optional", "timestamp", "duration"})
+
+
+def resolved(bound: Bindings, type: Type) -> Type:
+    """`type` with its variables replaced; one that is free stays free."""
+    if type.kind == "variable":
+        found = bound.get(type.name)
+        return type if found is None else resolved(bound, found)
+    if not type.params:
+        return type
+    return Type(type.kind, tuple(resolved(bound, inner) for inner in type.params), type.name, type.node)
+
+
+def _occurs(bound: Bindings, name: str, type: Type) -> bool:
+    if type.kind == "variable":
+        found = bound.get(type.name)
+        return type.name == name or (found is not None and _occurs(bound, name, found))
+    return any(_occurs(bound, name, inner) for inner in type.params)
+
+
+def assignable(bound: Bindings, given: Type, wanted: Type) -> bool:
+    """Whether `given` fits where `wanted` is asked for; binds variables of both in `bound`."""
+    if given is wanted:
+        return True
+    if wanted.kind == "variable":
+        return _bind(bound, given, wanted)
+    if given.kind == "variable":
+        return _bind(bound, wanted, given)
+    if given.kind == "dyn" or wanted.kind == "dyn":
+        return True
+    if given.kind == "null" or wanted.kind == "null":
+        return given.kind in _NULLABLE and wanted.kind in _NULLABLE
+    if given.kind != wanted.kind or given.name != wanted.name:
+        return False
+    if given.kind == "object":
+        return given.node is wanted.node
+    if given.kind == "type":
+        return True
+    if len(given.params) != len(wanted.params):
+        return False
+    return all(assignable(bound, mine, theirs) for mine, theirs in zip(given.params, wanted.params, strict=True))
+
+
+def _bind(bound: Bindings, type: Type, free: Type) -> bool:
+    found = bound.get(free.name)
+    if type.kind == "variable" and type.name == free.name:
+        return True
+    if found is None:
+        if _occurs(bound, free.name, type):
+            return resolved(bound, type).kind == "variable"
+        bound[free.name] = type
+        return True
+    if not assignable(bound, type, found):
+        return False
+    if type.kind == "dyn" or (found.kind == "null" and type.kind != "null"):
+        bound[free.name] = type
+    return True

@@ -1,0 +1,253 @@
+"""Values of expressions: Python's own where they mean the same, and small classes where they don't.
+
+bool, int, float, str, bytes, None, list and dict are themselves. A key of a map that is a bool is a `BoolKey`,
+since Python takes True for 1. Lists that the schema calls sets or maps compare without order.
+Must not know: syntax, cost. Next: `native`, which makes values of trees; `compiling`.
+Source: cel-spec, "Values" and "Equality"; Kubernetes' typed lists (KEP-2876).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from oarlock.meta.quantities import Quantity
+from oarlock.schema.cel.problems import EvalError
+
+__all__ = [
+    "INT_MAX",
+    "INT_MIN",
+    "NONE",
+    "UINT_MAX",
+    "BoolKey",
+    "Duration",
+    "MapList",
+    "Obj",
+    "Optional",
+    "SetList",
+    "Timestamp",
+    "TypeValue",
+    "UInt",
+    "add_lists",
+    "compare",
+    "contains",
+    "equals",
+    "from_key",
+    "no_overload",
+    "size",
+    "to_key",
+    "type_name",
+]
+
+INT_MIN, INT_MAX, UINT_MAX = -(2**63), 2**63 - 1, 2**64 - 1
+
+
+class UInt(int):
+    """An unsigned integer of 64 bits."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Timestamp:
+    """A moment, in nanoseconds since 1970-01-01T00:00:00Z. `offset`, in minutes, is of the zone it is written in."""
+
+    ns: int
+    offset: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Duration:
+    """A length of time in nanoseconds."""
+
+    ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class TypeValue:
+    """A type as a value: what ``type(x)`` gives."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class BoolKey:
+    """True or False as the key of a map."""
+
+    value: bool
+
+
+class Optional:
+    """A value that may be absent."""
+
+    __slots__ = ("present", "value")
+
+    def __init__(self, present: bool, value: Any = None) -> None:
+        self.present = present
+        self.value = value
+
+
+NONE = Optional(False)
+
+
+class Obj(dict[str, Any]):
+    """An object of a schema: `shown` are the fields an expression may see, `type_name` what ``type()`` calls it."""
+
+    __slots__ = ("shown", "type_name")
+
+    def __init__(self, fields: dict[str, Any], shown: dict[str, str], type_name: str) -> None:
+        super().__init__(fields)
+        self.shown = shown
+        self.type_name = type_name
+
+
+class SetList(list[Any]):
+    """A list of ``x-kubernetes-list-type: set``: order doesn't count."""
+
+    __slots__ = ()
+
+
+class MapList(list[Any]):
+    """A list of ``x-kubernetes-list-type: map``: items are told apart by `keys`, order doesn't count."""
+
+    __slots__ = ("keys",)
+
+    def __init__(self, items: Any, keys: tuple[str, ...]) -> None:
+        super().__init__(items)
+        self.keys = keys
+
+    def key_of(self, item: Any) -> tuple[Any, ...] | None:
+        if not isinstance(item, dict):
+            return None
+        return tuple([_hashable(item.get(key)) for key in self.keys])
+
+
+def _hashable(value: Any) -> Any:
+    return BoolKey(value) if type(value) is bool else value
+
+
+_NUMBERS = frozenset({int, float, UInt})
+_SIMPLE = frozenset({str, bytes, bool, int, float, UInt, type(None)})
+
+
+def to_key(value: Any) -> Any:
+    """A value as the key of a map. EvalError for one that can't be a key."""
+    kind = type(value)
+    if kind is str or kind is int or kind is UInt:
+        return value
+    if kind is bool:
+        return BoolKey(value)
+    if kind is float:
+        return value
+    raise EvalError(f"unsupported key type: {type_name(value)}")
+
+
+def from_key(key: Any) -> Any:
+    return key.value if type(key) is BoolKey else key
+
+
+def equals(a: Any, b: Any) -> bool:
+    """CEL's ``==``: by value across numeric types, never an error; other types that differ aren't equal."""
+    kind, other = type(a), type(b)
+    if kind in _SIMPLE or other in _SIMPLE:
+        if kind is other or (kind in _NUMBERS and other in _NUMBERS):
+            return bool(a == b)
+        return False
+    if isinstance(a, list):
+        return isinstance(b, list) and _equal_lists(a, b)
+    if isinstance(a, dict):
+        return isinstance(b, dict) and _equal_maps(a, b)
+    if kind is Optional:
+        if other is not Optional or a.present is not b.present:
+            return False
+        return not a.present or equals(a.value, b.value)
+    return kind is other and bool(a == b)
+
+
+def _equal_maps(a: dict[Any, Any], b: dict[Any, Any]) -> bool:
+    if len(a) != len(b):
+        return False
+    return all(key in b and equals(value, b[key]) for key, value in a.items())
+
+
+def _equal_lists(a: list[Any], b: list[Any]) -> bool:
+    if len(a) != len(b):
+        return False
+    typed = a if type(a) is not list else b
+    if type(typed) is SetList:
+        return all(contains(b, item) for item in a) and all(contains(a, item) for item in b)
+    if type(typed) is MapList:
+        theirs = {typed.key_of(item): item for item in b}
+        return all((key := typed.key_of(item)) in theirs and equals(item, theirs[key]) for item in a)
+    return all(map(equals, a, b))
+
+
+def contains(items: list[Any], wanted: Any) -> bool:
+    """``wanted in items``."""
+    kind = type(wanted)
+    if kind is str or kind is bytes:
+        return wanted in items
+    return any(equals(item, wanted) for item in items)
+
+
+def add_lists(a: list[Any], b: list[Any]) -> list[Any]:
+    """``a + b``: a set gets what it lacks, a map's items replace those with their key."""
+    if type(a) is SetList:
+        return SetList([*a, *[item for i, item in enumerate(b) if not contains(a, item) and not contains(b[:i], item)]])
+    if type(a) is MapList:
+        merged = {a.key_of(item): item for item in a}
+        merged.update({a.key_of(item): item for item in b})
+        return MapList(merged.values(), a.keys)
+    return [*a, *b]
+
+
+def compare(a: Any, b: Any) -> int:
+    """-1, 0 or 1. EvalError for values without an order."""
+    kind, other = type(a), type(b)
+    comparable = (kind in _NUMBERS and other in _NUMBERS) or (
+        kind is other and kind in (str, bytes, bool, Timestamp, Duration)
+    )
+    if not comparable:
+        raise no_overload()
+    return -1 if a < b else int(a > b)
+
+
+def size(value: Any) -> int:
+    """The length of a string, in code points, or of bytes, a list or a map."""
+    if isinstance(value, str | bytes | list | dict):
+        return len(value)
+    raise no_overload()
+
+
+def no_overload(name: str = "") -> EvalError:
+    return EvalError(f"no such overload: {name}" if name else "no such overload")
+
+
+_NAMES: dict[type, str] = {
+    bool: "bool",
+    int: "int",
+    UInt: "uint",
+    float: "double",
+    str: "string",
+    bytes: "bytes",
+    type(None): "null_type",
+    Timestamp: "google.protobuf.Timestamp",
+    Duration: "google.protobuf.Duration",
+    TypeValue: "type",
+    Optional: "optional_type",
+    Quantity: "kubernetes.Quantity",
+}
+
+
+def type_name(value: Any) -> str:
+    """The name of a value's type, as ``type(x)`` compares it."""
+    found = _NAMES.get(type(value))
+    if found is not None:
+        return found
+    if type(value) is Obj:
+        return value.type_name
+    if isinstance(value, list):
+        return "list"
+    if isinstance(value, dict):
+        return "map"
+    return str(getattr(value, "cel_type", type(value).__name__))
