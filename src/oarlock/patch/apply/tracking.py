@@ -82,7 +82,8 @@ class FieldTracker:
     """Tracks the fields of one resource. `types` are those of whole objects by apiVersion.
 
     `filters` say what a write to a subresource ("" is the resource itself) may own; everything else it doesn't.
-    `convert` takes and gives trees and apiVersions; it must not change what it is given.
+    `convert` takes and gives trees and apiVersions; it must not change what it is given. `blanks` are objects of
+    which nothing is set, by apiVersion: what every object of a declared type has (``spec: {}``) nobody owns.
     """
 
     def __init__(
@@ -90,8 +91,10 @@ class FieldTracker:
         types: Mapping[str, Type],
         convert: Convert = never_converts,
         filters: Mapping[str, Filter] | None = None,
+        blanks: Mapping[str, Tree] | None = None,
     ) -> None:
         self._types = types
+        self._blanks = blanks or {}
         self._updaters: dict[str, Updater[ManagerId]] = {"": Updater(types, convert)}
         for subresource, keep in (filters or {}).items():
             self._updaters[subresource] = Updater(types, convert, dict.fromkeys(types, keep))
@@ -115,7 +118,7 @@ class FieldTracker:
         try:
             if live is not None and not managed.owned:
                 return _with_entries(new, None)
-            self._update(live or {}, new, managed, writer)
+            self._update(self._blank(writer) if live is None else live, new, managed, writer)
             cap(managed)
         except ApplyError:
             return _with_entries(new, entries)
@@ -136,12 +139,15 @@ class FieldTracker:
         before = {} if live is None else _with_entries(live, None)
         if not managed.owned and live is not None:
             earlier = Writer(_BEFORE_FIRST_APPLY, writer.api_version, writer.now, writer.subresource)
-            self._update({}, before, managed, earlier)
+            self._update(self._blank(writer), before, managed, earlier)
             cap(managed)
         merged = self._apply(before, config, managed, writer, force)
         if writer.manager == last_applied.KUBECTL:
             merged = last_applied.with_last_applied(merged, config)
         return _with_entries(merged, _written(managed, entries))
+
+    def _blank(self, writer: Writer) -> Tree:
+        return self._blanks.get(writer.api_version, {})
 
     def _nothing_changed(self, live: Tree, new: Tree, writer: Writer) -> bool:
         """Is everything that could have an owner as it was?"""
