@@ -4,8 +4,9 @@ Each class is a reason of Kubernetes' ``Status`` with its HTTP code, wording and
 Anything below `endpoints` raises them; `endpoints` alone turns them into an HTTP answer.
 
     StatusError
-    ├─ 400 BadRequest            ├─ 409 AlreadyExists, Conflict     ├─ 500 InternalError, ServerTimeout,
-    ├─ 401 Unauthorized          ├─ 410 Expired                     │      StorageReadError
+    ├─ 400 BadRequest            ├─ 409 AlreadyExists, Conflict,    ├─ 500 InternalError, ServerTimeout,
+    │                            │      FieldConflict               │      StorageReadError
+    ├─ 401 Unauthorized          ├─ 410 Expired                     │
     ├─ 403 Forbidden             ├─ 413 RequestEntityTooLarge       ├─ 503 ServiceUnavailable
     ├─ 404 NotFound, NoSuchPath  ├─ 415 UnsupportedMediaType        └─ 504 Timeout, TooLargeResourceVersion
     ├─ 405 MethodNotAllowed      ├─ 422 InvalidObject, Unprocessable
@@ -28,6 +29,7 @@ __all__ = [
     "BadRequest",
     "Conflict",
     "Expired",
+    "FieldConflict",
     "Forbidden",
     "InternalError",
     "InvalidObject",
@@ -202,6 +204,16 @@ class Conflict(StatusError):
             resource = GroupResource(resource.group, resource.kind)
         text = f"Operation cannot be fulfilled on {resource} {quote(name)}: {why}"
         super().__init__(text, details=_of(resource, name))
+
+
+class FieldConflict(StatusError):
+    """409: server-side apply would change fields that others own; `causes` names each. Source: KEP-555."""
+
+    code = 409
+    reason = "Conflict"
+
+    def __init__(self, message: str, causes: list[dict[str, str]]) -> None:
+        super().__init__(message, details={"causes": causes})
 
 
 class Expired(StatusError):

@@ -73,7 +73,10 @@ def settle(body: Body, compiled: CompiledVersion, hooks: Hooks, ctx: Context) ->
     unknown = compiled.prune(tree)
     if unknown or body.problems:
         _report(body, unknown, ctx)
+    resets = tree["metadata"].get("managedFields") in ([], [{}])
     compiled.normalize(tree)
+    if resets:
+        tree["metadata"]["managedFields"] = [{}]  # not the same as none: it asks that ownership be forgotten
     compiled.default(tree)
     default = hooks.default.get(ctx.target.version)
     if default is not None:

@@ -6,9 +6,9 @@ import msgspec
 
 from oarlock.meta.context import Context
 from oarlock.meta.errors import AlreadyExists
-from oarlock.registry import managed_fields
 from oarlock.registry.body import Body, settle
-from oarlock.registry.metadata import fill_new, generated_name, is_deleting, settle_namespace
+from oarlock.registry.managed_fields import writer_of
+from oarlock.registry.metadata import fill_new, generated_name, is_deleting, settle_namespace, wipe_system
 from oarlock.registry.outcome import Outcome
 from oarlock.registry.resource import Resource, copy_tree
 from oarlock.registry.served import Gate, Tree
@@ -23,18 +23,23 @@ NAME_ATTEMPTS = 8
 """How many generated names are tried before giving up. Source: KEP-4420."""
 
 
-async def create(resource: Resource, ctx: Context, version: str, body: Body, gate: Gate) -> Outcome:
+async def create(
+    resource: Resource, ctx: Context, version: str, body: Body, gate: Gate, *, applied: bool = False
+) -> Outcome:
     """Create the object in `body`. A name to be generated is generated before admission sees the object.
+
+    `applied` says that an apply made it, which has settled who owns its fields.
 
     Raises AlreadyExists, InvalidObject, BadRequest, and whatever admission refuses with.
     """
     settle(body, resource.compiled[version], resource.served.hooks, ctx)
     metadata = body.tree["metadata"]
     settle_namespace(metadata, ctx.target.namespace, namespaced=resource.definition.namespaced)
+    wipe_system(metadata)
     write = Write(resource, ctx, version, gate, "CREATE")
     base = metadata.get("generateName")
     if metadata.get("name") or not base:
-        return await _attempt(write, body)
+        return await _attempt(write, body, applied)
     pristine, mark = copy_tree(body.tree), ctx.notes.mark()
     for _ in range(NAME_ATTEMPTS):
         ctx.notes.rewind(mark)
@@ -42,22 +47,24 @@ async def create(resource: Resource, ctx: Context, version: str, body: Body, gat
         tree = copy_tree(pristine)
         tree["metadata"]["name"] = name
         try:
-            return await _attempt(write, Body(tree, body.wording))
+            return await _attempt(write, Body(tree, body.wording), applied)
         except AlreadyExists:
             continue
     raise AlreadyExists.generated(resource.definition.group_resource, name)
 
 
-async def _attempt(write: Write, body: Body) -> Outcome:
+async def _attempt(write: Write, body: Body, applied: bool) -> Outcome:
     resource, ctx = write.resource, write.ctx
-    new = managed_fields.track(None, body.tree, ctx)
+    if resource.definition.version(write.version).status:
+        body.tree.pop("status", None)
+    new = body.tree if applied else resource.fields.update(None, body.tree, writer_of(ctx))
     name = new["metadata"].get("name", "")
     if not write.gate.idle("CREATE"):
         new = await _mutated(write, new, body, name)
     metadata = new["metadata"]
     fill_new(metadata, ctx, resource.definition, resource.settings.random(16))
     if resource.definition.version(write.version).status:
-        new.pop("status", None)
+        new.pop("status", None)  # admission can't set it either
     stored, shown = await finish(write, new, None)
     key = resource.key(metadata.get("namespace", ""), name)
     if ctx.dry_run:

@@ -1,17 +1,86 @@
 """The step of every write that records who owns which field.
 
 It stands between the settled tree and mutating admission, with the live and the new object in the request
-version. Field ownership isn't tracked yet: what a client sends in managedFields is kept as it is.
+version; an apply does its own bookkeeping while it merges. The rules are `patch.apply`'s, here they meet a
+resource: its types, its conversion, and who writes. Must not know: HTTP beyond the user agent's name.
+Source: KEP-555.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from oarlock.meta import times
 from oarlock.meta.context import Context
-from oarlock.registry.served import Tree
+from oarlock.meta.errors import StatusError
+from oarlock.patch.apply.errors import UnknownVersion
+from oarlock.patch.apply.schema import object_type
+from oarlock.patch.apply.tracking import EVERYTHING_BUT_STATUS, ONLY_STATUS, FieldTracker, Writer
+from oarlock.registry.served import Served, Tree
+from oarlock.schema import structural
+from oarlock.schema.compiled import CompiledVersion, compile_version
 
-__all__ = ["track"]
+__all__ = ["MAX_MANAGER_BYTES", "tracker_of", "writer_of"]
+
+MAX_MANAGER_BYTES = 128
 
 
-def track(live: Tree | None, new: Tree, ctx: Context) -> Tree:
-    """Return `new` with its managedFields brought up to date."""
-    return new
+def tracker_of(served: Served, copy: Callable[[Tree], Tree]) -> FieldTracker:
+    """What tracks the fields of a resource. `copy` makes the copies that conversion may change."""
+    definition = served.definition
+    versions = {definition.api_version(version.name): version.name for version in definition.versions}
+    types = {
+        definition.api_version(version.name): object_type(structural.parse(version.schema))
+        for version in definition.versions
+    }
+    has_status = any(version.status for version in definition.versions)
+    filters = {"": EVERYTHING_BUT_STATUS, "status": ONLY_STATUS} if has_status else {}
+    blanks = {definition.api_version(v.name): _blank(compile_version(definition, v.name)) for v in definition.versions}
+    return FieldTracker(types, _converter(served, versions, copy), filters, blanks if definition.typed else {})
+
+
+def _blank(compiled: CompiledVersion) -> Tree:
+    """An object as a declared type has it before anything is set: the objects inside it, and no values."""
+    tree: Tree = {"metadata": {}}
+    compiled.default(tree)
+    del tree["metadata"]
+    return _objects(tree)
+
+
+def _objects(tree: Tree) -> Tree:
+    return {name: _objects(value) for name, value in tree.items() if isinstance(value, dict)}
+
+
+def _converter(served: Served, versions: Mapping[str, str], copy: Callable[[Tree], Tree]) -> Callable[..., Any]:
+    def convert(tree: Tree, from_api_version: str, to_api_version: str) -> Tree:
+        if from_api_version not in versions or to_api_version not in versions:
+            raise UnknownVersion(f"{to_api_version} is no version of {served.definition.group_resource}")
+        try:
+            made = served.converter.convert_now([copy(tree)], versions[from_api_version], versions[to_api_version])
+        except StatusError:
+            made = None
+        if made is None:
+            # a conversion that has to wait, or can't: fields keep the names they have
+            return tree
+        made[0]["apiVersion"] = to_api_version
+        return made[0]
+
+    return convert
+
+
+def writer_of(ctx: Context) -> Writer:
+    """Who writes: the request's fieldManager, else the first word of its user agent."""
+    manager = getattr(ctx.options, "field_manager", "") or _manager_of(ctx.user_agent)
+    target = ctx.target
+    api_version = f"{target.group}/{target.version}" if target.group else target.version
+    return Writer(manager, api_version, times.rfc3339(ctx.clock.now()), target.subresource)
+
+
+def _manager_of(user_agent: str) -> str:
+    name = user_agent.partition("/")[0]
+    if not name.isprintable():
+        name = "".join(char for char in name if char.isprintable())
+    if len(name) * 4 > MAX_MANAGER_BYTES:
+        name = name.encode()[:MAX_MANAGER_BYTES].decode(errors="ignore")
+    return name

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from oarlock.meta import times
 from oarlock.meta.context import Context, Target
-from oarlock.meta.errors import BadRequest, StatusError
+from oarlock.meta.errors import BadRequest
 from oarlock.registry.served import Tree
 from oarlock.schema.definition import ResourceDefinition
 
@@ -26,6 +26,7 @@ __all__ = [
     "only_status",
     "settle_namespace",
     "uuid4",
+    "wipe_system",
 ]
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -76,13 +77,18 @@ def check_place(metadata: Tree, target: Target, *, namespaced: bool) -> None:
         metadata["namespace"] = target.namespace
 
 
-def fill_new(metadata: Tree, ctx: Context, definition: ResourceDefinition, random: bytes) -> None:
-    """Metadata of an object about to be created: whatever the client sent of the system's fields is dropped."""
+def wipe_system(metadata: Tree) -> None:
+    """Drop what only the server sets. Raises BadRequest for a resourceVersion: what is created has none yet."""
     version = metadata.get("resourceVersion")
     if version not in (None, "", "0"):
-        raise StatusError("resourceVersion should not be set on objects to be created")
+        raise BadRequest("resourceVersion should not be set on objects to be created")
     for name in _SYSTEM:
         metadata.pop(name, None)
+
+
+def fill_new(metadata: Tree, ctx: Context, definition: ResourceDefinition, random: bytes) -> None:
+    """Metadata of an object about to be created: whatever the client sent of the system's fields is dropped."""
+    wipe_system(metadata)
     metadata["uid"] = uuid4(random)
     metadata["creationTimestamp"] = times.rfc3339(ctx.clock.now())
     if definition.generation:

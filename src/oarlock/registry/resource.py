@@ -19,6 +19,7 @@ from oarlock.meta.context import Context
 from oarlock.meta.errors import NotFound, StorageReadError
 from oarlock.registry.body import compile_bodies
 from oarlock.registry.keys import after_prefix, object_key
+from oarlock.registry.managed_fields import tracker_of
 from oarlock.registry.renditions import Renditions
 from oarlock.registry.served import Served, Tree
 from oarlock.registry.stored_form import StoredForm, encode_tail
@@ -66,6 +67,7 @@ class Resource:
         }
         self.bodies = compile_bodies(served.definition)
         self.selectable = self._place_selectable()
+        self.fields = tracker_of(served, copy_tree)
         self.form = StoredForm(served.definition, served.converter, self._select, interner)
         self._marks = {version: object() for version in self.compiled}
         self.heads = {version: self.form.head_of(version) for version in self.compiled}

@@ -14,9 +14,9 @@ from oarlock.meta.context import Context
 from oarlock.meta.errors import Conflict, InvalidObject, NotFound, ServerTimeout
 from oarlock.meta.fielderrors import Invalid
 from oarlock.meta.kinds import GroupKind
-from oarlock.registry import managed_fields
 from oarlock.registry.body import Body, settle
 from oarlock.registry.create import create
+from oarlock.registry.managed_fields import writer_of
 from oarlock.registry.metadata import check_place, is_deleting, keep_status, keep_system, only_status
 from oarlock.registry.outcome import Outcome
 from oarlock.registry.resource import Resource
@@ -28,6 +28,8 @@ from oarlock.storage.cache.entry import Entry
 
 __all__ = ["Change", "update"]
 
+_NO_SUCH_UID = "uid mismatch: the provided object specified uid {}, and no existing object was found"
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -37,10 +39,13 @@ class Change:
     request version, which it may change, and returns a tree nobody else holds.
     `replaces` says that the body is the whole object (PUT): the tree handed to `make` is then empty, and the
     body's uid and resourceVersion are preconditions.
+    `applies` says that `make` settles who owns the fields (apply); it is then handed an empty tree where there
+    is no object, which it creates.
     """
 
     make: Callable[[Tree], Body]
     replaces: bool
+    applies: bool = False
 
 
 async def update(
@@ -67,7 +72,7 @@ async def _absent(write: Write, change: Change, status: bool) -> Outcome:
     """There is no such object: PUT may create it, when the resource says so."""
     resource, ctx = write.resource, write.ctx
     missing = NotFound(resource.definition.group_resource, ctx.target.name)
-    if not change.replaces:
+    if not change.replaces and (status or not change.applies):
         raise missing
     body = change.make({})
     settle(body, resource.compiled[write.version], resource.served.hooks, ctx)
@@ -75,12 +80,13 @@ async def _absent(write: Write, change: Change, status: bool) -> Outcome:
     check_place(metadata, write.ctx.target, namespaced=write.resource.definition.namespaced)
     uid = metadata.get("uid")
     if uid:
-        raise Conflict(resource.definition.group_resource, ctx.target.name, _uid_text(write, uid, ""))
-    if status or not resource.definition.create_on_update:
+        why = _NO_SUCH_UID.format(uid) if change.applies else _uid_text(write, uid, "")
+        raise Conflict(resource.definition.group_resource, ctx.target.name, why)
+    if status or not (change.applies or resource.definition.create_on_update):
         raise missing
     await write.gate.may(ctx, "create")
     metadata.pop("resourceVersion", None)
-    return await create(resource, ctx, write.version, body, write.gate)
+    return await create(resource, ctx, write.version, body, write.gate, applied=change.applies)
 
 
 async def _attempt(write: Write, change: Change, entry: Entry, status: bool) -> Outcome | None:
@@ -93,7 +99,7 @@ async def _attempt(write: Write, change: Change, entry: Entry, status: bool) -> 
     if resource.definition.version(write.version).status:
         body.tree = only_status(body.tree, live.tree) if status else keep_status(body.tree, live.tree)
     pinned = _check_version(write, body.tree, live, change)
-    new = managed_fields.track(live.tree, body.tree, ctx)
+    new = body.tree if change.applies else resource.fields.update(live.tree, body.tree, writer_of(ctx))
     if not write.gate.idle("UPDATE"):
         new = await _mutated(write, new, live, body)
     keep_system(new["metadata"], live.tree["metadata"])

@@ -15,7 +15,8 @@ from oarlock.endpoints.openapi.kinds import sub_schema_name
 from oarlock.endpoints.openapi.naming import camel, definition_name, group_tag, title
 from oarlock.endpoints.openapi.shared_types import SCALE
 from oarlock.meta.kinds import GroupVersionKind
-from oarlock.schema.definition import ResourceDefinition, Subresource
+from oarlock.registry.served import Served
+from oarlock.schema.definition import Subresource
 
 __all__ = [
     "NAME",
@@ -33,7 +34,7 @@ __all__ = [
 PRODUCES: tuple[str, ...] = (JSON, YAML)
 STREAMS = (*PRODUCES, f"{JSON};stream=watch")
 
-PatchTypes = Callable[[ResourceDefinition], Sequence[str]]
+PatchTypes = Callable[[Served], Sequence[str]]
 """Says which media types of patches a resource takes."""
 
 
@@ -120,7 +121,7 @@ class _Writer:
 
     def __init__(self, entry: CatalogEntry, patch_types: PatchTypes) -> None:
         self.entry = entry
-        self.patch_types = tuple(patch_types(entry.definition))
+        self.patch_types = tuple(patch_types(entry.served))
         self.kind = entry.gvk.kind
         self.tag = f"{group_tag(entry.gvk.group)}_{entry.gvk.version}"
         self.place = camel(entry.gvk.group) + title(entry.gvk.version)

@@ -6,65 +6,55 @@ Next: ``registry.update``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from oarlock.codec import json as json_codec
 from oarlock.endpoints import respond
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
-from oarlock.endpoints.negotiation import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, patch_type
+from oarlock.endpoints.negotiation import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, patch_type
 from oarlock.endpoints.route import Route
+from oarlock.endpoints.verbs.apply import apply
 from oarlock.endpoints.verbs.update import carry_out
+from oarlock.endpoints.verbs.wording import PatchWording
 from oarlock.meta import options_parse
-from oarlock.meta.errors import BadRequest, InvalidObject, RequestEntityTooLarge, StatusError, Unprocessable
-from oarlock.meta.fielderrors import Invalid
-from oarlock.meta.kinds import GroupKind
+from oarlock.meta.errors import BadRequest, RequestEntityTooLarge, Unprocessable
 from oarlock.patch import errors as patch_errors
 from oarlock.patch import json_patch, merge_patch, strategic_merge
 from oarlock.registry.body import Body
-from oarlock.registry.served import Tree
+from oarlock.registry.served import Served, Tree
 from oarlock.registry.update import Change
-from oarlock.schema.definition import ResourceDefinition
 
-__all__ = ["PatchWording", "patch", "served_patches"]
+__all__ = ["patch", "served_patches"]
 
 
-def served_patches(definition: ResourceDefinition) -> tuple[str, ...]:
+def served_patches(served: Served) -> tuple[str, ...]:
     """The patch types that a resource's objects, status and scale take, in the order in which they are advertised.
 
-    Custom resources take no strategic merge patches, as everywhere.
+    Custom resources take no strategic merge patches, as everywhere; virtual resources nothing that needs to know
+    who owns a field.
     """
-    return (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH) if definition.typed else (JSON_PATCH, MERGE_PATCH)
-
-
-@dataclass(frozen=True, slots=True)
-class PatchWording:
-    """What is wrong with the object a patch leads to: 422 on the pseudo-field ``patch``."""
-
-    tree: Tree
-
-    def undecodable(self, why: str) -> StatusError:
-        shown = json_codec.encode(self.tree).decode()
-        return InvalidObject(GroupKind("", ""), "", [Invalid("patch", shown, why)])
-
-    def strict(self, problems: list[str]) -> StatusError:
-        return self.undecodable("strict decoding error: " + ", ".join(problems))
+    types: tuple[str, ...] = (JSON_PATCH, MERGE_PATCH)
+    if served.definition.typed:
+        types += (STRATEGIC_MERGE_PATCH,)
+    return types if served.virtual is not None else (*types, APPLY_PATCH)
 
 
 async def patch(x: Exchange, route: Route) -> Response:
     """Answer with the object as it is after the patch."""
     assert route.resource is not None
-    media = patch_type(x.request.headers.get("content-type", ""), served_patches(route.resource.definition))
+    media = patch_type(x.request.headers.get("content-type", ""), served_patches(route.resource.served))
+    if media == APPLY_PATCH:
+        return await apply(x, route)
     accepted = respond.accept(x)
     data = await x.request.read()
     options = options_parse.patch_options(route.pairs, is_apply=False)
     assert route.entry is not None
-    apply, problems = _applier(data, media, route.entry, options.field_validation)
+    change, problems = _applier(data, media, route.entry, options.field_validation)
 
     def make(live: Tree) -> Body:
         try:
-            tree = apply(live)
+            tree = change(live)
         except patch_errors.DirectiveError as error:
             raise BadRequest(str(error)) from None
         except patch_errors.PatchFailed:

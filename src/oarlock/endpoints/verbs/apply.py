@@ -1,0 +1,110 @@
+"""PATCH with an apply configuration: the fields a manager wants, merged into the object, which it may create.
+
+Next: ``patch.apply.tracking``, which merges and says who owns what; ``registry.update``, which carries it out.
+Source: KEP-555; the API concepts' page on server-side apply.
+"""
+
+from __future__ import annotations
+
+from oarlock.codec import json as json_codec
+from oarlock.codec import yaml as yaml_codec
+from oarlock.endpoints import respond
+from oarlock.endpoints.catalog import CatalogEntry
+from oarlock.endpoints.exchange import Exchange
+from oarlock.endpoints.http import Response
+from oarlock.endpoints.route import Route
+from oarlock.endpoints.verbs.update import carry_out
+from oarlock.endpoints.verbs.wording import PatchWording
+from oarlock.meta import options_parse
+from oarlock.meta.context import Context
+from oarlock.meta.errors import BadRequest, FieldConflict
+from oarlock.patch.apply import conflicts
+from oarlock.patch.apply.errors import ApplyConflict, ApplyError, ManagedFieldsError
+from oarlock.registry.body import Body
+from oarlock.registry.managed_fields import writer_of
+from oarlock.registry.resource import copy_tree
+from oarlock.registry.served import Tree
+from oarlock.registry.update import Change
+
+__all__ = ["apply"]
+
+
+async def apply(x: Exchange, route: Route) -> Response:
+    """Answer with the object as it is after the apply; 201 when it was created."""
+    accepted = respond.accept(x)
+    data = await x.request.read()
+    options = options_parse.patch_options(route.pairs, is_apply=True)
+    assert route.entry is not None
+    config, problems = _decoded(data)
+    _check_kind(config, route.entry)
+    ctx = x.context(options=options, dry_run=options.dry_run)
+    _report(problems, ctx)
+    resource = route.stored()
+    assert resource is not None
+    writer = writer_of(ctx)
+
+    def make(live: Tree) -> Body:
+        try:
+            made = resource.fields.apply(live or None, config, writer, force=bool(options.force))
+        except ApplyConflict as error:
+            raise FieldConflict(conflicts.message(error.conflicts), conflicts.causes(error.conflicts)) from None
+        except ManagedFieldsError as error:
+            raise BadRequest(str(error)) from None
+        except ApplyError as error:
+            raise BadRequest(
+                f"failed to create typed patch object ({_name_of(config, route.entry)}): {error}"
+            ) from None
+        tree = copy_tree(made)
+        if not live:
+            tree["metadata"].setdefault("name", ctx.target.name)
+        return Body(tree, PatchWording(tree))
+
+    outcome = await carry_out(route, ctx, Change(make, replaces=False, applies=True))
+    return await respond.item_response(x, route, outcome.item, accepted, 201 if outcome.created else 200)
+
+
+def _decoded(data: bytes) -> tuple[Tree, list[str]]:
+    """The configuration, and its duplicate fields. JSON is YAML, and much faster read as what it is."""
+    problems: list[str] = []
+    try:
+        if data.lstrip()[:1] == b"{":
+            config = json_codec.decode(data)
+            problems = [f'duplicate field "{path}"' for path in json_codec.duplicates(data)]
+        else:
+            config, problems = yaml_codec.decode(data)
+    except ValueError as error:
+        raise BadRequest(f"error decoding YAML: {error}") from None
+    if not isinstance(config, dict):
+        raise BadRequest("error decoding YAML: an apply configuration must be an object")
+    metadata = config.get("metadata")
+    if metadata is None:
+        config["metadata"] = {}
+    elif not isinstance(metadata, dict):
+        raise BadRequest("error decoding YAML: metadata must be an object")
+    return config, problems
+
+
+def _report(problems: list[str], ctx: Context) -> None:
+    if ctx.options.field_validation == "Strict" and problems:
+        raise BadRequest("error strict decoding patch: " + ", ".join(problems))
+    if ctx.options.field_validation == "Warn":
+        for problem in problems:
+            ctx.warn(problem)
+
+
+def _check_kind(config: Tree, entry: CatalogEntry) -> None:
+    api_version, kind = config.get("apiVersion") or "", config.get("kind") or ""
+    if (api_version, kind) == (entry.api_version, entry.gvk.kind):
+        return
+    if kind == entry.gvk.kind and isinstance(api_version, str) and api_version:
+        raise BadRequest(
+            f"Incorrect version specified in apply patch. Specified patch version: {api_version}, "
+            f"expected: {entry.api_version}"
+        )
+    raise BadRequest(f"invalid object type: {api_version or '/'}, Kind={kind}")
+
+
+def _name_of(config: Tree, entry: CatalogEntry | None) -> str:
+    assert entry is not None
+    metadata = config["metadata"]
+    return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {entry.api_version}, Kind={entry.gvk.kind}"
