@@ -285,6 +285,45 @@ async def test_what_doesnt_say_how_many():
         assert failure(await api.patch(where, {"spec": {"replicas": 1}}))[0] == 500
 
 
+def applied(replicas: object, **metadata: str) -> dict[str, Any]:
+    spec = {} if replicas is None else {"replicas": replicas}
+    return {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a", **metadata}, "spec": spec}
+
+
+@walk
+async def test_replicas_are_applied_and_owned():
+    async with server() as api:
+        await made(api, ROWERS + "?fieldManager=maker", rowers())
+        where = ROWERS + "/a/scale"
+
+        async def apply(body: Any, who: str = "scaler", more: str = "") -> Any:
+            return await api.patch(f"{where}?fieldManager={who}{more}", body, "application/apply-patch+yaml")
+
+        refused = await apply(applied(4))
+        assert failure(refused)[0:2] == (409, "Conflict")
+        assert causes(refused) == [".spec.oars"]
+        forced = await apply(applied(4), more="&force=true")
+        assert (forced.status, forced.json["kind"], forced.json["spec"]) == (200, "Scale", {"replicas": 4})
+        entries = (await api.get(ROWERS + "/a")).json["metadata"]["managedFields"]
+        (mine,) = (entry for entry in entries if entry["manager"] == "scaler")
+        assert mine["fieldsV1"] == {"f:spec": {"f:oars": {}}}
+        assert (mine["subresource"], mine["operation"]) == ("scale", "Apply")
+        assert mine["apiVersion"] == f"{GROUP}/v1"
+        assert (await apply(applied(4))).json == forced.json, "nothing changed"
+        patched = await api.patch(where + "?fieldManager=other", {"spec": {"replicas": 2}})
+        assert patched.status == 200
+        assert failure(await apply(applied(4)))[0] == 409
+        assert failure(await apply(applied(None)))[0:2] == (400, "BadRequest")
+        assert failure(await apply(applied(-1)))[0:2] == (422, "Invalid")
+        assert failure(await apply(applied(2, uid="other")))[0] == 409
+        assert failure(await apply(applied(2, resourceVersion="1")))[0] == 409
+        assert failure(await apply(applied("2")))[0] == 400
+        assert failure(await apply({**applied(2), "spek": 1}))[0] == 400
+        assert failure(await apply({**rowers(), "apiVersion": f"{GROUP}/v1", "kind": "Rowers"}))[0] == 400
+        missing = await api.patch(ROWERS + "/b/scale?fieldManager=x", applied(1), "application/apply-patch+yaml")
+        assert failure(missing)[0:2] == (404, "NotFound")
+
+
 @walk
 async def test_many_writers_lose_nothing():
     async with server() as api:

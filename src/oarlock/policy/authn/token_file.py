@@ -1,6 +1,7 @@
 """Static tokens from a CSV file, in kube-apiserver's format: ``token,user,uid,"group1,group2"``.
 
-The file is read once. Tokens are looked up by their SHA-256 digests, so the time a lookup takes tells nothing. Next: `bearer`, which finds the token in a request.
+The file is read once. Tokens are looked up by their SHA-256 digests, so the time a lookup takes tells nothing.
+Next: `bearer`, which finds the token in a request.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def uuid_pool(random: Callable[[int], bytes]) -> Callable[[], str]:
 
 
 def audit_id(random: Callable[[int], bytes] = os.urandom) -> Filter:
-    """The client's ``Audit-Id`` is kept as it is; without one, or one that isn't printable, the request gets a new UUID."""
+    """The client's ``Audit-Id`` is kept as it is; without one, or one that isn't printable, there is a new UUID."""
     uuid = uuid_pool(random)
 
     async def give_audit_id(x: Exchange, next: Next) -> Response:
