@@ -150,6 +150,8 @@ def union(a: Fields, b: Fields) -> Fields:
 
 def intersection(a: Fields, b: Fields) -> Fields:
     """What is in both."""
+    if a is b:
+        return a
     result: Fields = {}
     if len(b) < len(a):
         a, b = b, a
@@ -179,6 +181,8 @@ def recursive_difference(a: Fields, b: Fields) -> Fields:
 def _difference(a: Fields, b: Fields, *, recursive: bool) -> Fields:
     if not a or not b:
         return a
+    if a is b:
+        return {}
     result: Fields | None = None
     for element in b if len(b) < len(a) else a:
         if element == SELF:
@@ -205,6 +209,8 @@ def _minus(node: Fields, other: Fields, gone: bool, recursive: bool) -> Fields |
     """What is left of a node of `a` at whose path `b` has `other`; None for nothing."""
     if not node:
         return None if gone else node
+    if node is other:
+        return None
     rest = _difference(node, other, recursive=recursive)
     if gone and SELF in rest:
         rest = {element: child for element, child in rest.items() if element != SELF}

@@ -8,7 +8,7 @@ from oarlock.patch.apply.fieldsets import LEAF, SELF, Fields
 from oarlock.patch.apply.items import indexed
 from oarlock.patch.apply.schema import ListType, MapType, Type, atom
 
-__all__ = ["fields_of", "with_named_fields"]
+__all__ = ["NamedFields", "fields_of", "with_named_fields"]
 
 
 def fields_of(type_: Type, value: Any) -> Fields:
@@ -54,6 +54,50 @@ def _collect_list(form: ListType, value: list[Any]) -> Fields | None:
         node = _collect(form.element, items[0]) if len(items) == 1 else None
         result[element] = LEAF if not node else node if SELF in node else {SELF: LEAF, **node}
     return result
+
+
+class NamedFields:
+    """`with_named_fields` of `fields_of`, for values that share parts: what was collected once isn't again.
+
+    Values must not change while one of these is in use.
+    """
+
+    __slots__ = ("_held", "_made")
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[int, int], Fields | None] = {}
+        self._held: list[Any] = []
+
+    def of(self, type_: Type, value: Any) -> Fields:
+        """The set of every field and list item in `value`, and of the declared fields above them."""
+        self._held.append(value)  # so that no other value gets the identity of a part of this one
+        node = self._node(type_, value)
+        return {} if node is None else {element: child for element, child in node.items() if element != SELF}
+
+    def _node(self, type_: Type, value: Any) -> Fields | None:
+        form = atom(type_, value)
+        if form is None or form.atomic:
+            return LEAF
+        if not value:
+            return None
+        key = id(form), id(value)
+        if key in self._made:
+            return self._made[key]
+        result: Fields = {SELF: LEAF}
+        if isinstance(form, MapType):
+            if type(value) is dict:
+                for name, child in value.items():
+                    node = LEAF if type(child) is str else self._node(form.child(name), child)
+                    if node is None and (child is None or child == {} or name not in form.fields):
+                        node = LEAF
+                    if node is not None:
+                        result["f:" + name] = node
+        elif type(value) is list:
+            for element, items in indexed(form, value).items():
+                node = self._node(form.element, items[0]) if len(items) == 1 else None
+                result[element] = LEAF if node is None else node
+        made = self._made[key] = result if len(result) > 1 else None
+        return made
 
 
 def with_named_fields(type_: Type | None, fields: Fields) -> Fields:

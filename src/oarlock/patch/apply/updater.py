@@ -16,7 +16,7 @@ from oarlock.patch.apply.compare import Comparison, compare
 from oarlock.patch.apply.errors import ApplyConflict, Conflict, UnknownVersion
 from oarlock.patch.apply.fieldsets import Fields, Filter, difference, intersection, iterate, union
 from oarlock.patch.apply.merge import merge
-from oarlock.patch.apply.owned import fields_of, with_named_fields
+from oarlock.patch.apply.owned import NamedFields, fields_of, with_named_fields
 from oarlock.patch.apply.reconcile import reconcile
 from oarlock.patch.apply.remove import remove
 from oarlock.patch.apply.schema import Type
@@ -189,19 +189,18 @@ class Updater(Generic[Manager]):
             then = whole.at(last.version)
         except UnknownVersion:
             return merged
-        type_ = self.types[last.version]
+        type_, named = self.types[last.version], NamedFields()
         lost = with_named_fields(type_, last.fields)
         pruned = remove(type_, then, lost, keep_empty=True)
-        pruned, at = self._with_owned(whole, pruned, last.version, managers)
+        pruned, at = self._with_owned(whole, pruned, last.version, managers, named)
         if at != last.version:
             pruned = self.convert(pruned, at, last.version)
-        kept = with_named_fields(type_, fields_of(type_, pruned))
-        every = with_named_fields(type_, fields_of(type_, then))
-        pruned = remove(type_, then, intersection(difference(every, kept), lost), keep_empty=True)
+        gone = difference(named.of(type_, then), named.of(type_, pruned))
+        pruned = remove(type_, then, intersection(gone, lost), keep_empty=True)
         return pruned if last.version == version else self.convert(pruned, last.version, version)
 
     def _with_owned(
-        self, merged: Versioned, pruned: Any, version: str, managers: Mapping[Manager, Owned]
+        self, merged: Versioned, pruned: Any, version: str, managers: Mapping[Manager, Owned], named: NamedFields
     ) -> tuple[Any, str]:
         """`pruned` with what anybody owns, and the version it is in.
 
@@ -220,9 +219,7 @@ class Updater(Generic[Manager]):
             except UnknownVersion:
                 continue
             type_ = self.types[other]
-            every = with_named_fields(type_, fields_of(type_, whole))
-            kept = with_named_fields(type_, fields_of(type_, here))
-            unowned = difference(every, union(kept, with_named_fields(type_, fields)))
-            pruned = remove(type_, whole, unowned, keep_empty=True)
+            gone = difference(named.of(type_, whole), named.of(type_, here))
+            pruned = remove(type_, whole, difference(gone, with_named_fields(type_, fields)), keep_empty=True)
             at = other
         return pruned, at

@@ -15,7 +15,7 @@ from oarlock.patch.apply.compare import compare
 from oarlock.patch.apply.errors import ApplyConflict, FieldsError, TypedError
 from oarlock.patch.apply.fieldsets import Fields
 from oarlock.patch.apply.merge import merge
-from oarlock.patch.apply.owned import fields_of
+from oarlock.patch.apply.owned import NamedFields, fields_of, with_named_fields
 from oarlock.patch.apply.remove import remove
 from oarlock.patch.apply.schema import DEDUCED, ListType, MapType, Type
 from oarlock.patch.apply.tracking import FieldTracker, Writer
@@ -128,6 +128,13 @@ def test_merging_keeps_what_is_said(live: Any, config: Any) -> None:
     assert merge(TYPE, merged, config) == merged
     said, changes = paths(fields_of(TYPE, config)), compare(TYPE, config, merged)
     assert not said & (paths(changes.modified) | paths(changes.removed))
+
+
+@given(OBJECTS, OBJECTS)
+def test_named_fields_collected_at_once_are_the_same(one: Any, two: Any) -> None:
+    named = NamedFields()
+    for value in (one, merge(TYPE, one, two), two):
+        assert named.of(TYPE, value) == with_named_fields(TYPE, fields_of(TYPE, value))
 
 
 @given(OBJECTS, OBJECTS)
