@@ -16,10 +16,13 @@ from typing import Any
 from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest, Conflict, InternalError, InvalidObject
 from oarlock.meta.fielderrors import FieldError, Invalid
+from oarlock.patch.apply.schema import Type, object_type
+from oarlock.patch.apply.validate import check
 from oarlock.registry.body import Body, settle
 from oarlock.registry.metadata import check_place
 from oarlock.registry.served import Hooks, Tree
 from oarlock.registry.update import Change
+from oarlock.schema import structural
 from oarlock.schema.compiled import CompiledVersion, SchemaError, compile_version
 from oarlock.schema.definition import Column, Names, ResourceDefinition, Scale, VersionDefinition
 from oarlock.schema.jsonpath import PathError, simple_steps
@@ -68,6 +71,11 @@ class _Paths:
 @cache
 def _compiled() -> CompiledVersion:
     return compile_version(SCALE, "v1")
+
+
+@cache
+def _applicable() -> Type:
+    return object_type(structural.parse(SCALE.versions[0].schema))
 
 
 def _steps(path: str) -> tuple[str, ...]:
@@ -123,6 +131,23 @@ class Scaling:
             return Body(live, body.wording)
 
         return Change(make, replaces=False)
+
+    def configuration(self, config: Tree, live: Tree) -> Tree:
+        """What is applied to a Scale as what is applied to its object, whose replicas then belong to the manager.
+
+        Raises BadRequest, InvalidObject, Conflict, and TypedError for what no Scale has.
+        """
+        check(_applicable(), config)
+        metadata = config["metadata"]
+        wanted = self._wanted(config, emptied=True)
+        self._check(config, wanted, live)
+        translated: Tree = {
+            "apiVersion": live["apiVersion"],
+            "kind": live["kind"],
+            "metadata": {name: metadata[name] for name in ("name", "namespace", "resourceVersion") if name in metadata},
+        }
+        self._put(translated, wanted)
+        return translated
 
     def _read(self, tree: Tree) -> Tree:
         """The Scale of an object; its ``spec`` is empty when the object doesn't say what it wants."""

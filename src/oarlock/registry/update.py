@@ -72,7 +72,7 @@ async def _absent(write: Write, change: Change, status: bool) -> Outcome:
     """There is no such object: PUT may create it, when the resource says so."""
     resource, ctx = write.resource, write.ctx
     missing = NotFound(resource.definition.group_resource, ctx.target.name)
-    if not change.replaces and (status or not change.applies):
+    if not change.replaces and (ctx.target.subresource or not change.applies):
         raise missing
     body = change.make({})
     settle(body, resource.compiled[write.version], resource.served.hooks, ctx)

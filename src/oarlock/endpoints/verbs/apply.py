@@ -45,7 +45,8 @@ async def apply(x: Exchange, route: Route) -> Response:
 
     def make(live: Tree) -> Body:
         try:
-            made = resource.fields.apply(live or None, config, writer, force=bool(options.force))
+            wanted = config if route.scaling is None else route.scaling.configuration(config, live)
+            made = resource.fields.apply(live or None, wanted, writer, force=bool(options.force))
         except ApplyConflict as error:
             raise FieldConflict(conflicts.message(error.conflicts), conflicts.causes(error.conflicts)) from None
         except ManagedFieldsError as error:

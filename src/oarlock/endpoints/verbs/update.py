@@ -40,7 +40,9 @@ async def update(x: Exchange, route: Route) -> Response:
 async def carry_out(route: Route, ctx: Context, change: Change) -> Outcome:
     """Have the recipe of the route's resource make the change."""
     if route.scaling is not None:
-        outcome = await _carry_out(route, ctx, route.scaling.change(change, ctx))
+        if not change.applies:
+            change = route.scaling.change(change, ctx)
+        outcome = await _carry_out(route, ctx, change)
         return Outcome(await scaled(route, route.scaling, outcome.item))
     return await _carry_out(route, ctx, change)
 
