@@ -169,7 +169,9 @@ class FieldTracker:
         updater = self._updaters.get(writer.subresource, self._everything)
         owned = updater.update(live, new, writer.api_version, managed.owned, _WRITER)
         mine = owned.pop(_WRITER, None)
-        fields: Fields = difference(mine.fields, _NOBODYS) if mine is not None else {}
+        fields: Fields = mine.fields if mine is not None else {}
+        if not _NOBODYS.keys().isdisjoint(fields):
+            fields = difference(fields, _NOBODYS)
         if fields:
             name = writer.manager or "unknown"
             identity = ManagerId.make(name, "Update", writer.api_version, writer.subresource)
