@@ -62,7 +62,7 @@ def replay(folder: Path, *options: str) -> Replayed:
         golden.write_text(GOLDEN.read_text().replace(RECORDED_PORT, f":{server.port}"))
         command = [
             *(sys.executable, str(TOOL), "--base", server.url, "--ca", str(server.ca), "--token", server.token),
-            *("--golden", str(golden), "--ignore", "managedFields", "--json", str(outcome)),
+            *("--golden", str(golden), "--json", str(outcome)),
             *("--compact", f"echo {{rv}} > '{compact_at}' && cat '{compacted}'", *options),
         ]
         try:

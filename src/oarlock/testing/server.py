@@ -206,7 +206,7 @@ class InMemory:
 
     @asynccontextmanager
     async def watch(self, path: str, **headers: str) -> AsyncIterator[Events]:
-        """Watch `path` (``?watch=1`` is added) while the context lasts. AssertionError unless it is answered with 200."""
+        """Watch `path` (``?watch=1`` is added) while the context lasts. AssertionError unless that is a 200."""
         joined = path + ("&" if "?" in path else "?") + "watch=1"
         response = await self._send("GET", joined, None, _named(headers))
         if response.stream is None:
