@@ -138,7 +138,8 @@ def _telling(every_s: float) -> Callable[[Progress], None]:
         now = time.monotonic()
         if now - last >= every_s:
             last = now
-            text = f"{progress.resource}: {progress.seen} of {progress.total} looked at, {progress.rewritten} rewritten"
-            print(text, file=sys.stderr, flush=True)
+            again = " again, to be sure" if progress.passes > 1 else ""
+            text = f"{progress.seen} of {progress.total} looked at{again}, {progress.rewritten} rewritten"
+            print(f"{progress.resource}: {text}", file=sys.stderr, flush=True)
 
     return tell

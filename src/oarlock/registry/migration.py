@@ -33,7 +33,7 @@ class MigrationRefused(StorageError):
 
 @dataclass(slots=True)
 class Progress:
-    """What has been done of one pass: of `total` objects `seen` were looked at.
+    """What has been done in pass number `passes`: of `total` objects `seen` were looked at.
 
     `rewritten` counts over all passes. `broken` are those that can't be read, one line each; they stay as they are.
     """
@@ -44,6 +44,7 @@ class Progress:
     rewritten: int = 0
     broken: list[str] = field(default_factory=list)
     lost: int = 0
+    passes: int = 0
 
 
 async def migrate(
@@ -87,6 +88,7 @@ async def _one_pass(
     tell, size = how
     start, end = form.prefix, after_prefix(form.prefix)
     progress.total, _ = await backend.count(start, end)
+    progress.passes += 1
     progress.seen = progress.lost = 0
     progress.broken = []
     more = True
