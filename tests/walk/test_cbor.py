@@ -99,6 +99,25 @@ async def test_errors_are_cbor_too():
         assert seq.status == 415
 
 
+@walk
+async def test_applies():
+    api, _ = fleet()
+    async with api:
+        config = {**boat(tags=["t"]), "apiVersion": "walk.example.com/v2", "kind": "Boat"}
+        apply = {"content-type": "application/apply-patch+cbor", "accept": CBOR}
+        where = BOATS + "/a?fieldManager=m&fieldValidation=Strict"
+        answer = await api.request("PATCH", where, cbor.encode(config), apply)
+        assert answer.status == 201
+        assert read(answer)["metadata"]["managedFields"][0]["operation"] == "Apply"
+        for data in (b"", b"{}", b"\xff", cbor.encode([]), cbor.encode({"metadata": 1}), cbor.encode({})):
+            answer = await api.request("PATCH", where, data, apply)
+            assert (answer.status, read(answer)["reason"]) == (400, "BadRequest"), data
+        unknown = await api.request("PATCH", where, cbor.encode({**config, "nope": 1}), apply)
+        assert ".nope: field not declared in schema" in read(unknown)["message"]
+        crates = await api.request("PATCH", BOATS + "/a", b"", {"content-type": "application/merge-patch+cbor"})
+        assert crates.status == 415
+
+
 class Items(Events):
     """A stream that keeps bytes."""
 

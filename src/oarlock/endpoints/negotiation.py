@@ -18,6 +18,7 @@ __all__ = [
     "ANY_OBJECT",
     "ANY_TREE",
     "APPLY_PATCH",
+    "APPLY_PATCH_CBOR",
     "CBOR",
     "CBOR_SEQ",
     "JSON",
@@ -48,6 +49,7 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
+APPLY_PATCH_CBOR = "application/apply-patch+cbor"
 
 ANY_TREE = (JSON, YAML)
 """What every document can be encoded as."""
@@ -58,7 +60,7 @@ ANY_OBJECT = (JSON, YAML, CBOR)
 NAMED = (JSON, YAML, PROTOBUF)
 """The media types that the texts of 406 and 415 name, whatever this one answer can be: clients compare them."""
 
-PATCHES = frozenset({JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_PATCH})
+PATCHES = frozenset({JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_PATCH, APPLY_PATCH_CBOR})
 STREAMS = {JSON: JSON, CBOR: CBOR_SEQ}
 """What a watch can be encoded as, and what its Content-Type then says."""
 
@@ -270,13 +272,13 @@ def body_type(header: str, readable: Sequence[str] = ANY_OBJECT) -> str:
 
 
 def patch_type(header: str, served: Sequence[str]) -> str:
-    """The kind of a patch, one of `served`.
+    """The kind of a patch, one of `served`; where applies are, they may also be CBOR, which no text names.
 
     Raises `UnsupportedMediaType`: naming the served ones when another kind of patch was sent, with the short
     text for a body that is no patch at all.
     """
     media = content_type(header) if header else None
-    if media in served:
+    if media in served or (media == APPLY_PATCH_CBOR and APPLY_PATCH in served):
         assert media is not None
         return media
     error = UnsupportedMediaType(served)

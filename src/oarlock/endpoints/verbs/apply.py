@@ -6,6 +6,7 @@ Source: KEP-555; the API concepts' page on server-side apply.
 
 from __future__ import annotations
 
+from oarlock.codec import cbor as cbor_codec
 from oarlock.codec import json as json_codec
 from oarlock.codec import yaml as yaml_codec
 from oarlock.endpoints import respond
@@ -29,13 +30,13 @@ from oarlock.registry.update import Change
 __all__ = ["apply"]
 
 
-async def apply(x: Exchange, route: Route) -> Response:
+async def apply(x: Exchange, route: Route, *, in_cbor: bool = False) -> Response:
     """Answer with the object as it is after the apply; 201 when it was created."""
     accepted = respond.accept(x)
     data = await x.request.read()
     options = options_parse.patch_options(route.pairs, is_apply=True)
     assert route.entry is not None
-    config, problems = _decoded(data)
+    config, problems = _decoded(data, in_cbor)
     _check_kind(config, route.entry)
     ctx = x.context(options=options, dry_run=options.dry_run)
     _report(problems, ctx)
@@ -64,24 +65,27 @@ async def apply(x: Exchange, route: Route) -> Response:
     return await respond.item_response(x, route, outcome.item, accepted, 201 if outcome.created else 200)
 
 
-def _decoded(data: bytes) -> tuple[Tree, list[str]]:
+def _decoded(data: bytes, in_cbor: bool) -> tuple[Tree, list[str]]:
     """The configuration, and its duplicate fields. JSON is YAML, and much faster read as what it is."""
     problems: list[str] = []
+    form = "CBOR" if in_cbor else "YAML"
     try:
-        if data.lstrip()[:1] == b"{":
+        if in_cbor:
+            config = cbor_codec.decode(data)
+        elif data.lstrip()[:1] == b"{":
             config = json_codec.decode(data)
             problems = [f'duplicate field "{path}"' for path in json_codec.duplicates(data)]
         else:
             config, problems = yaml_codec.decode(data)
     except ValueError as error:
-        raise BadRequest(f"error decoding YAML: {error}") from None
+        raise BadRequest(f"error decoding {form}: {error}") from None
     if not isinstance(config, dict):
-        raise BadRequest("error decoding YAML: an apply configuration must be an object")
+        raise BadRequest(f"error decoding {form}: an apply configuration must be an object")
     metadata = config.get("metadata")
     if metadata is None:
         config["metadata"] = {}
     elif not isinstance(metadata, dict):
-        raise BadRequest("error decoding YAML: metadata must be an object")
+        raise BadRequest(f"error decoding {form}: metadata must be an object")
     return config, problems
 
 

@@ -12,7 +12,14 @@ from oarlock.endpoints import respond
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
-from oarlock.endpoints.negotiation import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, patch_type
+from oarlock.endpoints.negotiation import (
+    APPLY_PATCH,
+    APPLY_PATCH_CBOR,
+    JSON_PATCH,
+    MERGE_PATCH,
+    STRATEGIC_MERGE_PATCH,
+    patch_type,
+)
 from oarlock.endpoints.route import Route
 from oarlock.endpoints.verbs.apply import apply
 from oarlock.endpoints.verbs.update import carry_out
@@ -44,8 +51,8 @@ async def patch(x: Exchange, route: Route) -> Response:
     """Answer with the object as it is after the patch."""
     assert route.resource is not None
     media = patch_type(x.request.headers.get("content-type", ""), served_patches(route.resource.served))
-    if media == APPLY_PATCH:
-        return await apply(x, route)
+    if media in (APPLY_PATCH, APPLY_PATCH_CBOR):
+        return await apply(x, route, in_cbor=media == APPLY_PATCH_CBOR)
     accepted = respond.accept(x)
     data = await x.request.read()
     options = options_parse.patch_options(route.pairs, is_apply=False)
