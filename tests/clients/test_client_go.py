@@ -69,11 +69,12 @@ class Lines:
 
 @contextmanager
 def running(
-    clients: Path, server: ServerProcess, what: str, namespace: str, watch_list: bool = True
+    clients: Path, server: ServerProcess, what: str, namespace: str, watch_list: bool = True, cbor: bool = False
 ) -> Iterator[Lines]:
+    features = {"WatchListClient": watch_list, "ClientsAllowCBOR": cbor, "ClientsPreferCBOR": cbor}
     process = subprocess.Popen(
         [str(clients), "-kubeconfig", str(server.kubeconfig), "-namespace", namespace, what],
-        env={**os.environ, "KUBE_FEATURE_WatchListClient": str(watch_list).lower()},
+        env={**os.environ, **{f"KUBE_FEATURE_{name}": str(on).lower() for name, on in features.items()}},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -201,3 +202,33 @@ def test_the_pager(clients: Path, hello: ServerProcess, api: Callable[[ServerPro
     queries = [one["query"] for one in told if one["event"] == "request"]
     assert [query["limit"] for query in queries] == ["2", "2", "2"]
     assert ["continue" in query for query in queries] == [False, True, True]
+
+
+@pytest.mark.parametrize("cbor", [False, True], ids=["json", "cbor"])
+def test_writes(clients: Path, hello: ServerProcess, namespace: str, cbor: bool) -> None:
+    with running(clients, hello, "writer", namespace, cbor=cbor) as lines:
+        told = lines.until("gone", name="NotFound")
+    assert [(one["name"], one["kind"]) for one in told if one["event"] == "wrote"] == [
+        ("one", "Foo"), ("two", "Foo"), ("three", "Foo"), ("three", "Foo"),
+    ]  # fmt: skip
+    requests = [one for one in told if one["event"] == "request"]
+    media = "application/cbor" if cbor else "application/json"
+    assert {one["got"] for one in requests} == {media}
+    applied = "application/apply-patch+cbor" if cbor else "application/apply-patch+yaml"
+    assert [one["sent"] for one in requests if "sent" in one and one["sent"] != media] == [applied]
+
+
+def test_an_informer_in_cbor(
+    clients: Path, hello: ServerProcess, api: Callable[[ServerProcess], Any], namespace: str
+) -> None:
+    call, path = api(hello), FOOS.format(namespace)
+    created = call("POST", path, foo("a"))
+    with running(clients, hello, "dynamic", namespace, cbor=True) as lines:
+        start = lines.until("synced")
+        (request,) = (one for one in start if one["event"] == "request")
+        assert request["got"] == "application/cbor-seq"
+        assert [one["version"] for one in start if one["event"] == "add"] == [created["metadata"]["resourceVersion"]]
+        call.merge(f"{path}/a", {"metadata": {"labels": {"seen": "yes"}}})
+        assert lines.next("update")["labels"] == {**created["metadata"].get("labels", {}), "seen": "yes"}
+        call("DELETE", f"{path}/a")
+        assert lines.next("delete")["name"] == "a"

@@ -1,10 +1,11 @@
 // Command clients does what controllers do with client-go, and prints what it sees as lines of JSON.
 //
-//	clients [-kubeconfig FILE] [-namespace NS] dynamic|metadata|pager
+//	clients [-kubeconfig FILE] [-namespace NS] dynamic|metadata|pager|writer
 //
 // dynamic and metadata run an informer of foos until standard input is closed; each request it makes and each change it
-// is told of is a line. pager lists foos in pages of two. Whether informers list by watching is for client-go's own
-// switch to say: the environment variable KUBE_FEATURE_WatchListClient.
+// is told of is a line. pager lists foos in pages of two; writer creates, updates, applies and deletes one. Whether
+// informers list by watching, and whether CBOR is spoken, is for client-go's own switches to say: the environment
+// variables KUBE_FEATURE_WatchListClient, KUBE_FEATURE_ClientsAllowCBOR and KUBE_FEATURE_ClientsPreferCBOR.
 package main
 
 import (
@@ -17,6 +18,7 @@ import (
 	"os"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -44,6 +46,8 @@ type line struct {
 	Kind    string            `json:"kind,omitempty"`
 	Query   map[string]string `json:"query,omitempty"`
 	Code    int               `json:"code,omitempty"`
+	Sent    string            `json:"sent,omitempty"`
+	Got     string            `json:"got,omitempty"`
 	Names   []string          `json:"names,omitempty"`
 }
 
@@ -88,8 +92,10 @@ func run(what, kubeconfig, namespace string) error {
 		return inform(informer(client.Resource(foos).Namespace(namespace), &metav1.PartialObjectMetadata{}))
 	case "pager":
 		return page(config, namespace)
+	case "writer":
+		return write(config, namespace)
 	}
-	return fmt.Errorf("%q: say dynamic, metadata or pager", what)
+	return fmt.Errorf("%q: say dynamic, metadata, pager or writer", what)
 }
 
 // source is what the dynamic and the metadata client have in common; L is the type of their lists.
@@ -177,6 +183,54 @@ func page(config *rest.Config, namespace string) error {
 	return err
 }
 
+// write does to one foo what controllers do to objects, and tells what came back.
+func write(config *rest.Config, namespace string) error {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	here, always := client.Resource(foos).Namespace(namespace), context.Background()
+	foo := func(message string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "hello.zeng.dev/v2",
+			"kind":       "Foo",
+			"metadata":   map[string]any{"name": "written"},
+			"spec":       map[string]any{"image": "busybox", "config": map[string]any{"msg": message}},
+		}}
+	}
+	steps := []func(last *unstructured.Unstructured) (*unstructured.Unstructured, error){
+		func(*unstructured.Unstructured) (*unstructured.Unstructured, error) {
+			return here.Create(always, foo("one"), metav1.CreateOptions{})
+		},
+		func(last *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+			if err := unstructured.SetNestedField(last.Object, "two", "spec", "config", "msg"); err != nil {
+				return nil, err
+			}
+			return here.Update(always, last, metav1.UpdateOptions{})
+		},
+		func(*unstructured.Unstructured) (*unstructured.Unstructured, error) {
+			return here.Apply(always, "written", foo("three"), metav1.ApplyOptions{FieldManager: "writer", Force: true})
+		},
+		func(*unstructured.Unstructured) (*unstructured.Unstructured, error) {
+			return here.Get(always, "written", metav1.GetOptions{})
+		},
+	}
+	var last *unstructured.Unstructured
+	for _, step := range steps {
+		if last, err = step(last); err != nil {
+			return err
+		}
+		message, _, _ := unstructured.NestedString(last.Object, "spec", "config", "msg")
+		tell(line{Event: "wrote", Name: message, Kind: last.GetKind()})
+	}
+	if err := here.Delete(always, "written", metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	_, err = here.Get(always, "written", metav1.GetOptions{})
+	tell(line{Event: "gone", Name: string(apierrors.ReasonForError(err))})
+	return nil
+}
+
 // telling is a transport that tells of each request, once it is answered.
 type telling struct{ next http.RoundTripper }
 
@@ -186,10 +240,10 @@ func (t telling) RoundTrip(request *http.Request) (*http.Response, error) {
 	for name, values := range request.URL.Query() {
 		query[name] = values[0]
 	}
-	code := 0
+	told := line{Event: "request", Name: request.URL.Path, Query: query, Sent: request.Header.Get("Content-Type")}
 	if err == nil {
-		code = answer.StatusCode
+		told.Code, told.Got = answer.StatusCode, answer.Header.Get("Content-Type")
 	}
-	tell(line{Event: "request", Name: request.URL.Path, Query: query, Code: code})
+	tell(told)
 	return answer, err
 }
