@@ -9,6 +9,8 @@ Source: cel-spec "Gradual Type Checking"; cel-go's AST validators, as Kubernetes
 
 from __future__ import annotations
 
+import math
+
 from oarlock.schema.cel import types
 from oarlock.schema.cel.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf, Select
 from oarlock.schema.cel.declared import Decl
@@ -69,6 +71,8 @@ class _Checker:
         match node:
             case Const():
                 node.type = _LITERALS[type(node.value)]
+                if node.value in (math.inf, -math.inf):
+                    self._mistake(node, "invalid double literal")
             case Ident():
                 self._name(node)
             case Select():

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from oarlock.schema.cel.regexes import Regex
-from oarlock.schema.cel.values import UInt
+from oarlock.schema.cel.values import SetList, UInt, is_flat
 
 __all__ = ["CALL_COSTS", "LIST_COST", "MAP_COST", "format_cost", "tenths"]
 
@@ -35,7 +35,7 @@ def _size(value: Any) -> int:
 def _weight(value: Any) -> int:
     """How many values there are inside, itself not counted unless it is a scalar."""
     if isinstance(value, list):
-        return sum(_weight(item) for item in value) if any(type(v) not in _SCALARS for v in value) else len(value)
+        return len(value) if is_flat(value) else sum(map(_weight, value))
     if isinstance(value, dict):
         return sum(_weight(item) for item in value.values()) + len(value)
     return 1
@@ -46,7 +46,11 @@ def _equality(a: Any, b: Any) -> int:
         return min(1, tenths(min(_size(a), _size(b))))
     if isinstance(a, list | dict) and isinstance(b, list | dict):
         plain = tenths(min(len(a), len(b)))
-        return plain if len(a) != len(b) or not a else max(plain, _weight(a) // 10)
+        if len(a) != len(b) or not a or (isinstance(a, list) and is_flat(a)):
+            return plain
+        if type(a) is SetList or type(b) is SetList:
+            return max(plain, len(a) * len(b) // 10)  # each is looked for among the others
+        return max(plain, _weight(a) // 2)
     return tenths(min(_size(a), _size(b)))
 
 

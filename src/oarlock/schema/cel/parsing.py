@@ -54,6 +54,10 @@ def parse(source: str) -> Expr:
         raise CompileError(f"expression size exceeds codepoint limit. input size: {len(source)}, limit: {MAX_SOURCE}")
     environment = _environment()
     try:
+        source.encode()
+    except UnicodeEncodeError as error:
+        raise CompileError(f"ERROR: <input>:1:{error.start + 1}: the text isn't Unicode") from error
+    try:
         data = environment.compile(source, disable_check=True).serialize()
     except (RuntimeError, UnicodeError) as error:
         raise CompileError(_NO_POSITION.sub("<input>:1:1: ", _STATUS.sub("", str(error)))) from error

@@ -13,22 +13,31 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required
+from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required
+from oarlock.schema.cel.ast import Expr
 from oarlock.schema.cel.declared import Decl, declare
 from oarlock.schema.cel.engine import Checked, Engine, Variable, engine
+from oarlock.schema.cel.estimate import estimate
 from oarlock.schema.cel.fieldpaths import FieldPathError, normalized
 from oarlock.schema.cel.problems import CelError, CompileError, MissingEngine
 from oarlock.schema.cel.rule import GONE, Budget, Rule, mentions, variables_at
+from oarlock.schema.cel.sizes import MAX_REQUEST, bound_word, max_elements, min_serialized
 from oarlock.schema.structural import Node
 from oarlock.schema.where import Key, Where, render
 
-__all__ = ["CALL_LIMIT", "OBJECT_BUDGET", "RuleSet", "compile_rules", "rule_errors"]
+__all__ = ["CALL_LIMIT", "EXPRESSION_LIMIT", "OBJECT_BUDGET", "SCHEMA_LIMIT", "RuleSet", "compile_rules", "rule_errors"]
 
 CALL_LIMIT = 1_000_000
 """What one evaluation of one rule may cost."""
 
 OBJECT_BUDGET = 10_000_000
 """What all rules of one object may cost."""
+
+EXPRESSION_LIMIT = 10_000_000
+"""What one rule may cost at most for the largest object its schema allows, as far as that can be said before."""
+
+SCHEMA_LIMIT = 100_000_000
+"""What all rules of a schema may cost at most."""
 
 MAX_ERRORS = 1000
 
@@ -152,15 +161,21 @@ def _key_of(item: Any, keys: tuple[str, ...]) -> tuple[Any, ...] | None:
 # compiling ----------------------------------------------------------------------------------------
 
 
-def compile_rules(schema: Any, node: Node, path: str = "") -> tuple[RuleSet | None, list[FieldError]]:
+def compile_rules(
+    schema: Any, node: Node, path: str = "", *, bounded: bool = True
+) -> tuple[RuleSet | None, list[FieldError]]:
     """The rules in `schema`, which `node` was parsed from, and what is wrong with them; None when there are none.
 
-    `path` leads to the schema, for the errors.
+    `path` leads to the schema, for the errors. Without `bounded` a rule may be too dear by the estimate; what it
+    really costs is limited all the same.
     """
-    build = _Build(engine)
+    build = _Build(engine, bounded=bounded)
     decl = declare(node, root=True)
     level = build.level([(schema, path)], node, decl, _Place())
     level.root = True
+    if build.total > SCHEMA_LIMIT and not build.errors:
+        text = _too_dear(_WHOLE, "rules", build.total, SCHEMA_LIMIT)
+        build.errors.append(Forbidden(path, text))
     return (RuleSet(level) if level else None), build.errors
 
 
@@ -171,14 +186,30 @@ def rule_errors(schema: Any, node: Node, path: str = "") -> list[FieldError]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a level stands: in a list whose items have no counterpart in the old object (`lost`)."""
+    """Where a level stands.
+
+    `lost` is the list around it whose items have no counterpart in the old object. There are at most `count` of it
+    in an object, None for as many as fit into a request, because of what is in `unbounded`.
+    """
 
     lost: str = ""
+    count: int | None = 1
+    unbounded: tuple[str, ...] = ()
+
+    def inside(self, decl: Decl | None, node: Node, lost: str) -> _Place:
+        """The place of the items or values of a list or map."""
+        word = bound_word(node)
+        if word:
+            name = decl.path if decl is not None else "self"
+            return _Place(lost, None, (*self.unbounded, f"{name} ({word})"))
+        return _Place(lost, None if self.count is None else self.count * max_elements(node), self.unbounded)
 
 
 class _Build:
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, bounded: bool) -> None:
         self._engine = engine
+        self._bounded = bounded
+        self.total = 0
         self.errors: list[FieldError] = []
 
     def level(self, schemas: list[tuple[Any, str]], node: Node | None, decl: Decl | None, place: _Place) -> _Level:
@@ -198,11 +229,13 @@ class _Build:
             if level:
                 made.fields[name] = level
         if isinstance(node.additional, Node):
-            made.values = self._inner(spread, "additionalProperties", node.additional, decl, place) or None
+            maps = place.inside(decl, node, place.lost)
+            made.values = self._inner(spread, "additionalProperties", node.additional, decl, maps) or None
         if node.items is not None:
-            lists = place
-            if node.list_type != "map" and not place.lost:
-                lists = _Place(spread[0][1] or "the root")
+            lost = place.lost
+            if node.list_type != "map" and not lost and spread:
+                lost = spread[0][1] or "the root"
+            lists = place.inside(decl, node, lost)
             made.items = self._inner(spread, "items", node.items, decl, lists) or None
             made.keys = node.list_keys if node.list_type == "map" else ()
         return made
@@ -244,8 +277,12 @@ class _Build:
             return None
         uses_old = mentions(checked.tree, "oldSelf")
         self._check_old(said, where, place, uses_old=uses_old)
+        self._check_cost(checked.tree, f"{where}.rule", decl, place, ("estimated rule cost", "rule"))
         expression = said.get("messageExpression", "")
         message = self._checked(expression, variables, f"{where}.messageExpression", "string") if expression else None
+        if message is not None:
+            names = ("estimated messageExpression cost", "messageExpression")
+            self._check_cost(message.tree, f"{where}.messageExpression", decl, place, names)
         if len(self.errors) > before:
             return None
         try:
@@ -322,6 +359,33 @@ class _Build:
         if uses_old and place.lost:
             text = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {place.lost}"
             self._wrong(Invalid(f"{where}.rule", said["rule"], text))
+
+    def _check_cost(self, tree: Expr, where: str, decl: Decl, place: _Place, names: tuple[str, str]) -> None:
+        """Kubernetes' estimate and wording, and then which lists, maps and strings have no bound."""
+        if not self._bounded:
+            return
+        once, unbounded = estimate(tree, {"self": decl, "oldSelf": decl})
+        count = place.count
+        if count is None:
+            count = MAX_REQUEST // (min_serialized(decl.node) + 1)
+        cost = once.high * max(1, count)
+        self.total += cost
+        if cost > EXPRESSION_LIMIT:
+            text = _too_dear(*names, cost, EXPRESSION_LIMIT)
+            loose = list(dict.fromkeys((*place.unbounded, *unbounded)))
+            if loose:
+                text += f"; without a bound: {', '.join(name.removeprefix('self.') for name in loose[:10])}"
+            self._wrong(Forbidden(where, text))
+
+
+_WHOLE = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
+
+
+def _too_dear(what: str, subject: str, cost: int, limit: int) -> str:
+    times = cost / limit
+    factor = "more than 100x" if times > 100 else f"{times:.1f}x" if times >= 1.5 else f"{times:f}x"
+    bounds = "maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared"
+    return f"{what} exceeds budget by factor of {factor} (try simplifying the {subject}, or adding {bounds})"
 
 
 _TEXTS = ("rule", "message", "messageExpression", "reason", "fieldPath")

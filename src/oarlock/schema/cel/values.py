@@ -33,6 +33,7 @@ __all__ = [
     "contains",
     "equals",
     "from_key",
+    "is_flat",
     "no_overload",
     "size",
     "to_key",
@@ -130,6 +131,14 @@ _NUMBERS = frozenset({int, float, UInt})
 _SIMPLE = frozenset({str, bytes, bool, int, float, UInt, type(None)})
 
 
+_EXACT = frozenset({str, int, bytes, bool})
+
+
+def is_flat(items: list[Any]) -> bool:
+    """Whether all items are scalars."""
+    return _SIMPLE.issuperset(map(type, items))
+
+
 def to_key(value: Any) -> Any:
     """A value as the key of a map. EvalError for one that can't be a key."""
     kind = type(value)
@@ -174,7 +183,13 @@ def _equal_lists(a: list[Any], b: list[Any]) -> bool:
     if len(a) != len(b):
         return False
     typed = a if type(a) is not list else b
+    if type(typed) is list:
+        kinds = set(map(type, a))
+        if len(kinds) == 1 and kinds <= _EXACT and kinds == set(map(type, b)):
+            return a == b
     if type(typed) is SetList:
+        if is_flat(a) and is_flat(b):
+            return set(map(_hashable, a)) == set(map(_hashable, b))
         return all(contains(b, item) for item in a) and all(contains(a, item) for item in b)
     if type(typed) is MapList:
         theirs = {typed.key_of(item): item for item in b}
@@ -193,12 +208,22 @@ def contains(items: list[Any], wanted: Any) -> bool:
 def add_lists(a: list[Any], b: list[Any]) -> list[Any]:
     """``a + b``: a set gets what it lacks, a map's items replace those with their key."""
     if type(a) is SetList:
-        return SetList([*a, *[item for i, item in enumerate(b) if not contains(a, item) and not contains(b[:i], item)]])
+        both = [*a, *b]
+        alike = is_flat(both) and bool not in set(map(type, both))
+        return SetList(dict.fromkeys(both) if alike else _united(a, b))
     if type(a) is MapList:
         merged = {a.key_of(item): item for item in a}
         merged.update({a.key_of(item): item for item in b})
         return MapList(merged.values(), a.keys)
     return [*a, *b]
+
+
+def _united(a: list[Any], b: list[Any]) -> list[Any]:
+    made = list(a)
+    for item in b:
+        if not contains(made, item):
+            made.append(item)
+    return made
 
 
 def compare(a: Any, b: Any) -> int:

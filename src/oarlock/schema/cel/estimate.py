@@ -1,0 +1,318 @@
+"""What an expression can cost at most, before it ever runs.
+
+The estimate goes through the expression as it will run, with the largest lists and texts its schema allows. It also
+remembers which of them have no bound, so that a refusal can name them.
+Next: `sizes`; `costs`, the same when it runs. Source: cel-go checker cost estimation; Kubernetes' cost estimator.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from oarlock.schema.cel.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf, Select
+from oarlock.schema.cel.costs import LIST_COST, MAP_COST
+from oarlock.schema.cel.declared import Decl
+from oarlock.schema.cel.sizes import UNKNOWN, bound_word, max_elements
+
+__all__ = ["Estimate", "Estimator", "estimate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """At least, and at most; of costs as of sizes."""
+
+    low: int = 0
+    high: int = 0
+
+    def __add__(self, other: Estimate) -> Estimate:
+        return Estimate(_cap(self.low + other.low), _cap(self.high + other.high))
+
+    def __mul__(self, other: Estimate) -> Estimate:
+        return Estimate(_cap(self.low * other.low), _cap(self.high * other.high))
+
+    def either(self, other: Estimate) -> Estimate:
+        return Estimate(min(self.low, other.low), max(self.high, other.high))
+
+    def times(self, factor: float) -> Estimate:
+        """Multiplied and rounded up."""
+        if self.high >= UNKNOWN:
+            return Estimate(math.ceil(self.low * factor), UNKNOWN)
+        return Estimate(math.ceil(round(self.low * factor, 6)), math.ceil(round(self.high * factor, 6)))
+
+
+def _cap(value: int) -> int:
+    return min(value, UNKNOWN)
+
+
+_ONE = Estimate(1, 1)
+_ANY = Estimate(0, UNKNOWN)
+_FORMAT_PATTERN = 60
+_KEEPING = frozenset({"dyn", "value", "or", "orValue", "optional.of", "optional.ofNonZeroValue"})
+_WHOLE = frozenset({"opaque", "optional", "null", "type"})
+_SCALARS = frozenset({"bool", "int", "uint", "double", "timestamp", "duration", "null", "type"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of the value of an expression: its size, and what of the schema it is or its items are.
+
+    `inside` is the size of the items of a literal.
+    """
+
+    size: Estimate
+    decl: Decl | None = None
+    item: Decl | None = None
+    inside: Estimate | None = None
+
+
+def estimate(tree: Expr, roots: dict[str, Decl | None]) -> tuple[Estimate, list[str]]:
+    """The cost of a checked expression, and what has no bound: ``self.spec.ports (maxItems)``, …"""
+    estimator = Estimator(roots)
+    return estimator.cost(tree), list(dict.fromkeys(estimator.unbounded))
+
+
+@dataclass(slots=True)
+class Estimator:
+    """Estimates one expression."""
+
+    roots: dict[str, Decl | None]
+    unbounded: list[str] = field(default_factory=list)
+    _scope: dict[str, _Known] = field(default_factory=dict)
+
+    def cost(self, node: Expr) -> Estimate:
+        return self._visit(node)[0]
+
+    def _of(self, decl: Decl) -> _Known:
+        return _Known(Estimate(0, max_elements(decl.node)), decl, decl.item)
+
+    def _sized(self, known: _Known) -> Estimate:
+        """A size that the cost depends on."""
+        if known.decl is not None and (word := bound_word(known.decl.node)):
+            self.unbounded.append(f"{known.decl.path} ({word})")
+        return known.size
+
+    def _visit(self, node: Expr) -> tuple[Estimate, _Known]:
+        cost, known = self._inner(node)
+        if known.decl is None and node.type.kind in _SCALARS:
+            known = _Known(_ONE)
+        return cost, known
+
+    def _inner(self, node: Expr) -> tuple[Estimate, _Known]:
+        match node:
+            case Const(value=value):
+                size = len(value) if isinstance(value, str | bytes) else 1
+                return Estimate(), _Known(Estimate(size, size))
+            case Ident():
+                return _ONE, self._ident(node.name)
+            case Select():
+                return self._select(node)
+            case Call():
+                return self._call(node)
+            case ListOf():
+                return self._list(node)
+            case MapOf():
+                total = Estimate(MAP_COST, MAP_COST)
+                for key, value, _ in node.entries:
+                    total = total + self.cost(key) + self.cost(value)
+                return total, _Known(Estimate(len(node.entries), len(node.entries)))
+            case Fold():
+                return self._fold(node)
+        raise AssertionError(node)
+
+    def _ident(self, name: str) -> _Known:
+        if name in self._scope:
+            return self._scope[name]
+        decl = self.roots.get(name)
+        return _Known(_ANY) if decl is None else self._of(decl)
+
+    def _select(self, node: Select) -> tuple[Estimate, _Known]:
+        cost, operand = self._visit(node.operand)
+        if node.test:
+            return cost, _Known(_ONE)
+        return cost + _ONE, self._field(operand, node.field)
+
+    def _field(self, operand: _Known, name: str) -> _Known:
+        decl = operand.decl
+        if decl is not None and name in decl.fields:
+            return self._of(decl.fields[name][1])
+        if operand.item is not None:
+            return self._of(operand.item)
+        return _Known(_ANY)
+
+    def _list(self, node: ListOf) -> tuple[Estimate, _Known]:
+        total = Estimate(LIST_COST, LIST_COST)
+        inside: Estimate | None = None
+        for item in node.items:
+            cost, known = self._visit(item)
+            total = total + cost
+            inside = known.size if inside is None else inside.either(known.size)
+        size = Estimate(len(node.items) - len(node.optional), len(node.items))
+        return total, _Known(size, inside=inside or Estimate())
+
+    def _fold(self, node: Fold) -> tuple[Estimate, _Known]:
+        over_cost, over = self._visit(node.over)
+        start_cost, start = self._visit(node.start)
+        size = self._sized(over)
+        outer = dict(self._scope)
+        item = _Known(_ANY) if over.item is None else self._of(over.item)
+        of_map = node.over.type.kind == "map"
+        if node.second:
+            self._scope[node.variable], self._scope[node.second] = _Known(_ANY), item
+        else:
+            self._scope[node.variable] = _Known(_ANY) if of_map else item
+        grows = node.type.kind == "list"
+        self._scope[node.accumulator] = start if not grows else _Known(size, item=over.item)
+        turn = self.cost(node.condition) + self.cost(node.step)
+        result_cost, result = self._visit(node.result)
+        self._scope = outer
+        if grows:
+            result = _Known(Estimate(0, size.high))
+        return over_cost + start_cost + size * turn + result_cost, result
+
+    # calls ------------------------------------------------------------------------------------------
+
+    def _call(self, node: Call) -> tuple[Estimate, _Known]:
+        nodes = ([node.target] if node.target is not None else []) + node.args
+        visited = [self._visit(arg) for arg in nodes]
+        costs, known = [cost for cost, _ in visited], [what for _, what in visited]
+        name = node.function
+        if name in ("_&&_", "_||_"):
+            return Estimate(costs[0].low, (costs[0] + costs[1]).high), _Known(_ONE)
+        if name == "_?_:_":
+            size = known[1].size.either(known[2].size)
+            same = known[1] if known[1].decl is known[2].decl else _Known(size)
+            return costs[0] + costs[1].either(costs[2]), same
+        total = Estimate()
+        for cost in costs:
+            total = total + cost
+        if name in ("_[_]", "_[?_]"):
+            return total + _ONE, self._item(known[0])
+        if name == "_?._":
+            field_name = node.args[1]
+            assert isinstance(field_name, Const)
+            return total + _ONE, self._field(known[0], str(field_name.value))
+        if name in _KEEPING:
+            return total + _ONE, known[0]
+        price = _PRICES.get(name)
+        if price is None:
+            return total + _ONE, _Known(self._result(name, known))
+        return total + price(self, nodes, known), _Known(self._result(name, known))
+
+    def _item(self, known: _Known) -> _Known:
+        return _Known(known.inside or _ANY) if known.item is None else self._of(known.item)
+
+    def _result(self, name: str, known: list[_Known]) -> Estimate:
+        """The size of what a call gives."""
+        if name == "_+_":
+            return known[0].size + known[1].size
+        if name in ("lowerAscii", "upperAscii"):
+            return known[0].size
+        if name in ("substring", "trim", "reverse", "sort", "distinct", "slice", "split", "@sortByAssociatedKeys"):
+            return Estimate(0, known[0].size.high)
+        if name == "strings.quote":
+            size = known[0].size
+            return Estimate(size.low + 2, _cap(size.high * 2 + 2))
+        return _ANY
+
+    # prices -----------------------------------------------------------------------------------------
+
+    def _equality(self, nodes: list[Expr], known: list[_Known]) -> Estimate:
+        if any(node.type.kind in _WHOLE for node in nodes):
+            return _ONE
+        return self._shorter(nodes, known)
+
+    def _shorter(self, nodes: list[Expr], known: list[_Known]) -> Estimate:
+        shorter = known[0] if known[0].size.high <= known[1].size.high else known[1]
+        high = self._sized(shorter).high
+        return Estimate(min(1, high), high).times(0.1)
+
+    def _concatenation(self, nodes: list[Expr], known: list[_Known]) -> Estimate:
+        if not any(node.type.kind in ("string", "bytes") for node in nodes):
+            return _ONE
+        return (self._sized(known[0]) + self._sized(known[1])).times(0.1)
+
+    def _matching(self, nodes: list[Expr], known: list[_Known]) -> Estimate:
+        return (self._sized(known[0]) + _ONE).times(0.1) * self._sized(known[1]).times(0.25)
+
+    def _validated(self, nodes: list[Expr], known: list[_Known]) -> Estimate:
+        pattern = Estimate(_FORMAT_PATTERN, _FORMAT_PATTERN)
+        return (self._sized(known[1]) + _ONE).times(0.1) * pattern.times(0.25)
+
+    def _contains(self, nodes: list[Expr], known: list[_Known]) -> Estimate:
+        return self._sized(known[0]).times(0.1) * self._sized(known[1]).times(0.1)
+
+    def _member(self, nodes: list[Expr], known: list[_Known]) -> Estimate:
+        return self._sized(known[1]) if nodes[1].type.kind != "map" else _ONE
+
+    def _text(self, nodes: list[Expr], known: list[_Known]) -> Estimate:
+        if nodes[0].type.kind not in ("string", "bytes", "dyn"):
+            return _ONE
+        return self._sized(known[0]).times(0.1)
+
+    def _text_twice(self, nodes: list[Expr], known: list[_Known]) -> Estimate:
+        return self._sized(known[0]).times(0.2)
+
+    def _bytes_only(self, nodes: list[Expr], known: list[_Known]) -> Estimate:
+        return self._sized(known[0]).times(0.1) if nodes[0].type.kind == "bytes" else _ONE
+
+    def _traversal(self, nodes: list[Expr], known: list[_Known]) -> Estimate:
+        if nodes[0].type.kind == "string":
+            return self._sized(known[0]).times(0.1)
+        each = _ONE
+        params = nodes[0].type.params
+        if params and params[0].kind in ("string", "bytes"):
+            each = each + self._item_size(known[0]).times(0.1)
+        return self._sized(known[0]) * each
+
+    def _item_size(self, known: _Known) -> Estimate:
+        if known.item is not None:
+            return self._sized(self._of(known.item))
+        return known.inside or _ANY
+
+    def _joined(self, nodes: list[Expr], known: list[_Known]) -> Estimate:
+        item = self._item_size(known[0])
+        items = self._sized(known[0])
+        separator = known[1].size if len(known) > 1 else Estimate()
+        return Estimate(0, (items * (item + separator)).times(0.2).high)
+
+    def _set(self, factor: int) -> Callable[[list[Expr], list[_Known]], Estimate]:
+        def price(nodes: list[Expr], known: list[_Known]) -> Estimate:
+            return _ONE + self._sized(known[0]) * self._sized(known[1]) * Estimate(factor, factor)
+
+        return price
+
+
+_Price = Callable[[Estimator, list[Expr], list[_Known]], Estimate]
+
+_PRICES: dict[str, _Price] = {
+    "_==_": Estimator._equality,
+    "_!=_": Estimator._equality,
+    **dict.fromkeys(("_<_", "_<=_", "_>_", "_>=_"), Estimator._shorter),
+    "_+_": Estimator._concatenation,
+    "matches": Estimator._matching,
+    "find": Estimator._matching,
+    "findAll": Estimator._matching,
+    "contains": Estimator._contains,
+    "@in": Estimator._member,
+    "string": Estimator._bytes_only,
+    "validate": Estimator._validated,
+    **dict.fromkeys(
+        (
+            *("startsWith", "endsWith", "bytes", "strings.quote", "format", "lowerAscii", "upperAscii", "substring"),
+            *("trim", "jsonpatch.escapeKey", "url", "isURL", "ip", "isIP", "cidr", "isCIDR", "quantity"),
+            *("isQuantity", "semver", "isSemver"),
+        ),
+        Estimator._text,
+    ),
+    **dict.fromkeys(("replace", "split", "ip.isCanonical"), Estimator._text_twice),
+    **dict.fromkeys(
+        ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "sort", "reverse", "distinct", "flatten"),
+        Estimator._traversal,
+    ),
+    "join": Estimator._joined,
+    "sets.contains": lambda self, nodes, known: self._set(1)(nodes, known),
+    "sets.intersects": lambda self, nodes, known: self._set(1)(nodes, known),
+    "sets.equivalent": lambda self, nodes, known: self._set(2)(nodes, known),
+}
