@@ -7,11 +7,25 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-__all__ = ["SLICE_S", "Pacer"]
+__all__ = ["BESIDE_ABOVE", "SLICE_S", "Pacer", "beside"]
+
+BESIDE_ABOVE = 32 * 1024
+"""More bytes than this are turned from and into YAML, CBOR and indented JSON outside the event loop."""
+
+T = TypeVar("T")
 
 SLICE_S = 0.004
 """How long the loop is held at a time, in seconds."""
+
+
+async def beside(size: int, make: Callable[..., T], *args: Any) -> T:
+    """`make(*args)`, outside the event loop when the `size` bytes it is about are many."""
+    if size <= BESIDE_ABOVE:
+        return make(*args)
+    return await asyncio.get_running_loop().run_in_executor(None, make, *args)
 
 
 class Pacer:

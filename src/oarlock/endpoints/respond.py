@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -21,6 +20,7 @@ from oarlock.endpoints import tables
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import BodyTooLarge, Response
 from oarlock.endpoints.negotiation import CBOR, JSON, YAML, Accepted, negotiate, wants_pretty, wrong_plurality
+from oarlock.endpoints.pacing import beside
 from oarlock.endpoints.partial_metadata import partial
 from oarlock.endpoints.route import Route
 from oarlock.meta.errors import (
@@ -53,9 +53,6 @@ __all__ = [
 
 GZIP_ABOVE = 128 * 1024
 """Answers with more bytes are compressed for clients that ask for it."""
-
-BESIDE_ABOVE = 32 * 1024
-"""More bytes than this are made into YAML or indented JSON outside the event loop."""
 
 JSON_HEADERS = ("content-type", JSON)
 _decode = msgspec.json.Decoder().decode
@@ -110,11 +107,11 @@ async def item_body(route: Route, item: Item) -> bytes:
 async def encoded(x: Exchange, route: Route | None, data: bytes, accepted: Accepted, status: int = 200) -> Response:
     """Compact JSON in the form agreed on: as it is, indented, YAML or CBOR, compressed when large."""
     if accepted.media_type == YAML:
-        data = await _made(_yaml, data)
+        data = await beside(len(data), _yaml, data)
     elif accepted.media_type == CBOR:
-        data = await _made(cbor_codec.from_json, data)
+        data = await beside(len(data), cbor_codec.from_json, data)
     elif is_pretty(x, route, accepted):
-        data = await _made(json_codec.pretty, data)
+        data = await beside(len(data), json_codec.pretty, data)
     elif data[-1:] != b"\n":
         data += b"\n"
     return await compressed(x, Response(status, [("content-type", accepted.response_content_type)], data))
@@ -122,13 +119,6 @@ async def encoded(x: Exchange, route: Route | None, data: bytes, accepted: Accep
 
 def _yaml(data: bytes) -> bytes:
     return yaml_codec.encode(_decode(data))
-
-
-async def _made(make: Callable[[bytes], bytes], data: bytes) -> bytes:
-    """What takes a tenth of a millisecond per kilobyte is made beside the loop when it is much."""
-    if len(data) <= BESIDE_ABOVE:
-        return make(data)
-    return await asyncio.get_running_loop().run_in_executor(None, make, data)
 
 
 async def compressed(x: Exchange, response: Response) -> Response:

@@ -13,6 +13,7 @@ from oarlock.endpoints import respond
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
+from oarlock.endpoints.pacing import beside
 from oarlock.endpoints.route import Route
 from oarlock.endpoints.verbs.update import carry_out
 from oarlock.endpoints.verbs.wording import PatchWording
@@ -36,7 +37,7 @@ async def apply(x: Exchange, route: Route, *, in_cbor: bool = False) -> Response
     data = await x.request.read()
     options = options_parse.patch_options(route.pairs, is_apply=True)
     assert route.entry is not None
-    config, problems = _decoded(data, in_cbor)
+    config, problems = await beside(len(data), _decoded, data, in_cbor)
     _check_kind(config, route.entry)
     ctx = x.context(options=options, dry_run=options.dry_run)
     _report(problems, ctx)

@@ -21,7 +21,7 @@ async def create(x: Exchange, route: Route) -> Response:
     options = options_parse.create_options(route.pairs)
     assert route.entry is not None
     assert route.gate is not None
-    body = bodies.object_body(data, media, route.entry, options.field_validation)
+    body = await bodies.read_object(data, media, route.entry, options.field_validation)
     ctx = x.context(options=options, dry_run=options.dry_run)
     if isinstance(route.resource, VirtualResource):
         outcome = await route.resource.create(ctx, route.version, body, route.gate)

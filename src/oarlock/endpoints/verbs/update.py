@@ -27,7 +27,7 @@ async def update(x: Exchange, route: Route) -> Response:
     options = options_parse.update_options(route.pairs)
     media = bodies.media_type(x)
     assert route.entry is not None
-    body = bodies.object_body(data, media, route.entry, options.field_validation)
+    body = await bodies.read_object(data, media, route.entry, options.field_validation)
 
     def make(live: Tree) -> Body:
         return Body(copy_tree(body.tree), body.wording, body.problems)
