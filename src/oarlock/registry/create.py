@@ -7,7 +7,7 @@ import msgspec
 from oarlock.meta.context import Context
 from oarlock.meta.errors import AlreadyExists
 from oarlock.registry.body import Body, settle
-from oarlock.registry.managed_fields import writer_of
+from oarlock.registry.managed_fields import unbroken, writer_of
 from oarlock.registry.metadata import fill_new, generated_name, is_deleting, settle_namespace, wipe_system
 from oarlock.registry.outcome import Outcome
 from oarlock.registry.resource import Resource, copy_tree
@@ -60,7 +60,7 @@ async def _attempt(write: Write, body: Body, applied: bool) -> Outcome:
     new = body.tree if applied else resource.fields.update(None, body.tree, writer_of(ctx))
     name = new["metadata"].get("name", "")
     if not write.gate.idle("CREATE"):
-        new = await _mutated(write, new, body, name)
+        new = unbroken(new, await _mutated(write, new, body, name), ctx)
     metadata = new["metadata"]
     fill_new(metadata, ctx, resource.definition, resource.settings.random(16))
     if resource.definition.version(write.version).status:

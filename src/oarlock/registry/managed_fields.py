@@ -16,12 +16,12 @@ from oarlock.meta.context import Context
 from oarlock.meta.errors import StatusError
 from oarlock.patch.apply.errors import UnknownVersion
 from oarlock.patch.apply.schema import object_type
-from oarlock.patch.apply.tracking import EVERYTHING_BUT_STATUS, ONLY_STATUS, FieldTracker, Writer
+from oarlock.patch.apply.tracking import EVERYTHING_BUT_STATUS, ONLY_STATUS, FieldTracker, Writer, after_admission
 from oarlock.registry.served import Served, Tree
 from oarlock.schema import structural
 from oarlock.schema.compiled import CompiledVersion, compile_version
 
-__all__ = ["MAX_MANAGER_BYTES", "tracker_of", "writer_of"]
+__all__ = ["MAX_MANAGER_BYTES", "tracker_of", "unbroken", "writer_of"]
 
 MAX_MANAGER_BYTES = 128
 
@@ -84,3 +84,13 @@ def _manager_of(user_agent: str) -> str:
     if len(name) * 4 > MAX_MANAGER_BYTES:
         name = name.encode()[:MAX_MANAGER_BYTES].decode(errors="ignore")
     return name
+
+
+def unbroken(before: Tree, after: Tree, ctx: Context) -> Tree:
+    """What mutating admission made of `before`, with its managedFields, and a warning, where admission broke them."""
+    if after is before:
+        return before
+    tree, warning = after_admission(before, after)
+    if warning is not None:
+        ctx.warn(warning)
+    return tree

@@ -14,9 +14,10 @@ from oarlock.meta.context import Context
 from oarlock.meta.errors import Conflict, InvalidObject, NotFound, ServerTimeout
 from oarlock.meta.fielderrors import Invalid
 from oarlock.meta.kinds import GroupKind
+from oarlock.patch.apply.tracking import keep_times
 from oarlock.registry.body import Body, settle
 from oarlock.registry.create import create
-from oarlock.registry.managed_fields import writer_of
+from oarlock.registry.managed_fields import unbroken, writer_of
 from oarlock.registry.metadata import check_place, is_deleting, keep_status, keep_system, only_status
 from oarlock.registry.outcome import Outcome
 from oarlock.registry.resource import Resource
@@ -101,10 +102,10 @@ async def _attempt(write: Write, change: Change, entry: Entry, status: bool) -> 
     pinned = _check_version(write, body.tree, live, change)
     new = body.tree if change.applies else resource.fields.update(live.tree, body.tree, writer_of(ctx))
     if not write.gate.idle("UPDATE"):
-        new = await _mutated(write, new, live, body)
+        new = unbroken(new, await _mutated(write, new, live, body), ctx)
     keep_system(new["metadata"], live.tree["metadata"])
     stored, shown = await finish(write, new, live)
-    return await _keep(write, stored, shown, entry, pinned)
+    return await _keep(write, stored, shown, live, pinned)
 
 
 async def _mutated(write: Write, new: Tree, live: Live, body: Body) -> Tree:
@@ -119,10 +120,10 @@ async def _mutated(write: Write, new: Tree, live: Live, body: Body) -> Tree:
     return again.tree
 
 
-async def _keep(write: Write, stored: Tree, shown: Tree, entry: Entry, pinned: bool) -> Outcome | None:
+async def _keep(write: Write, stored: Tree, shown: Tree, live: Live, pinned: bool) -> Outcome | None:
     """Write what differs; an object whose last finalizer is gone goes with it."""
-    resource, ctx = write.resource, write.ctx
-    shown["metadata"]["resourceVersion"] = str(entry.rev)
+    resource, ctx, entry = write.resource, write.ctx, live.entry
+    stored["metadata"]["resourceVersion"] = shown["metadata"]["resourceVersion"] = str(entry.rev)
     if _finished(stored["metadata"]):
         if not ctx.dry_run:
             result = await resource.cache.delete(entry.key, expect=entry.rev)
@@ -130,7 +131,7 @@ async def _keep(write: Write, stored: Tree, shown: Tree, entry: Entry, pinned: b
                 _lost(write, pinned)
                 return None
         return Outcome(shown)
-    tail = encode_tail(stored)
+    tail = encode_tail(await _without_new_times(write, stored, shown, live))
     if tail == tail_of(entry.body) and entry.extra is not STALE:
         return Outcome(entry)
     if ctx.dry_run:
@@ -147,6 +148,16 @@ async def _keep(write: Write, stored: Tree, shown: Tree, entry: Entry, pinned: b
         _lost(write, pinned)
         return None
     return Outcome(written)
+
+
+async def _without_new_times(write: Write, stored: Tree, shown: Tree, live: Live) -> Tree:
+    """Owning the same as before, since now, is no change unless something else is one."""
+    if keep_times(live.tree, shown) is shown:
+        return stored
+    resource = write.resource
+    stored_as = resource.definition.stored_as
+    old = live.tree if write.version == stored_as else await resource.tree(live.entry, stored_as)
+    return keep_times(old, stored)
 
 
 def _lost(write: Write, pinned: bool) -> None:
