@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from oarlock.meta.fielderrors import FieldError, Invalid, Required, TooLong, TooMany, TypeInvalid
-from oarlock.schema.cel.rules import RuleSet, compile_rules
+from oarlock.schema.cel.gate import Rules, rules_of
 from oarlock.schema.defaulting import compile_default, compile_drop_nulls
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.embedded import compile_embedded
@@ -50,7 +50,7 @@ def compile_version(definition: ResourceDefinition, version: str) -> CompiledVer
     node = parse(found.schema)
     for error in structural_errors(node):
         raise SchemaError(error.path, error.body)
-    cel, mistakes = compile_rules(found.schema, node)
+    cel, mistakes = rules_of(found.schema, node)
     for error in mistakes:
         raise SchemaError(error.path, error.detail)
     try:
@@ -86,7 +86,7 @@ class CompiledVersion:
         *,
         typed: bool,
         selectable: tuple[Getter, ...] = (),
-        cel: RuleSet | None = None,
+        cel: Rules | None = None,
     ) -> None:
         self._typed = typed
         self._cel = cel

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required
-from oarlock.schema.cel.rules import rule_errors
+from oarlock.schema.cel.gate import rules_of
 from oarlock.schema.defaulting import copy_json
 from oarlock.schema.embedded import compile_embedded, object_errors
 from oarlock.schema.findings import Enough, Findings
@@ -47,7 +47,7 @@ def schema_errors(schema: Tree, path: str) -> list[FieldError]:
     found += _list_rules(node, path)
     if not structural:
         found += _default_rules(node, path, _Place("root"))
-        found += rule_errors(schema, node, path)
+        found += rules_of(schema, node, path)[1]
     return list(dict.fromkeys(found))
 
 

@@ -2,7 +2,7 @@
 
 A rule goes through `parsing` (text → `ast`), `checker` (types from the structural schema), `compiling` (closures)
 and is run by `rules`, which walks an object. Parsing needs the extra ``oarlock[cel]``; nothing else here does, and
-nothing is loaded while no rule is declared. Must not know: definitions, storage, HTTP. Next: `rules`.
+nothing is loaded while no rule is declared. Must not know: definitions, storage, HTTP. Next: `gate`, the way in.
 Source: the CEL language definition; KEP-2876 (CRD validation expressions).
 """
 

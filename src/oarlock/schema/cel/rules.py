@@ -25,7 +25,7 @@ from oarlock.schema.cel.sizes import MAX_REQUEST, bound_word, max_elements, min_
 from oarlock.schema.structural import Node
 from oarlock.schema.where import Key, Where, render
 
-__all__ = ["CALL_LIMIT", "EXPRESSION_LIMIT", "OBJECT_BUDGET", "SCHEMA_LIMIT", "RuleSet", "compile_rules", "rule_errors"]
+__all__ = ["CALL_LIMIT", "EXPRESSION_LIMIT", "OBJECT_BUDGET", "SCHEMA_LIMIT", "RuleSet", "compile_rules"]
 
 CALL_LIMIT = 1_000_000
 """What one evaluation of one rule may cost."""
@@ -177,11 +177,6 @@ def compile_rules(
         text = _too_dear(_WHOLE, "rules", build.total, SCHEMA_LIMIT)
         build.errors.append(Forbidden(path, text))
     return (RuleSet(level) if level else None), build.errors
-
-
-def rule_errors(schema: Any, node: Node, path: str = "") -> list[FieldError]:
-    """What is wrong with the rules in a schema."""
-    return compile_rules(schema, node, path)[1]
 
 
 @dataclass(frozen=True, slots=True)

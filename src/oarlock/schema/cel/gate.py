@@ -1,0 +1,40 @@
+"""The way in: whether a schema has rules at all, and only then the rest of this package.
+
+Most schemas have none, and what makes programs of rules takes longer to load than all other modules of schemas
+together. Next: `rules`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Protocol
+
+from oarlock.meta.fielderrors import FieldError
+from oarlock.schema.structural import Node
+
+__all__ = ["Rules", "rules_of"]
+
+
+class Rules(Protocol):
+    """The rules of a schema."""
+
+    def validate(self, tree: Any, old: Any = None) -> list[FieldError]:
+        """The broken rules of an object; with `old`, of an update."""
+        ...
+
+
+def rules_of(schema: Any, node: Node, path: str = "") -> tuple[Rules | None, list[FieldError]]:
+    """The rules in `schema`, which `node` was parsed from, and what is wrong with them; None when there are none."""
+    if not _any(node):
+        return None, []
+    found: tuple[Rules | None, list[FieldError]] = importlib.import_module(f"{__package__}.rules").compile_rules(
+        schema, node, path
+    )
+    return found
+
+
+def _any(node: Node) -> bool:
+    if node.has_rules:
+        return True
+    inner = [*node.properties.values(), *node.constraints.all_of, node.items, node.additional]
+    return any(_any(child) for child in inner if isinstance(child, Node))
