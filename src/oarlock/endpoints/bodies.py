@@ -67,7 +67,7 @@ def decode_tree(data: bytes, media: str, kind: str, validation: str) -> tuple[Tr
         else:
             tree = json_codec.decode(data)
             if validation != "Ignore":
-                problems = [f'duplicate field "{path}"' for path in json_codec.duplicates(data)]
+                problems = [f'duplicate field "{path}"' for path in json_codec.duplicates(data, tree)]
     except ValueError as error:
         prefix = f"{media.rpartition('/')[2]} parse error"
         raise _unrecognized(kind, f"couldn't get version/kind; {prefix}: {error}", data) from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import NamedTuple
 
 from oarlock.meta.gotext import quote
@@ -31,7 +32,13 @@ class TimeError(ValueError):
 
 def rfc3339(epoch_seconds: float) -> str:
     """``2006-01-02T15:04:05Z``; fractions are cut off. ValueError outside of the years 1 to 9999."""
-    return _utc(int(epoch_seconds // 1)).isoformat()[:19] + "Z"
+    return _second(int(epoch_seconds // 1))
+
+
+@lru_cache(maxsize=4)
+def _second(seconds: int) -> str:
+    # every write of a second asks for the same text, several times
+    return _utc(seconds).isoformat()[:19] + "Z"
 
 
 def rfc3339_micro(epoch_seconds: float) -> str:

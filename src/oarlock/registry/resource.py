@@ -21,13 +21,13 @@ from oarlock.registry.body import compile_bodies
 from oarlock.registry.keys import after_prefix, object_key
 from oarlock.registry.managed_fields import tracker_of
 from oarlock.registry.renditions import Renditions
-from oarlock.registry.served import Served, Tree
+from oarlock.registry.served import Converter, Served, Tree
 from oarlock.registry.stored_form import StoredForm, encode_tail
 from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.storage.cache.cache import Cache, ResourceCache
 from oarlock.storage.cache.entry import Entry, Interner
 
-__all__ = ["Resource", "Settings", "copy_tree"]
+__all__ = ["Resource", "Settings", "copy_tree", "lend"]
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -37,6 +37,11 @@ def copy_tree(tree: Tree) -> Tree:
     """A copy that shares nothing."""
     copied: Tree = _decode(_encode(tree))
     return copied
+
+
+def lend(converter: Converter, tree: Tree) -> Tree:
+    """`tree` as it may be given to `converter` while it is still needed: a copy, unless it says it is ``pure``."""
+    return tree if getattr(converter, "pure", False) else copy_tree(tree)
 
 
 @dataclass(frozen=True, slots=True)

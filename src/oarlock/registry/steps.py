@@ -14,7 +14,7 @@ from oarlock.meta.context import Context
 from oarlock.meta.errors import InvalidObject
 from oarlock.meta.fielderrors import FieldError
 from oarlock.registry.metadata import differ
-from oarlock.registry.resource import Resource, copy_tree
+from oarlock.registry.resource import Resource, copy_tree, lend
 from oarlock.registry.served import Gate, Tree
 from oarlock.schema.objectmeta import validate_object_meta, validate_object_meta_update
 from oarlock.schema.views import ViewError
@@ -81,7 +81,7 @@ async def _in_hub(write: Write, new: Tree, live: Live | None) -> tuple[Tree, Tre
     hub_old = None if live is None else await resource.tree(live.entry, hub)
     if version == hub:
         return new, hub_old
-    hub_new = await resource.convert(copy_tree(new), version, hub)
+    hub_new = await resource.convert(lend(resource.served.converter, new), version, hub)
     carry_over: Any = getattr(resource.served.converter, "carry_over", None)
     if version == resource.definition.stored_as:
         carry_over = None  # what is stored came through this version: it hides nothing from it

@@ -30,6 +30,9 @@ _Step = Callable[[Tree], Tree]
 class ClassConversion:
     """Converts trees between a hub and its spokes. Raises `ViewError` for a tree that its class can't hold."""
 
+    pure = True
+    """What is converted stays as it is; the result may share its metadata."""
+
     def __init__(self, hub: type, spokes: Iterable[type]) -> None:
         self._hub = declared(hub).version
         self._schema = object_schema(hub)

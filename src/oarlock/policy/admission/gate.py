@@ -13,7 +13,7 @@ from typing import Any, cast
 from oarlock.meta.context import Context
 from oarlock.meta.errors import Forbidden
 from oarlock.policy.admission.plugin import Admission, Denied, Operation, Review
-from oarlock.registry.resource import copy_tree
+from oarlock.registry.resource import copy_tree, lend
 from oarlock.registry.served import Served, Tree
 from oarlock.schema.folding import Session, fold
 from oarlock.schema.lenses import Lens, Open, lens_of
@@ -136,7 +136,7 @@ async def _shown(seat: _Seat, served: Served | None, ctx: Context, tree: Tree) -
     """The tree in the plugin's version; the same tree when that is the request's."""
     if served is None or not seat.version or seat.version == ctx.target.version:
         return tree
-    (made,) = await served.converter.convert([copy_tree(tree)], ctx.target.version, seat.version)
+    (made,) = await served.converter.convert([lend(served.converter, tree)], ctx.target.version, seat.version)
     return made
 
 
