@@ -19,5 +19,14 @@ def main() -> None:
                 print(figure.line(f"GET, {name}, HTTP/{'2' if http2 else '1.1'}, 16 in flight"))
 
 
+def beside_another() -> None:
+    """The same with a second process on the store: who reads has to ask it what the newest revision is."""
+    with wardle() as server, wardle(folder=server.folder):
+        fill(server, lambda n: ("POST", FLUNDERS, flunder(f"get-{n}", n), "application/json"), 100)
+        figure = median_of(server, lambda n: ("GET", f"{FLUNDERS}/get-{n % 100}", b"", ""), Load())
+        print(figure.line("GET, linearizable, a second process on the store, HTTP/1.1, 16 in flight"))
+
+
 if __name__ == "__main__":
     main()
+    beside_another()
