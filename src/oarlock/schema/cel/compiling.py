@@ -56,11 +56,11 @@ class Program:
         try:
             value = self._code.run(env)
         except CelError as error:
-            error.cost = env[0]  # type: ignore[attr-defined]
+            error.cost = env[0]
             raise
         except (TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
             wrong = no_overload()
-            wrong.cost = env[0]  # type: ignore[attr-defined]
+            wrong.cost = env[0]
             raise wrong from error
         if env[0] > limit:
             raise reading.over_budget(env)

@@ -17,7 +17,9 @@ __all__ = ["CelError", "CompileError", "EvalError", "MissingEngine", "Mistake", 
 
 
 class CelError(Exception):
-    """Something is wrong with an expression."""
+    """Something is wrong with an expression. `cost` is what was spent when it came up while running."""
+
+    cost = 0
 
 
 class MissingEngine(CelError):

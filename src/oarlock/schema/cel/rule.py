@@ -121,7 +121,7 @@ class Rule:
             budget.stop()
             return self._invalid(shown, value, text), False
         except EvalError as error:
-            if not budget.charge(getattr(error, "cost", 0)):
+            if not budget.charge(error.cost):
                 return self._invalid(shown, value, _OUT), False
             return self._invalid(shown, value, self._explained(str(error))), False
         if not budget.charge(cost):
@@ -164,7 +164,7 @@ class Rule:
                 return "no further validation rules will be run due to call cost exceeds limit for messageExpression"
             return "messageExpression evaluation failed due to running out of cost budget"
         except EvalError as error:
-            budget.charge(getattr(error, "cost", 0))
+            budget.charge(error.cost)
             return otherwise
         if not budget.charge(cost):
             return "messageExpression evaluation failed due to running out of cost budget"
