@@ -120,6 +120,7 @@ class Health:
         self._probes: dict[str, tuple[Probe, list[Check]]] = {}
         self._single: dict[str, tuple[Probe, Check]] = {}
         self.tallies: dict[tuple[str, Probe], Tally] = {}
+        self._told: dict[Probe, str] = {}
         checks = list(checks)
         for probe in PROBES:
             mine = [check for check in checks if probe in check.probes]
@@ -151,6 +152,12 @@ class Health:
         self.tallies[check.name, probe].add(well=not wrong)
         return wrong
 
+    def _tell(self, probe: Probe, failed: str) -> None:
+        """Log what is wrong when it becomes so: probes come every few seconds."""
+        if failed and self._told.get(probe, "") != failed:
+            log.warning("%s check failed: %s", probe, failed)
+        self._told[probe] = failed
+
     async def _whole(self, probe: Probe, checks: Sequence[Check], query: str) -> Response:
         pairs = parse_query(query)
         excluded = list(dict.fromkeys(value for key, value in pairs if key == "exclude"))
@@ -170,8 +177,8 @@ class Health:
         if excluded:
             names = ",".join(quote(name) for name in excluded)
             lines.append(f"warn: some health checks cannot be excluded: no matches for {names}\n")
+        self._tell(probe, "; ".join(failed))
         if failed:
-            log.warning("%s check failed: %s", probe, "; ".join(failed))
             return plain(500, "".join(lines) + f"{probe} check failed\n")
         if any(key == "verbose" for key, _ in pairs):
             return plain(200, "".join(lines) + f"{probe} check passed\n")

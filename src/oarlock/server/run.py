@@ -70,6 +70,7 @@ class Parts:
         sources = Sources(self.request_metrics, self.store_metrics, self.in_flight, self._objects, self._watch_events)
         self.metrics = MetricsPage(sources, self.health)
         self.leaving = False
+        self.opened = False
         self.started = False
 
     def handler(self, authenticator: Authenticator) -> Handler:
@@ -116,7 +117,11 @@ class Parts:
 
     def _conditions(self) -> Conditions:
         hooks = (f"start-{self.server.name}-informers",) if self.server.informers else ()
-        store = in_time(self.backend.current_rev, STORE_CHECK_S)
+        asked = in_time(self.backend.current_rev, STORE_CHECK_S)
+
+        async def store() -> str:
+            return await asked() if self.opened else "the store is being opened"
+
         return Conditions(store, lambda: self.started, lambda: self.leaving, hooks)
 
     def _objects(self) -> dict[tuple[str, str], int]:
@@ -153,6 +158,7 @@ class Running:
         """Open the store and serve the catalog. Raises StorageError, StoreTooNew."""
         parts = self.parts
         await parts.backend.start()
+        parts.opened = True
         await parts.cache.start()
         await parts.serve_catalog(parts.server.catalog, self._address)
         compactor = Compactor(parts.backend, interval_s=parts.config.compaction_interval_s)
