@@ -216,7 +216,7 @@ class Compiler:
                 return Code(reading.maybe_field(run, str(name.value)), operand.cost + 1)
             case "_==_" | "_!=_":
                 return self._equality(node)
-            case "or" | "orValue" if node.target is not None and node.target.type.kind in ("optional", "dyn"):
+            case "or" | "orValue":
                 return self._or_else(node)
             case "size":
                 return self._size(node)

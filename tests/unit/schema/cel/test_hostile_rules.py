@@ -106,6 +106,8 @@ def test_what_is_only_large_runs(rule: str) -> None:
         ("self.s.charAt(-1) == ''", "index out of range"),
         ("self.l[9223372036854775807] == 1", "index out of bounds"),
         ("self.l.slice(5, 1).size() == 1", "start index must be"),
+        ("null.orValue(1) == 1", "no such overload"),
+        ("null.value() == dyn(1)", "no such overload"),
     ],
 )
 def test_bad_values_are_errors(rule: str, text: str) -> None:
