@@ -6,7 +6,7 @@ and bytes to put before the body ready. Must not know: how routes are found (`ro
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from oarlock.endpoints.catalog import CatalogEntry
@@ -22,16 +22,34 @@ __all__ = ["Route", "Verb", "WatchBook", "deprecation"]
 
 
 class WatchBook:
-    """The watches that are open, so that shutting down can end them, and how many events each resource sent."""
+    """The watches that are open, so that shutting down can end them, and how many events each resource sent.
 
-    __slots__ = ("events", "open")
+    Other answers that go on are here too, with the resource they belong to: `held`.
+    """
+
+    __slots__ = ("events", "held", "open")
 
     def __init__(self) -> None:
         self.open: set[Callable[[], None]] = set()
+        self.held: dict[Callable[[], None], AnyResource] = {}
         self.events: dict[tuple[str, str, str], int] = {}
 
+    def hold(self, end: Callable[[], None], resource: AnyResource) -> None:
+        """Call `end` when the server leaves, or when `resource` is withdrawn or exchanged for another."""
+        self.held[end] = resource
+
+    def release(self, end: Callable[[], None]) -> None:
+        self.held.pop(end, None)
+
+    def withdraw(self, kept: Collection[AnyResource]) -> None:
+        """End what is held for resources that are not `kept`."""
+        there = {id(resource) for resource in kept}
+        for end, resource in list(self.held.items()):
+            if id(resource) not in there:
+                end()
+
     def end_all(self) -> None:
-        for end in list(self.open):
+        for end in (*self.open, *self.held):
             end()
 
 
@@ -42,6 +60,7 @@ class Route:
     `head` is what stands before a body of this version; `warning` is sent with every answer of a deprecated one.
     `key` is the object's in the store. `cached` tells of a plain read: True when the cache may answer as it is
     (``resourceVersion=0`` and nothing else), False when it must be fresh (no query at all), None for any other.
+    `endless` marks an answer that goes on for as long as somebody listens: no deadline ends it.
     `scaling` is set for ``/scale``: `entry` and `head` are then those of Scale, `resource` is what is scaled.
     """
 
@@ -57,6 +76,7 @@ class Route:
     key: str = ""
     cached: bool | None = None
     scaling: Scaling | None = None
+    endless: bool = False
 
     @property
     def version(self) -> str:

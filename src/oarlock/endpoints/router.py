@@ -27,6 +27,7 @@ from oarlock.endpoints.verbs.get import get
 from oarlock.endpoints.verbs.list import list_collection
 from oarlock.endpoints.verbs.patch import patch, served_patches
 from oarlock.endpoints.verbs.scale import get_scale
+from oarlock.endpoints.verbs.stream_text import stream_text
 from oarlock.endpoints.verbs.subresource import call_hook
 from oarlock.endpoints.verbs.update import update
 from oarlock.endpoints.verbs.watch import watch
@@ -37,7 +38,7 @@ from oarlock.registry.keys import object_key
 from oarlock.registry.live import AnyResource
 from oarlock.registry.resource import Resource
 from oarlock.registry.scale import SCALE
-from oarlock.registry.served import Gate, Served
+from oarlock.registry.served import Gate, Served, StreamHook
 
 __all__ = ["About", "NonResource", "Router", "Surface"]
 
@@ -96,8 +97,9 @@ class Router:
         self._surface: Surface | None = None
 
     def replace(self, surface: Surface) -> None:
-        """Serve `surface` from the next request on."""
+        """Serve `surface` from the next request on; what goes on for resources it hasn't ends."""
         self._surface = surface
+        self.watches.withdraw(surface.resources.values())
 
     @property
     def surface(self) -> Surface | None:
@@ -170,6 +172,7 @@ class Router:
             key=key,
             cached=_READS.get(tuple(pairs)),
             scaling=scaling,
+            endless=verb is stream_text,
         )
 
     async def _outside(self, x: Exchange, route: Route) -> Response:
@@ -234,6 +237,8 @@ def _subresource_verb(method: str, target: Target, entry: CatalogEntry) -> Verb 
         return get_scale if verb == "get" else _VERBS[verb]
     if target.subresource == "status":
         return _VERBS[verb]
+    if isinstance(entry.served.hooks.subresources.get(target.subresource), StreamHook):
+        return stream_text
     return call_hook
 
 

@@ -15,19 +15,17 @@ from typing import Any
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
 from oarlock.registry.collection import StoredCollection
-from oarlock.registry.served import Converter, Hooks, NoConversion, Served, SubresourceHook, Tree
-from oarlock.registry.subresource import Found
+from oarlock.registry.served import Converter, Hooks, NoConversion, Served, Tree
+from oarlock.registry.subresource_hooks import subresource_hooks, with_subresources
 from oarlock.registry.virtual import VirtualCollection
 from oarlock.registry.virtual_methods import virtual_methods
 from oarlock.schema.classes_conversion import ClassConversion
 from oarlock.schema.declaring import DuplicateError, HookError, KeywordError
-from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.definitions import definition_of
 from oarlock.schema.folding import Session
 from oarlock.schema.foreign import Foreign
 from oarlock.schema.lenses import Lens, lens_of
 from oarlock.schema.resources import Resource, Spoke, declared
-from oarlock.schema.views import wire
 
 __all__ = ["ClassConverter", "served_from"]
 
@@ -139,8 +137,8 @@ def _served(group: _Group) -> Served:
     virtual = None
     if collection is not None:
         lens = lens_of(group.hub)
-        definition = _with_subresources(definition, collection)
-        hooks = replace(hooks, subresources=_subresources(collection, definition, converter))
+        definition = with_subresources(definition, collection)
+        hooks = replace(hooks, subresources=subresource_hooks(collection, definition, converter))
         if isinstance(collection, VirtualCollection):
             virtual = virtual_methods(collection, lens, namespaced=definition.namespaced)
         else:
@@ -194,70 +192,3 @@ def _validate(collection: StoredCollection[Any], lens: Lens) -> Any:
             yield error
 
     return validate
-
-
-def _with_subresources(definition: ResourceDefinition, collection: Collection) -> ResourceDefinition:
-    found: tuple[Found, ...] = type(collection).__subresources__
-    names = {version.name for version in definition.versions}
-    for one in found:
-        unknown = set(one.mark.versions) - names
-        if unknown:
-            raise HookError(
-                f"{type(collection).__name__}.{one.attribute}",
-                f"there is no version {unknown.pop()!r}",
-                "there are " + ", ".join(names),
-            )
-    versions = tuple(
-        replace(
-            version,
-            subresources=tuple(one.definition() for one in found if version.name in (one.mark.versions or names)),
-        )
-        for version in definition.versions
-    )
-    return replace(definition, versions=versions)
-
-
-def _subresources(
-    collection: Collection, definition: ResourceDefinition, converter: Converter
-) -> dict[str, SubresourceHook]:
-    hooks = {}
-    for found in type(collection).__subresources__:
-        call = _call(collection, found, definition, converter)
-        hooks[found.mark.name] = SubresourceHook(found.mark.name, found.mark.method, call)
-    return hooks
-
-
-def _call(collection: Collection, found: Found, definition: ResourceDefinition, converter: Converter) -> Any:
-    method = getattr(collection, found.attribute)
-    body_lens = lens_of(found.body) if found.body is not None else None
-    parent_lens = lens_of(found.parent) if found.parent is not None else None
-
-    async def call(ctx: Context, parent: Tree, body: Tree | None) -> Tree | None:
-        given: dict[str, Any] = {}
-        if "name" in found.parameters:
-            given["name"] = ctx.target.name
-        if "ctx" in found.parameters:
-            given["ctx"] = ctx
-        if "parent" in found.parameters:
-            given["parent"] = parent
-            if parent_lens is not None:
-                wanted = declared(found.parent).version
-                made = await converter.convert([parent], ctx.target.version, wanted)
-                given["parent"] = parent_lens.view(made[0])
-        opened = None
-        if body_lens is not None:
-            opened = body_lens.open(body or {})
-            given["body"] = opened.object
-        answer = await method(**given)
-        if answer is None:
-            return None
-        if opened is not None and answer is opened.object:
-            return opened.result()
-        tree = wire(answer)
-        said = declared(type(answer))
-        if (said.group, said.kind) == (definition.group, definition.names.kind) and said.version != ctx.target.version:
-            # the parent's own kind is answered in the version that was asked for
-            tree = (await converter.convert([tree], said.version, ctx.target.version))[0]
-        return tree
-
-    return call

@@ -14,15 +14,19 @@ from typing import Any, Literal, Protocol
 
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
+from oarlock.registry.parameters import Argument
 from oarlock.schema.definition import ResourceDefinition
 
 __all__ = [
+    "AnyHook",
     "Converter",
     "Gate",
     "Hooks",
     "NoConversion",
     "OpenGate",
     "Served",
+    "StreamHook",
+    "SubresourceCall",
     "SubresourceHook",
     "Tree",
     "VirtualMethods",
@@ -94,17 +98,39 @@ class OpenGate:
         return True
 
 
+class SubresourceCall(Protocol):
+    """A user's method. `given` is what it gets of the query, by the names of its parameters."""
+
+    def __call__(
+        self, ctx: Context, parent: Tree, body: Tree | None, given: Mapping[str, Any] = ..., /
+    ) -> Awaitable[Tree | None]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class SubresourceHook:
     """A user's request/response subresource.
 
-    `call(ctx, parent, body)` gets the parent in the request version and the decoded, defaulted and validated
+    `call(ctx, parent, body, given)` gets the parent in the request version and the decoded, defaulted and validated
     body (None without one), and returns the answer's tree, or None for 204.
     """
 
     name: str
     method: Literal["GET", "POST", "PUT"]
-    call: Callable[[Context, Tree, Tree | None], Awaitable[Tree | None]]
+    call: SubresourceCall
+    arguments: tuple[Argument, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StreamHook:
+    """A user's subresource that answers GET with a stream: what `stream(ctx, parent, given)` yields, as it comes."""
+
+    name: str
+    stream: Callable[[Context, Tree, Mapping[str, Any]], AsyncIterator[bytes]]
+    media_type: str
+    arguments: tuple[Argument, ...] = ()
+
+
+AnyHook = SubresourceHook | StreamHook
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +145,7 @@ class Hooks:
     default: Mapping[str, Callable[[Tree], Tree]] = field(default_factory=dict)
     prepare: Callable[[Tree, Tree | None, Context], Tree] | None = None
     validate: Callable[[Tree, Tree | None, Context], Iterable[FieldError]] | None = None
-    subresources: Mapping[str, SubresourceHook] = field(default_factory=dict)
+    subresources: Mapping[str, AnyHook] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

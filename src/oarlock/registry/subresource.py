@@ -1,8 +1,9 @@
 """`@subresource`: a user's own request and answer below an object, such as ``POST …/foos/x/base64``.
 
-The method is told what it asks for by parameter name: `name`, `parent`, `body`, `ctx`. `body` and the
-answer are declared classes, of any group. It runs after authentication and authorization; admission isn't asked.
-Must not know: how it is routed. Next: `declare`.
+The method is told what it asks for by parameter name: `name`, `parent`, `body`, `ctx`, and by keyword what
+the query has for it (`parameters`). `body` and the answer are declared classes, of any group; an async generator
+answers with a stream. It runs after authentication and authorization; admission isn't asked.
+Must not know: how it is routed. Next: `subresource_hooks`, which turns it into what the server calls.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, cast
 
+from oarlock.meta.kinds import GroupVersionKind
 from oarlock.registry.methods import hints_of
+from oarlock.registry.parameters import Argument, arguments_of
 from oarlock.schema.declaring import DuplicateError, HookError
 from oarlock.schema.definition import Subresource
 from oarlock.schema.object_schema import object_schema
@@ -35,6 +38,8 @@ class _Mark:
     name: str
     method: Literal["GET", "POST", "PUT"]
     versions: tuple[str, ...]
+    media_type: str = ""
+    """Of the stream it answers with, empty for one that answers with an object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,27 +55,41 @@ class Found:
     body: Any
     answer: Any
     parent: Any
+    arguments: tuple[Argument, ...] = ()
 
-    def definition(self) -> Subresource:
+    def definition(self, parent: GroupVersionKind) -> Subresource:
+        """What clients are told of it; one that has no kind of its own is said to have its `parent`'s."""
         shown = self.body or self.answer
         return Subresource(
             name=self.mark.name,
             verbs=_VERBS[self.mark.method],
-            kind=shown.__declared__.gvk,
+            kind=shown.__declared__.gvk if shown is not None else parent,
             request_schema=object_schema(self.body) if self.body else {},
             response_schema=object_schema(self.answer) if self.answer else {},
+            parameters=tuple(argument.published for argument in self.arguments),
+            produces=self.mark.media_type,
         )
 
 
 def subresource(
-    name: str, *, method: Literal["GET", "POST", "PUT"] = "POST", versions: Sequence[str] = ()
+    name: str,
+    *,
+    method: Literal["GET", "POST", "PUT"] | None = None,
+    versions: Sequence[str] = (),
+    media_type: str = "text/plain",
 ) -> Callable[[F], F]:
     """Serve this async method as the subresource `name`, in these `versions` or in all.
 
         @subresource("base64")
         async def _base64(self, parent: Foo, body: Base64) -> Base64: ...
 
-    POST and PUT have a body. Returning None answers 204 without content.
+        @subresource("log")
+        async def _log(self, parent: Foo, *, follow: bool = False) -> AsyncIterator[bytes]:
+            yield b"a line\n"
+
+    POST, the default, and PUT have a body. Returning None answers 204 without content. An async generator answers
+    GET with what it yields, as `media_type`, for as long as it runs: no deadline ends it. What it raises before its
+    first yield is an ordinary error; later, the answer is cut. Keyword-only parameters come from the query.
     """
 
     subject = f"@subresource({name!r})"
@@ -79,13 +98,20 @@ def subresource(
             "status_subresource=True and scale= on the class serve those two; else lower-case letters, digits and -"
         )
         raise HookError(subject, f"no subresource can be called {name!r}", advice)
-    if method not in _VERBS:
+    if method is not None and method not in _VERBS:
         raise HookError(subject, f"no subresource is served with {method!r}", "GET, POST or PUT")
+    if not re.fullmatch(r"[\w.+-]+/[\w.+-]+(;[ -~]*)?", media_type):
+        raise HookError(subject, f"{media_type!r} is no media type", "such as text/plain")
 
     def mark(function: F) -> F:
+        if inspect.isasyncgenfunction(function):
+            if method not in (None, "GET"):
+                raise HookError(function.__qualname__, f"a stream can't answer {method}", "leave method out")
+            setattr(function, MARKER, _Mark(name, "GET", tuple(versions), media_type))
+            return function
         if not inspect.iscoroutinefunction(function):
             raise HookError(function.__qualname__, "a subresource is async", "write async def")
-        setattr(function, MARKER, _Mark(name, method, tuple(versions)))
+        setattr(function, MARKER, _Mark(name, method or "POST", tuple(versions)))
         return function
 
     return mark
@@ -109,7 +135,8 @@ def find_subresources(cls: type) -> tuple[Found, ...]:
 
 def _found(cls: type, attribute: str, function: Any, mark: _Mark) -> Found:
     subject = f"{cls.__name__}.{attribute}"
-    given = tuple(p for p in inspect.signature(function).parameters if p != "self")
+    signature = inspect.signature(function).parameters.values()
+    given = tuple(p.name for p in signature if p.name != "self" and p.kind is not p.KEYWORD_ONLY)
     for parameter in given:
         if parameter not in _PARAMETERS:
             raise HookError(subject, f"the server has no {parameter!r} to give", "there are " + ", ".join(_PARAMETERS))
@@ -120,12 +147,16 @@ def _found(cls: type, attribute: str, function: Any, mark: _Mark) -> Found:
     hints = hints_of(function)
     if not hints:
         raise HookError(subject, "its hints can't be resolved", "import the classes it names outside of TYPE_CHECKING")
+    arguments = arguments_of(function, hints, subject)
+    parent = hints.get("parent")
+    parent = parent if _is_declared(parent) else None
+    if mark.media_type:
+        return Found(mark, attribute, given, None, None, parent, arguments)
     body = _declared(subject, "body", hints.get("body")) if "body" in given else None
     answer = _declared(subject, "answer", take_apart(hints.get("return", type(None))).base)
     if body is None and answer is None:
         raise HookError(subject, "has neither a body nor an answer", "return a Resource")
-    parent = hints.get("parent")
-    return Found(mark, attribute, given, body, answer, parent if _is_declared(parent) else None)
+    return Found(mark, attribute, given, body, answer, parent, arguments)
 
 
 def _is_declared(cls: Any) -> bool:

@@ -14,7 +14,17 @@ from typing import Any, Literal
 
 from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion, GroupVersionKind, version_priority
 
-__all__ = ["Column", "Names", "ResourceDefinition", "Rule", "Scale", "Schema", "Subresource", "VersionDefinition"]
+__all__ = [
+    "Column",
+    "Names",
+    "QueryParameter",
+    "ResourceDefinition",
+    "Rule",
+    "Scale",
+    "Schema",
+    "Subresource",
+    "VersionDefinition",
+]
 
 Schema = dict[str, Any]
 """A structural OpenAPI v3 schema, as a CRD's ``openAPIV3Schema``, with ``x-kubernetes-*`` and ``x-oarlock-*`` keys."""
@@ -59,11 +69,22 @@ class Scale:
 
 
 @dataclass(frozen=True, slots=True)
+class QueryParameter:
+    """A parameter in the query. `type` is OpenAPI's (``boolean integer number string``); `many` takes every value."""
+
+    name: str
+    type: str
+    many: bool = False
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Subresource:
     """A subresource beside status and scale. `verbs` are Kubernetes' (``create get update patch``);
 
     `kind` is the kind of its body and answer, whose group and version may be others than the resource's.
-    `request_schema` and `response_schema` describe them for OpenAPI.
+    `request_schema` and `response_schema` describe them for OpenAPI. `produces` is set for one that answers with
+    a stream: its media type.
     """
 
     name: str
@@ -71,6 +92,8 @@ class Subresource:
     kind: GroupVersionKind
     request_schema: Schema = field(default_factory=dict)
     response_schema: Schema = field(default_factory=dict)
+    parameters: tuple[QueryParameter, ...] = ()
+    produces: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,9 @@ class _Page(Collector):
 
     def _watches(self) -> Iterator[Metric]:
         running = GaugeMetricFamily(
-            "apiserver_longrunning_requests", "Watches that are open.", labels=[*REQUEST_LABELS, "component"]
+            "apiserver_longrunning_requests",
+            "Watches and other answers that go on.",
+            labels=[*REQUEST_LABELS, "component"],
         )
         for labels, count in self._page.requests.open_watches.items():
             running.add_metric([*labels[:6], "apiserver"], count)

@@ -29,7 +29,7 @@ from oarlock.storage.backend import Backend
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
 
-__all__ = ["Answer", "Events", "InMemory"]
+__all__ = ["Answer", "Events", "InMemory", "Lines"]
 
 ADMIN = User("admin", groups=("system:masters",))
 MAX_REQUEST_BYTES = 3 * 1024 * 1024
@@ -57,8 +57,8 @@ class Answer:
         return f"<{self.status} {self.body[:200]!r}>"
 
 
-class Events:
-    """The stream of a watch. `next` waits; `pending` takes what has arrived."""
+class Lines:
+    """An answer that goes on, line by line. `buffered` is what a client that doesn't read would leave waiting."""
 
     def __init__(self) -> None:
         self._arrived: asyncio.Queue[bytes | None] = asyncio.Queue()
@@ -68,7 +68,7 @@ class Events:
         self.aborted = False
         self.buffered = 0
         self.arrived = 0
-        """How many events have been written, taken or not."""
+        """How many lines have been written, taken or not."""
 
     def write(self, data: bytes) -> None:
         if self.closed:
@@ -86,6 +86,23 @@ class Events:
         for callback in self._callbacks:
             callback()
 
+    async def line(self, timeout_s: float = 5.0) -> bytes:
+        """The next line, without its end. EOFError when there is none any more; TimeoutError."""
+        line = await asyncio.wait_for(self._arrived.get(), timeout_s)
+        if line is None:
+            raise EOFError("the answer has ended")
+        return line
+
+    def rest(self) -> bytes:
+        """Everything that has arrived and wasn't taken."""
+        found = []
+        while not self._arrived.empty():
+            line = self._arrived.get_nowait()
+            if line is not None:
+                found.append(line + b"\n")
+        left, self._rest = self._rest, b""
+        return b"".join(found) + left
+
     def abort(self) -> None:
         self.aborted = True
         self.close()
@@ -96,23 +113,19 @@ class Events:
         else:
             self._callbacks.append(callback)
 
+
+class Events(Lines):
+    """The stream of a watch. `next` waits; `pending` takes what has arrived. A line is an event."""
+
     async def next(self, timeout_s: float = 5.0) -> tuple[str, Any]:
         """The next event's type and object. EOFError when the watch has ended; TimeoutError."""
-        line = await asyncio.wait_for(self._arrived.get(), timeout_s)
-        if line is None:
-            raise EOFError("the watch has ended")
-        event = json.loads(line)
+        event = json.loads(await self.line(timeout_s))
         return event["type"], event["object"]
 
     def pending(self) -> list[tuple[str, Any]]:
         """Every event that has arrived and wasn't taken."""
-        found = []
-        while not self._arrived.empty():
-            line = self._arrived.get_nowait()
-            if line is not None:
-                event = json.loads(line)
-                found.append((event["type"], event["object"]))
-        return found
+        events = [json.loads(line) for line in self.rest().splitlines()]
+        return [(event["type"], event["object"]) for event in events]
 
 
 class _As:
@@ -176,14 +189,13 @@ class InMemory:
     async def request(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
-        """Send a request; a `body` that isn't bytes is sent as JSON. A watch is answered once it has ended."""
+        """Send a request; a `body` that isn't bytes is sent as JSON. What goes on is answered once it has ended."""
         response = await self._send(method, path, body, headers or {})
         if response.stream is not None:
-            events = Events()
-            response.stream(events)
-            await _ended(events)
-            lines = [json.dumps({"type": kind, "object": tree}) for kind, tree in events.pending()]
-            return Answer(response.status, _headers(response), "\n".join(lines).encode())
+            lines = Lines()
+            response.stream(lines)
+            await _ended(lines)
+            return Answer(response.status, _headers(response), lines.rest())
         whole = response.body
         if not isinstance(whole, bytes):
             whole = b"".join([piece async for piece in whole])
@@ -218,6 +230,19 @@ class InMemory:
         finally:
             events.close()
 
+    @asynccontextmanager
+    async def follow(self, path: str, **headers: str) -> AsyncIterator[Lines]:
+        """Read an answer that goes on, line by line, while the context lasts. AssertionError unless it is one."""
+        response = await self._send("GET", path, None, _named(headers))
+        if response.stream is None:
+            raise AssertionError(f"the stream was answered with {response.status}: {response.body!r}")
+        lines = Lines()
+        response.stream(lines)
+        try:
+            yield lines
+        finally:
+            lines.close()
+
     async def _send(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> Response:
         where, _, query = path.partition("?")
         data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -233,9 +258,9 @@ class InMemory:
         return await self._handle(request)
 
 
-async def _ended(events: Events) -> None:
+async def _ended(lines: Lines) -> None:
     done = asyncio.Event()
-    events.on_close(done.set)
+    lines.on_close(done.set)
     await done.wait()
 
 

@@ -1,4 +1,4 @@
-"""GET of ``/status``, and the subresources users wrote."""
+"""The subresources users wrote that answer with an object. Next: `stream_text` for those that go on."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from oarlock.meta.errors import BadRequest, InvalidObject
 from oarlock.meta.kinds import GroupKind
 from oarlock.registry import read
 from oarlock.registry.body import Body, BodyWording, settle
+from oarlock.registry.parameters import values_of
 from oarlock.registry.resource import Resource
 from oarlock.registry.served import Hooks, SubresourceHook, Tree
 from oarlock.registry.virtual_resource import VirtualResource
 
-__all__ = ["call_hook"]
+__all__ = ["call_hook", "parent_of"]
 
 _NO_HOOKS = Hooks()
 
@@ -26,17 +27,20 @@ async def call_hook(x: Exchange, route: Route) -> Response:
     accepted = respond.accept(x, transforms=False)
     assert route.resource is not None
     hook = route.resource.served.hooks.subresources[route.target.subresource]
+    assert isinstance(hook, SubresourceHook)
+    given = values_of(hook.arguments, route.pairs)
     body, dry_run = await _body(x, route, hook)
     ctx = x.context(dry_run=dry_run)
-    parent = await _parent(x, route)
-    answer = await hook.call(ctx, parent, body)
+    parent = await parent_of(x, route)
+    answer = await hook.call(ctx, parent, body, given)
     if answer is None:
         return Response(204, [])
     status = 201 if hook.method == "POST" else 200
     return await respond.encoded(x, route, json_codec.encode(answer), accepted, status)
 
 
-async def _parent(x: Exchange, route: Route) -> Tree:
+async def parent_of(x: Exchange, route: Route) -> Tree:
+    """The object a subresource is below, as it is now, in the request version. Raises NotFound."""
     resource, target = route.resource, route.target
     if isinstance(resource, VirtualResource):
         return await resource.get(x.context(), route.version)

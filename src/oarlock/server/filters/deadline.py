@@ -1,4 +1,4 @@
-"""No request takes longer than the server promised, nor than its ``?timeout=`` says; watches have their own rule.
+"""No request takes longer than the server promised, nor than its ``?timeout=`` says; what goes on has its own rule.
 
 A request that never waits costs neither timer nor task: only when the rest of the chain first suspends does
 `_Timed` take over its driving. Source: k8s.io/apiserver ``endpoints/filters/request_deadline`` and
@@ -32,7 +32,7 @@ def deadline(timeout_s: float) -> Filter:
 
     async def keep_deadline(x: Exchange, next: Next) -> Response:
         request = x.request
-        if x.target.verb == "watch":
+        if x.target.verb == "watch" or (x.target.subresource and x.route is not None and x.route.endless):
             return await next(x)
         allowed_s = timeout_s
         if "timeout=" in request.query:

@@ -1,0 +1,111 @@
+"""GET of a subresource that answers with a stream, such as ``…/foos/a/log?follow=true``.
+
+A task runs the user's generator and writes what it yields, never much faster than the client reads. It ends with
+the client, with the server, and when the resource is withdrawn: the generator is then closed, so its `finally` runs.
+Next: `registry.subresource_hooks`, where the generator comes from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+
+from oarlock.endpoints.exchange import Exchange
+from oarlock.endpoints.http import Response, Stream
+from oarlock.endpoints.route import Route
+from oarlock.endpoints.verbs.subresource import parent_of
+from oarlock.registry.parameters import values_of
+from oarlock.registry.served import StreamHook
+
+__all__ = ["stream_text"]
+
+log = logging.getLogger("oarlock.endpoints")
+
+AHEAD_BYTES = 256 * 1024
+PAUSE_S = 0.005
+FIRST_S = 1.0
+"""How long the head of the answer waits for the first piece: until then, an error can still be answered as one."""
+ABANDONED_S = 30.0
+"""How long a generator waits for its answer to be sent: the client may have gone in that very moment."""
+
+
+async def stream_text(x: Exchange, route: Route) -> Response:
+    """Answer with what the user's generator yields. What it raises before its first piece is an ordinary error."""
+    assert route.resource is not None
+    hook = route.resource.served.hooks.subresources[route.target.subresource]
+    assert isinstance(hook, StreamHook)
+    given = values_of(hook.arguments, route.pairs)
+    parent = await parent_of(x, route)
+    ctx = x.context()
+    talk = _Talk(hook.stream(ctx, parent, given), f"{route.target.group_resource}/{hook.name}")
+    try:
+        await asyncio.wait((talk.begun,), timeout=FIRST_S)
+        if talk.begun.done():
+            talk.begun.result()
+    except BaseException:
+        talk.cancel()
+        raise
+    abandoned = asyncio.get_running_loop().call_later(ABANDONED_S, talk.cancel)
+
+    def start(stream: Stream) -> None:
+        abandoned.cancel()
+        book, resource = route.watches, route.resource
+        assert book is not None
+        assert resource is not None
+        book.hold(stream.close, resource)
+
+        def ended() -> None:
+            book.release(stream.close)
+            talk.cancel()
+
+        stream.on_close(ended)
+        talk.stream.set_result(stream)
+
+    headers = [("content-type", hook.media_type), ("x-content-type-options", "nosniff")]
+    return Response(200, headers, stream=start)
+
+
+class _Talk:
+    """The task of one generator. `begun` resolves with its first piece, its end or its error; it needs a `stream`."""
+
+    def __init__(self, pieces: AsyncIterator[bytes], what: str) -> None:
+        loop = asyncio.get_running_loop()
+        self.begun: asyncio.Future[None] = loop.create_future()
+        self.stream: asyncio.Future[Stream] = loop.create_future()
+        self._what = what
+        self._task = loop.create_task(self._run(pieces))
+
+    def cancel(self) -> None:
+        self._task.cancel()
+
+    async def _run(self, pieces: AsyncIterator[bytes]) -> None:
+        try:
+            await self._send(pieces)
+        except Exception as error:
+            if not self.begun.done():
+                self.begun.set_exception(error)
+                return
+            log.exception("%s failed halfway", self._what)
+            (await self.stream).abort()
+        else:
+            if not self.begun.done():
+                self.begun.set_result(None)
+            (await self.stream).close()
+        finally:
+            if not self.begun.done():
+                self.begun.cancel()
+            close = getattr(pieces, "aclose", None)
+            if close is not None:
+                await close()
+
+    async def _send(self, pieces: AsyncIterator[bytes]) -> None:
+        async for piece in pieces:
+            if not isinstance(piece, bytes):
+                raise TypeError(f"{self._what} yielded {piece!r:.100}: it yields bytes")
+            if not self.begun.done():
+                self.begun.set_result(None)
+            stream = await self.stream
+            stream.write(piece)
+            while stream.buffered > AHEAD_BYTES and not stream.closed:  # noqa: ASYNC110 a Stream tells only when it closes
+                await asyncio.sleep(PAUSE_S)

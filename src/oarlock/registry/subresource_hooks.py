@@ -1,0 +1,131 @@
+"""Users' subresources → what the server calls: their definitions, and hooks that work on trees.
+
+Here a typed method is wrapped: it is given views, by the names of its parameters, and what it returns becomes a tree.
+Must not know: requests beyond their `Context` and the pairs of their query. Next: ``endpoints.verbs.subresource``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from oarlock.meta.context import Context
+from oarlock.registry.collection import StoredCollection
+from oarlock.registry.served import AnyHook, Converter, StreamHook, SubresourceHook, Tree
+from oarlock.registry.subresource import Found
+from oarlock.registry.virtual import VirtualCollection
+from oarlock.schema.declaring import HookError
+from oarlock.schema.definition import ResourceDefinition
+from oarlock.schema.lenses import Lens, lens_of
+from oarlock.schema.resources import declared
+from oarlock.schema.views import wire
+
+__all__ = ["subresource_hooks", "with_subresources"]
+
+Collection = StoredCollection[Any] | VirtualCollection[Any]
+
+
+def with_subresources(definition: ResourceDefinition, collection: Collection) -> ResourceDefinition:
+    """The definition with the subresources of `collection` in their versions. HookError for an unknown version."""
+    found: tuple[Found, ...] = type(collection).__subresources__
+    names = {version.name for version in definition.versions}
+    for one in found:
+        unknown = set(one.mark.versions) - names
+        if unknown:
+            raise HookError(
+                f"{type(collection).__name__}.{one.attribute}",
+                f"there is no version {unknown.pop()!r}",
+                "there are " + ", ".join(names),
+            )
+    versions = tuple(
+        replace(
+            version,
+            subresources=tuple(
+                one.definition(definition.gvk(version.name))
+                for one in found
+                if version.name in (one.mark.versions or names)
+            ),
+        )
+        for version in definition.versions
+    )
+    return replace(definition, versions=versions)
+
+
+def subresource_hooks(
+    collection: Collection, definition: ResourceDefinition, converter: Converter
+) -> dict[str, AnyHook]:
+    """What the server calls for each subresource of `collection`, by its name."""
+    hooks: dict[str, AnyHook] = {}
+    for found in type(collection).__subresources__:
+        mark, giving = found.mark, _Giving(found, converter)
+        method = getattr(collection, found.attribute)
+        if mark.media_type:
+            hooks[mark.name] = StreamHook(mark.name, _stream(method, giving), mark.media_type, found.arguments)
+        else:
+            call = _call(method, giving, definition)
+            hooks[mark.name] = SubresourceHook(mark.name, mark.method, call, found.arguments)
+    return hooks
+
+
+class _Giving:
+    """What a method is given, by the names of its parameters."""
+
+    def __init__(self, found: Found, converter: Converter) -> None:
+        self.found = found
+        self.converter = converter
+        self._parent_lens: Lens | None = lens_of(found.parent) if found.parent is not None else None
+
+    async def arguments(self, ctx: Context, parent: Tree, given: Mapping[str, Any]) -> dict[str, Any]:
+        """All but the body."""
+        found = self.found
+        arguments = dict(given)
+        if "name" in found.parameters:
+            arguments["name"] = ctx.target.name
+        if "ctx" in found.parameters:
+            arguments["ctx"] = ctx
+        if "parent" in found.parameters:
+            arguments["parent"] = parent
+            if self._parent_lens is not None:
+                wanted = declared(found.parent).version
+                made = await self.converter.convert([parent], ctx.target.version, wanted)
+                arguments["parent"] = self._parent_lens.view(made[0])
+        return arguments
+
+
+def _call(method: Any, giving: _Giving, definition: ResourceDefinition) -> Any:
+    found, converter = giving.found, giving.converter
+    body_lens = lens_of(found.body) if found.body is not None else None
+
+    async def call(ctx: Context, parent: Tree, body: Tree | None, given: Mapping[str, Any] | None = None) -> Any:
+        arguments = await giving.arguments(ctx, parent, given or {})
+        opened = None
+        if body_lens is not None:
+            opened = body_lens.open(body or {})
+            arguments["body"] = opened.object
+        answer = await method(**arguments)
+        if answer is None:
+            return None
+        if opened is not None and answer is opened.object:
+            return opened.result()
+        tree = wire(answer)
+        said = declared(type(answer))
+        if (said.group, said.kind) == (definition.group, definition.names.kind) and said.version != ctx.target.version:
+            # the parent's own kind is answered in the version that was asked for
+            tree = (await converter.convert([tree], said.version, ctx.target.version))[0]
+        return tree
+
+    return call
+
+
+def _stream(method: Any, giving: _Giving) -> Any:
+    async def stream(ctx: Context, parent: Tree, given: Mapping[str, Any]) -> AsyncIterator[bytes]:
+        arguments = await giving.arguments(ctx, parent, given)
+        pieces = method(**arguments)
+        try:
+            async for piece in pieces:
+                yield piece
+        finally:
+            await pieces.aclose()  # so that the method's own `finally` runs now, not when it is collected
+
+    return stream
