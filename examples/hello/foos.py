@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 from oarlock import Context, StoredCollection, errors, subresource
@@ -13,7 +15,7 @@ from .api.v2 import Foo, FooStatus
 
 
 class Foos(StoredCollection[Foo]):
-    """Foos start out as Processing, and can be had as base64."""
+    """Foos start out as Processing, can be had as base64, and can be listened to."""
 
     def prepare(self, new: Foo, old: Foo | None, ctx: Context) -> None:
         if old is None:
@@ -32,3 +34,12 @@ class Foos(StoredCollection[Foo]):
         text = json.dumps(found, separators=(",", ":"), ensure_ascii=False)
         body.status.output = base64.b64encode(text.encode()).decode()
         return body
+
+    @subresource("log")
+    async def _log(self, parent: Foo, *, follow: bool = False) -> AsyncIterator[bytes]:
+        """What the foo says: its message, and again every second for those who follow."""
+        line = f"{parent.metadata.name}: {parent.spec.config.msg}\n".encode()
+        yield line
+        while follow:
+            await asyncio.sleep(1)
+            yield line
