@@ -116,6 +116,8 @@ def test_informers(
         assert sorted(start[-1]["names"]) == [f"{namespace}/a", f"{namespace}/b"]
         # client-go leaves the kind out of metadata that comes in a watch
         assert {one.get("kind", kind) for one in start if one["event"] == "add"} == {kind}
+        forms = {one["got"].partition(";")[0] for one in start if one["event"] == "request"}
+        assert forms == {"application/vnd.kubernetes.protobuf" if what == "metadata" else "application/json"}
         queries = [one["query"] for one in start if one["event"] == "request"]
         if watch_list:
             assert [query.get("sendInitialEvents") for query in queries] == ["true"]

@@ -1,101 +1,93 @@
-"""Kubernetes' protobuf envelope, and the one body every client-go sends in it: DeleteOptions.
+"""Kubernetes' protobuf: the envelope of objects, the frames of watches, and the meta kinds that go into them.
 
-The envelope is ``k8s\\0`` followed by ``runtime.Unknown{typeMeta, raw}``. Messages are described at run time
-from the field numbers the API publishes, so nothing is generated.
-Source: k8s.io/apimachinery ``runtime/serializer/protobuf``, ``meta/v1/generated.proto``.
-Must not know: HTTP, options (``meta.options_parse`` reads the tree this returns).
+The envelope is ``k8s\\0`` followed by ``runtime.Unknown{typeMeta, raw}``; a frame is four bytes of length, the most
+significant first, and a ``WatchEvent`` whose object is in an envelope of its own.
+Must not know: HTTP, options (``meta.options_parse`` reads the tree `decode_delete_options` returns).
+Source: k8s.io/apimachinery ``runtime/serializer/protobuf``. Next: `protobuf_meta`, the tables; `protowire`, which
+reads and writes by them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
+import msgspec
 
-__all__ = ["MAGIC", "ProtobufError", "decode_delete_options"]
+from oarlock.codec.protobuf_meta import DELETE_OPTIONS, KINDS, LIST_META, TYPE_META
+from oarlock.codec.protowire import Message, ProtobufError, fields_in, tagged
+
+__all__ = [
+    "MAGIC",
+    "ProtobufError",
+    "decode",
+    "decode_delete_options",
+    "encode",
+    "envelope",
+    "frame",
+    "from_json",
+    "list_of",
+    "message_of",
+]
 
 MAGIC = b"k8s\x00"
 
-_FIELD = descriptor_pb2.FieldDescriptorProto
-_TYPES = {
-    "string": _FIELD.TYPE_STRING,
-    "bytes": _FIELD.TYPE_BYTES,
-    "int64": _FIELD.TYPE_INT64,
-    "bool": _FIELD.TYPE_BOOL,
-}
-_MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
-    "TypeMeta": {"apiVersion": (1, "string"), "kind": (2, "string")},
-    "Unknown": {
-        "typeMeta": (1, "TypeMeta"),
-        "raw": (2, "bytes"),
-        "contentEncoding": (3, "string"),
-        "contentType": (4, "string"),
-    },
-    "Preconditions": {"uid": (1, "string"), "resourceVersion": (2, "string")},
-    "DeleteOptions": {
-        "gracePeriodSeconds": (1, "int64"),
-        "preconditions": (2, "Preconditions"),
-        "orphanDependents": (3, "bool"),
-        "propagationPolicy": (4, "string"),
-        "dryRun": (5, "repeated string"),
-        "ignoreStoreReadErrorWithClusterBreakingPotential": (6, "bool"),
-    },
-}
+_decode_json = msgspec.json.Decoder().decode
 
 
-class ProtobufError(ValueError):
-    """The bytes aren't the message they should be."""
+def encode(tree: dict[str, Any]) -> bytes:
+    """An object of one of the meta kinds in its envelope. KeyError when it is of another kind."""
+    return envelope(tree.get("apiVersion") or "v1", tree["kind"], KINDS[tree["kind"]].write(tree))
 
 
-def _classes() -> dict[str, type[message.Message]]:
-    file = descriptor_pb2.FileDescriptorProto(name="oarlock/meta.proto", package="oarlock.meta", syntax="proto2")
-    for name, fields in _MESSAGES.items():
-        described = file.message_type.add(name=name)
-        for field, (number, kind) in fields.items():
-            label = _FIELD.LABEL_REPEATED if kind.startswith("repeated ") else _FIELD.LABEL_OPTIONAL
-            kind = kind.removeprefix("repeated ")
-            made = described.field.add(name=field, number=number, label=label)
-            if kind in _TYPES:
-                made.type = _TYPES[kind]
-            else:
-                made.type, made.type_name = _FIELD.TYPE_MESSAGE, f".oarlock.meta.{kind}"
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return {
-        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"oarlock.meta.{name}")) for name in _MESSAGES
-    }
+def message_of(data: bytes) -> bytes:
+    """The JSON of an object of one of the meta kinds as its message alone, as it stands in a list."""
+    tree = _decode_json(data)
+    return KINDS[tree["kind"]].write(tree)
 
 
-_CLASSES = _classes()
+def from_json(data: bytes) -> bytes:
+    """`encode` of the JSON we wrote ourselves."""
+    return encode(_decode_json(data))
+
+
+def envelope(api_version: str, kind: str, message: bytes) -> bytes:
+    """A message as the object it is. The empty encoding and content type are what Go writes for its own."""
+    type_meta = TYPE_META.write({"apiVersion": api_version, "kind": kind})
+    return MAGIC + tagged(1, type_meta) + tagged(2, message) + b"\x1a\x00\x22\x00"
+
+
+def list_of(api_version: str, kind: str, list_meta: dict[str, Any], items: Iterable[bytes]) -> bytes:
+    """A list: all have their metadata in field 1 and their items, messages each, in field 2."""
+    head = tagged(1, LIST_META.write(list_meta))
+    return envelope(api_version, kind, head + b"".join([tagged(2, item) for item in items]))
+
+
+def frame(event: str, shown: bytes) -> bytes:
+    """An event of a watch: its type and an object in its envelope."""
+    message = tagged(1, event.encode()) + tagged(2, tagged(1, shown))
+    return len(message).to_bytes(4, "big") + message
+
+
+def decode(data: bytes, message: Message) -> dict[str, Any]:
+    """The object in an envelope, with apiVersion and kind where the envelope says them. Raises DecodeError."""
+    if not data.startswith(MAGIC):
+        raise ProtobufError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
+    type_meta: dict[str, Any] = {}
+    raw = b""
+    for number, wire, value in fields_in(data[len(MAGIC) :]):
+        if number in (1, 2) and wire != 2:
+            raise ProtobufError(
+                f"proto: wrong wireType = {wire} for field {('TypeMeta', 'Raw')[number - 1]} of Unknown"
+            )
+        if number == 1:
+            type_meta = TYPE_META.read(value)
+        elif number == 2:
+            raw = value
+    tree: dict[str, Any] = message.read(raw)
+    return {**type_meta, **tree}
 
 
 def decode_delete_options(data: bytes) -> dict[str, Any]:
-    """The DeleteOptions in an envelope as the tree its JSON would be. Raises ProtobufError."""
-    if not data.startswith(MAGIC):
-        raise ProtobufError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
-    unknown = _parse("Unknown", data[len(MAGIC) :])
-    tree = _tree(_parse("DeleteOptions", unknown.raw))
-    tree["apiVersion"] = unknown.typeMeta.apiVersion or "v1"
-    tree["kind"] = unknown.typeMeta.kind or "DeleteOptions"
-    return tree
-
-
-def _parse(name: str, data: bytes) -> Any:
-    parsed = _CLASSES[name]()
-    try:
-        parsed.ParseFromString(data)
-    except message.DecodeError as error:
-        raise ProtobufError(f"proto: {name} can't be read: {error}") from None
-    return parsed
-
-
-def _tree(parsed: Any) -> dict[str, Any]:
-    tree: dict[str, Any] = {}
-    for field, value in parsed.ListFields():
-        if isinstance(value, message.Message):
-            tree[field.name] = _tree(value)
-        elif isinstance(value, (str, int, bool)):
-            tree[field.name] = value
-        else:
-            tree[field.name] = list(value)
-    return tree
+    """The DeleteOptions in an envelope as the tree its JSON would be. Raises DecodeError."""
+    return {"apiVersion": "v1", "kind": "DeleteOptions", **decode(data, DELETE_OPTIONS)}

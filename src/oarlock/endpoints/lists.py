@@ -12,11 +12,11 @@ from typing import Any, cast
 
 import msgspec
 
-from oarlock.codec import cbor
+from oarlock.codec import cbor, protobuf
 from oarlock.endpoints import tables
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
-from oarlock.endpoints.negotiation import CBOR, JSON, Accepted, wrong_plurality
+from oarlock.endpoints.negotiation import CBOR, JSON, PROTOBUF, Accepted, wrong_plurality
 from oarlock.endpoints.pacing import Pacer
 from oarlock.endpoints.partial_metadata import partial, partial_list
 from oarlock.endpoints.respond import compressed, encoded, include_object, is_pretty
@@ -46,18 +46,28 @@ async def list_response(x: Exchange, route: Route, listing: Listing, accepted: A
     if accepted.as_kind == "Table":
         return await encoded(x, route, await _table(x, route, listing, accepted), accepted)
     if accepted.as_kind is not None:
-        items = await _bodies(route, listing.chunks)
-        pacer, views = Pacer(), []
-        for start in range(0, len(items), STEP):
-            views += [partial(body, accepted.as_version) for body in items[start : start + STEP]]
-            await pacer.turn()
-        return await encoded(x, route, partial_list(views, _meta(listing), accepted.as_version), accepted)
+        return await _metadata(x, route, listing, accepted)
     if accepted.media_type == JSON and not is_pretty(x, route, accepted) and _spliced(route):
         return await _joined(x, route, listing, accepted)
     bodies = await _bodies(route, listing.chunks)
     if accepted.media_type == CBOR:
         return await _in_cbor(x, route, listing, bodies)
     return await encoded(x, route, _head(route, listing) + _joined_items(route, bodies) + b"]}", accepted)
+
+
+async def _metadata(x: Exchange, route: Route, listing: Listing, accepted: Accepted) -> Response:
+    items = await _bodies(route, listing.chunks)
+    version, meta = accepted.as_version, _meta(listing)
+    in_protobuf = accepted.media_type == PROTOBUF
+    pacer, views = Pacer(), []
+    for start in range(0, len(items), STEP):
+        made = [partial(body, version) for body in items[start : start + STEP]]
+        views += [protobuf.message_of(view) for view in made] if in_protobuf else made
+        await pacer.turn()
+    if not in_protobuf:
+        return await encoded(x, route, partial_list(views, meta, version), accepted)
+    data = protobuf.list_of(f"meta.k8s.io/{version}", "PartialObjectMetadataList", meta, views)
+    return await compressed(x, Response(200, [("content-type", PROTOBUF)], data))
 
 
 async def _in_cbor(x: Exchange, route: Route, listing: Listing, bodies: list[bytes]) -> Response:

@@ -52,7 +52,7 @@ APPLY_PATCH = "application/apply-patch+yaml"
 APPLY_PATCH_CBOR = "application/apply-patch+cbor"
 
 ANY_TREE = (JSON, YAML)
-"""What every document can be encoded as."""
+"""What every document can be encoded as, besides protobuf."""
 
 ANY_OBJECT = (JSON, YAML, CBOR)
 """What every object can be encoded as."""
@@ -61,7 +61,7 @@ NAMED = (JSON, YAML, PROTOBUF)
 """The media types that the texts of 406 and 415 name, whatever this one answer can be: clients compare them."""
 
 PATCHES = frozenset({JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_PATCH, APPLY_PATCH_CBOR})
-STREAMS = {JSON: JSON, CBOR: CBOR_SEQ}
+STREAMS = {JSON: JSON, CBOR: CBOR_SEQ, PROTOBUF: f"{PROTOBUF};stream=watch"}
 """What a watch can be encoded as, and what its Content-Type then says."""
 
 STREAMED = (f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
@@ -138,12 +138,14 @@ def negotiate(
     transforms: bool,
     stream: bool = False,
     collection: bool = False,
+    protobuf: bool = False,
 ) -> Accepted:
     """Agree on the form of an answer.
 
     `allowed` are the media types it can be encoded as, the preferred one first; `transforms` says whether it may
     become a Table or PartialObjectMetadata. `stream` is for a watch, `collection` for any route that also watches;
-    both only matter to the texts and to what can be streamed (JSON and CBOR).
+    both only matter to the texts and to what can be streamed (all but YAML). `protobuf` says that the object as it
+    is can be had in protobuf, too; its metadata always can.
 
     Raises `NotAcceptable`: when no media type of the API is asked for at all, with the list of what the route
     produces; else with the list of accepted ones.
@@ -153,10 +155,11 @@ def negotiate(
     if not accept.strip():
         return Accepted(allowed[0], response_content_type=allowed[0])
     clauses = parse_accept(accept)
+    tried = (*allowed, PROTOBUF) if transforms or protobuf else allowed
     for clause in clauses:
-        for media in allowed:
+        for media in tried:
             if clause.matches(media) or (stream and clause.matches(STREAMS[media])):
-                accepted = _accept(clause, media, transforms)
+                accepted = _accept(clause, media, transforms, protobuf)
                 if accepted is not None:
                     return replace(accepted, response_content_type=STREAMS[media]) if stream else accepted
     if not any(clause.matches(media) for clause in clauses for media in NAMED):
@@ -174,7 +177,7 @@ def _not_acceptable(clauses: Sequence[Clause], allowed: Sequence[str], *, stream
     return NotAcceptable("only the following media types are accepted: " + ", ".join(named))
 
 
-def _accept(clause: Clause, media: str, transforms: bool) -> Accepted | None:
+def _accept(clause: Clause, media: str, transforms: bool, protobuf: bool) -> Accepted | None:
     """The form this clause describes in this media type, or None when it asks for something that can't be had."""
     convert = {"as": "", "g": "", "v": ""}
     asked = False
@@ -188,12 +191,14 @@ def _accept(clause: Clause, media: str, transforms: bool) -> Accepted | None:
         elif key == "pretty":
             pretty = value == "1" or None
     if not asked:
+        if media == PROTOBUF and not protobuf:
+            return None
         return Accepted(media, pretty=pretty, response_content_type=media)
     if not transforms or convert["g"] != "meta.k8s.io" or convert["v"] not in META_VERSIONS:
         return None
     if convert["as"] not in META_KINDS and convert["as"] != "Table":
         return None
-    if media == PROTOBUF:
+    if media == PROTOBUF and convert["as"] == "Table":
         return None
     return Accepted(media, convert["as"], convert["v"], pretty, media)
 
@@ -205,22 +210,22 @@ def negotiate_discovery(accept: str, *, aggregated: bool) -> Accepted:
     for it gets `NotAcceptable` and one that has a fallback gets that.
     """
     if not aggregated:
-        return negotiate(accept, allowed=ANY_TREE, transforms=False)
+        return negotiate(accept, allowed=ANY_TREE, transforms=False, protobuf=True)
     for clause in parse_accept(accept):
         params = dict(clause.params)
         if "stream" in params or params.get("sv"):
             continue
         if params.keys().isdisjoint({"as", "g", "v"}):
-            if any(clause.matches(media) for media in ANY_TREE):
+            if any(clause.matches(media) for media in NAMED):
                 break
             continue
         if (params.get("g"), params.get("v"), params.get("as")) != (DISCOVERY_GROUP, "v2", DISCOVERY_KIND):
             continue
-        for media in ANY_TREE:
+        for media in NAMED:
             if clause.matches(media):
                 echoed = f"{media};g={DISCOVERY_GROUP};v=v2;as={DISCOVERY_KIND}"
                 return Accepted(media, DISCOVERY_KIND, "v2", params.get("pretty") == "1" or None, echoed)
-    return negotiate(accept, allowed=ANY_TREE, transforms=False)
+    return negotiate(accept, allowed=ANY_TREE, transforms=False, protobuf=True)
 
 
 def wrong_plurality(as_kind: str | None, *, listed: bool, group: str, kind: str) -> NotAcceptable | None:

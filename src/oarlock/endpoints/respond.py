@@ -15,11 +15,21 @@ import msgspec
 
 from oarlock.codec import cbor as cbor_codec
 from oarlock.codec import json as json_codec
+from oarlock.codec import protobuf as protobuf_codec
 from oarlock.codec import yaml as yaml_codec
 from oarlock.endpoints import tables
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import BodyTooLarge, Response
-from oarlock.endpoints.negotiation import CBOR, JSON, YAML, Accepted, negotiate, wants_pretty, wrong_plurality
+from oarlock.endpoints.negotiation import (
+    CBOR,
+    JSON,
+    PROTOBUF,
+    YAML,
+    Accepted,
+    negotiate,
+    wants_pretty,
+    wrong_plurality,
+)
 from oarlock.endpoints.pacing import beside
 from oarlock.endpoints.partial_metadata import partial
 from oarlock.endpoints.route import Route
@@ -61,11 +71,13 @@ _negotiate = lru_cache(maxsize=1024)(negotiate)
 
 def accept(x: Exchange, *, transforms: bool = True, stream: bool = False, collection: bool = False) -> Accepted:
     """The form the client wants; one that doesn't say and sends CBOR can read it. Raises NotAcceptable."""
+    return _negotiate(_header(x), transforms=transforms, stream=stream, collection=collection)
+
+
+def _header(x: Exchange) -> str:
     headers = x.request.headers
     header = headers.get("accept", "")
-    if not header and headers.get("content-type", "").startswith(CBOR):
-        header = CBOR
-    return _negotiate(header, transforms=transforms, stream=stream, collection=collection)
+    return CBOR if not header and headers.get("content-type", "").startswith(CBOR) else header
 
 
 def is_pretty(x: Exchange, route: Route | None, accepted: Accepted) -> bool:
@@ -105,11 +117,16 @@ async def item_body(route: Route, item: Item) -> bytes:
 
 
 async def encoded(x: Exchange, route: Route | None, data: bytes, accepted: Accepted, status: int = 200) -> Response:
-    """Compact JSON in the form agreed on: as it is, indented, YAML or CBOR, compressed when large."""
+    """Compact JSON in the form agreed on: as it is, indented, YAML, CBOR or protobuf, compressed when large.
+
+    In protobuf there are the meta kinds only.
+    """
     if accepted.media_type == YAML:
         data = await beside(len(data), _yaml, data)
     elif accepted.media_type == CBOR:
         data = await beside(len(data), cbor_codec.from_json, data)
+    elif accepted.media_type == PROTOBUF:
+        data = await beside(len(data), protobuf_codec.from_json, data)
     elif is_pretty(x, route, accepted):
         data = await beside(len(data), json_codec.pretty, data)
     elif data[-1:] != b"\n":
@@ -178,7 +195,7 @@ def error_response(error: Exception, x: Exchange) -> Response:
 def status_response(error: StatusError, x: Exchange) -> Response:
     """A Status as it is; indented JSON for a client that accepts none of its forms, so a person probably reads it."""
     try:
-        accepted = accept(x, transforms=False)
+        accepted = _negotiate(_header(x), transforms=False, protobuf=True)
     except StatusError:
         accepted = Accepted(JSON, pretty=True)
     if error.code in (406, 415) and error.details == {}:
@@ -189,6 +206,8 @@ def status_response(error: StatusError, x: Exchange) -> Response:
         data, media = yaml_codec.encode(tree), YAML
     elif accepted.media_type == CBOR:
         data, media = cbor_codec.encode(tree), CBOR
+    elif accepted.media_type == PROTOBUF:
+        data, media = protobuf_codec.encode(tree), PROTOBUF
     elif is_pretty(x, route, accepted):
         data, media = json_codec.pretty(json_codec.encode(tree)), JSON
     else:

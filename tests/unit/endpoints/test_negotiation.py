@@ -50,8 +50,8 @@ def test_the_shared_table(shared_vectors):
 def test_the_shared_table_of_aggregated_discovery(shared_vectors):
     for case in shared_vectors("http_requests.json")["groups"]["aggregated_discovery_accept"]:
         accept = case["accept"]
-        if "v2beta1" in accept or accept.startswith(PROTOBUF):
-            continue  # the beta version is gone; discovery is not encoded as protobuf
+        if "v2beta1" in accept:
+            continue  # the beta version is gone
         aggregated = negotiate_discovery(accept, aggregated=True).as_kind is not None
         assert aggregated == (case["expected"] != "unaggregated"), case
 
@@ -90,6 +90,17 @@ def test_json_answers_a_client_that_prefers_protobuf():
 def test_protobuf_alone_is_told_what_there_is():
     with pytest.raises(NotAcceptable, match=r"accepted: application/json, application/yaml, application/cbor$"):
         negotiate(PROTOBUF, transforms=True)
+
+
+def test_metadata_can_be_had_in_protobuf():
+    asked = f"{PROTOBUF};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+    accepted = negotiate(f"{asked},application/json", transforms=True)
+    assert accepted == Accepted(PROTOBUF, "PartialObjectMetadata", "v1", response_content_type=PROTOBUF)
+    watched = negotiate(f"{asked},application/json", transforms=True, stream=True)
+    assert watched.response_content_type == f"{PROTOBUF};stream=watch"
+    assert negotiate(PROTOBUF, transforms=False, protobuf=True).media_type == PROTOBUF
+    assert negotiate("*/*", transforms=True, protobuf=True).media_type == JSON
+    assert negotiate_discovery(PROTOBUF, aggregated=True) == Accepted(PROTOBUF, response_content_type=PROTOBUF)
 
 
 def test_a_media_type_the_api_does_not_know():

@@ -10,12 +10,12 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
-from oarlock.codec import json, yaml
+from oarlock.codec import json, protobuf, yaml
 from oarlock.endpoints.catalog import CatalogIndex
 from oarlock.endpoints.discovery.aggregated import api_group_discovery_list
 from oarlock.endpoints.discovery.legacy import api_group, api_group_list, api_resource_list, api_versions
 from oarlock.endpoints.http import Response
-from oarlock.endpoints.negotiation import JSON, YAML, Accepted, negotiate_discovery
+from oarlock.endpoints.negotiation import JSON, PROTOBUF, YAML, Accepted, negotiate_discovery
 from oarlock.meta.errors import NoSuchPath
 
 __all__ = ["DiscoveryDocuments", "etag_matches", "etag_of"]
@@ -97,6 +97,8 @@ class DiscoveryDocuments:
 def _encode(tree: Tree, media_type: str, pretty: bool) -> bytes:
     if media_type == YAML:
         return yaml.encode(tree)
+    if media_type == PROTOBUF:
+        return protobuf.encode(tree)
     return json.pretty(tree) if pretty else json.encode(tree) + b"\n"
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from oarlock.codec import cbor
+from oarlock.codec import cbor, protobuf
 from oarlock.endpoints import tables
-from oarlock.endpoints.negotiation import CBOR, Accepted
+from oarlock.endpoints.negotiation import CBOR, JSON, PROTOBUF, Accepted
 from oarlock.endpoints.partial_metadata import partial
 from oarlock.endpoints.route import Route
 from oarlock.meta.context import Clock
@@ -39,14 +39,18 @@ class BrokenObject(Exception):
 
 
 class Form:
-    """The form one watch gets objects in: as they are, as Tables or as metadata only. `plain`: as they are."""
+    """The form one watch gets objects in: as they are, as Tables or as metadata only.
+
+    `plain`: as they are; `spliced`: so that a frame is nothing but a join of bytes.
+    """
 
     def __init__(self, route: Route, accepted: Accepted, include: str, clock: Clock) -> None:
         assert route.entry is not None
         self.columns_sent = False
         self.plain = accepted.as_kind is None
         self.table = accepted.as_kind == "Table"
-        self.cbor = accepted.media_type == CBOR
+        self.spliced = self.plain and accepted.media_type == JSON
+        self._media = accepted.media_type
         self.key = f"{route.version}/{accepted.as_kind or ''}/{accepted.as_version}/{include}/{accepted.media_type}"
         self._entry = route.entry
         self._head = route.head
@@ -70,9 +74,11 @@ class Form:
         return tables.table_of(self._entry, [tree], meta, options)
 
     def frame(self, kind: str, shown: bytes) -> bytes:
-        """An event: its type and an object's JSON, in the form asked for, as one line or as one item of CBOR."""
+        """An event: its type and an object's JSON, in the form asked for, as one line, one item of CBOR or a frame."""
+        if self._media == PROTOBUF:
+            return protobuf.frame(kind, protobuf.from_json(shown))
         line = b'{"type":"%s","object":%s}' % (kind.encode(), shown)
-        return cbor.from_json(line) if self.cbor else line + b"\n"
+        return cbor.from_json(line) if self._media == CBOR else line + b"\n"
 
 
 class Frames:
@@ -144,6 +150,6 @@ class Frames:
             body = self._resource.body_now(entry, self._version)
         if body is None:
             raise BrokenObject(StatusError("the conversion of this resource isn't available to a watch"))
-        if self._form.plain and not self._form.cbor:
+        if self._form.spliced:
             return b'{"type":"%s","object":%s%s}\n' % (kind.encode(), self._head, body)
         return self._form.frame(kind, self._form.object(body))
