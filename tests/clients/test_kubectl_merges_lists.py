@@ -77,3 +77,24 @@ def test_a_directive_deletes_an_item(here: Any) -> None:
     assert [mast["name"] for mast in spec(here)["masts"]] == ["main"]
     here("patch", "rig", "brig", "-p", '{"spec": {"$deleteFromPrimitiveList/notes": ["old"]}}')
     assert spec(here).get("notes", []) == []
+
+
+def test_server_side_apply_leaves_what_others_added(here: Any) -> None:
+    apply = ("apply", "--server-side", "-f", "-")
+    here(*apply, body=RIG)
+    theirs = {**RIG, "spec": {"masts": [{"name": "jigger"}]}}
+    here(*apply, "--field-manager=others", body=theirs)
+    changed = {**RIG, "spec": {"masts": [{"name": "main", "sails": 6}, {"name": "mizzen"}], "notes": ["new"]}}
+    here(*apply, body=changed)
+    found = spec(here)
+    assert {mast["name"]: mast["sails"] for mast in found["masts"]} == {"main": 6, "mizzen": 1, "jigger": 1}
+    assert (found.get("flags", []), found["notes"]) == ([], ["new"])
+
+
+def test_defaults_are_in_the_document_that_explain_reads(here: Any) -> None:
+    # kubectl doesn't show them
+    assert "FIELD: sails <integer>" in here("explain", "rig.spec.masts.sails").out
+    document = json.loads(here("get", "--raw", "/openapi/v3/apis/rigs.example.com/v1").out)
+    rig = document["components"]["schemas"]["com.example.rigs.v1.Rig"]["properties"]
+    mast = rig["spec"]["properties"]["masts"]["items"]["properties"]
+    assert mast["sails"]["default"] == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,6 +48,22 @@ def test_scale(kubectl_of_crews: Kubectl, namespace: str) -> None:
     assert rowers() == "0"
     missing = kubectl.fails("scale", "crew/nine", "-n", namespace, "--replicas=1")
     assert "the server could not find the requested resource" in missing
+
+
+def test_who_scales_owns_the_number(kubectl_of_crews: Kubectl, namespace: str) -> None:
+    kubectl = kubectl_of_crews
+    if kubectl.version < (1, 21):
+        pytest.skip("kubectl scale names itself since 1.21")
+    applied = ("apply", "--server-side", "-n", namespace, "-f", "-")
+    kubectl(*applied, stdin=CREW)
+    kubectl("scale", "crew", "eight", "-n", namespace, "--replicas=4")
+    tree = json.loads(kubectl("get", "crew", "eight", "-n", namespace, "--show-managed-fields", "-o", "json").out)
+    (entry,) = (entry for entry in tree["metadata"]["managedFields"] if entry["operation"] == "Update")
+    assert (entry["manager"], entry["subresource"]) == ("kubectl", "scale")
+    assert entry["fieldsV1"] == {"f:spec": {"f:rowers": {}}}
+    assert 'conflict with "kubectl" with subresource "scale" using crews.example.com/v1: .spec.rowers' in kubectl.fails(
+        *applied, stdin=CREW
+    )
 
 
 def test_scale_as_a_table(kubectl_of_crews: Kubectl, namespace: str) -> None:

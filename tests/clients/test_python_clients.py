@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -134,6 +135,39 @@ def test_kubernetes_dynamic_client(hello: ServerProcess, namespace: str, tmp_pat
             foos.get(name="one", namespace=namespace)
 
 
+def test_kubernetes_dynamic_client_applies(hello: ServerProcess, namespace: str, tmp_path: Path) -> None:
+    with kubernetes_client(hello) as client:
+        dynamic = DynamicClient(client, cache_file=str(tmp_path / "discovery"))
+        foos = dynamic.resources.get(api_version="hello.zeng.dev/v2", kind="Foo")
+
+        def apply(body: dict[str, Any], manager: str, **options: Any) -> Any:
+            return foos.server_side_apply(
+                body=body, name="one", namespace=namespace, field_manager=manager, **options
+            ).to_dict()
+
+        made = apply(foo("one"), "first")
+        assert [entry["operation"] for entry in made["metadata"]["managedFields"]] == ["Apply"]
+        assert apply(foo("one"), "first") == made
+        changed = foo("one")
+        changed["spec"]["image"] = "alpine"
+        with pytest.raises(dynamic_errors.ConflictError) as refused:
+            apply(changed, "second")
+        assert refused.value.status == 409
+        causes = json.loads(refused.value.body)["details"]["causes"]
+        assert [(cause["reason"], cause["field"]) for cause in causes] == [("FieldManagerConflict", ".spec.image")]
+        forced = apply(changed, "second", force_conflicts=True)
+        assert forced["spec"]["image"] == "alpine"
+        # the first manager gives up what it lost, and may then go on
+        agreed = foo("one")
+        del agreed["spec"]["image"]
+        agreed["spec"]["config"]["msg"] = "bye"
+        with pytest.raises(dynamic_errors.ConflictError):
+            apply(agreed, "first")
+        shared = foo("one")
+        shared["spec"]["image"] = "alpine"
+        assert apply(shared, "first")["spec"] == {"image": "alpine", "config": {"msg": "hi"}}
+
+
 def test_kubernetes_custom_objects(hello: ServerProcess, namespace: str) -> None:
     with kubernetes_client(hello) as client:
         objects, where = k8s.CustomObjectsApi(client), (GROUP, VERSION, namespace, PLURAL)
@@ -241,6 +275,35 @@ def test_lightkube(hello: ServerProcess, namespace: str) -> None:
     with pytest.raises(ApiError) as gone:
         client.get(foos, "foo-0")
     assert gone.value.status.code == 404
+
+
+def test_lightkube_applies(hello: ServerProcess, namespace: str) -> None:
+    client, foos = lightkube_foos(hello, namespace)
+
+    def owners() -> list[tuple[str, str]]:
+        entries = client.get(foos, "one").metadata.managedFields
+        return [(entry.manager, entry.operation) for entry in entries]
+
+    made = client.apply(foos.from_dict(foo("one")), field_manager="first")
+    again = client.apply(foos.from_dict(foo("one")), field_manager="first")
+    assert again.metadata.resourceVersion == made.metadata.resourceVersion
+    labelled = {"apiVersion": "hello.zeng.dev/v2", "kind": "Foo", "metadata": {"name": "one", "labels": {"a": "1"}}}
+    merged = client.apply(foos.from_dict(labelled), field_manager="second")
+    assert merged.metadata.labels["a"] == "1"
+    assert merged["spec"] == made["spec"]
+    other = foo("one")
+    other["spec"]["config"]["msg"] = "bye"
+    with pytest.raises(ApiError) as refused:
+        client.apply(foos.from_dict(other), field_manager="third")
+    assert refused.value.status.code == 409
+    assert refused.value.status.message == ('Apply failed with 1 conflict: conflict with "first": .spec.config.msg')
+    forced = client.apply(foos.from_dict(other), field_manager="third", force=True)
+    assert forced["spec"]["config"] == {"msg": "bye"}
+    assert sorted(owners()) == [("first", "Apply"), ("second", "Apply"), ("third", "Apply")]
+    status = {**labelled, "metadata": {"name": "one"}, "status": {"phase": "Ready"}}
+    client.apply(foos.Status.from_dict(status), field_manager="controller")
+    assert client.get(foos, "one")["status"] == {"phase": "Ready"}
+    assert ("controller", "Apply") in owners()
 
 
 def test_lightkube_watch_goes_on_after_a_restart(
