@@ -312,8 +312,39 @@ def test_subresources_have_operations_of_their_kind():
     assert scale["x-kubernetes-group-version-kind"] == {"group": "autoscaling", "kind": "Scale", "version": "v1"}
     pour = paths[f"{item}/pour"]["post"]
     assert pour["operationId"] == "createGExampleComV1NamespacedJugPour"
-    body = pour["requestBody"]["content"]["*/*"]["schema"]["$ref"]
+    body = pour["requestBody"]["content"]["application/json"]["schema"]["$ref"]
     assert body == "#/components/schemas/com.example.g.v1.Jug.pour.Request"
+
+
+def test_every_answer_of_a_resource_has_a_schema():
+    documents = OpenAPIDocuments(gallery(), patches)
+    item = tree(documents, "/openapi/v3/apis/g.example.com/v1")["paths"][
+        "/apis/g.example.com/v1/namespaces/{namespace}/jugs/{name}"
+    ]
+    status = {"$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.Status"}
+    jug = {"$ref": "#/components/schemas/com.example.g.v1.Jug"}
+    gone = item["delete"]["responses"]
+    assert gone["default"]["content"]["application/json"]["schema"] == status
+    assert gone["200"]["content"]["application/json"]["schema"] == {"anyOf": [status, jug]}
+    assert item["get"]["responses"]["200"]["content"]["application/cbor"]["schema"] == jug
+    bodies = {media: body["schema"] for media, body in item["patch"]["requestBody"]["content"].items()}
+    assert bodies["application/json-patch+json"]["type"] == "array"
+    assert bodies["application/merge-patch+json"]["$ref"].endswith(".Patch")
+    old = tree(documents, "/openapi/v2")["paths"]["/apis/g.example.com/v1/namespaces/{namespace}/jugs/{name}"]
+    assert old["delete"]["responses"]["200"]["schema"] == {
+        "$ref": status["$ref"].replace("components/schemas", "definitions")
+    }
+
+
+def test_answers_without_a_code_have_a_field_of_their_own_in_protobuf():
+    document = get(OpenAPIDocuments(gallery(), patches), "/openapi/v3/apis/g.example.com/v1", V3_PROTO).body
+    paths = [first(item, 2) for number, item in fields(first(document, 4)) if number == 1]
+    answers = [first(op, 8) for path in paths[1:] for method, op in fields(path) if method in METHODS_V3]
+    assert answers
+    for answer in answers:
+        assert first(answer, 1, 1, 1) == b"Failure"
+        assert {first(item, 1) for number, item in fields(answer) if number == 2} >= {b"200", b"401"}
+        assert b"default" not in {first(item, 1) for number, item in fields(answer) if number == 2}
 
 
 def test_the_core_group_lives_under_api():

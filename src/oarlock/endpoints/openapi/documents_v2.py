@@ -61,7 +61,10 @@ def _parameter(parameter: Parameter) -> Tree:
         "name": parameter.name,
         "in": parameter.where,
     }
-    if parameter.where == "path":
+    if parameter.many:
+        items = {"type": parameter.type}
+        tree |= {"type": "array", "items": items, "collectionFormat": "multi", "uniqueItems": False}
+    if parameter.required or parameter.where == "path":
         tree["required"] = True
     return tree
 
@@ -76,14 +79,14 @@ def _operation(operation: Operation) -> Tree:
     tree: Tree = {
         "description": operation.description,
         "consumes": list(operation.consumes),
-        "produces": list(operation.produces),
+        "produces": [*([operation.stream] if operation.stream else ()), *operation.produces],
         "schemes": ["https"],
         "tags": [operation.tag],
         "operationId": operation.id,
     }
     if parameters:
         tree["parameters"] = parameters
-    tree["responses"] = {code: _answer(code, schema) for code, schema in operation.answers}
+    tree["responses"] = {code: _answer(code, schemas, operation) for code, schemas in operation.answers}
     if operation.action:
         tree["x-kubernetes-action"] = operation.action
     if operation.gvk is not None:
@@ -91,10 +94,12 @@ def _operation(operation: Operation) -> Tree:
     return tree
 
 
-def _answer(code: str, schema: str) -> Tree:
+def _answer(code: str, schemas: tuple[str, ...], operation: Operation) -> Tree:
     tree: Tree = {"description": ANSWER_TEXTS[code]}
-    if schema:
-        tree["schema"] = {"$ref": REFERENCE + full_name(schema)}
+    if operation.stream and code == "200":
+        tree["schema"] = {"type": "string"}
+    elif schemas:  # of several the usual one: this dialect has no alternatives
+        tree["schema"] = {"$ref": REFERENCE + full_name(schemas[0])}
     return tree
 
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from oarlock.endpoints.catalog import CatalogIndex
-from oarlock.endpoints.negotiation import JSON
+from oarlock.endpoints.negotiation import JSON, JSON_PATCH
 from oarlock.endpoints.openapi.kinds import gvk_extension, kind_schemas
 from oarlock.endpoints.openapi.naming import camel, group_tag, meta_name, title
 from oarlock.endpoints.openapi.operations import (
     PRODUCES,
+    UNAUTHORIZED,
     Operation,
     Parameter,
     PatchTypes,
@@ -40,8 +41,23 @@ __all__ = [
 
 Tree = dict[str, Any]
 GVK = "x-kubernetes-group-version-kind"
-ANSWER_TEXTS = {"200": "OK", "201": "Created", "202": "Accepted", "401": "Unauthorized"}
+ANSWER_TEXTS = {"200": "OK", "201": "Created", "202": "Accepted", "401": "Unauthorized", "default": "Failure"}
 REFERENCE = "#/components/schemas/"
+JSON_PATCH_BODY: Tree = {
+    "description": "Operations that are carried out one after the other, RFC 6902.",
+    "type": "array",
+    "items": {
+        "type": "object",
+        "required": ["op", "path"],
+        "properties": {
+            "op": {"type": "string", "enum": ["add", "copy", "move", "remove", "replace", "test"]},
+            "path": {"type": "string", "description": "A JSON Pointer to what is changed."},
+            "from": {"type": "string", "description": "A JSON Pointer to what is copied or moved."},
+            "value": {"description": "What is added, put in place or compared."},
+        },
+    },
+}
+"""Version 2 has one schema for all bodies of an operation and calls it Patch."""
 _OF_EVERY_GROUP = ("DeleteOptions", "WatchEvent")
 VALUES = frozenset({"default", "enum", "example"})
 """Keys whose values are data: what looks like a reference in them isn't one."""
@@ -86,7 +102,7 @@ def paths_of(index: CatalogIndex, name: str, patch_types: PatchTypes) -> list[Pa
             return _version_paths(index, "", version, patch_types)
         case _:
             return None
-    operation = Operation("get", operation_id, tag, text, (("200", answer), ("401", "")), produces=produces)
+    operation = Operation("get", operation_id, tag, text, (("200", (answer,)), *UNAUTHORIZED), produces=produces)
     return [PathOperations(f"/{name}/", operations=[operation])]
 
 
@@ -98,7 +114,8 @@ def _version_paths(index: CatalogIndex, group: str, version: str, patch_types: P
         f"get{camel(group)}{title(version)}APIResources",
         f"{group_tag(group)}_{version}",
         "get available resources",
-        (("200", "APIResourceList"), ("401", "")),
+        (("200", ("APIResourceList",)), *UNAUTHORIZED),
+        produces=PRODUCES,
     )
     paths = [PathOperations(f"{root_of(group, version)}/", operations=[discovery])]
     for entry in found.entries[version]:
@@ -153,8 +170,10 @@ def _path(path: PathOperations) -> Tree:
 
 def _parameter(parameter: Parameter) -> Tree:
     tree: Tree = {"name": parameter.name, "in": parameter.where, "description": parameter.description}
-    if parameter.where == "path":
+    if parameter.required or parameter.where == "path":
         tree["required"] = True
+    if parameter.many:
+        return {**tree, "schema": {"type": "array", "items": {"type": parameter.type}}}
     return {**tree, "schema": {"type": parameter.type, "uniqueItems": True}}
 
 
@@ -163,9 +182,10 @@ def _operation(operation: Operation) -> Tree:
     if operation.parameters:
         tree["parameters"] = [_parameter(parameter) for parameter in operation.parameters]
     if operation.body:
-        content = {media: {"schema": _reference(operation.body)} for media in operation.consumes}
+        body = _reference(operation.body)
+        content = {media: {"schema": JSON_PATCH_BODY if media == JSON_PATCH else body} for media in operation.consumes}
         tree["requestBody"] = {"content": content, **({"required": True} if operation.body_required else {})}
-    tree["responses"] = {code: _answer(code, schema, operation) for code, schema in operation.answers}
+    tree["responses"] = {code: _answer(code, schemas, operation) for code, schemas in operation.answers}
     if operation.action:
         tree["x-kubernetes-action"] = operation.action
     if operation.gvk is not None:
@@ -173,10 +193,14 @@ def _operation(operation: Operation) -> Tree:
     return tree
 
 
-def _answer(code: str, schema: str, operation: Operation) -> Tree:
+def _answer(code: str, schemas: tuple[str, ...], operation: Operation) -> Tree:
     tree: Tree = {"description": ANSWER_TEXTS[code]}
-    if schema:
-        tree["content"] = {media: {"schema": _reference(schema)} for media in operation.produces}
+    if operation.stream and code == "200":
+        tree["content"] = {operation.stream: {"schema": {"type": "string"}}}
+    elif schemas:
+        first, *others = (_reference(schema) for schema in schemas)
+        schema = {"anyOf": [first, *others]} if others else first
+        tree["content"] = {media: {"schema": schema} for media in operation.produces}
     return tree
 
 

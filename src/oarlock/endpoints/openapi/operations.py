@@ -7,10 +7,10 @@ options. Next: `documents_v3` and `documents_v2`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from oarlock.endpoints.catalog import CatalogEntry
-from oarlock.endpoints.negotiation import JSON, YAML
+from oarlock.endpoints.negotiation import ANY_OBJECT, ANY_TREE, CBOR_SEQ, JSON
 from oarlock.endpoints.openapi.kinds import sub_schema_name
 from oarlock.endpoints.openapi.naming import camel, definition_name, group_tag, title
 from oarlock.endpoints.openapi.shared_types import SCALE
@@ -23,6 +23,8 @@ __all__ = [
     "NAMESPACE",
     "PRETTY",
     "PRODUCES",
+    "UNAUTHORIZED",
+    "Answers",
     "Operation",
     "Parameter",
     "PatchTypes",
@@ -31,11 +33,16 @@ __all__ = [
     "root_of",
 ]
 
-PRODUCES: tuple[str, ...] = (JSON, YAML)
-STREAMS = (*PRODUCES, f"{JSON};stream=watch")
+PRODUCES: tuple[str, ...] = ANY_TREE
+STREAMS = (*ANY_OBJECT, f"{JSON};stream=watch", CBOR_SEQ)
 
 PatchTypes = Callable[[Served], Sequence[str]]
 """Says which media types of patches a resource takes."""
+
+Answers = tuple[tuple[str, tuple[str, ...]], ...]
+UNAUTHORIZED: Answers = (("401", ()),)
+FAILURES: Answers = (*UNAUTHORIZED, ("default", ("Status",)))
+"""How every request for a resource may end: whatever went wrong, a Status says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,28 +51,32 @@ class Parameter:
     type: str
     description: str
     where: str = "query"
+    many: bool = False
+    required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
     """One method of one path.
 
-    `body` names the schema of the request body, `answers` those of the answers by code ("" for none); names are
-    short, as in `shared_types`, or definition names.
+    `body` names the schema of the request body, `answers` those a body of each code may have, the usual one first;
+    names are short, as in `shared_types`, or definition names. ``default`` stands for all other codes.
     """
 
     method: str
     id: str
     tag: str
     description: str
-    answers: tuple[tuple[str, str], ...]
+    answers: Answers
     action: str = ""
     gvk: GroupVersionKind | None = None
     parameters: tuple[Parameter, ...] = ()
     body: str = ""
     body_required: bool = True
-    consumes: tuple[str, ...] = ("*/*",)
-    produces: tuple[str, ...] = PRODUCES
+    consumes: tuple[str, ...] = ANY_OBJECT
+    produces: tuple[str, ...] = ANY_OBJECT
+    stream: str = ""
+    """The media type of a success that is no object but text or bytes, as they come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +149,7 @@ class _Writer:
             operation_id,
             self.tag,
             f"list or watch objects of kind {self.kind}",
-            (("200", self.list), ("401", "")),
+            (("200", (self.list,)), *FAILURES),
             action="list",
             gvk=self.entry.gvk,
             parameters=_LIST,
@@ -155,7 +166,7 @@ class _Writer:
                 self.id("create"),
                 self.tag,
                 f"create a {self.kind}",
-                (("200", self.object), ("201", self.object), ("202", self.object), ("401", "")),
+                (*((code, (self.object,)) for code in ("200", "201", "202")), *FAILURES),
                 action="post",
                 gvk=gvk,
                 parameters=_WRITE,
@@ -167,7 +178,7 @@ class _Writer:
                 self.id("delete", middle="Collection"),
                 self.tag,
                 f"delete collection of {self.kind}",
-                (("200", "Status"), ("401", "")),
+                (("200", (self.list,)), *FAILURES),
                 action="deletecollection",
                 gvk=gvk,
                 parameters=_DELETE_COLLECTION,
@@ -179,12 +190,14 @@ class _Writer:
         verbs = set(self.entry.verbs)
         yield from self.shared(verbs, "", self.entry.gvk, self.object, self.object)
         if "delete" in verbs:
+            gone = () if self.entry.definition.delete_returns == "object" else ("Status",)
+            answer = (*gone, self.object)  # the object while it waits for its finalizers
             yield Operation(
                 "delete",
                 self.id("delete"),
                 self.tag,
                 f"delete a {self.kind}",
-                (("200", "Status"), ("202", "Status"), ("401", "")),
+                (("200", answer), ("202", answer), *FAILURES),
                 action="delete",
                 gvk=self.entry.gvk,
                 parameters=_DELETE,
@@ -195,11 +208,12 @@ class _Writer:
     def shared(self, verbs: set[str], sub: str, gvk: GroupVersionKind, body: str, answer: str) -> Iterable[Operation]:
         """Get, update and patch, which the object and its subresources (`sub`, "" for the object) have alike."""
         tail = "".join(title(part) for part in sub.split("-"))
+        given = (answer,) if answer else ()
         what = f"{sub} of the specified {self.kind}" if sub else f"the specified {self.kind}"
         if "get" in verbs:
-            found = (("200", answer), ("401", ""))
+            found = (("200", given), *FAILURES)
             yield Operation("get", self.id("read", tail=tail), self.tag, f"read {what}", found, "get", gvk)
-        answers = (("200", answer), ("201", answer), ("401", ""))  # 201 when it wasn't there
+        answers = (("200", given), ("201", given), *FAILURES)  # 201 when it wasn't there
         if "update" in verbs:
             identity = self.id("replace", tail=tail)
             yield Operation("put", identity, self.tag, f"replace {what}", answers, "put", gvk, _WRITE, body)
@@ -224,17 +238,22 @@ class _Writer:
         elif sub.kind != self.entry.gvk or sub.request_schema or sub.response_schema:
             body = sub_schema_name(self.entry, sub.name, "Request") if sub.request_schema else ""
             answer = sub_schema_name(self.entry, sub.name, "Response") if sub.response_schema else ""
-        yield from self.shared(set(sub.verbs), sub.name, sub.kind, body, answer)
+        own = tuple(Parameter(p.name, p.type, "", "query", p.many, p.required) for p in sub.parameters)
+        if sub.produces:
+            answer = ""
+        for operation in self.shared(set(sub.verbs), sub.name, sub.kind, body, answer):
+            yield replace(operation, parameters=(*operation.parameters, *own), stream=sub.produces)
         if "create" in sub.verbs:
+            given = (answer,) if answer else ()
             yield Operation(
                 "post",
                 self.id("create", tail="".join(title(part) for part in sub.name.split("-"))),
                 self.tag,
                 f"create {sub.name} of a {self.kind}",
-                (("200", answer), ("201", answer), ("401", "")),
+                (("200", given), ("201", given), *FAILURES),
                 action="post",
                 gvk=sub.kind,
-                parameters=_WRITE,
+                parameters=(*_WRITE, *own),
                 body=body,
             )
 

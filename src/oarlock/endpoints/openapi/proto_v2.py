@@ -73,7 +73,14 @@ _BODY: Table = {
     "schema": (5, _schema),
 }
 _COMMON: Table = {"required": (1, boolean), "in": (2, text), "description": (3, text), "name": (4, text)}
-_QUERY: Table = {**_COMMON, "type": (6, text), "format": (7, text), "uniqueItems": (20, boolean)}
+_QUERY: Table = {
+    **_COMMON,
+    "type": (6, text),
+    "format": (7, text),
+    "items": (8, message(lambda: {"type": (1, text)}, 18)),
+    "collectionFormat": (9, text),
+    "uniqueItems": (20, boolean),
+}
 _IN_PATH: Table = {**_COMMON, "type": (5, text), "format": (6, text), "uniqueItems": (19, boolean)}
 _body = wrapped(message(lambda: _BODY, 6), 1, 1)
 _query = wrapped(message(lambda: _QUERY, 23), 1, 2, 3)

@@ -94,13 +94,26 @@ _PARAMETER: Table = {
 _parameters = each(wrapped(message(lambda: _PARAMETER, 14), 1))
 _REQUEST_BODY: Table = {"description": (1, text), "content": (2, _content), "required": (3, boolean)}
 _RESPONSE: Table = {"description": (1, text), "content": (3, _content)}
+_response = wrapped(message(lambda: _RESPONSE, 5), 1)
+
+
+def _responses(number: int, values: Any) -> bytes:
+    """What has no code stands in a field of its own: readers take every other name for a number."""
+    default = values.get("default")
+    first = b"" if default is None else _response(1, default)
+    coded = b"".join(
+        [tagged(2, text(1, code) + _response(2, value)) for code, value in values.items() if code != "default"]
+    )
+    return tagged(number, first + coded)
+
+
 _OPERATION: Table = {
     "tags": (1, each(text)),
     "description": (3, text),
     "operationId": (5, text),
     "parameters": (6, _parameters),
     "requestBody": (7, wrapped(message(lambda: _REQUEST_BODY, 4), 1)),
-    "responses": (8, named(wrapped(message(lambda: _RESPONSE, 5), 1), 2)),
+    "responses": (8, _responses),
     "deprecated": (10, boolean),
 }
 _operation = message(lambda: _OPERATION, 13)
