@@ -237,6 +237,21 @@ async def test_what_clients_are_told() -> None:
         found = (await api.get(f"/apis/{GROUP}/v1")).json["resources"]
         log = next(one for one in found if one["name"] == "herons/log")
         assert (log["kind"], log["verbs"]) == ("Heron", ["get"])
+        where = f"/apis/{GROUP}/v1/namespaces/{{namespace}}/herons/{{name}}"
+        operation = (await api.get(f"/openapi/v3/apis/{GROUP}/v1")).json["paths"][f"{where}/log"]["get"]
+        asked = {one["name"]: one["schema"] for one in operation["parameters"]}
+        assert asked["follow"]["type"] == "boolean"
+        assert asked["tailLines"]["type"] == "integer"
+        assert asked["only"] == {"type": "array", "items": {"type": "string"}}
+        assert operation["responses"]["200"]["content"] == {"text/plain": {"schema": {"type": "string"}}}
+        old = (await api.get("/openapi/v2")).json["paths"]
+        forever, *_ = old[f"{where}/silence"]["get"]["parameters"]
+        assert (forever["name"], forever["required"]) == ("forever", True)
+        only = next(one for one in old[f"{where}/log"]["get"]["parameters"] if one["name"] == "only")
+        assert (only["type"], only["items"], only["collectionFormat"]) == ("array", {"type": "string"}, "multi")
+        assert "text/plain" in old[f"{where}/log"]["get"]["produces"]
+        packed = {"accept": "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"}
+        assert b"multi" in (await api.request("GET", "/openapi/v2", None, packed)).body
 
 
 def test_mistakes() -> None:
