@@ -1,4 +1,4 @@
-"""An HTTP message as the house sees it, whatever carries it: `Request`, `Response`, `Stream`.
+"""An HTTP message as the house sees it, whatever carries it: `Request`, `Response`, `Stream`, `Tunnel`.
 
 The serving layer makes Requests and sends Responses; nothing else of HTTP/1.1 or HTTP/2 is visible
 above it, so another server could stand there. Next: `router`.
@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass
 from typing import Protocol
 
-__all__ = ["BodyTooLarge", "Handler", "Peer", "Request", "Response", "Stream"]
+__all__ = ["BodyTooLarge", "Handler", "Peer", "Request", "Response", "Stream", "Tunnel"]
 
 
 class BodyTooLarge(Exception):
@@ -97,6 +97,21 @@ class Stream(Protocol):
         ...
 
 
+class Tunnel(Stream, Protocol):
+    """A connection that has left HTTP: raw bytes both ways, with backpressure both ways.
+
+    `close` ends it both ways once what was written is sent. A client that ends its half has ended it all.
+    """
+
+    async def read(self) -> bytes:
+        """The next bytes, as they came; ``b""`` once it is over. What isn't read is left with the client."""
+        ...
+
+    async def drained(self) -> None:
+        """Wait until little enough of what was written is waiting, or until it is over."""
+        ...
+
+
 Body = bytes | AsyncIterator[bytes]
 
 
@@ -104,7 +119,8 @@ class Response:
     """An answer. Header names are lower case. The serving layer adds ``date`` and the framing headers.
 
     With `stream`, `body` is ignored: the head is sent at once, then `stream` is called with a `Stream`.
-    An async iterator as `body` is sent in chunks as they come.
+    An async iterator as `body` is sent in chunks as they come. With status 101 and an ``upgrade`` header, in answer
+    to a request over HTTP/1.1 that asks for it, `stream` is called with a `Tunnel`; any other 101 is a bug.
     """
 
     __slots__ = ("body", "headers", "status", "stream")

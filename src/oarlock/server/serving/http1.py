@@ -6,15 +6,15 @@ What is malformed is answered in plain text, in its turn, and ends the connectio
 nobody can say where the next one begins (RFC 9112 §2.2, §11.2). `http1_request` makes requests of headers,
 `wire1` has the bytes of answers, `http1_stream` answers that go on. Next: `http2`.
 
-An ``Upgrade`` is ignored, as RFC 9110 §7.8 allows. To take one up, a turn whose `upgrade` is set would hand
-the transport and `_held` to the new protocol instead of answering.
+What follows a request with an ``Upgrade`` waits until that is answered: by a 101 the connection is handed over as
+an `Http1Tunnel`; with any other answer the upgrade was declined (RFC 9110 §7.8) and HTTP goes on.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
@@ -25,6 +25,7 @@ from oarlock.server.serving.body import Body
 from oarlock.server.serving.drive import drive
 from oarlock.server.serving.http1_request import Turn, turn_of
 from oarlock.server.serving.http1_stream import Http1Stream
+from oarlock.server.serving.http1_tunnel import Http1Tunnel
 from oarlock.server.serving.service import Receiver, Service, log, panic, pump, whole_body
 
 __all__ = ["Http1Connection", "Turn"]
@@ -65,6 +66,8 @@ class Http1Connection(Receiver):
         self._task: asyncio.Task[Any] | None = None
         self._stream: Http1Stream | None = None
         self._held = b""
+        self._undecided = False  # what follows a request to upgrade: HTTP or not?
+        self._tunnel: Http1Tunnel | None = None
         self._paused = False
         self._draining = service.draining
         # the way out
@@ -83,10 +86,13 @@ class Http1Connection(Receiver):
 
     def data_received(self, data: bytes) -> None:
         if self._stopped:
+            if self._tunnel is not None:
+                self._tunnel.feed(data)
             return
         self._now = self._monotonic()
-        if self._held:
+        if self._held or self._undecided:
             self._held += data
+            self._regulate()
             return
         self._take(data)
         self._advance()
@@ -167,6 +173,14 @@ class Http1Connection(Receiver):
             self._finish(self._turn, self._turn.close or self._draining)
             self._advance()
 
+    def hold_back(self, full: bool) -> None:
+        """A tunnel has as much as it takes for now, or has room again."""
+        if full and not self._paused and not self._lost:
+            self._paused = True
+            self._transport.pause_reading()
+        elif not full:
+            self._resume_reading()
+
     async def writable(self) -> None:
         """Wait until the transport has room again, or is gone."""
         if self.congested:
@@ -186,27 +200,28 @@ class Http1Connection(Receiver):
                 self._held = data[start:]
                 return
             self._parse(data[start : start + SLICE])
+            if self._undecided:
+                self._held += data[start + SLICE :]
+                return
             if self._stopped:
                 return
 
     def _parse(self, data: bytes) -> None:
         self._slice_bytes = len(data)
-        while True:
-            try:
-                self._parser.feed_data(data)
-            except HttpParserUpgrade as upgrade:
-                # The parser stops behind such a request. We stay with HTTP, so a new one goes on there.
-                if self._stopped:
-                    return
-                data = data[upgrade.args[0] :]
-                self._parser = HttpRequestParser(self)
-                if data:
-                    continue
-            except HttpParserError as error:
-                if not self._stopped:
-                    self._malformed(str(error))
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade as upgrade:
+            # The parser stops behind such a request. Should we stay with HTTP, a new one goes on there.
+            if self._stopped:
                 return
-            break
+            self._undecided = True
+            self._held = data[upgrade.args[0] :]
+            self._parser = HttpRequestParser(self)
+            return
+        except HttpParserError as error:
+            if not self._stopped:
+                self._malformed(str(error))
+            return
         if self._in_head:
             self._head_bytes += len(data)
             if self._head_bytes > self.service.limits.max_header_bytes:
@@ -328,7 +343,7 @@ class Http1Connection(Receiver):
             while self._turn is None and self._turns and not self._cut_at:
                 self._turn = turn = self._turns.popleft()
                 self._start(turn)
-            if not self._held or self._stopped or len(self._turns) + (self._turn is not None) > 1:
+            if not self._held or self._stopped or self._undecided or len(self._turns) + (self._turn is not None) > 1:
                 break
             data, self._held = self._held, b""
             self._take(data)
@@ -376,6 +391,9 @@ class Http1Connection(Receiver):
         if self._lost:
             return
         try:
+            if response.status == 101:
+                self._hand_over(turn, response)
+                return
             streaming, close = self._send_head(turn, response)
         except Exception:
             log.exception("an answer could not be sent")
@@ -387,14 +405,29 @@ class Http1Connection(Receiver):
             return
         stream = self._stream = Http1Stream(self, chunked=not turn.old)
         if response.stream is not None:
-            try:
-                response.stream(stream)
-            except Exception:
-                log.exception("an answer failed halfway")
-                stream.abort()
+            self._begin_stream(response.stream, stream)
         elif isinstance(response.body, AsyncIterator):
             self._task = self.service.loop.create_task(pump(response.body, stream))
             self._task.add_done_callback(self._pumped)
+
+    def _begin_stream(self, begin: Callable[[Http1Stream], None], stream: Http1Stream) -> None:
+        try:
+            begin(stream)
+        except Exception:
+            log.exception("an answer failed halfway")
+            stream.abort()
+
+    def _hand_over(self, turn: Turn, response: Response) -> None:
+        """Answer 101, after which the connection is no longer HTTP's. Raises ValueError where that can't be."""
+        if not turn.upgrade or turn.old or response.stream is None:
+            raise ValueError("a 101 for a request that asked for no upgrade, or with nobody to take the connection")
+        self._out.append(wire1.switch(response.headers, self.service.date()))
+        turn.close = self._stopped = True
+        self._undecided = False
+        tunnel = self._stream = self._tunnel = Http1Tunnel(self)
+        held, self._held = self._held, b""
+        tunnel.feed(held)
+        self._begin_stream(response.stream, tunnel)
 
     def _pumped(self, task: asyncio.Task[Any]) -> None:
         if self._task is task:
@@ -452,6 +485,8 @@ class Http1Connection(Receiver):
 
     def _finish(self, turn: Turn, close: bool) -> None:
         self._turn = self._stream = None
+        if turn.upgrade:
+            self._undecided = False
         self._idle_since = self._monotonic()
         if turn.body is not None and not turn.body.complete:
             turn.skipped_to = turn.body.received + DRAINED_BYTES

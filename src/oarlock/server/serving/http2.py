@@ -385,6 +385,8 @@ class Http2Connection(Receiver):
     def _answer(self, stream: Http2Stream, response: Response) -> None:
         out = self.out
         status = response.status
+        if status == 101:
+            raise ValueError("a stream of HTTP/2 can't be upgraded")
         body = whole_body(response)
         empty = status in (204, 304) or status < 200
         head_only = stream.request is not None and stream.request.method == "HEAD"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from http import HTTPStatus
 
-__all__ = ["CONTINUE", "UnsendableHeader", "head", "refusal"]
+__all__ = ["CONTINUE", "UnsendableHeader", "head", "refusal", "switch"]
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 REASONS = {status.value: status.phrase for status in HTTPStatus}
@@ -36,6 +36,15 @@ def head(status: int, headers: Iterable[tuple[str, str]], framing: str, date: st
     if text.count("\n") != expected or text.count("\r") != expected:
         raise UnsendableHeader("a header contains a line break")
     return f"{text}{framing}\r\n".encode()
+
+
+def switch(headers: Iterable[tuple[str, str]], date: str) -> bytes:
+    """The head of a 101, to the protocol that `headers` name as ``upgrade``. Raises `UnsendableHeader`."""
+    lines = list(headers)
+    protocol = next((value for name, value in lines if name == "upgrade"), "")
+    if not protocol or not protocol.isprintable():
+        raise UnsendableHeader("a 101 says with upgrade what comes next")
+    return head(101, lines, f"connection: Upgrade\r\nupgrade: {protocol}\r\n", date)
 
 
 def refusal(status: int, detail: str, date: str) -> bytes:
