@@ -19,9 +19,11 @@ from hypothesis.errors import NoSuchExample
 
 from oarlock.registry.declare import served_from
 from oarlock.registry.served import Served
+from oarlock.schema.classes_conversion import ClassConversion
 from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.schema.definition import Schema
 from oarlock.schema.folding import same
+from oarlock.schema.views import view, wire
 
 __all__ = ["LossyRoundTrip", "assert_round_trips", "trees_of"]
 
@@ -48,7 +50,8 @@ def assert_round_trips(*classes: Any, examples: int = 200) -> None:
     """Fail when any version of these resources isn't the same after a trip to the hub and back.
 
     `classes` are what a server would be told to serve: hubs, spokes, collections. Made-up objects obey the
-    schema but not CEL rules or `validate`; they have passed the schema's defaults and ``default()``.
+    schema but not CEL rules or `validate`; they have passed the schema's defaults and ``default()``. A null, or
+    an empty list or map, that is the default of its field is the same as nothing.
     Raises `LossyRoundTrip`.
     """
     for served in served_from(classes):
@@ -85,7 +88,31 @@ def _settled(served: Served, compiled: CompiledVersion, version: str, tree: Tree
     compiled.normalize(made)
     compiled.default(made)
     default = served.hooks.default.get(version)
-    return default(made) if default is not None and not compiled.validate(made) else made
+    if compiled.validate(made):
+        return made
+    if default is not None:
+        made = default(made)
+    conversion = served.converter
+    if isinstance(conversion, ClassConversion):
+        told: Tree = _without_empty(made, wire(view(made, conversion.classes[version])))
+        return told
+    return made
+
+
+def _without_empty(tree: Any, written: Any) -> Any:
+    """`tree` without the nulls, empty lists and empty maps that its class can't tell from nothing.
+
+    `written` is what the class makes of the tree. The empty list of a field that may also be None stands there.
+    """
+    if isinstance(tree, dict) and isinstance(written, dict):
+        return {
+            key: _without_empty(value, written.get(key))
+            for key, value in tree.items()
+            if key in written or value not in ([], {}, None)
+        }
+    if isinstance(tree, list) and isinstance(written, list) and len(tree) == len(written):
+        return list(map(_without_empty, tree, written))
+    return tree
 
 
 def _trip(served: Served, version: str, tree: Tree) -> Tree | Exception:

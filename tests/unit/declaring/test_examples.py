@@ -289,6 +289,35 @@ def test_greetings_are_made_when_somebody_asks() -> None:
     asyncio.run(walk())
 
 
+class Bag(Resource, group="trips.example.com", version="v2"):
+    """What is empty by default, and what may be empty or not there."""
+
+    tags: list[str] = []
+    notes: dict[str, str] = {}
+    choices: list[str] | None = None
+
+
+class OldBag(Spoke[Bag], version="v1"):
+    tags: list[str] = []
+    notes: dict[str, str] = {}
+    choices: list[str] | None = None
+
+    def to_hub(self) -> Bag:
+        return Bag(metadata=self.metadata, tags=self.tags, notes=self.notes, choices=self.choices)
+
+    @classmethod
+    def from_hub(cls, hub: Bag) -> Self:
+        return cls(metadata=hub.metadata, tags=hub.tags, notes=hub.notes, choices=hub.choices or None)
+
+
+def test_what_is_empty_by_default_is_no_loss_and_what_may_be_none_is() -> None:
+    with pytest.raises(LossyRoundTrip) as caught:
+        assert_round_trips(OldBag)
+    assert {key: value for key, value in caught.value.tree.items() if key in ("tags", "notes", "choices")} == {
+        "choices": []
+    }
+
+
 def test_a_version_that_loses_something_is_found_with_the_smallest_example() -> None:
     with pytest.raises(LossyRoundTrip) as caught:
         assert_round_trips(OldThing)
