@@ -105,7 +105,7 @@ def test_what_was_applied_by_the_client_is_taken_over(
     here(*SERVER_SIDE, stdin=without.replace("busybox", "alpine"))
     after = found()
     assert after["spec"] == {"image": "alpine", "config": {"msg": "hi"}}
-    last_applied = {"f:annotations": {"f:kubectl.kubernetes.io/last-applied-configuration": {}}}
+    last_applied: dict[str, Any] = {"f:annotations": {"f:kubectl.kubernetes.io/last-applied-configuration": {}}}
     assert owners(after) == {
         "kubectl-last-applied Apply": {"f:metadata": last_applied},
         "kubectl Apply": {
