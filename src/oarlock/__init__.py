@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         PatchReplace,
         Pattern,
         Preserve,
+        Proto,
         Quantity,
         RetainKeys,
         Unique,
@@ -113,6 +114,7 @@ __all__ = [
     "PatchReplace",
     "Pattern",
     "Preserve",
+    "Proto",
     "Quantity",
     "Required",
     "Resource",
@@ -159,7 +161,7 @@ if not TYPE_CHECKING:
         "schema.foreign": "Foreign Shape dataclass_shape pydantic_shape",
         "schema.markers": (
             "JSON Atomic Doc Embedded Format Ge Gt IntOrString Le ListMap ListSet Lt MaxItems MaxLength MaxProperties "
-            "MinItems MinLength MinProperties MultipleOf Name Nullable OmitEmpty PatchMerge PatchReplace Pattern "
+            "MinItems MinLength MinProperties MultipleOf Name Nullable OmitEmpty PatchMerge PatchReplace Pattern Proto "
             "Preserve Quantity RetainKeys Unique"
         ),
         "schema.resources": "Resource Spoke",

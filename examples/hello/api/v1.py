@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from oarlock import Column, Doc, MinLength, Model, Spoke, replace
+from oarlock import Column, Doc, MinLength, Model, Proto, Spoke, replace
 
 from . import v2
 
@@ -18,8 +18,8 @@ DEFAULT_IMAGE = "busybox:1.36"
 class FooSpec(Model):
     """What the user wants."""
 
-    msg: Annotated[str, MinLength(1), Doc("The message.")]
-    msg1: Annotated[str | None, Doc("A second message.")] = None
+    msg: Annotated[str, Proto(1), MinLength(1), Doc("The message.")]
+    msg1: Annotated[str | None, Proto(2), Doc("A second message.")] = None
 
 
 class Foo(
@@ -33,7 +33,7 @@ class Foo(
 ):
     """A foo says hello."""
 
-    spec: FooSpec
+    spec: Annotated[FooSpec, Proto(2)]
 
     def default(self) -> None:
         if self.metadata.name:

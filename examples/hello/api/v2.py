@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from oarlock import Column, Doc, ListMap, MinLength, Model, Resource
+from oarlock import Column, Doc, ListMap, MinLength, Model, Proto, Resource
 
 NAME_LABEL = "hello.zeng.dev/metadata.name"
 
@@ -12,29 +12,29 @@ NAME_LABEL = "hello.zeng.dev/metadata.name"
 class Config(Model):
     """What a foo says."""
 
-    msg: Annotated[str, MinLength(1), Doc("The message.")]
-    msg1: Annotated[str | None, Doc("A second message.")] = None
+    msg: Annotated[str, Proto(1), MinLength(1), Doc("The message.")]
+    msg1: Annotated[str | None, Proto(2), Doc("A second message.")] = None
 
 
 class FooSpec(Model):
     """What the user wants."""
 
-    image: Annotated[str, MinLength(1), Doc("The container image that says it.")]
-    config: Config
+    image: Annotated[str, Proto(1), MinLength(1), Doc("The container image that says it.")]
+    config: Annotated[Config, Proto(2)]
 
 
 class FooCondition(Model):
     """One aspect of a foo's state."""
 
-    type: Literal["Worker", "Config"]
-    status: str = "Unknown"
+    type: Annotated[Literal["Worker", "Config"], Proto(1)]
+    status: Annotated[str, Proto(2)] = "Unknown"
 
 
 class FooStatus(Model):
     """What the server found."""
 
-    phase: Annotated[Literal["Processing", "Ready"] | None, Doc("How far the foo is.")] = None
-    conditions: Annotated[list[FooCondition], ListMap("type")] = []
+    phase: Annotated[Literal["Processing", "Ready"] | None, Proto(1), Doc("How far the foo is.")] = None
+    conditions: Annotated[list[FooCondition], Proto(2), ListMap("type")] = []
 
 
 class Foo(
@@ -53,8 +53,8 @@ class Foo(
 ):
     """A foo says hello."""
 
-    spec: FooSpec
-    status: FooStatus | None = None
+    spec: Annotated[FooSpec, Proto(2)]
+    status: Annotated[FooStatus | None, Proto(3)] = None
 
     def default(self) -> None:
         if self.metadata.name:

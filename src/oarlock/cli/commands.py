@@ -1,4 +1,4 @@
-"""What can be typed after ``oarlock``: serve, storage check, storage compact, storage migrate,
+"""What can be typed after ``oarlock``: serve, proto, storage check, storage compact, storage migrate,
 --version.
 
 Each command is a few lines over what ``server`` and ``storage`` do. Next: `loading`, ``server.command``.
@@ -16,6 +16,7 @@ import typer
 
 from oarlock.cli.loading import load_server
 from oarlock.registry.migration import Progress, migrate
+from oarlock.schema.proto_text import proto_text
 from oarlock.server.about import own_version
 from oarlock.server.command import Mistake, run_app, serve_with, set_up_logging, with_serve_options
 from oarlock.server.options import ServeOptions, config_of
@@ -46,6 +47,7 @@ def app() -> typer.Typer:
     whole = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, help=HELP)
     whole.callback(invoke_without_command=True)(_version)
     whole.command("serve")(with_serve_options(_serve))
+    whole.command("proto")(_proto)
     storage = typer.Typer(rich_markup_mode=None, help="Look after a store, also while a server runs on it.")
     storage.command("check")(_check)
     storage.command("compact")(_compact)
@@ -73,6 +75,30 @@ def _serve(server: ServerPlace, options: ServeOptions) -> None:
     set_up_logging(options.verbosity)
     config = config_of(options)
     serve_with(load_server(server), config)
+
+
+def _proto(
+    server: ServerPlace,
+    version: Annotated[
+        str, typer.Argument(metavar="[GROUP/VERSION/RESOURCE]", help="Which, where several have field numbers.")
+    ] = "",
+) -> None:
+    """Print the .proto file of a version whose fields have numbers."""
+    texts = {}
+    for one in load_server(server).catalog.entries:
+        for served in one.definition.versions:
+            name = f"{one.definition.api_version(served.name)}/{one.definition.names.plural}"
+            text = proto_text(one.definition, served.name)
+            if text:
+                texts[name] = text
+    if not texts:
+        raise Mistake(f"{server}: no field has a number: write Annotated[…, Proto(1)]")
+    if not version and len(texts) == 1:
+        version = next(iter(texts))
+    if version not in texts:
+        what = f"{version} has no field numbers" if version else "several have field numbers"
+        raise Mistake(f"{server}: {what}: say one of {', '.join(texts)}")
+    print(texts[version], end="")
 
 
 def _check(storage: StorageURL = "sqlite:///oarlock.db") -> None:

@@ -25,7 +25,6 @@ __all__ = [
     "encode",
     "envelope",
     "frame",
-    "from_json",
     "list_of",
     "message_of",
 ]
@@ -44,11 +43,6 @@ def message_of(data: bytes) -> bytes:
     """The JSON of an object of one of the meta kinds as its message alone, as it stands in a list."""
     tree = _decode_json(data)
     return KINDS[tree["kind"]].write(tree)
-
-
-def from_json(data: bytes) -> bytes:
-    """`encode` of the JSON we wrote ourselves."""
-    return encode(_decode_json(data))
 
 
 def envelope(api_version: str, kind: str, message: bytes) -> bytes:

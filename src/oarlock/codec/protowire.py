@@ -221,14 +221,18 @@ class Message:
         self._numbers.update({one.number: one for one in self.fields})
 
     def write(self, tree: Any) -> bytes:
-        """A tree as a message. Keys it has no field for are left out, as are nulls."""
+        """A tree as a message. Keys it has no field for are left out, as are nulls. Raises ProtobufError."""
         if self.wrapped:
             tree = {self.fields[0].name: tree}
+        if not isinstance(tree, dict):
+            raise ProtobufError(f"proto: a {type(tree).__name__} can't be written as {self.name}")
         parts = []
         for one in self.fields:
             value = tree.get(one.name)
             if value is None:
                 continue
+            if one.many and not isinstance(value, list if one.many == "list" else dict):
+                raise ProtobufError(f"proto: {one.name} of {self.name} isn't a {one.many}")
             if not one.many:
                 parts.append(_put(one.number, one.kind, value))
             elif one.many == "list":
@@ -266,7 +270,10 @@ def _put(number: int, kind: str | Message, value: Any) -> bytes:
     if isinstance(kind, Message):
         return tagged(number, kind.write(value))
     wire, write, _ = _SCALARS[kind]
-    payload = write(value)
+    try:
+        payload = write(value)
+    except (TypeError, ValueError, OverflowError, struct.error):
+        raise ProtobufError(f"proto: a {type(value).__name__} can't be written as {kind}") from None
     return tagged(number, payload) if wire == 2 else varint(number << 3 | wire) + payload
 
 

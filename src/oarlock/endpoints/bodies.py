@@ -9,7 +9,9 @@ from typing import Any
 
 from oarlock.codec import cbor as cbor_codec
 from oarlock.codec import json as json_codec
+from oarlock.codec import protobuf as protobuf_codec
 from oarlock.codec import yaml as yaml_codec
+from oarlock.codec.protowire import Message
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.negotiation import CBOR, JSON, NAMED, PROTOBUF, YAML, content_type
@@ -48,10 +50,21 @@ def object_body(data: bytes, media: str, entry: CatalogEntry, validation: str) -
     """
     kind = entry.gvk.kind
     wording = BodyWording(kind, entry.gvk.version)
-    tree, problems = decode_tree(data, media, kind, validation)
+    problems: list[str] = []
+    if media == PROTOBUF and entry.protobuf is not None:
+        tree = _in_protobuf(data, entry.protobuf, kind)
+    else:
+        tree, problems = decode_tree(data, media, kind, validation)
     _check_kind(tree, entry)
     tree["apiVersion"], tree["kind"] = entry.api_version, kind
     return Body(tree, wording, problems)
+
+
+def _in_protobuf(data: bytes, message: Message, kind: str) -> Tree:
+    try:
+        return protobuf_codec.decode(data, message)
+    except ValueError as error:
+        raise _unrecognized(kind, str(error), data) from None
 
 
 def decode_tree(data: bytes, media: str, kind: str, validation: str) -> tuple[Tree, list[str]]:

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from oarlock.codec.protowire import Message
 from oarlock.endpoints.columns import TableColumns
+from oarlock.endpoints.in_protobuf import message_of
 from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion, GroupVersionKind, version_priority
 from oarlock.patch.strategic_merge import MergeSchema, compile_schema
 from oarlock.registry.scale import SCALE, Scaling
@@ -57,6 +59,7 @@ class CatalogEntry:
     __slots__ = (
         "_columns",
         "_merge_schema",
+        "_protobuf",
         "api_version",
         "definition",
         "group_resource",
@@ -85,6 +88,7 @@ class CatalogEntry:
         self.scaling = None if version.scale is None else Scaling(definition, version.scale)
         self._columns: TableColumns | None = None
         self._merge_schema: MergeSchema | None = None
+        self._protobuf: list[Message | None] = []
 
     @property
     def columns(self) -> TableColumns:
@@ -99,6 +103,13 @@ class CatalogEntry:
         if self._merge_schema is None:
             self._merge_schema = compile_schema(self.version.schema)
         return self._merge_schema
+
+    @property
+    def protobuf(self) -> Message | None:
+        """What its objects are in protobuf, worked out when it is first asked for; None without field numbers."""
+        if not self._protobuf:
+            self._protobuf.append(message_of(self.version.schema, self.gvk.kind))
+        return self._protobuf[0]
 
     def _subresources(self) -> Iterable[Subresource]:
         if self.version.status:

@@ -16,6 +16,7 @@ from oarlock.codec import cbor, protobuf
 from oarlock.endpoints import tables
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
+from oarlock.endpoints.in_protobuf import object_message
 from oarlock.endpoints.negotiation import CBOR, JSON, PROTOBUF, Accepted, wrong_plurality
 from oarlock.endpoints.pacing import Pacer
 from oarlock.endpoints.partial_metadata import partial, partial_list
@@ -52,6 +53,8 @@ async def list_response(x: Exchange, route: Route, listing: Listing, accepted: A
     bodies = await _bodies(route, listing.chunks)
     if accepted.media_type == CBOR:
         return await _in_cbor(x, route, listing, bodies)
+    if accepted.media_type == PROTOBUF:
+        return await _in_protobuf(x, route, listing, bodies)
     return await encoded(x, route, _head(route, listing) + _joined_items(route, bodies) + b"]}", accepted)
 
 
@@ -78,6 +81,19 @@ async def _in_cbor(x: Exchange, route: Route, listing: Listing, bodies: list[byt
         await pacer.turn()
     data = cbor.list_of(_head(route, listing) + b"]}", items)
     return await compressed(x, Response(200, [("content-type", CBOR)], data))
+
+
+async def _in_protobuf(x: Exchange, route: Route, listing: Listing, bodies: list[bytes]) -> Response:
+    entry = route.entry
+    assert entry is not None
+    message = entry.protobuf
+    assert message is not None
+    pacer, items = Pacer(), []
+    for start in range(0, len(bodies), STEP):
+        items += [object_message(message, b"{" + body) for body in bodies[start : start + STEP]]
+        await pacer.turn()
+    data = protobuf.list_of(entry.api_version, entry.list_kind, _meta(listing), items)
+    return await compressed(x, Response(200, [("content-type", PROTOBUF)], data))
 
 
 def _meta(listing: Listing) -> dict[str, Any]:

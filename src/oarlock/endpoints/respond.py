@@ -17,9 +17,11 @@ from oarlock.codec import cbor as cbor_codec
 from oarlock.codec import json as json_codec
 from oarlock.codec import protobuf as protobuf_codec
 from oarlock.codec import yaml as yaml_codec
+from oarlock.codec.protowire import Message
 from oarlock.endpoints import tables
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import BodyTooLarge, Response
+from oarlock.endpoints.in_protobuf import object_from_json
 from oarlock.endpoints.negotiation import (
     CBOR,
     JSON,
@@ -58,6 +60,7 @@ __all__ = [
     "item_body",
     "item_response",
     "list_meta",
+    "own_message",
     "status_response",
 ]
 
@@ -70,14 +73,19 @@ _negotiate = lru_cache(maxsize=1024)(negotiate)
 
 
 def accept(x: Exchange, *, transforms: bool = True, stream: bool = False, collection: bool = False) -> Accepted:
-    """The form the client wants; one that doesn't say and sends CBOR can read it. Raises NotAcceptable."""
-    return _negotiate(_header(x), transforms=transforms, stream=stream, collection=collection)
+    """The form the client wants; one that doesn't say can read what it sends. Raises NotAcceptable."""
+    entry = x.route.entry if transforms and isinstance(x.route, Route) else None
+    protobuf = entry is not None and entry.protobuf is not None
+    return _negotiate(_header(x), transforms=transforms, stream=stream, collection=collection, protobuf=protobuf)
 
 
 def _header(x: Exchange) -> str:
     headers = x.request.headers
     header = headers.get("accept", "")
-    return CBOR if not header and headers.get("content-type", "").startswith(CBOR) else header
+    if not header:
+        sent = headers.get("content-type", "")
+        return CBOR if sent.startswith(CBOR) else f"{PROTOBUF},{JSON}" if sent.startswith(PROTOBUF) else ""
+    return header
 
 
 def is_pretty(x: Exchange, route: Route | None, accepted: Accepted) -> bool:
@@ -119,19 +127,25 @@ async def item_body(route: Route, item: Item) -> bytes:
 async def encoded(x: Exchange, route: Route | None, data: bytes, accepted: Accepted, status: int = 200) -> Response:
     """Compact JSON in the form agreed on: as it is, indented, YAML, CBOR or protobuf, compressed when large.
 
-    In protobuf there are the meta kinds only.
+    In protobuf there are the meta kinds and, of `route`, the objects whose fields have numbers.
     """
     if accepted.media_type == YAML:
         data = await beside(len(data), _yaml, data)
     elif accepted.media_type == CBOR:
         data = await beside(len(data), cbor_codec.from_json, data)
     elif accepted.media_type == PROTOBUF:
-        data = await beside(len(data), protobuf_codec.from_json, data)
+        data = await beside(len(data), object_from_json, own_message(route), data)
     elif is_pretty(x, route, accepted):
         data = await beside(len(data), json_codec.pretty, data)
     elif data[-1:] != b"\n":
         data += b"\n"
     return await compressed(x, Response(status, [("content-type", accepted.response_content_type)], data))
+
+
+def own_message(route: Route | None) -> tuple[str, str, Message | None]:
+    """What `object_from_json` needs to know of the resource a request is about."""
+    entry = route.entry if route is not None else None
+    return ("", "", None) if entry is None else (entry.api_version, entry.gvk.kind, entry.protobuf)
 
 
 def _yaml(data: bytes) -> bytes:

@@ -41,6 +41,7 @@ __all__ = [
     "PatchReplace",
     "Pattern",
     "Preserve",
+    "Proto",
     "Quantity",
     "QuantityMark",
     "RetainKeys",
@@ -223,6 +224,16 @@ class Name:
     """The field's name on the wire, where camelCase doesn't give it: ``Annotated[str, Name("podCIDR")]``."""
 
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proto:
+    """The field's number in protobuf, 1 to 536870911, unique in its type: all fields of a type have one or none has.
+
+    A number must never change, nor be given to another field. Of a whole object ``metadata`` is field 1.
+    """
+
+    number: int
 
 
 @dataclass(frozen=True, slots=True)

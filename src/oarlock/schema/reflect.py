@@ -33,10 +33,12 @@ from oarlock.schema.markers import (
     PatchMerge,
     PatchReplace,
     Preserve,
+    Proto,
     QuantityMark,
     RetainKeys,
 )
 from oarlock.schema.merge_keys import MERGE_KEY, STRATEGY
+from oarlock.schema.proto_numbers import NUMBER, number_errors
 
 __all__ = [
     "Field",
@@ -188,6 +190,8 @@ def _model(cls: Any, path: str, inside: tuple[type, ...]) -> Schema:
         schema["properties"] = properties
     if required:
         schema["required"] = required
+    for name, why in number_errors(schema, root=not inside):
+        raise HintError(f"{path}.{name}", why)
     return schema
 
 
@@ -356,6 +360,8 @@ def _mark(schema: Schema, marker: Any, hint: Hint, path: str) -> None:
         if schema["items"].get("type") in ("object", "array", None):
             raise HintError(path, "only a list of scalars can be a set", 'write ListMap("name") for a list of models')
         schema["x-kubernetes-list-type"] = "set"
+    elif isinstance(marker, Proto):
+        schema[NUMBER] = marker.number
     elif isinstance(marker, ListMap):
         _list_map(schema, marker, path)
     elif isinstance(marker, PatchMerge):

@@ -12,8 +12,10 @@ import msgspec
 
 from oarlock.codec import cbor, protobuf
 from oarlock.endpoints import tables
+from oarlock.endpoints.in_protobuf import object_from_json
 from oarlock.endpoints.negotiation import CBOR, JSON, PROTOBUF, Accepted
 from oarlock.endpoints.partial_metadata import partial
+from oarlock.endpoints.respond import own_message
 from oarlock.endpoints.route import Route
 from oarlock.meta.context import Clock
 from oarlock.meta.errors import StatusError, StorageReadError
@@ -51,6 +53,7 @@ class Form:
         self.table = accepted.as_kind == "Table"
         self.spliced = self.plain and accepted.media_type == JSON
         self._media = accepted.media_type
+        self._own = own_message(route)
         self.key = f"{route.version}/{accepted.as_kind or ''}/{accepted.as_version}/{include}/{accepted.media_type}"
         self._entry = route.entry
         self._head = route.head
@@ -76,7 +79,7 @@ class Form:
     def frame(self, kind: str, shown: bytes) -> bytes:
         """An event: its type and an object's JSON, in the form asked for, as one line, one item of CBOR or a frame."""
         if self._media == PROTOBUF:
-            return protobuf.frame(kind, protobuf.from_json(shown))
+            return protobuf.frame(kind, object_from_json(self._own, shown))
         line = b'{"type":"%s","object":%s}' % (kind.encode(), shown)
         return cbor.from_json(line) if self._media == CBOR else line + b"\n"
 
@@ -152,4 +155,7 @@ class Frames:
             raise BrokenObject(StatusError("the conversion of this resource isn't available to a watch"))
         if self._form.spliced:
             return b'{"type":"%s","object":%s%s}\n' % (kind.encode(), self._head, body)
-        return self._form.frame(kind, self._form.object(body))
+        try:
+            return self._form.frame(kind, self._form.object(body))
+        except StatusError as error:
+            raise BrokenObject(error) from None

@@ -1,0 +1,61 @@
+"""Objects of declared types in protobuf, by the field numbers their schemas give.
+
+Must not know: storage, requests. Next: `codec.protowire`, which reads and writes by tables; ``schema.proto_numbers``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from oarlock.codec import protobuf
+from oarlock.codec.protobuf_meta import KINDS, OBJECT_META
+from oarlock.codec.protowire import Field, Message, ProtobufError
+from oarlock.meta.errors import InternalError
+from oarlock.schema.definition import Schema
+from oarlock.schema.proto_numbers import proto_fields
+
+__all__ = ["message_of", "object_from_json", "object_message"]
+
+_decode = msgspec.json.Decoder().decode
+
+
+def message_of(schema: Schema, name: str, *, root: bool = True) -> Message | None:
+    """The message of a type, None when its fields aren't numbered."""
+    fields = proto_fields(schema, root=root)
+    if fields is None:
+        return None
+    made = []
+    for one in fields:
+        kind: str | Message = one.kind
+        if one.kind == "ObjectMeta":
+            kind = OBJECT_META
+        elif one.kind == "message":
+            kind = message_of(one.schema, one.name, root=False) or Message(one.name, ())
+        made.append(Field(one.name, one.number, kind, one.many, one.omitted))
+    return Message(name, tuple(made))
+
+
+def object_message(message: Message, data: bytes) -> bytes:
+    """The JSON of an object as its message alone. Raises InternalError when it isn't what its type says."""
+    return _written(message, _decode(data))
+
+
+def object_from_json(own: tuple[str, str, Message | None], data: bytes) -> bytes:
+    """The JSON of an object or of a meta kind in an envelope; `own` are the resource's apiVersion, kind and message.
+
+    Raises InternalError when the object isn't what its type says, which only one that was stored otherwise can be.
+    """
+    tree: dict[str, Any] = _decode(data)
+    api_version, kind, message = own
+    if message is None or (tree.get("apiVersion"), tree["kind"]) != (api_version, kind):
+        return protobuf.envelope(tree.get("apiVersion") or "v1", tree["kind"], _written(KINDS[tree["kind"]], tree))
+    return protobuf.envelope(api_version, kind, _written(message, tree))
+
+
+def _written(message: Message, tree: dict[str, Any]) -> bytes:
+    try:
+        return message.write(tree)
+    except ProtobufError as error:
+        raise InternalError(str(error)) from None

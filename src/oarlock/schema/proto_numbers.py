@@ -1,0 +1,118 @@
+"""Field numbers in schemas: which properties have which number, and what each is in protobuf.
+
+A type's fields are all numbered or none is; a numbered type needs numbers in the types of its fields, too. Of a whole
+object apiVersion and kind are in the envelope, and metadata is field 1, as in every kind of Kubernetes.
+Must not know: bytes, classes. Next: `proto_text`, which prints them; ``endpoints.in_protobuf``, which reads and writes
+by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from oarlock.schema.definition import Schema
+
+__all__ = ["NUMBER", "ProtoField", "is_numbered", "number_errors", "proto_fields"]
+
+NUMBER = "x-oarlock-proto"
+_LARGEST = (1 << 29) - 1
+_RESERVED = range(19_000, 20_000)
+_ENVELOPE = ("apiVersion", "kind")
+
+
+@dataclass(frozen=True, slots=True)
+class ProtoField:
+    """A property as a field. `kind` is string, bytes, int32, int64, double, bool, Time, Quantity, IntOrString, JSON,
+    ObjectMeta or ``message``, which has `schema`. `many` is ``list``, ``map`` (by names) or empty. `omitted`: its zero
+    value says that there is nothing."""
+
+    name: str
+    number: int
+    kind: str
+    schema: Schema
+    many: str = ""
+    omitted: bool = False
+
+
+def is_numbered(schema: Schema) -> bool:
+    """Whether any field of this type itself has a number."""
+    return any(NUMBER in prop for prop in _properties(schema).values())
+
+
+def number_errors(schema: Schema, *, root: bool) -> Iterator[tuple[str, str]]:
+    """What is wrong with the numbers of a type: the field, and why. Nothing when none has a number."""
+    properties = _properties(schema)
+    if not is_numbered(schema):
+        return
+    taken: dict[int, str] = {}
+    for name, prop in properties.items():
+        if root and (name in _ENVELOPE or (name == "metadata" and NUMBER not in prop)):
+            if name == "metadata":
+                taken[1] = name
+            continue
+        number = prop.get(NUMBER)
+        if number is None:
+            yield name, "has no field number, but others have: number all fields of a type or none"
+            continue
+        if type(number) is not int or not 0 < number <= _LARGEST or number in _RESERVED:
+            yield name, f"{number!r} is no field number: 1 to {_LARGEST} without 19000 to 19999"
+        elif number in taken:
+            yield name, f"has the field number {number}, as {taken[number]!r} has"
+        taken.setdefault(number, name)
+        kind, _, inner = _kind(prop)
+        if not kind:
+            yield name, "protobuf has no lists or maps of lists or maps: put a model between them"
+        elif kind == "message" and _properties(inner) and not is_numbered(inner):
+            yield name, "has a field number, but the fields of its type have none"
+
+
+def proto_fields(schema: Any, *, root: bool = True) -> list[ProtoField] | None:
+    """The fields of a numbered type by their numbers, None when it isn't numbered or not well."""
+    if not isinstance(schema, dict) or not is_numbered(schema) or next(number_errors(schema, root=root), None):
+        return None
+    required = schema.get("required") or ()
+    fields = []
+    for name, prop in _properties(schema).items():
+        if NUMBER not in prop:
+            if name == "metadata":
+                fields.append(ProtoField(name, 1, "ObjectMeta", {}))
+            continue
+        kind, many, inner = _kind(prop)
+        if kind == "message" and proto_fields(inner, root=False) is None and _properties(inner):
+            return None
+        omitted = not many and (bool(prop.get("x-oarlock-omit-empty")) or (kind == "string" and name not in required))
+        fields.append(ProtoField(name, prop[NUMBER], kind, inner, many, omitted))
+    return sorted(fields, key=lambda field: field.number)
+
+
+def _properties(schema: Schema) -> dict[str, Any]:
+    properties = schema.get("properties")
+    return properties if isinstance(properties, dict) else {}
+
+
+def _kind(schema: Schema) -> tuple[str, str, Schema]:
+    """What a property is: the kind, ``list``, ``map`` or neither, and the schema of one. No kind: it can't be said."""
+    many = ""
+    inner = schema
+    if schema.get("type") == "array" and isinstance(schema.get("items"), dict):
+        many, inner = "list", schema["items"]
+    elif schema.get("type") == "object" and isinstance(schema.get("additionalProperties"), dict):
+        many, inner = "map", schema["additionalProperties"]
+    if inner is not schema and _kind(inner)[1]:
+        return "", "", inner
+    return _single(inner), many, inner
+
+
+def _single(schema: Schema) -> str:
+    if schema.get("x-kubernetes-int-or-string"):
+        return "Quantity" if "pattern" in schema else "IntOrString"
+    kind, form = schema.get("type"), schema.get("format", "")
+    if kind == "string":
+        return {"byte": "bytes", "date-time": "Time"}.get(form, "string")
+    if kind == "integer":
+        return "int32" if form == "int32" else "int64"
+    if kind == "object" and not schema.get("x-kubernetes-preserve-unknown-fields") and "properties" in schema:
+        return "message"
+    return {"number": "double", "boolean": "bool"}.get(str(kind), "JSON")

@@ -1,0 +1,70 @@
+"""A numbered version of a resource as the text of a ``.proto`` file, for clients in other languages.
+
+Messages of inner types are named after the path to them; the wire doesn't know names.
+Must not know: bytes. Source: protobuf language specification, version 2. Next: `proto_numbers`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from oarlock.schema.definition import ResourceDefinition, Schema
+from oarlock.schema.proto_numbers import ProtoField, proto_fields
+
+__all__ = ["proto_text"]
+
+_META = "k8s.io.apimachinery.pkg.apis.meta.v1"
+_KINDS = {
+    "ObjectMeta": (f"{_META}.ObjectMeta", "apis/meta/v1"),
+    "Time": (f"{_META}.Time", "apis/meta/v1"),
+    "Quantity": ("k8s.io.apimachinery.pkg.api.resource.Quantity", "api/resource"),
+    "IntOrString": ("k8s.io.apimachinery.pkg.util.intstr.IntOrString", "util/intstr"),
+    "JSON": ("k8s.io.apimachinery.pkg.runtime.RawExtension", "runtime"),
+}
+
+
+def proto_text(definition: ResourceDefinition, version: str) -> str:
+    """The file that describes a version's objects and lists of them; empty when its fields have no numbers."""
+    schema = definition.version(version).schema
+    fields = proto_fields(schema)
+    if fields is None:
+        return ""
+    kind = definition.names.kind
+    messages: list[str] = []
+    imports = {"apis/meta/v1"}
+    _message(kind, schema, fields, messages, imports)
+    messages.append(
+        f"message {definition.names.list_kind} {{\n  optional {_META}.ListMeta metadata = 1;\n"
+        f"  repeated {kind} items = 2;\n}}\n"
+    )
+    package = re.sub(r"[^\w.]", "_", f"{definition.group or 'core'}.{version}")
+    head = 'syntax = "proto2";\n\n' + f"package {package};\n\n"
+    files = [f'import "k8s.io/apimachinery/pkg/{name}/generated.proto";\n' for name in sorted(imports)]
+    return head + "".join(files) + "\n" + "\n".join(messages)
+
+
+def _message(name: str, schema: Schema, fields: list[ProtoField], messages: list[str], imports: set[str]) -> None:
+    place = len(messages)
+    lines = [*_comment(schema, ""), f"message {name} {{"]
+    for one in fields:
+        if one.kind == "message":
+            kind = name + one.name[:1].upper() + _word(one.name[1:])
+            _message(kind, one.schema, proto_fields(one.schema, root=False) or [], messages, imports)
+        elif one.kind in _KINDS:
+            kind, file = _KINDS[one.kind]
+            imports.add(file)
+        else:
+            kind = one.kind
+        shown = {"": f"optional {kind}", "list": f"repeated {kind}", "map": f"map<string, {kind}>"}[one.many]
+        if one.kind != "message":  # whose own comment it is
+            lines += _comment(one.schema, "  ")
+        lines.append(f"  {shown} {_word(one.name)} = {one.number};")
+    messages.insert(place, "\n".join([*lines, "}", ""]))
+
+
+def _word(name: str) -> str:
+    return re.sub(r"\W", "_", name)
+
+
+def _comment(schema: Schema, indent: str) -> list[str]:
+    return [f"{indent}// {line}".rstrip() for line in str(schema.get("description") or "").splitlines()]

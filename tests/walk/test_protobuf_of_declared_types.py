@@ -1,0 +1,231 @@
+"""Whole objects in protobuf, for types whose fields have numbers: bodies, answers, lists, watches, mistakes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any, Self
+
+from walk_kit import walk
+
+from oarlock import APIServer, Ge, Model, Proto, Quantity, Resource, Spoke
+from oarlock.codec import protobuf
+from oarlock.codec.protobuf_meta import KINDS, LIST_META
+from oarlock.codec.protowire import Field, Message, fields_in, tagged
+from oarlock.endpoints.in_protobuf import message_of
+from oarlock.schema.object_schema import object_schema
+from oarlock.storage.memory import MemoryBackend
+from oarlock.testing.clock import VirtualClock
+from oarlock.testing.server import Answer, Events, InMemory
+
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+GROUP = "fly.example.com"
+
+
+class KiteSpec(Model):
+    """What is wanted."""
+
+    colour: Annotated[str, Proto(1)]
+    length: Annotated[int, Proto(2), Ge(1)] = 10
+    tails: Annotated[list[str], Proto(3)] = []
+    line: Annotated[Quantity | None, Proto(4)] = None
+
+
+class Kite(Resource, group=GROUP, version="v2", status_subresource=True):
+    """A kite, its fields numbered."""
+
+    spec: Annotated[KiteSpec, Proto(2)]
+    status: Annotated[dict[str, str], Proto(3)] = {}
+
+
+class OldSpec(Model):
+    """What was wanted."""
+
+    color: Annotated[str, Proto(9)] = ""
+
+
+class OldKite(Spoke[Kite], version="v1"):
+    """A kite as it was, its fields numbered otherwise."""
+
+    spec: Annotated[OldSpec, Proto(7)] = OldSpec()
+
+    def to_hub(self) -> Kite:
+        return Kite(metadata=self.metadata, spec=KiteSpec(colour=self.spec.color))
+
+    @classmethod
+    def from_hub(cls, hub: Kite) -> Self:
+        return cls(metadata=hub.metadata, spec=OldSpec(color=hub.spec.colour))
+
+
+KITES = f"/apis/{GROUP}/v2/namespaces/default/kites"
+OLD_KITES = KITES.replace("v2", "v1")
+
+
+def described(cls: type, kind: str) -> Message:
+    message = message_of(object_schema(cls), kind)
+    assert message is not None
+    return message
+
+
+KITE, OLD_KITE = described(Kite, "Kite"), described(OldKite, "Kite")
+
+
+def server() -> InMemory:
+    clock = VirtualClock()
+    return InMemory(APIServer(serve=[Kite, OldKite]), backend=MemoryBackend(clock=clock), clock=clock)
+
+
+def kite(name: str = "a", **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": {"colour": "red", **spec}}
+
+
+def body(tree: dict[str, Any], version: str = "v2", message: Message = KITE) -> bytes:
+    return protobuf.envelope(f"{GROUP}/{version}", "Kite", message.write(tree))
+
+
+async def send(api: InMemory, method: str, path: str, data: bytes, accept: str = PROTOBUF) -> Answer:
+    return await api.request(method, path, data, {"content-type": PROTOBUF, "accept": accept} if accept else {
+        "content-type": PROTOBUF
+    })  # fmt: skip
+
+
+def read(answer: Answer, message: Message = KITE) -> Any:
+    assert answer.headers["content-type"] == PROTOBUF, answer
+    return protobuf.decode(answer.body, message)
+
+
+@walk
+async def test_written_and_read():
+    api = server()
+    async with api:
+        answer = await send(api, "POST", KITES, body(kite(tails=["x", ""], line="5")))
+        assert answer.status == 201
+        first = read(answer)
+        json = (await api.get(KITES + "/a")).json
+        assert first == json
+        assert json["spec"] == {"colour": "red", "length": 10, "tails": ["x", ""], "line": "5"}
+        assert read(await api.get(KITES + "/a", accept=PROTOBUF)) == json
+        first["spec"]["colour"] = "blue"
+        put = await send(api, "PUT", KITES + "/a", body(first), accept="")
+        assert read(put)["spec"]["colour"] == "blue"
+        status = await send(api, "PUT", KITES + "/a/status", body({**read(put), "status": {"b": "2", "a": "1"}}))
+        assert read(status)["status"] == {"a": "1", "b": "2"}
+        merge = {"content-type": "application/merge-patch+json", "accept": PROTOBUF}
+        patched = await api.request("PATCH", KITES + "/a", b'{"spec":{"length":12}}', merge)
+        assert read(patched)["spec"]["length"] == 12
+        gone = await api.request("DELETE", KITES + "/a", None, {"accept": PROTOBUF})
+        assert read(gone, KINDS["Status"])["status"] == "Success"
+
+
+@walk
+async def test_versions_have_numbers_of_their_own():
+    api = server()
+    async with api:
+        made = await send(
+            api, "POST", OLD_KITES, body({"metadata": {"name": "a"}, "spec": {"color": "red"}}, "v1", OLD_KITE)
+        )
+        assert read(made, OLD_KITE) == (await api.get(OLD_KITES + "/a")).json
+        assert read(await api.get(KITES + "/a", accept=PROTOBUF))["spec"]["colour"] == "red"
+        other = await send(api, "POST", KITES, body(kite("b"), "v1"))
+        assert other.status == 400
+        assert "does not match the expected API version" in read(other, KINDS["Status"])["message"]
+
+
+@walk
+async def test_lists():
+    api = server()
+    async with api:
+        for n in range(60):
+            assert (await api.request("POST", KITES, kite(f"k{n:02}", tails=["t"] * (1 + n % 3)))).status == 201
+        for where, message in ((KITES, KITE), (OLD_KITES, OLD_KITE), (KITES + "?limit=7", KITE)):
+            listed = Message("List", (Field("metadata", 1, LIST_META), Field("items", 2, message, "list")))
+            tree = read(await api.get(where, accept=PROTOBUF), listed)
+            assert tree == (await api.get(where)).json
+        both = await api.get(KITES, accept=f"application/json,{PROTOBUF}")
+        assert both.json["kind"] == "KiteList"
+        table = f"{PROTOBUF};as=Table;v=v1;g=meta.k8s.io"
+        assert (await api.get(KITES, accept=table)).status == 406
+        assert (await api.get(KITES, accept=f"{table},{PROTOBUF}")).headers["content-type"] == PROTOBUF
+
+
+class Frames(Events):
+    """A stream that keeps bytes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.data = b""
+
+    def write(self, data: bytes) -> None:
+        self.data += data
+
+
+@walk
+async def test_a_watch():
+    api = server()
+    async with api:
+        await api.request("POST", KITES, kite("a"))
+        query = "?watch=1&sendInitialEvents=true&allowWatchBookmarks=true"
+        query += "&resourceVersionMatch=NotOlderThan&timeoutSeconds=60"
+        response = await api._send("GET", KITES + query, None, {"accept": PROTOBUF})
+        assert ("content-type", f"{PROTOBUF};stream=watch") in response.headers
+        stream = Frames()
+        assert response.stream is not None
+        response.stream(stream)
+        made = (await api.request("POST", KITES, kite("b"))).json
+        await api.delete(KITES + "/a")
+        await asyncio.sleep(100)
+        events, data = [], stream.data
+        while data:
+            size = int.from_bytes(data[:4], "big")
+            (_, _, kind), (_, _, raw) = fields_in(data[4 : 4 + size])
+            ((_, _, shown),) = fields_in(raw)
+            events.append((kind.decode(), protobuf.decode(shown, KITE)))
+            data = data[4 + size :]
+        assert [kind for kind, _ in events] == ["ADDED", "BOOKMARK", "ADDED", "DELETED", "BOOKMARK"]
+        assert events[2][1] == made
+        assert events[1][1]["kind"] == "Kite"
+
+
+@walk
+async def test_what_is_wrong_with_a_body():
+    api = server()
+    async with api:
+        good = body(kite())
+        for data in (
+            b"",
+            b"hello",
+            good[:-5],
+            b"k8s\x00\xff",
+            protobuf.envelope(f"{GROUP}/v2", "Kite", b"\x08\x01"),
+            protobuf.envelope(f"{GROUP}/v2", "Kite", tagged(2, tagged(1, b"\xff"))),
+            protobuf.envelope(f"{GROUP}/v2", "Boat", KITE.write(kite())),
+            protobuf.envelope("other/v2", "Kite", KITE.write(kite())),
+        ):
+            answer = await send(api, "POST", KITES, data)
+            assert (answer.status, read(answer, KINDS["Status"])["reason"]) == (400, "BadRequest"), data
+        later = protobuf.envelope(f"{GROUP}/v2", "Kite", KITE.write(kite()) + tagged(77, b"x"))
+        assert (await send(api, "POST", KITES, later)).status == 201
+        invalid = await send(api, "POST", KITES, body(kite("c", length=0)))
+        status = read(invalid, KINDS["Status"])
+        assert status["code"] == 422
+        assert status["details"]["causes"][0]["field"] == "spec.length"
+        nameless = await send(api, "POST", KITES, protobuf.envelope("", "", KITE.write(kite("d"))))
+        assert nameless.status == 201
+
+
+@walk
+async def test_empty_text_of_an_optional_field_is_nothing():
+    """Go writes every field that isn't a pointer."""
+    api = server()
+    async with api:
+        answer = await send(
+            api, "POST", OLD_KITES, body({"metadata": {"name": "a"}, "spec": {"color": ""}}, "v1", OLD_KITE)
+        )
+        assert read(answer, OLD_KITE)["spec"] == {}
+        assert (await api.get(OLD_KITES + "/a")).json["spec"] == {"color": ""}  # the default
+        metadata = tagged(1, b"a") + tagged(2, b"") + tagged(3, b"") + b"\x38\x00" + tagged(8, b"")
+        data = protobuf.envelope(
+            f"{GROUP}/v2", "Kite", tagged(1, metadata.replace(b"a", b"e")) + KITE.write({"spec": {"colour": "red"}})
+        )
+        made = await send(api, "POST", KITES, data)
+        assert made.status == 201
+        assert read(made)["metadata"]["creationTimestamp"]
