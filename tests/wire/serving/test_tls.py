@@ -252,3 +252,15 @@ def test_a_file_that_cannot_be_used_is_named(
     paths[which] = bad
     with pytest.raises(BadCertificateFile, match=str(bad)):
         server_context(paths["certificate"], paths["key"], client_certificates=True, client_ca=paths["ca"])
+
+
+@pytest.mark.parametrize("size", [319_152, 400_000, 515_760])
+async def test_a_body_that_is_read_late_is_read_to_its_end(server: Any, tls_contexts: Any, size: int) -> None:
+    async def late(request: Request) -> Response:
+        await asyncio.sleep(0.02)  # in which the body arrives, and more of it than the server takes unasked
+        return Response(200, [], b"%d" % len(await request.read()))
+
+    async with server(late, tls=tls_contexts("http/1.1")) as s:
+        client = await s.connect()
+        await client.send(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size)
+        assert (await client.response())[2] == b"%d" % size

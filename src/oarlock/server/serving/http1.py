@@ -69,6 +69,7 @@ class Http1Connection(Receiver):
         self._undecided = False  # what follows a request to upgrade: HTTP or not?
         self._tunnel: Http1Tunnel | None = None
         self._paused = False
+        self._pausing: asyncio.Handle | None = None
         self._draining = service.draining
         # the way out
         self._out: list[bytes] = []
@@ -104,6 +105,7 @@ class Http1Connection(Receiver):
         if self._lost:
             return
         self._lost = self._stopped = True
+        self._forget_pausing()
         self._turns.clear()
         self._held = b""
         self._out.clear()
@@ -153,6 +155,7 @@ class Http1Connection(Receiver):
 
     def abort(self) -> None:
         self._stopped = True
+        self._forget_pausing()
         self._transport.abort()
 
     # What a stream calls.
@@ -175,11 +178,10 @@ class Http1Connection(Receiver):
 
     def hold_back(self, full: bool) -> None:
         """A tunnel has as much as it takes for now, or has room again."""
-        if full and not self._paused and not self._lost:
-            self._paused = True
-            self._transport.pause_reading()
-        elif not full:
+        if not full:
             self._resume_reading()
+        elif not self._paused and not self._lost:
+            self._pause_reading()
 
     async def writable(self) -> None:
         """Wait until the transport has room again, or is gone."""
@@ -549,15 +551,32 @@ class Http1Connection(Receiver):
             ahead = True
         if ahead and not self._cut_at:
             if not self._paused:
-                self._paused = True
-                self._transport.pause_reading()
+                self._pause_reading()
         elif self._paused:
             self._resume_reading()
+
+    def _pause_reading(self) -> None:
+        """From the next turn on: a TLS transport that is paused while it hands data over keeps what it has
+        decrypted and not handed over, and doesn't give it when it is resumed unless more comes in."""
+        self._paused = True
+        self._pausing = self.service.loop.call_soon(self._pause_now)
+
+    def _pause_now(self) -> None:
+        self._pausing = None
+        self._transport.pause_reading()
+
+    def _forget_pausing(self) -> bool:
+        """Whether reading was about to be paused, and now isn't."""
+        pausing, self._pausing = self._pausing, None
+        if pausing is not None:
+            pausing.cancel()
+        return pausing is not None
 
     def _resume_reading(self) -> None:
         if self._paused and not self._lost:
             self._paused = False
-            self._transport.resume_reading()
+            if not self._forget_pausing():
+                self._transport.resume_reading()
 
     def _watch_reader(self, now: float, budget: int) -> None:
         """Cut a client that has taken nothing for long and for whom much is waiting (see `Limits`)."""
