@@ -5,6 +5,7 @@ Who owns what after other writes is in `test_field_ownership`.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -705,3 +706,38 @@ async def test_two_managers_lose_nothing_to_each_other():
         assert (spec["cargo"], spec["captain"]) == (left["cargo"], right["captain"])
         assert entries(tree) == [("left", "Apply"), ("right", "Apply")]
         assert json.dumps(tree) == json.dumps((await api.get(ONE)).json)
+
+
+@walk
+async def test_applies_at_the_same_time_lose_nothing_either():
+    api, _, _ = canal()
+    async with api:
+        names = [f"m{number}" for number in range(8)]
+        for turn in range(10):
+            answers = await asyncio.gather(*(send(api, barge({"notes": {name: str(turn)}}), name) for name in names))
+            assert all(answer.status in (200, 201) for answer in answers)
+        tree = (await api.get(ONE)).json
+        assert tree["spec"]["notes"] == dict.fromkeys(names, "9")
+        assert sorted(entries(tree)) == [(name, "Apply") for name in names]
+        assert all(owned(tree, name) == {f"spec.notes.{name}"} for name in names)
+
+
+@walk
+async def test_who_is_second_to_create_changes_what_the_first_created():
+    api, _, backend = canal()
+    real, ahead = backend.put, [True]
+
+    async def put(key: str, value: bytes, *, expect: int, **rest: Any) -> Any:
+        if "barges" in key and ahead and ahead.pop():
+            first = await send(api, barge({"captain": "Anna"}), "first")
+            assert first.status == 201
+        return await real(key, value, expect=expect, **rest)
+
+    backend.put = put  # type: ignore[method-assign]
+    async with api:
+        answer = await send(api, barge({"cargo": "coal"}), "second")
+        assert answer.status == 200, answer.body
+        assert answer.json["spec"] == {"cargo": "coal", "captain": "Anna"}
+        assert entries(answer.json) == [("first", "Apply"), ("second", "Apply")]
+        backend.put = real  # type: ignore[method-assign]
+        assert (await send(api, barge({"captain": "Berta"}), "second")).status == 409

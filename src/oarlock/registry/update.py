@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from oarlock.meta.context import Context
-from oarlock.meta.errors import Conflict, InvalidObject, NotFound, ServerTimeout
+from oarlock.meta.errors import AlreadyExists, Conflict, InvalidObject, NotFound, ServerTimeout
 from oarlock.meta.fielderrors import Invalid
 from oarlock.meta.kinds import GroupKind
 from oarlock.patch.apply.tracking import keep_times
@@ -60,8 +60,9 @@ async def update(
         try:
             entry = resource.find(ctx)
         except NotFound:
-            return await _absent(write, change, status)
-        outcome = await _attempt(write, change, entry, status)
+            outcome = await _absent(write, change, status)
+        else:
+            outcome = await _attempt(write, change, entry, status)
         if outcome is not None:
             return outcome
         ctx.notes.rewind(mark)
@@ -69,8 +70,11 @@ async def update(
             raise ServerTimeout(resource.definition.group_resource, "update")
 
 
-async def _absent(write: Write, change: Change, status: bool) -> Outcome:
-    """There is no such object: PUT may create it, when the resource says so."""
+async def _absent(write: Write, change: Change, status: bool) -> Outcome | None:
+    """There is no such object: an apply creates it, and PUT when the resource says so.
+
+    None when another writer created it meanwhile.
+    """
     resource, ctx = write.resource, write.ctx
     missing = NotFound(resource.definition.group_resource, ctx.target.name)
     if not change.replaces and (ctx.target.subresource or not change.applies):
@@ -87,7 +91,13 @@ async def _absent(write: Write, change: Change, status: bool) -> Outcome:
         raise missing
     await write.gate.may(ctx, "create")
     metadata.pop("resourceVersion", None)
-    return await create(resource, ctx, write.version, body, write.gate, applied=change.applies)
+    try:
+        return await create(resource, ctx, write.version, body, write.gate, applied=change.applies)
+    except AlreadyExists:
+        await resource.fresh()
+        if resource.cache.get(resource.key(ctx.target.namespace, ctx.target.name)) is None:
+            raise
+        return None
 
 
 async def _attempt(write: Write, change: Change, entry: Entry, status: bool) -> Outcome | None:
