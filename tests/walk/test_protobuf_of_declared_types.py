@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from typing import Annotated, Any, Self
 
 from walk_kit import walk
 
-from oarlock import APIServer, Ge, Model, Proto, Quantity, Resource, Spoke
+from oarlock import APIServer, Ge, Model, Proto, Quantity, Resource, Scale, Spoke
 from oarlock.codec import protobuf
 from oarlock.codec.protobuf_meta import KINDS, LIST_META
 from oarlock.codec.protowire import Field, Message, fields_in, tagged
 from oarlock.endpoints.in_protobuf import message_of
+from oarlock.registry.scale import SCALE
 from oarlock.schema.object_schema import object_schema
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
@@ -229,3 +231,46 @@ async def test_empty_text_of_an_optional_field_is_nothing():
         made = await send(api, "POST", KITES, data)
         assert made.status == 201
         assert read(made)["metadata"]["creationTimestamp"]
+
+
+@walk
+async def test_damaged_bodies_are_read_or_refused():
+    api, chance = server(), random.Random(7)
+    async with api:
+        good = body(kite(tails=["x", "y"], line="5m"))
+        for n in range(400):
+            data = bytearray(good)
+            for _ in range(chance.randint(1, 3)):
+                data[chance.randrange(len(data))] = chance.randrange(256)
+            answer = await send(api, "POST", KITES, bytes(data[: chance.randint(1, len(data))] if n % 3 == 0 else data))
+            assert answer.status in (201, 400, 409, 415, 422), (bytes(data), answer)
+
+
+@walk
+async def test_a_scale_in_protobuf():
+    class FleetSpec(Model):
+        """How many."""
+
+        kites: int = 1
+
+    class Fleet(Resource, group=GROUP, version="v1", scale=Scale(".spec.kites", ".spec.kites")):
+        """Many kites."""
+
+        spec: FleetSpec = FleetSpec()
+
+    scale = message_of(SCALE.versions[0].schema, "Scale")
+    assert scale is not None
+    clock = VirtualClock()
+    api = InMemory(APIServer(serve=[Fleet]), backend=MemoryBackend(clock=clock), clock=clock)
+    where = f"/apis/{GROUP}/v1/namespaces/default/fleets"
+    async with api:
+        await api.request("POST", where, {"metadata": {"name": "a"}, "spec": {"kites": 3}})
+        tree = read(await api.get(where + "/a/scale", accept=f"{PROTOBUF},application/json"), scale)
+        assert tree == (await api.get(where + "/a/scale")).json
+        assert tree["spec"] == {"replicas": 3}
+        tree["spec"]["replicas"] = 5
+        put = await send(
+            api, "PUT", where + "/a/scale", protobuf.envelope("autoscaling/v1", "Scale", scale.write(tree))
+        )
+        assert read(put, scale)["spec"] == {"replicas": 5}
+        assert (await api.get(where + "/a")).json["spec"] == {"kites": 5}

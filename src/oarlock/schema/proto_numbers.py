@@ -19,7 +19,7 @@ __all__ = ["NUMBER", "ProtoField", "is_numbered", "number_errors", "proto_fields
 NUMBER = "x-oarlock-proto"
 _LARGEST = (1 << 29) - 1
 _RESERVED = range(19_000, 20_000)
-_ENVELOPE = ("apiVersion", "kind")
+_ENVELOPE = ("apiVersion", "kind", "metadata")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,9 @@ def number_errors(schema: Schema, *, root: bool) -> Iterator[tuple[str, str]]:
     properties = _properties(schema)
     if not is_numbered(schema):
         return
-    taken: dict[int, str] = {}
+    taken = {1: "metadata"} if root and NUMBER not in properties.get("metadata", {NUMBER: 1}) else {}
     for name, prop in properties.items():
-        if root and (name in _ENVELOPE or (name == "metadata" and NUMBER not in prop)):
-            if name == "metadata":
-                taken[1] = name
+        if root and name in _ENVELOPE:
             continue
         number = prop.get(NUMBER)
         if number is None:
@@ -73,23 +71,25 @@ def proto_fields(schema: Any, *, root: bool = True) -> list[ProtoField] | None:
     if not isinstance(schema, dict) or not is_numbered(schema) or next(number_errors(schema, root=root), None):
         return None
     required = schema.get("required") or ()
-    fields = []
+    fields = [ProtoField("metadata", 1, "ObjectMeta", {})] if root else []
     for name, prop in _properties(schema).items():
-        if NUMBER not in prop:
-            if name == "metadata":
-                fields.append(ProtoField(name, 1, "ObjectMeta", {}))
+        if root and name in _ENVELOPE:
             continue
         kind, many, inner = _kind(prop)
         if kind == "message" and proto_fields(inner, root=False) is None and _properties(inner):
             return None
         omitted = not many and (bool(prop.get("x-oarlock-omit-empty")) or (kind == "string" and name not in required))
         fields.append(ProtoField(name, prop[NUMBER], kind, inner, many, omitted))
+    if len({field.number for field in fields}) < len(fields):
+        return None  # something has metadata's number
     return sorted(fields, key=lambda field: field.number)
 
 
 def _properties(schema: Schema) -> dict[str, Any]:
     properties = schema.get("properties")
-    return properties if isinstance(properties, dict) else {}
+    if not isinstance(properties, dict) or not all(isinstance(prop, dict) for prop in properties.values()):
+        return {}
+    return properties
 
 
 def _kind(schema: Schema) -> tuple[str, str, Schema]:

@@ -148,9 +148,22 @@ def test_metadata_is_field_one():
             spec: Annotated[Inner, Proto(1)]
 
 
+def test_a_part_may_have_a_field_called_metadata():
+    class Part(Model):
+        name: Annotated[str, Proto(1)]
+        metadata: Annotated[dict[str, str], Proto(2)] = {}
+
+    class Whole(Resource, group="proto.example.com", version="v1"):
+        spec: Annotated[Part, Proto(2)]
+
+    assert "  map<string, string> metadata = 2;" in proto_text(served_from([Whole])[0].definition, "v1")
+
+
 @pytest.mark.parametrize("number", ["1", None, -1, True, 1.5, {}])
 def test_numbers_in_a_schema_that_are_none(number: Any):
     schema = {"type": "object", "properties": {"a": {"type": "string", NUMBER: number}, "b": {"type": "string"}}}
     assert proto_fields(schema) is None
     assert proto_fields({"properties": []}) is None
+    assert proto_fields({"properties": {"a": 1, "b": {NUMBER: 1}}}) is None
+    assert proto_fields({"properties": {"a": {"type": "string", NUMBER: 1}}}) is None  # which is metadata's
     assert proto_fields(None) is None
