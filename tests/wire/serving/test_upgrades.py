@@ -225,3 +225,28 @@ async def test_a_server_that_leaves_waits_for_it(server: Any) -> None:
         assert await client.rest() == b"BYE"
         client.close()
         assert await draining == 0
+
+
+async def test_an_upgrade_is_the_same_however_it_is_cut(server: Any) -> None:
+    sent = PLAIN + UPGRADE + b"and more"
+    async with server(handing(Shouting())) as taking, server() as declining:
+        for cut in range(1, len(sent), 3):
+            client = await taking.connect()
+            await client.send(sent[:cut])
+            await asyncio.sleep(0)
+            await client.send(sent[cut:])
+            assert (await client.response())[2] == b"plain"
+            assert (await client.response())[0] == 101
+            assert await client.exactly(8) == b"AND MORE"
+            client.close()
+            client = await declining.connect()
+            again = sent[: -len(b"and more")] + PLAIN
+            await client.send(again[:cut])
+            await asyncio.sleep(0)
+            await client.send(again[cut:])
+            assert [(await client.response())[2] for _ in range(3)] == [
+                b"GET /plain  0",
+                b"GET /up  0",
+                b"GET /plain  0",
+            ]
+            client.close()
