@@ -6,7 +6,7 @@ from typing import Any
 
 from walk_kit import BOATS, BOATS_V1, CRATES, PORTS, boat, causes, failure, fleet, made, path, walk
 
-from oarlock.registry.metadata import ALPHABET
+from oarlock.meta.names import ALPHABET
 
 STRICT = "?fieldValidation=Strict"
 

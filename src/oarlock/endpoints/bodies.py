@@ -23,7 +23,6 @@ from oarlock.registry.served import Tree
 
 __all__ = ["decode_tree", "media_type", "object_body", "read_object"]
 
-PROTOBUF_MAGIC = b"k8s\x00"
 SHOWN_BYTES = 30
 
 
@@ -99,7 +98,7 @@ def _unrecognized(kind: str, why: str, data: bytes) -> BadRequest:
 
 
 def _protobuf(data: bytes, kind: str) -> Exception:
-    if data.startswith(PROTOBUF_MAGIC):
+    if data.startswith(protobuf_codec.MAGIC):
         return UnsupportedMediaType((JSON, YAML))
     why = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
     return _unrecognized(kind, why, data)

@@ -118,13 +118,6 @@ class Forbidden(StatusError):
         super().__init__(f"{what} is forbidden: {why}", details=_of(resource, name))
 
     @classmethod
-    def by_authorizer(cls, resource: GroupResource, name: str, why: str) -> Forbidden:
-        """The same with the text HTML-escaped, as the authorization filter answers."""
-        error = cls(resource, name, why)
-        error.message = html_escape(error.message)
-        return error
-
-    @classmethod
     def for_path(cls, user: str, verb: str, path: str) -> Forbidden:
         error = cls(GroupResource("", ""), "", "")
         error.message = html_escape(f"forbidden: User {quote(user)} cannot {verb} path {quote(path)}")

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 
 __all__ = [
+    "ALPHABET",
     "dns1035_label",
     "dns1123_label",
     "dns1123_subdomain",
@@ -35,7 +36,8 @@ _is_label_1035 = re.compile(_LABEL_1035).fullmatch
 _is_qualified = re.compile(_QUALIFIED).fullmatch
 
 _EMPTY = "must be non-empty"
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+"""What generated names end in: no vowels, nothing that looks like something else."""
 _MAX_GENERATED_BASE = 58
 _RANDOM_CHARS = 5
 
@@ -172,7 +174,7 @@ def generate_name(base: str, random_chars: Callable[[], str] | bytes) -> str:
     if callable(random_chars):
         suffix = random_chars()
     else:
-        suffix = "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in random_chars)
+        suffix = "".join(ALPHABET[byte % len(ALPHABET)] for byte in random_chars)
     if len(suffix) < _RANDOM_CHARS:
         raise ValueError(f"five random characters are needed, not {len(suffix)}")
     return base[:_MAX_GENERATED_BASE] + suffix[:_RANDOM_CHARS]

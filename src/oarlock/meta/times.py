@@ -14,6 +14,7 @@ from typing import NamedTuple
 from oarlock.meta.gotext import quote
 
 __all__ = [
+    "DURATION_UNITS",
     "TimeError",
     "go_duration",
     "human_duration",
@@ -163,7 +164,7 @@ def _days_since_epoch(year: int, month: int, day: int) -> int:
 
 # Durations ----------------------------------------------------------------------------------------
 
-_UNITS = {
+DURATION_UNITS = {
     "ns": 1,
     "us": 1_000,
     "µs": 1_000,
@@ -173,6 +174,8 @@ _UNITS = {
     "m": 60 * 1_000_000_000,
     "h": 3600 * 1_000_000_000,
 }
+"""The units of Go\'s durations, in nanoseconds."""
+
 _step = re.compile(r"([0-9]*)(\.[0-9]*)?([^0-9.]*)", re.DOTALL).match
 _MAX_NANOSECONDS = 2**63 - 1
 
@@ -194,7 +197,7 @@ def parse_go_duration(text: str) -> float:
             raise TimeError(f"time: invalid duration {quote(text)}")
         if not unit:
             raise TimeError(f"time: missing unit in duration {quote(text)}")
-        scale = _UNITS.get(unit)
+        scale = DURATION_UNITS.get(unit)
         if scale is None:
             raise TimeError(f"time: unknown unit {quote(unit)} in duration {quote(text)}")
         total += int(whole or "0") * scale
@@ -214,10 +217,10 @@ def go_duration(seconds: float) -> str:
     if nanoseconds == 0:
         return "0s"
     if nanoseconds < 1_000_000_000:
-        unit = next(u for u in ("ms", "µs", "ns") if nanoseconds >= _UNITS[u])
-        return sign + _decimal(nanoseconds, _UNITS[unit]) + unit
-    minutes, rest = divmod(nanoseconds, _UNITS["m"])
-    text = _decimal(rest, _UNITS["s"]) + "s"
+        unit = next(u for u in ("ms", "µs", "ns") if nanoseconds >= DURATION_UNITS[u])
+        return sign + _decimal(nanoseconds, DURATION_UNITS[unit]) + unit
+    minutes, rest = divmod(nanoseconds, DURATION_UNITS["m"])
+    text = _decimal(rest, DURATION_UNITS["s"]) + "s"
     if minutes:
         hours, minutes = divmod(minutes, 60)
         text = (f"{hours}h" if hours else "") + f"{minutes}m" + text

@@ -6,9 +6,10 @@ import msgspec
 
 from oarlock.meta.context import Context
 from oarlock.meta.errors import AlreadyExists
+from oarlock.meta.names import generate_name
 from oarlock.registry.body import Body, settle
 from oarlock.registry.managed_fields import unbroken, writer_of
-from oarlock.registry.metadata import fill_new, generated_name, is_deleting, settle_namespace, wipe_system
+from oarlock.registry.metadata import fill_new, is_deleting, settle_namespace, wipe_system
 from oarlock.registry.outcome import Outcome
 from oarlock.registry.resource import Resource, copy_tree
 from oarlock.registry.served import Gate, Tree
@@ -43,7 +44,7 @@ async def create(
     pristine, mark = copy_tree(body.tree), ctx.notes.mark()
     for _ in range(NAME_ATTEMPTS):
         ctx.notes.rewind(mark)
-        name = generated_name(base, resource.settings.random(5))
+        name = generate_name(base, resource.settings.random(5))
         tree = copy_tree(pristine)
         tree["metadata"]["name"] = name
         try:

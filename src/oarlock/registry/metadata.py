@@ -14,11 +14,9 @@ from oarlock.registry.served import Tree
 from oarlock.schema.definition import ResourceDefinition
 
 __all__ = [
-    "ALPHABET",
     "check_place",
     "differ",
     "fill_new",
-    "generated_name",
     "is_deleting",
     "keep_status",
     "keep_system",
@@ -29,9 +27,6 @@ __all__ = [
     "wipe_system",
 ]
 
-ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-"""What generated names end in: no vowels, nothing that looks like something else."""
-
 _SYSTEM = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion")
 
 
@@ -39,11 +34,6 @@ def uuid4(random: bytes) -> str:
     """A version 4 UUID of 16 random bytes (RFC 9562)."""
     h = random.hex()
     return f"{h[:8]}-{h[8:12]}-4{h[13:16]}-{'89ab'[random[8] & 3]}{h[17:20]}-{h[20:32]}"
-
-
-def generated_name(base: str, random: bytes) -> str:
-    """`base`, cut to 58 bytes, and five random characters, one for each byte of `random`."""
-    return base[:58] + "".join(ALPHABET[byte % len(ALPHABET)] for byte in random[:5])
 
 
 def settle_namespace(metadata: Tree, namespace: str, *, namespaced: bool) -> None:

@@ -75,7 +75,6 @@ class Resource:
         self.fields = tracker_of(served, copy_tree)
         self.form = StoredForm(served.definition, served.converter, self._select, interner)
         self._marks = {version: object() for version in self.compiled}
-        self.heads = {version: self.form.head_of(version) for version in self.compiled}
 
     def _place_selectable(self) -> dict[str, dict[str, int]]:
         """For each version, where in `Entry.fields` the value of each of its field labels is."""
@@ -146,16 +145,7 @@ class Resource:
 
     async def convert(self, tree: Tree, from_version: str, to_version: str) -> Tree:
         """The tree in another version; `tree` itself must not be used afterwards."""
-        if from_version == to_version:
-            return tree
-        converter = self.served.converter
-        converted = converter.convert_now([tree], from_version, to_version)
-        if converted is None:
-            converted = await converter.convert([tree], from_version, to_version)
-        result = converted[0]
-        result["apiVersion"] = self.definition.api_version(to_version)
-        result["kind"] = self.definition.names.kind
-        return result
+        return (await self.served.convert([tree], from_version, to_version))[0]
 
     async def body(self, entry: Entry, version: str) -> bytes:
         """The object's body (see ``stored_form``) in `version`."""

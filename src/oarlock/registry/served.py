@@ -177,6 +177,18 @@ class Served:
     hooks: Hooks = field(default_factory=Hooks)
     virtual: VirtualMethods | None = None
 
+    async def convert(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree]:
+        """The trees in another version; those given must not be used afterwards."""
+        if from_version == to_version:
+            return trees
+        made = self.converter.convert_now(trees, from_version, to_version)
+        if made is None:
+            made = await self.converter.convert(trees, from_version, to_version)
+        api_version, kind = self.definition.api_version(to_version), self.definition.names.kind
+        for tree in made:
+            tree["apiVersion"], tree["kind"] = api_version, kind
+        return made
+
     def verbs(self) -> tuple[str, ...]:
         """The verbs clients may use, sorted, as discovery lists them."""
         if self.virtual is None:

@@ -24,6 +24,7 @@ from oarlock.meta.errors import (
     NotFound,
     ServerTimeout,
 )
+from oarlock.meta.names import generate_name
 from oarlock.meta.options import DeleteOptions, ListOptions
 from oarlock.registry.body import Body, compile_bodies, settle
 from oarlock.registry.create import NAME_ATTEMPTS
@@ -31,7 +32,6 @@ from oarlock.registry.metadata import (
     check_place,
     differ,
     fill_new,
-    generated_name,
     keep_status,
     keep_system,
     only_status,
@@ -106,7 +106,7 @@ class VirtualResource:
         pristine, mark = copy_tree(body.tree), ctx.notes.mark()
         for _ in range(NAME_ATTEMPTS):
             ctx.notes.rewind(mark)
-            name = generated_name(base, self.settings.random(5))
+            name = generate_name(base, self.settings.random(5))
             tree = copy_tree(pristine)
             tree["metadata"]["name"] = name
             try:
@@ -277,27 +277,10 @@ class VirtualResource:
         return await self._convert(tree, self.definition.hub, version)
 
     async def _all_shown(self, trees: list[Tree], version: str) -> list[Tree]:
-        hub, converter = self.definition.hub, self.served.converter
-        if version == hub or not trees:
-            return trees
-        made = converter.convert_now(trees, hub, version)
-        if made is None:
-            made = await converter.convert(trees, hub, version)
-        for tree in made:
-            tree["apiVersion"] = self.definition.api_version(version)
-            tree["kind"] = self.definition.names.kind
-        return made
+        return await self.served.convert(trees, self.definition.hub, version) if trees else trees
 
     async def _convert(self, tree: Tree, from_version: str, to_version: str) -> Tree:
-        if from_version == to_version:
-            return tree
-        converter = self.served.converter
-        made = converter.convert_now([tree], from_version, to_version)
-        if made is None:
-            made = await converter.convert([tree], from_version, to_version)
-        made[0]["apiVersion"] = self.definition.api_version(to_version)
-        made[0]["kind"] = self.definition.names.kind
-        return made[0]
+        return (await self.served.convert([tree], from_version, to_version))[0]
 
     def _validate(self, new: Tree, old: Tree | None, version: str) -> None:
         definition, metadata = self.definition, new["metadata"]

@@ -8,7 +8,8 @@ import pytest
 
 from oarlock.meta.context import Target
 from oarlock.meta.errors import BadRequest
-from oarlock.registry.metadata import ALPHABET, check_place, generated_name, keep_system, settle_namespace, uuid4
+from oarlock.meta.names import ALPHABET, generate_name
+from oarlock.registry.metadata import check_place, keep_system, settle_namespace, uuid4
 from oarlock.registry.renditions import Renditions
 
 
@@ -19,10 +20,10 @@ def test_uids_are_version_4():
 
 
 def test_generated_names_end_in_characters_of_the_alphabet():
-    assert generated_name("a-", bytes([0, 1, 26, 27, 255])) == "a-" + "".join(
+    assert generate_name("a-", bytes([0, 1, 26, 27, 255])) == "a-" + "".join(
         ALPHABET[i % len(ALPHABET)] for i in (0, 1, 26, 27, 255)
     )
-    assert len(generated_name("x" * 100, b"12345")) == 63
+    assert len(generate_name("x" * 100, b"12345")) == 63
 
 
 def test_where_an_object_belongs():

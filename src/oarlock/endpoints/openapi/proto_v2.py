@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from oarlock.codec.protowire import tagged
 from oarlock.endpoints.openapi.wire import (
     Writer,
     anything,
@@ -16,7 +17,6 @@ from oarlock.endpoints.openapi.wire import (
     integer,
     message,
     named,
-    tagged,
     text,
     wrapped,
 )

@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from oarlock.codec.protowire import tagged, varint
+
 __all__ = [
     "Writer",
     "anything",
@@ -21,7 +23,6 @@ __all__ = [
     "integer",
     "message",
     "named",
-    "tagged",
     "text",
     "wrapped",
 ]
@@ -32,36 +33,20 @@ Writer = Callable[[int, Any], bytes]
 _yaml = msgspec.json.Encoder().encode
 
 
-def _varint(number: int) -> bytes:
-    if number < 0x80:
-        return bytes((number,))
-    out = bytearray()
-    while number >= 0x80:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-def tagged(number: int, payload: bytes) -> bytes:
-    """`payload` as the length-delimited field `number`."""
-    return _varint(number << 3 | 2) + _varint(len(payload)) + payload
-
-
 def text(number: int, value: Any) -> bytes:
     return tagged(number, str(value).encode())
 
 
 def boolean(number: int, value: Any) -> bytes:
-    return _varint(number << 3) + (b"\x01" if value else b"\x00")
+    return varint(number << 3) + (b"\x01" if value else b"\x00")
 
 
 def integer(number: int, value: Any) -> bytes:
-    return _varint(number << 3) + _varint(int(value) & 0xFFFF_FFFF_FFFF_FFFF)
+    return varint(number << 3) + varint(int(value) & 0xFFFF_FFFF_FFFF_FFFF)
 
 
 def double(number: int, value: Any) -> bytes:
-    return _varint(number << 3 | 1) + struct.pack("<d", value)
+    return varint(number << 3 | 1) + struct.pack("<d", value)
 
 
 def anything(number: int, value: Any) -> bytes:

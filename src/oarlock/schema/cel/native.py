@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from oarlock.meta.times import TimeError, parse_rfc3339
+from oarlock.meta.times import DURATION_UNITS, TimeError, parse_rfc3339
 from oarlock.schema.cel.problems import EvalError
 from oarlock.schema.cel.values import Duration, MapList, Obj, SetList, Timestamp
 
@@ -39,16 +39,6 @@ Convert = Callable[[Any], Any]
 NO_ARRAY = "invalid data, expected an array for the provided schema with type=array"
 NO_MAP = "invalid data, expected a map for the provided schema with type=object"
 
-_UNITS = {
-    "ns": 1,
-    "us": 1_000,
-    "µs": 1_000,
-    "μs": 1_000,
-    "ms": 1_000_000,
-    "s": 1_000_000_000,
-    "m": 60 * 1_000_000_000,
-    "h": 3600 * 1_000_000_000,
-}
 _part = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)").match
 _MAX_DURATION = 2**63 - 1
 _MIN_TIMESTAMP, _MAX_TIMESTAMP = -62135596800, 253402300799
@@ -68,7 +58,7 @@ def duration_from(text: str) -> Duration:
         found = _part(text, at)
         if found is None or not (found[1] or found[2]):
             raise ValueError(text)
-        unit = _UNITS[found[3]]
+        unit = DURATION_UNITS[found[3]]
         total += int(found[1] or "0") * unit
         if found[2]:
             total += int(found[2]) * unit // 10 ** len(found[2])
