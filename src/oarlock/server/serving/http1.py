@@ -1,9 +1,8 @@
-"""`Http1Connection`: HTTP/1.1 and 1.0 on one connection, parsed by httptools (llhttp in its strict mode).
+"""`Http1Connection`: HTTP/1.1 and 1.0 on one connection: what is answered, when, and how it is sent.
 
 Requests of a pipeline are answered one after the other, in order. A handler starts only after the data at
 hand was parsed, so that a body that came in the same packet is complete and `Request.read` never waits.
-What is malformed is answered in plain text, in its turn, and ends the connection: after a broken message
-nobody can say where the next one begins (RFC 9112 §2.2, §11.2). `http1_request` makes requests of headers,
+What is malformed is answered in plain text, in its turn, and ends the connection. `http1_incoming` parses,
 `wire1` has the bytes of answers, `http1_stream` answers that go on. Next: `http2`.
 
 What follows a request with an ``Upgrade`` waits until that is answered: by a 101 the connection is handed over as
@@ -13,60 +12,35 @@ an `Http1Tunnel`; with any other answer the upgrade was declined (RFC 9110 §7.8
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
-
 from oarlock.endpoints.http import Peer, Response
 from oarlock.server.serving import wire1
-from oarlock.server.serving.body import Body
 from oarlock.server.serving.drive import drive
-from oarlock.server.serving.http1_request import Turn, turn_of
+from oarlock.server.serving.http1_incoming import Incoming
+from oarlock.server.serving.http1_request import Turn
 from oarlock.server.serving.http1_stream import Http1Stream
 from oarlock.server.serving.http1_tunnel import Http1Tunnel
-from oarlock.server.serving.service import Receiver, Service, log, panic, pump, whole_body
+from oarlock.server.serving.service import Service, log, panic, pump, whole_body
 
 __all__ = ["Http1Connection", "Turn"]
 
-SLICE = 8192  # bytes parsed at once: bounds how many requests of a pipeline can be waiting
-OVERHEAD = 16  # bytes of chunk framing tolerated per byte of body, beyond a header's worth
 DRAINED_BYTES = 256 * 1024  # of a body nobody read, to keep the connection
 HIGH_BYTES = 256 * 1024
 LOW_BYTES = 64 * 1024
 
 
-class _Stop(Exception):
-    """Ends the parser: the connection takes no more requests."""
-
-
-class Http1Connection(Receiver):
-    """One connection. `data_received` parses, `_advance` answers, `sweep` looks at the clock."""
+class Http1Connection(Incoming):
+    """One connection. `data_received` has it parsed, `_advance` answers, `sweep` looks at the clock."""
 
     def __init__(self, service: Service, transport: Any, peer: Peer, secure: bool, now: float) -> None:
-        self.service = service
+        super().__init__(service, peer, now)
         self._transport = transport
-        self._peer = peer
         self._secure = secure
-        self._parser = HttpRequestParser(self)
-        self._monotonic = service.monotonic
-        # the message being parsed
-        self._in_head = False
-        self._head_since = self._now = self._idle_since = now
-        self._head_bytes = self._slice_bytes = self._body_bytes = 0
-        self._url = b""
-        self._lines: list[tuple[bytes, bytes]] = []
-        self._incoming: Turn | None = None  # its body isn't complete
-        self._stopped = False
-        self._first = True
         # the answers
-        self._turns: deque[Turn] = deque()
-        self._turn: Turn | None = None
         self._task: asyncio.Task[Any] | None = None
         self._stream: Http1Stream | None = None
-        self._held = b""
-        self._undecided = False  # what follows a request to upgrade: HTTP or not?
         self._tunnel: Http1Tunnel | None = None
         self._paused = False
         self._pausing: asyncio.Handle | None = None
@@ -189,153 +163,6 @@ class Http1Connection(Receiver):
             if self._writable is None:
                 self._writable = self.service.loop.create_future()
             await asyncio.shield(self._writable)
-
-    # Parsing. The names are httptools'; an exception in one of them ends the parser.
-
-    def _take(self, data: bytes) -> None:
-        """Parse `data` in slices; hold what would only lengthen the queue."""
-        if len(data) <= SLICE:
-            self._parse(data)
-            return
-        for start in range(0, len(data), SLICE):
-            if len(self._turns) + (self._turn is not None) > 1:
-                self._held = data[start:]
-                return
-            self._parse(data[start : start + SLICE])
-            if self._undecided:
-                self._held += data[start + SLICE :]
-                return
-            if self._stopped:
-                return
-
-    def _parse(self, data: bytes) -> None:
-        self._slice_bytes = len(data)
-        try:
-            self._parser.feed_data(data)
-        except HttpParserUpgrade as upgrade:
-            # The parser stops behind such a request. Should we stay with HTTP, a new one goes on there.
-            if self._stopped:
-                return
-            self._undecided = True
-            self._held = data[upgrade.args[0] :]
-            self._parser = HttpRequestParser(self)
-            return
-        except HttpParserError as error:
-            if not self._stopped:
-                self._malformed(str(error))
-            return
-        if self._in_head:
-            self._head_bytes += len(data)
-            if self._head_bytes > self.service.limits.max_header_bytes:
-                self._refuse(431, "")
-        elif self._incoming is not None and self._incoming.body is not None:
-            self._body_bytes += len(data)
-            allowed = OVERHEAD * self._incoming.body.received + self.service.limits.max_header_bytes
-            if self._body_bytes > allowed:
-                self._malformed("too much framing for so little body")
-            elif self._incoming.skipped_to is not None and self._incoming.body.received > self._incoming.skipped_to:
-                self._close(self._now)
-
-    def _malformed(self, why: str) -> None:
-        turn = self._incoming
-        if turn is not None and turn.skipped_to is not None:
-            self._close(self._now)
-        elif turn is not None and turn.body is not None:
-            # Its handler may be running: reading fails, and unless it has answered this is the answer.
-            self._stopped = True
-            self._incoming = None
-            turn.close = True
-            turn.refusal = (400, why)
-            turn.body.fail(ConnectionError(why))
-        elif self._in_head:
-            self._refuse(400, why)
-        else:
-            self._stopped = True
-
-    def _refuse(self, status: int, why: str) -> None:
-        """Answer what is being parsed with `status`, once the requests before it are answered."""
-        self._stopped = True
-        self._in_head = False
-        self._turns.append(Turn(None, (status, why)))
-
-    def on_message_begin(self) -> None:
-        if self._stopped:
-            raise _Stop
-        self._in_head = True
-        self._head_since = self._now
-        self._head_bytes = 0
-        self._url = b""
-        self._lines = []
-
-    def on_url(self, url: bytes) -> None:
-        self._url += url
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if self._in_head:  # else it's a trailer, which nobody asked for
-            self._lines.append((name, value))
-            if len(self._lines) > self.service.limits.max_headers:
-                self._refuse(431, "too many headers")
-                raise _Stop
-
-    def on_headers_complete(self) -> None:
-        if self._head_bytes + self._slice_bytes > self.service.limits.max_header_bytes and self._too_long():
-            self._refuse(431, "")
-            raise _Stop
-        self._in_head = False
-        self._first = False
-        problem = self._begin()
-        if problem is not None:
-            self._refuse(*problem)
-            raise _Stop
-
-    def _too_long(self) -> bool:
-        size = len(self._url) + sum(len(name) + len(value) + 4 for name, value in self._lines)
-        return size > self.service.limits.max_header_bytes
-
-    def _begin(self) -> tuple[int, str] | None:
-        """Make a turn of the headers that are complete; or say why not."""
-        turn = turn_of(self._parser, self._url, self._lines, self.service.name, self._peer, self._now)
-        if not isinstance(turn, Turn):
-            return turn
-        problem = self._expect_body(turn)
-        if problem is None:
-            self._turns.append(turn)
-        return problem
-
-    def _expect_body(self, turn: Turn) -> tuple[int, str] | None:
-        request = turn.request
-        assert request is not None
-        headers = request.headers
-        length: int | None = None
-        if "transfer-encoding" in headers:
-            if headers["transfer-encoding"].lower() != "chunked":
-                return 501, "unsupported Transfer-Encoding"
-        else:
-            length = int(headers.get("content-length") or 0)
-            if length == 0:
-                return None
-        if turn.upgrade:
-            return 400, "an Upgrade with a body"  # the parser can't say where that body ends
-        expected = headers.get("expect")
-        if expected is not None and not turn.old:
-            if expected.lower() != "100-continue":
-                return 417, expected
-            turn.expects = True
-        turn.body = Body(self.service.loop, self.service.limits.max_request_bytes, self._body_wanted, length)
-        request._read = turn.body.read
-        self._body_bytes = -self._slice_bytes  # what the headers took of this slice isn't counted
-        self._incoming = turn
-        return None
-
-    def on_body(self, data: bytes) -> None:
-        if self._incoming is not None and self._incoming.body is not None:
-            self._incoming.body.feed(data)
-
-    def on_message_complete(self) -> None:
-        turn = self._incoming
-        if turn is not None and turn.body is not None:
-            turn.body.finish()
-            self._incoming = None
 
     # Answering.
 
