@@ -27,7 +27,9 @@ from apply_kit import (
 )
 from walk_kit import failure, walk
 
-from oarlock import Admission, Context, Resource, Review, StoredCollection
+from oarlock import Admission, Context, Model, Resource, Review, StoredCollection
+from oarlock.registry.served import Served
+from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
 from oarlock.testing.server import InMemory
 
 SPEC = {"cargo": "coal", "holds": [{"name": "fore"}], "ports": ["basel"], "crew": ["anna"]}
@@ -64,7 +66,6 @@ async def test_who_creates_owns_what_it_sent():
             "metadata.labels.a",
             "metadata.finalizers",
             "metadata.finalizers[=x.example.com/a]",
-            "spec",
             "spec.cargo",
             "spec.holds",
             "spec.holds[fore]",
@@ -74,6 +75,61 @@ async def test_who_creates_owns_what_it_sent():
             "spec.ports[=basel]",
             "spec.crew",
         }
+
+
+class Mast(Model):
+    """One of them."""
+
+    height: int
+
+
+class Rig(Model):
+    """What stands on deck."""
+
+    main: Mast
+    mizzen: Mast | None = None
+    stays: dict[str, str]
+
+
+class Schooner(Resource, group=GROUP, version="v1"):
+    """A ship of required parts."""
+
+    rig: Rig
+    spare: Rig | None = None
+
+
+@walk
+async def test_objects_that_every_object_has_belong_to_nobody_but_what_is_in_them_does():
+    """As with Go's structs: those held by value are always there, pointers, maps and lists are somebody's."""
+    ships = f"/apis/{V1}/namespaces/default/schooners"
+    rig = {"main": {"height": 9}, "mizzen": {"height": 7}, "stays": {"fore": "steel"}}
+    api, _, _ = canal(Schooner)
+    async with api:
+        body = {"metadata": {"name": "one"}, "rig": rig, "spare": rig}
+        answer = await api.post(f"{ships}?fieldManager=maker", body)
+        assert answer.status == 201
+        always = {"rig.main.height", "rig.mizzen", "rig.mizzen.height", "rig.stays", "rig.stays.fore"}
+        spare = {path.replace("rig", "spare", 1) for path in always}
+        assert owned(answer.json, "maker", "Update") == {*always, *spare, "spare", "spare.main"}
+
+
+@walk
+async def test_objects_of_a_definition_have_no_parts_before_they_are_set():
+    """Nothing is known of an untyped object but what it has, so its first writer owns even a required part."""
+    schema = {
+        "type": "object",
+        "required": ["spec"],
+        "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}},
+    }
+    names = Names("rafts", "Raft")
+    raft = ResourceDefinition(
+        GROUP, names, "Namespaced", (VersionDefinition("v1", schema),), hub="v1", stored_as="v1", typed=False
+    )
+    api, _, _ = canal(Served(raft))
+    async with api:
+        body = {"metadata": {"name": "one"}, "spec": {"size": 1}}
+        answer = await api.post(f"/apis/{V1}/namespaces/default/rafts?fieldManager=maker", body)
+        assert owned(answer.json, "maker", "Update") == {"spec", "spec.size"}
 
 
 @walk
@@ -219,7 +275,7 @@ async def test_changing_back_and_forth_moves_a_field_and_its_time():
             manager = ("left", "right")[number % 2]
             tree = (await api.patch(f"{ONE}?fieldManager={manager}", {"spec": {"cargo": str(number)}})).json
             assert owned(tree, manager, "Update") == {"spec.cargo"}
-            assert entries(tree) == [("maker", "Update"), (manager, "Update")]
+            assert entries(tree) == [(manager, "Update")]
             assert time_of(tree, manager) == f"2026-01-01T00:00:0{number + 1}Z"
 
 
@@ -254,7 +310,7 @@ async def test_scaling_has_an_entry_of_its_own():
         tree = (await api.get(ONE)).json
         assert entries(tree) == [("maker", "Update"), ("scaler", "Update/scale")]
         assert owned(tree, "scaler", "Update") == {"spec.replicas"}
-        assert owned(tree, "maker", "Update") == {"spec", "spec.cargo"}
+        assert owned(tree, "maker", "Update") == {"spec.cargo"}
         scale["spec"]["replicas"] = 3
         await put(api, scale, "another", f"{ONE}/scale")
         tree = (await api.get(ONE)).json

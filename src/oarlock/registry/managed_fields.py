@@ -30,22 +30,33 @@ def tracker_of(served: Served, copy: Callable[[Tree], Tree]) -> FieldTracker:
     """What tracks the fields of a resource. `copy` makes the copies that conversion may change."""
     definition = served.definition
     versions = {definition.api_version(version.name): version.name for version in definition.versions}
-    types = {
-        definition.api_version(version.name): object_type(structural.parse(version.schema))
-        for version in definition.versions
-    }
+    schemas = {definition.api_version(v.name): structural.parse(v.schema) for v in definition.versions}
+    types = {api_version: object_type(schema) for api_version, schema in schemas.items()}
     has_status = any(version.status for version in definition.versions)
     filters = {"": EVERYTHING_BUT_STATUS, "status": ONLY_STATUS} if has_status else {}
-    blanks = {definition.api_version(v.name): _blank(compile_version(definition, v.name)) for v in definition.versions}
-    return FieldTracker(types, _converter(served, versions, copy), filters, blanks if definition.typed else {})
+    blanks = {
+        api_version: _blank(compile_version(definition, versions[api_version]), schema)
+        for api_version, schema in schemas.items()
+        if definition.typed
+    }
+    return FieldTracker(types, _converter(served, versions, copy), filters, blanks)
 
 
-def _blank(compiled: CompiledVersion) -> Tree:
-    """An object as a declared type has it before anything is set: the objects inside it, and no values."""
-    tree: Tree = {"metadata": {}}
+def _blank(compiled: CompiledVersion, schema: structural.Node) -> Tree:
+    """An object as a declared type has it before anything is set: the objects inside it, and no values.
+
+    What a Go struct holds by value is there from the start; here that is an object which is required or has a default.
+    """
+    tree: Tree = {"metadata": {}, **_required(schema)}
     compiled.default(tree)
     del tree["metadata"]
     return _objects(tree)
+
+
+def _required(node: structural.Node) -> Tree:
+    """The objects with named fields that must be in an object, empty but for such objects of their own."""
+    inside = ((name, node.properties[name]) for name in node.constraints.required if name in node.properties)
+    return {name: _required(child) for name, child in inside if child.properties and not child.nullable}
 
 
 def _objects(tree: Tree) -> Tree:

@@ -1,7 +1,7 @@
 """The table of typed values and sets of fields: 503 cases of the reference library, group by group.
 
-Nine cases can't apply (`NOT_JSON`): they are about Go's zero values of a value or of a path element, which are
-neither JSON nor anything that could be written here.
+Nine cases can't apply (`NOT_JSON`): eight compare with a Go value of no JSON type (the table shows it as ``{}``), one
+has a path element that is of no kind. Here every value is JSON, and an element is a text that says its kind.
 """
 
 from __future__ import annotations
