@@ -14,12 +14,14 @@ from typing import Any, Final
 import msgspec
 
 from oarlock.patch.apply import last_applied, validate
+from oarlock.patch.apply.compare import Comparison, compare
 from oarlock.patch.apply.errors import ApplyConflict, ApplyError, FieldsError, ManagedFieldsError
 from oarlock.patch.apply.fieldsets import Fields, Filter, difference, excluding, including, make, union
 from oarlock.patch.apply.fieldsv1 import decode as decode_fields
 from oarlock.patch.apply.managers import Entry, Loaded, Managed, ManagerId, cap, decode, encode
 from oarlock.patch.apply.reconcile import reconcile
 from oarlock.patch.apply.schema import Type
+from oarlock.patch.apply.settled import Outcome, Settled
 from oarlock.patch.apply.updater import Convert, Owned, Updater, never_converts
 from oarlock.patch.apply.values import equal
 
@@ -100,6 +102,7 @@ class FieldTracker:
             self._updaters[subresource] = Updater(types, convert, dict.fromkeys(types, keep))
         self._everything: Updater[ManagerId] = Updater(types, convert)
         self._remembered = lru_cache(_REMEMBERED)(self._load)
+        self._settled = Settled()
 
     def update(self, live: Tree | None, new: Tree, writer: Writer) -> Tree:
         """`new` with its managedFields, after a create (`live` is None), an update or a patch. Never fails.
@@ -166,21 +169,35 @@ class FieldTracker:
 
     def _update(self, live: Tree, new: Tree, managed: Managed, writer: Writer) -> None:
         """Give what differs between `live` and `new` to the writer (changes `managed`)."""
+        version = writer.api_version
+        compared = compare(self._types[version], live, new)
+        key = self._settled.key(compared, managed.owned, version, (writer.manager, version, writer.subresource))
+        outcome = self._settled.get(key)
+        if outcome is None:
+            outcome = self._outcome(compared, (live, new), managed.owned, writer)
+            self._settled.put(key, managed.owned, outcome)
+        if outcome.wrote is not None:
+            managed.times[outcome.wrote] = writer.now
+        managed.owned = dict(outcome.owned)
+
+    def _outcome(
+        self, compared: Comparison, seen: tuple[Tree, Tree], before: Mapping[ManagerId, Owned], writer: Writer
+    ) -> Outcome:
+        """Who owns what after the writer's change, of which `seen` are both sides."""
         updater = self._updaters.get(writer.subresource, self._everything)
-        owned = updater.update(live, new, writer.api_version, managed.owned, _WRITER)
+        owned = updater.update(*seen, writer.api_version, before, _WRITER, compared)
         mine = owned.pop(_WRITER, None)
         fields: Fields = mine.fields if mine is not None else {}
         if not _NOBODYS.keys().isdisjoint(fields):
             fields = difference(fields, _NOBODYS)
-        if fields:
-            name = writer.manager or "unknown"
-            identity = ManagerId.make(name, "Update", writer.api_version, writer.subresource)
-            earlier = owned.get(identity)
-            if earlier is not None:
-                fields = union(fields, earlier.fields)
-            owned[identity] = Owned(fields, writer.api_version, applied=False)
-            managed.times[identity] = writer.now
-        managed.owned = owned
+        if not fields:
+            return Outcome(owned, None)
+        identity = ManagerId.make(writer.manager or "unknown", "Update", writer.api_version, writer.subresource)
+        earlier = owned.get(identity)
+        if earlier is not None:
+            fields = union(fields, earlier.fields)
+        owned[identity] = Owned(fields, writer.api_version, applied=False)
+        return Outcome(owned, identity)
 
     def _apply(self, live: Tree, config: Tree, managed: Managed, writer: Writer, force: bool) -> Tree:
         updater = self._updaters.get(writer.subresource, self._everything)

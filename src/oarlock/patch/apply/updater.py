@@ -74,14 +74,22 @@ class Updater(Generic[Manager]):
     filters: Mapping[str, Filter] = field(default_factory=dict)
 
     def update(
-        self, live: Any, new: Any, version: str, managers: Mapping[Manager, Owned], manager: Manager
+        self,
+        live: Any,
+        new: Any,
+        version: str,
+        managers: Mapping[Manager, Owned],
+        manager: Manager,
+        compared: Comparison | None = None,
     ) -> dict[Manager, Owned]:
         """Who owns what once `manager` has replaced `live` by `new`, both given in `version`.
 
         What it changed is its own and nobody else's; what it didn't change keeps its owners. `managers` are as
-        `reconciled` has them.
+        `reconciled` has them, and `compared` is how the two values compare, where that is known.
         """
-        result, changes = self._settle(live, new, version, managers, manager, force=True)
+        mine = compare(self.types[version], live, new) if compared is None else compared
+        changes = mine.filtered(self.filters.get(version))
+        result = self._settle(changes, (live, new), version, managers, manager, force=True)
         mine = result.get(manager)
         fields = difference(mine.fields, changes.removed) if mine is not None else {}
         fields = self._tracked(union(fields, changes.changed), version)
@@ -106,8 +114,8 @@ class Updater(Generic[Manager]):
         fields = self._tracked(fields_of(type_, config), version)
         current[manager] = Owned(fields, version, applied=True)
         merged = self._prune(merged, version, current, last, fields)
-        result, _ = self._settle(live, merged, version, current, manager, force=force)
-        return merged, result
+        changes = compare(type_, live, merged).filtered(self.filters.get(version))
+        return merged, self._settle(changes, (live, merged), version, current, manager, force=force)
 
     def reconciled(self, managers: Mapping[Manager, Owned]) -> dict[Manager, Owned]:
         """The managers as the schema is now, without those of versions that are gone."""
@@ -125,10 +133,19 @@ class Updater(Generic[Manager]):
         return fields if keep is None else keep(fields)
 
     def _settle(
-        self, live: Any, new: Any, version: str, managers: Mapping[Manager, Owned], writer: Manager, *, force: bool
-    ) -> tuple[dict[Manager, Owned], Comparison]:
-        """Take what `writer` changed from everybody else, or raise ApplyConflict."""
-        mine = compare(self.types[version], live, new).filtered(self.filters.get(version))
+        self,
+        mine: Comparison,
+        seen: tuple[Any, Any],
+        version: str,
+        managers: Mapping[Manager, Owned],
+        writer: Manager,
+        *,
+        force: bool,
+    ) -> dict[Manager, Owned]:
+        """Take what `writer` changed from everybody else, or raise ApplyConflict.
+
+        `seen` are the value before and after, in `version`, for who owns fields in another one.
+        """
         changes = {version: (mine, mine.changed)}
         values: tuple[Versioned, Versioned] | None = None
         result: dict[Manager, Owned] = {}
@@ -140,7 +157,8 @@ class Updater(Generic[Manager]):
                 continue
             found = changes.get(owned.version)
             if found is None:
-                values = values or (Versioned(live, version, self.convert), Versioned(new, version, self.convert))
+                if values is None:
+                    values = Versioned(seen[0], version, self.convert), Versioned(seen[1], version, self.convert)
                 theirs = self._changes_at(owned.version, *values)
                 if theirs is None:
                     continue
@@ -165,7 +183,7 @@ class Updater(Generic[Manager]):
                     for path in iterate(conflicts[manager])
                 ]
             )
-        return result, mine
+        return result
 
     def _changes_at(self, version: str, before: Versioned, after: Versioned) -> Comparison | None:
         try:

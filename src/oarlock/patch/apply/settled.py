@@ -1,0 +1,68 @@
+"""How ownership came out, remembered: the same change to objects that are owned alike ends alike.
+
+Controllers make objects of one shape and change the same few fields again and again, so what sets of fields come
+to is mostly known. Only what is there to be looked up is made each time: how two objects compare.
+Must not know: values, entries, times. Next: `tracking`, which asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from oarlock.patch.apply.compare import Comparison
+from oarlock.patch.apply.managers import ManagerId
+from oarlock.patch.apply.updater import Owned
+
+__all__ = ["Outcome", "Settled"]
+
+_REMEMBERED = 2048
+_MAX_BYTES = 8192
+"""Larger changes aren't remembered: together at most 16 MiB of keys, and what is made of them."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Outcome(NamedTuple):
+    """Who owns what after a change; `wrote` is the entry of who made it, None when it owns nothing of it."""
+
+    owned: Mapping[ManagerId, Owned]
+    wrote: ManagerId | None
+
+
+class Settled:
+    """What is remembered of one resource. The oldest goes first."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, tuple[tuple[Owned, ...], Outcome]] = {}
+
+    @staticmethod
+    def key(compared: Comparison, owned: Mapping[ManagerId, Owned], version: str, who: Hashable) -> Hashable:
+        """What the outcome depends on; None when it isn't to be remembered.
+
+        It isn't where somebody owns fields in another version than `version`: then the values count as well.
+        """
+        owners: list[Hashable] = [who]
+        for identity, one in owned.items():
+            if one.version != version:
+                return None
+            owners.append((identity, id(one)))
+        text = _encode(compared)
+        return (text, *owners) if len(text) <= _MAX_BYTES else None
+
+    def get(self, key: Hashable) -> Outcome | None:
+        """What is remembered under a key that was just made."""
+        found = self._known.get(key)
+        return found[1] if found is not None else None
+
+    def put(self, key: Hashable, owned: Mapping[ManagerId, Owned], outcome: Outcome) -> None:
+        """Remember an outcome. `owned` is kept too: an identity in the key is good while its owner lives."""
+        if key is None:
+            return
+        if len(self._known) >= _REMEMBERED:
+            del self._known[next(iter(self._known))]
+        self._known[key] = tuple(owned.values()), outcome
