@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from typing import Any
 
 import pytest
@@ -119,3 +120,25 @@ async def test_more_connections_than_allowed_wait(server: Any) -> None:
         await asyncio.sleep(0.005)
         s.listening._resume_accepting()
         assert (await third.response())[2] == b"GET /third  0"
+
+
+async def test_a_client_that_sleeps_delays_nobody(server: Any, tls_contexts: Any) -> None:
+    """It has an idle connection over TLS and reads nothing, so it doesn't answer the goodbye either."""
+    contexts = tls_contexts("http/1.1")
+    client_side = contexts[1]
+    async with server(tls=contexts) as s:
+        address = ("127.0.0.1", s.listening.port)
+        loop = asyncio.get_running_loop()
+
+        def used() -> ssl.SSLSocket:
+            asked = socket.create_connection(address, timeout=10)
+            wrapped = client_side.wrap_socket(asked, server_hostname="127.0.0.1", suppress_ragged_eofs=False)
+            wrapped.sendall(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+            assert wrapped.recv(65536).startswith(b"HTTP/1.1 200")
+            return wrapped
+
+        sleeping = await loop.run_in_executor(None, used)
+        assert s.listening.connections == 1
+        assert await s.listening.drain(60) == 0  # the clock stands still: no time limit cuts it
+        assert await loop.run_in_executor(None, sleeping.recv, 65536) == b""  # a goodbye, not a reset
+        sleeping.close()

@@ -123,9 +123,13 @@ class Http1Connection(Incoming):
             self._close(now)
 
     def drain(self) -> None:
+        """An idle connection ends now: its client may be asleep, and would answer TLS's goodbye when it wakes."""
         self._draining = True
         if self._turn is None and not self._turns and not self._in_head and self._incoming is None:
+            flushed = not self._out and not self.unsent
             self._close(self._monotonic())
+            if flushed:
+                self.service.loop.call_soon(self.abort)
 
     def abort(self) -> None:
         self._stopped = True

@@ -327,6 +327,8 @@ class Http2Connection(Receiver):
     def _pong(self, event: jh2.PingAckReceived) -> None:
         if event.ping_data == DRAIN_PING and self._draining_since is not None and self._final is None:
             self._finish_draining()
+            if not self._streams:  # whatever was sent has arrived: nothing is lost by not waiting for TLS's goodbye
+                self.service.loop.call_soon(lambda: self.service.loop.call_soon(self._cut_if_flushed))
 
     def _leaving(self, event: jh2.ConnectionTerminated) -> None:
         """The client opens no more streams; those that are open are answered."""
@@ -476,6 +478,10 @@ class Http2Connection(Receiver):
     def _close_if_done(self) -> None:
         if not self._streams and not self._cut_at and not self._lost:
             self._close()
+
+    def _cut_if_flushed(self) -> None:
+        if self._cut_at and not self._lost and not self._transport.get_write_buffer_size():
+            self.abort()
 
     def _quit(self, code: int | None, why: str) -> None:
         """End the connection now. With `code` None jh2 has written the GOAWAY itself."""
