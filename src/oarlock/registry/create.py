@@ -8,6 +8,7 @@ from oarlock.meta.context import Context
 from oarlock.meta.errors import AlreadyExists
 from oarlock.meta.names import generate_name
 from oarlock.registry.body import Body, settle
+from oarlock.registry.field_conversions import MustConvert
 from oarlock.registry.managed_fields import unbroken, writer_of
 from oarlock.registry.metadata import fill_new, is_deleting, settle_namespace, wipe_system
 from oarlock.registry.outcome import Outcome
@@ -58,7 +59,7 @@ async def _attempt(write: Write, body: Body, applied: bool) -> Outcome:
     resource, ctx = write.resource, write.ctx
     if resource.definition.version(write.version).status:
         body.tree.pop("status", None)
-    new = body.tree if applied else resource.fields.update(None, body.tree, writer_of(ctx))
+    new = body.tree if applied else await _tracked(write, body.tree)
     name = new["metadata"].get("name", "")
     if not write.gate.idle("CREATE"):
         new = unbroken(new, await _mutated(write, new, body, name), ctx)
@@ -76,6 +77,15 @@ async def _attempt(write: Write, body: Body, applied: bool) -> Outcome:
             raise AlreadyExists(resource.definition.group_resource, name, being_deleted=deleting)
         return Outcome(shown, created=True)
     return await _put(write, key, stored)
+
+
+async def _tracked(write: Write, new: Tree) -> Tree:
+    """`new` with the managedFields that say who owns what."""
+    fields, writer = write.resource.fields, writer_of(write.ctx)
+    try:
+        return fields.update(None, new, writer)
+    except MustConvert as needed:  # the client sent managedFields of another version
+        return await needed.then(lambda: fields.update(None, new, writer), [new])
 
 
 async def _mutated(write: Write, new: Tree, body: Body, name: str) -> Tree:

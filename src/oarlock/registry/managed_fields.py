@@ -8,15 +8,13 @@ Source: KEP-555.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from oarlock.meta import times
 from oarlock.meta.context import Context
-from oarlock.meta.errors import StatusError
-from oarlock.patch.apply.errors import UnknownVersion
 from oarlock.patch.apply.schema import object_type
 from oarlock.patch.apply.tracking import EVERYTHING_BUT_STATUS, ONLY_STATUS, FieldTracker, Writer, after_admission
+from oarlock.registry.field_conversions import FieldConversions
 from oarlock.registry.served import Served, Tree
 from oarlock.schema import structural
 from oarlock.schema.compiled import CompiledVersion, compile_version
@@ -27,7 +25,10 @@ MAX_MANAGER_BYTES = 128
 
 
 def tracker_of(served: Served, copy: Callable[[Tree], Tree]) -> FieldTracker:
-    """What tracks the fields of a resource. `copy` makes the copies that conversion may change."""
+    """What tracks the fields of a resource. `copy` makes the copies that conversion may change.
+
+    Where conversion has to wait, its methods raise `field_conversions.MustConvert`.
+    """
     definition = served.definition
     versions = {definition.api_version(version.name): version.name for version in definition.versions}
     schemas = {definition.api_version(v.name): structural.parse(v.schema) for v in definition.versions}
@@ -39,7 +40,7 @@ def tracker_of(served: Served, copy: Callable[[Tree], Tree]) -> FieldTracker:
         for api_version, schema in schemas.items()
         if definition.typed
     }
-    return FieldTracker(types, _converter(served, versions, copy), filters, blanks)
+    return FieldTracker(types, FieldConversions(served, copy), filters, blanks)
 
 
 def _blank(compiled: CompiledVersion, schema: structural.Node) -> Tree:
@@ -61,23 +62,6 @@ def _required(node: structural.Node) -> Tree:
 
 def _objects(tree: Tree) -> Tree:
     return {name: _objects(value) for name, value in tree.items() if isinstance(value, dict)}
-
-
-def _converter(served: Served, versions: Mapping[str, str], copy: Callable[[Tree], Tree]) -> Callable[..., Any]:
-    def convert(tree: Tree, from_api_version: str, to_api_version: str) -> Tree:
-        if from_api_version not in versions or to_api_version not in versions:
-            raise UnknownVersion(f"{to_api_version} is no version of {served.definition.group_resource}")
-        try:
-            made = served.converter.convert_now([copy(tree)], versions[from_api_version], versions[to_api_version])
-        except StatusError:
-            made = None
-        if made is None:
-            # a conversion that has to wait, or can't: fields keep the names they have
-            return tree
-        made[0]["apiVersion"] = to_api_version
-        return made[0]
-
-    return convert
 
 
 def writer_of(ctx: Context) -> Writer:

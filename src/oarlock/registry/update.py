@@ -17,10 +17,11 @@ from oarlock.meta.kinds import GroupKind
 from oarlock.patch.apply.tracking import keep_times
 from oarlock.registry.body import Body, settle
 from oarlock.registry.create import create
+from oarlock.registry.field_conversions import MustConvert
 from oarlock.registry.managed_fields import unbroken, writer_of
 from oarlock.registry.metadata import check_place, is_deleting, keep_status, keep_system, only_status
 from oarlock.registry.outcome import Outcome
-from oarlock.registry.resource import Resource
+from oarlock.registry.resource import Resource, copy_tree
 from oarlock.registry.served import Gate, Tree
 from oarlock.registry.steps import Live, Write, finish
 from oarlock.registry.stored_form import STALE, encode_tail, tail_of
@@ -104,18 +105,36 @@ async def _attempt(write: Write, change: Change, entry: Entry, status: bool) -> 
     """One try on one state of the object; None when another writer was faster."""
     resource, ctx = write.resource, write.ctx
     live = Live(entry, await resource.tree(entry, write.version))
-    body = change.make({} if change.replaces else await resource.tree(entry, write.version))
+    body = await _made(write, change, entry)
     settle(body, resource.compiled[write.version], resource.served.hooks, ctx)
     _check_identity(write, body.tree, live, change)
     if resource.definition.version(write.version).status:
         body.tree = only_status(body.tree, live.tree) if status else keep_status(body.tree, live.tree)
     pinned = _check_version(write, body.tree, live, change)
-    new = body.tree if change.applies else resource.fields.update(live.tree, body.tree, writer_of(ctx))
+    new = body.tree if change.applies else await _tracked(write, live.tree, body.tree)
     if not write.gate.idle("UPDATE"):
         new = unbroken(new, await _mutated(write, new, live, body), ctx)
     keep_system(new["metadata"], live.tree["metadata"])
     stored, shown = await finish(write, new, live)
     return await _keep(write, stored, shown, live, pinned)
+
+
+async def _made(write: Write, change: Change, entry: Entry) -> Body:
+    tree = {} if change.replaces else await write.resource.tree(entry, write.version)
+    try:
+        return change.make(tree)
+    except MustConvert as needed:
+        live = await write.resource.tree(entry, write.version)
+        return await needed.then(lambda: change.make(copy_tree(live)), [live])
+
+
+async def _tracked(write: Write, live: Tree, new: Tree) -> Tree:
+    """`new` with the managedFields that say who owns what once it is stored."""
+    fields, writer = write.resource.fields, writer_of(write.ctx)
+    try:
+        return fields.update(live, new, writer)
+    except MustConvert as needed:
+        return await needed.then(lambda: fields.update(live, new, writer), [live, new])
 
 
 async def _mutated(write: Write, new: Tree, live: Live, body: Body) -> Tree:

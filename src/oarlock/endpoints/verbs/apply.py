@@ -23,6 +23,7 @@ from oarlock.meta.errors import BadRequest, FieldConflict
 from oarlock.patch.apply import conflicts
 from oarlock.patch.apply.errors import ApplyConflict, ApplyError, ManagedFieldsError
 from oarlock.registry.body import Body
+from oarlock.registry.field_conversions import ConversionFailed
 from oarlock.registry.managed_fields import writer_of
 from oarlock.registry.resource import copy_tree
 from oarlock.registry.served import Tree
@@ -53,6 +54,8 @@ async def apply(x: Exchange, route: Route, *, in_cbor: bool = False) -> Response
             raise FieldConflict(conflicts.message(error.conflicts), conflicts.causes(error.conflicts)) from None
         except ManagedFieldsError as error:
             raise BadRequest(str(error)) from None
+        except ConversionFailed as error:
+            raise error.status from None
         except ApplyError as error:
             raise BadRequest(
                 f"failed to create typed patch object ({_name_of(config, route.entry)}): {error}"

@@ -1,0 +1,125 @@
+"""The conversions that tracking of fields needs, for a converter that has to wait, such as a webhook.
+
+What is owned in another version is compared in that version, by pure code that can't wait. So it is stopped at the
+first conversion that isn't known (`MustConvert`), the conversion is awaited, and the pure code is run again, which
+gets a step further each time. A converter that needn't wait is asked directly and costs nothing more.
+Must not know: fields, who owns them. Next: `managed_fields`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from oarlock.codec import json
+from oarlock.meta.errors import StatusError
+from oarlock.patch.apply.errors import ApplyError, UnknownVersion
+from oarlock.registry.served import Served, Tree
+
+__all__ = ["ConversionFailed", "FieldConversions", "MustConvert"]
+
+R = TypeVar("R")
+_Known = dict[tuple[bytes, str], "Tree | StatusError"]
+
+
+class ConversionFailed(ApplyError):
+    """The converter that had to be waited for refused; `status` is its answer."""
+
+    def __init__(self, status: StatusError) -> None:
+        super().__init__(str(status))
+        self.status = status
+
+
+class MustConvert(Exception):
+    """`tree` is needed in the version `to_api_version`, and that has to be awaited: `then` does."""
+
+    def __init__(self, conversions: FieldConversions, tree: Tree, to_api_version: str) -> None:
+        super().__init__(f"{to_api_version} of an object must be awaited")
+        self.conversions = conversions
+        self.tree = tree
+        self.to_api_version = to_api_version
+
+    async def then(self, call: Callable[[], R], along: Iterable[Tree] = ()) -> R:
+        """What `call` returns when every conversion is known. It must be pure: it is called again for each one awaited.
+
+        `along` are trees that will be needed in the same versions, converted in one go.
+        """
+        known: _Known = {}
+        trees = {_key(tree): tree for tree in map(_bare, along)}
+        needed = self
+        while True:
+            bare = _bare(needed.tree)
+            trees[_key(bare)] = bare
+            await self.conversions.learn(known, trees, needed)
+            try:
+                return self.conversions.knowing(known, call)
+            except MustConvert as another:
+                needed = another
+
+
+class FieldConversions:
+    """The ``convert`` of a tracker. `copy` makes the copies that a converter may change."""
+
+    def __init__(self, served: Served, copy: Callable[[Tree], Tree]) -> None:
+        self._served = served
+        self._versions = {served.definition.api_version(v.name): v.name for v in served.definition.versions}
+        self._copy = copy
+        self._known: _Known = {}
+
+    def __call__(self, tree: Tree, from_api_version: str, to_api_version: str) -> Tree:
+        """The tree in another version. Raises UnknownVersion, MustConvert, ConversionFailed."""
+        versions, served = self._versions, self._served
+        if from_api_version not in versions or to_api_version not in versions:
+            raise UnknownVersion(f"{to_api_version} is no version of {served.definition.group_resource}")
+        try:
+            made = served.converter.convert_now(
+                [self._copy(tree)], versions[from_api_version], versions[to_api_version]
+            )
+        except StatusError:
+            return tree  # what can't be converted keeps the names its fields have
+        if made is not None:
+            made[0]["apiVersion"] = to_api_version
+            return made[0]
+        found = self._known.get((_key(_bare({**tree, "apiVersion": from_api_version})), to_api_version))
+        if found is None:
+            raise MustConvert(self, {**tree, "apiVersion": from_api_version}, to_api_version)
+        if isinstance(found, StatusError):
+            raise ConversionFailed(found)
+        return found
+
+    def knowing(self, known: _Known, call: Callable[[], R]) -> R:
+        """`call`, to which these conversions are known."""
+        before, self._known = self._known, known
+        try:
+            return call()
+        finally:
+            self._known = before
+
+    async def learn(self, known: _Known, trees: dict[bytes, Tree], needed: MustConvert) -> None:
+        """Add to `known` what `needed` asks for, and with it all `trees` of the same version."""
+        source, to = needed.tree["apiVersion"], needed.to_api_version
+        wanted = {
+            key: tree for key, tree in trees.items() if tree.get("apiVersion") == source and (key, to) not in known
+        }
+        copies = [self._copy(tree) for tree in wanted.values()]
+        for copy in copies:
+            copy.setdefault("kind", self._served.definition.names.kind)
+            copy.setdefault("metadata", {})
+        try:
+            made = await self._served.convert(copies, self._versions[source], self._versions[to])
+        except StatusError as error:
+            known.update(dict.fromkeys(((key, to) for key in wanted), error))
+        else:
+            known.update({(key, to): tree for key, tree in zip(wanted, made, strict=True)})
+
+
+def _bare(tree: Tree) -> Tree:
+    """The tree without its managedFields, which no conversion looks at."""
+    metadata = tree.get("metadata")
+    if type(metadata) is not dict or "managedFields" not in metadata:
+        return tree
+    return {**tree, "metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}
+
+
+def _key(tree: Tree) -> bytes:
+    return json.encode_canonical(tree)
