@@ -27,7 +27,8 @@ MAX_MANAGER_BYTES = 128
 def tracker_of(served: Served, copy: Callable[[Tree], Tree]) -> FieldTracker:
     """What tracks the fields of a resource. `copy` makes the copies that conversion may change.
 
-    Where conversion has to wait, its methods raise `field_conversions.MustConvert`.
+    Where conversion has to wait, its methods raise `field_conversions.MustConvert`. An object of a virtual resource
+    that has no managedFields has no owners, so that no apply to it conflicts.
     """
     definition = served.definition
     versions = {definition.api_version(version.name): version.name for version in definition.versions}
@@ -40,7 +41,8 @@ def tracker_of(served: Served, copy: Callable[[Tree], Tree]) -> FieldTracker:
         for api_version, schema in schemas.items()
         if definition.typed
     }
-    return FieldTracker(types, FieldConversions(served, copy), filters, blanks)
+    stored = served.virtual is None  # what comes from elsewhere may come without owners, time and again
+    return FieldTracker(types, FieldConversions(served, copy), filters, blanks, everything_tracked=stored)
 
 
 def _blank(compiled: CompiledVersion, schema: structural.Node) -> Tree:

@@ -86,6 +86,8 @@ class FieldTracker:
     `filters` say what a write to a subresource ("" is the resource itself) may own; everything else it doesn't.
     `convert` takes and gives trees and apiVersions; it must not change what it is given. `blanks` are objects of
     which nothing is set, by apiVersion: what every object of a declared type has (``spec: {}``) nobody owns.
+    `everything_tracked` says that what an object without managedFields has is somebody's, known from the first apply
+    on as ``before-first-apply``; otherwise it is nobody's.
     """
 
     def __init__(
@@ -94,8 +96,11 @@ class FieldTracker:
         convert: Convert = never_converts,
         filters: Mapping[str, Filter] | None = None,
         blanks: Mapping[str, Tree] | None = None,
+        *,
+        everything_tracked: bool = True,
     ) -> None:
         self._types = types
+        self._everything_tracked = everything_tracked
         self._blanks = blanks or {}
         self._updaters: dict[str, Updater[ManagerId]] = {"": Updater(types, convert)}
         for subresource, keep in (filters or {}).items():
@@ -140,7 +145,7 @@ class FieldTracker:
         entries = _entries(live)
         managed = decode(entries, self._loaded)
         before = {} if live is None else _with_entries(live, None)
-        if not managed.owned and live is not None:
+        if not managed.owned and live is not None and self._everything_tracked:
             earlier = Writer(_BEFORE_FIRST_APPLY, writer.api_version, writer.now, writer.subresource)
             self._update(self._blank(writer), before, managed, earlier)
             cap(managed)
