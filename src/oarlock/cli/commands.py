@@ -10,12 +10,15 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from oarlock.cli.loading import load_server
+from oarlock.cli.proto_files import check_lock, write_lock
 from oarlock.registry.migration import Progress, migrate
+from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.proto_text import proto_text
 from oarlock.server.about import own_version
 from oarlock.server.command import Mistake, run_app, serve_with, set_up_logging, with_serve_options
@@ -82,23 +85,45 @@ def _proto(
     version: Annotated[
         str, typer.Argument(metavar="[GROUP/VERSION/RESOURCE]", help="Which, where several have field numbers.")
     ] = "",
+    lock: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write it to this file, unless that breaks clients of what is in it."),
+    ] = None,
+    check: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Only compare with this file, which --lock wrote.")
+    ] = None,
 ) -> None:
-    """Print the .proto file of a version whose fields have numbers."""
-    texts = {}
+    """Print the .proto file of a version whose fields have numbers.
+
+    With --lock or --check, prints one line for each change that breaks clients; the exit code is 1 if there is any.
+    """
+    if lock and check:
+        raise Mistake("say either --lock or --check")
+    definition, name = _numbered(server, version)
+    if lock:
+        write_lock(definition, name, lock)
+    elif check:
+        check_lock(definition, name, check)
+    else:
+        print(proto_text(definition, name), end="")
+
+
+def _numbered(server: str, version: str) -> tuple[ResourceDefinition, str]:
+    """The definition and version that are meant, of those that have field numbers."""
+    found = {}
     for one in load_server(server).catalog.entries:
         for served in one.definition.versions:
-            name = f"{one.definition.api_version(served.name)}/{one.definition.names.plural}"
-            text = proto_text(one.definition, served.name)
-            if text:
-                texts[name] = text
-    if not texts:
+            if proto_text(one.definition, served.name):
+                name = f"{one.definition.api_version(served.name)}/{one.definition.names.plural}"
+                found[name] = one.definition, served.name
+    if not found:
         raise Mistake(f"{server}: no field has a number: write Annotated[…, Proto(1)]")
-    if not version and len(texts) == 1:
-        version = next(iter(texts))
-    if version not in texts:
+    if not version and len(found) == 1:
+        version = next(iter(found))
+    if version not in found:
         what = f"{version} has no field numbers" if version else "several have field numbers"
-        raise Mistake(f"{server}: {what}: say one of {', '.join(texts)}")
-    print(texts[version], end="")
+        raise Mistake(f"{server}: {what}: say one of {', '.join(found)}")
+    return found[version]
 
 
 def _check(storage: StorageURL = "sqlite:///oarlock.db") -> None:

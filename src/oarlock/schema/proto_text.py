@@ -7,9 +7,11 @@ Must not know: bytes. Source: protobuf language specification, version 2. Next: 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 
 from oarlock.schema.definition import ResourceDefinition, Schema
 from oarlock.schema.proto_numbers import ProtoField, proto_fields
+from oarlock.schema.proto_reading import Reserved
 
 __all__ = ["proto_text"]
 
@@ -23,43 +25,65 @@ _KINDS = {
 }
 
 
-def proto_text(definition: ResourceDefinition, version: str) -> str:
-    """The file that describes a version's objects and lists of them; empty when its fields have no numbers."""
+def proto_text(
+    definition: ResourceDefinition, version: str, reserved: Mapping[str, Sequence[Reserved]] | None = None
+) -> str:
+    """The file that describes a version's objects and lists of them; empty when its fields have no numbers.
+
+    `reserved` are the numbers that no field may have any more, by message.
+    """
     schema = definition.version(version).schema
     fields = proto_fields(schema)
     if fields is None:
         return ""
-    kind = definition.names.kind
-    messages: list[str] = []
-    imports = {"apis/meta/v1"}
-    _message(kind, schema, fields, messages, imports)
-    messages.append(
-        f"message {definition.names.list_kind} {{\n  optional {_META}.ListMeta metadata = 1;\n"
-        f"  repeated {kind} items = 2;\n}}\n"
+    kind, list_kind = definition.names.kind, definition.names.list_kind
+    file = _File(reserved or {}, list_kind)
+    file.message(kind, schema, fields)
+    file.messages.append(
+        f"message {list_kind} {{\n  optional {_META}.ListMeta metadata = 1;\n  repeated {kind} items = 2;\n}}\n"
     )
     package = re.sub(r"[^\w.]", "_", f"{definition.group or 'core'}.{version}")
     head = 'syntax = "proto2";\n\n' + f"package {package};\n\n"
-    files = [f'import "k8s.io/apimachinery/pkg/{name}/generated.proto";\n' for name in sorted(imports)]
-    return head + "".join(files) + "\n" + "\n".join(messages)
+    files = [f'import "k8s.io/apimachinery/pkg/{name}/generated.proto";\n' for name in sorted(file.imports)]
+    return head + "".join(files) + "\n" + "\n".join(file.messages)
 
 
-def _message(name: str, schema: Schema, fields: list[ProtoField], messages: list[str], imports: set[str]) -> None:
-    place = len(messages)
-    lines = [*_comment(schema, ""), f"message {name} {{"]
-    for one in fields:
-        if one.kind == "message":
-            kind = name + one.name[:1].upper() + _word(one.name[1:])
-            _message(kind, one.schema, proto_fields(one.schema, root=False) or [], messages, imports)
-        elif one.kind in _KINDS:
-            kind, file = _KINDS[one.kind]
-            imports.add(file)
-        else:
-            kind = one.kind
-        shown = {"": f"optional {kind}", "list": f"repeated {kind}", "map": f"map<string, {kind}>"}[one.many]
-        if one.kind != "message":  # whose own comment it is
-            lines += _comment(one.schema, "  ")
-        lines.append(f"  {shown} {_word(one.name)} = {one.number};")
-    messages.insert(place, "\n".join([*lines, "}", ""]))
+class _File:
+    """The messages and imports of a file while it is written."""
+
+    def __init__(self, reserved: Mapping[str, Sequence[Reserved]], *taken: str) -> None:
+        self.messages: list[str] = []
+        self.imports = {"apis/meta/v1"}
+        self._reserved = reserved
+        self._names = set(taken)
+
+    def message(self, name: str, schema: Schema, fields: list[ProtoField]) -> None:
+        self._names.add(name)
+        place = len(self.messages)
+        lines = [*_comment(schema, ""), f"message {name} {{"]
+        for one in fields:
+            if one.kind == "message":
+                kind = self._name(name + one.name[:1].upper() + _word(one.name[1:]))
+                self.message(kind, one.schema, proto_fields(one.schema, root=False) or [])
+            elif one.kind in _KINDS:
+                kind, file = _KINDS[one.kind]
+                self.imports.add(file)
+            else:
+                kind = one.kind
+            shown = {"": f"optional {kind}", "list": f"repeated {kind}", "map": f"map<string, {kind}>"}[one.many]
+            if one.kind != "message":  # whose own comment it is
+                lines += _comment(one.schema, "  ")
+            lines.append(f"  {shown} {_word(one.name)} = {one.number};")
+        for gone in self._reserved.get(name, ()):
+            upto = "" if gone.last == gone.first else f" to {gone.last}"
+            lines.append(f"  reserved {gone.first}{upto};" + (f"  // {gone.note}" if gone.note else ""))
+        self.messages.insert(place, "\n".join([*lines, "}", ""]))
+
+    def _name(self, name: str) -> str:
+        """`name`, or another when two paths make the same one."""
+        while name in self._names:
+            name += "_"
+        return name
 
 
 def _word(name: str) -> str:
