@@ -54,7 +54,8 @@ def resolve(text: str) -> Scalar:
     if found is not None and len(plain) <= _MAX_DIGITS:
         base = found.lastgroup or "dec"
         number = int(found["sign"] + found[base], _BASES[base])
-        return number if -(2**63) <= number < 2**63 else float(number)
+        if -(2**63) <= number < 2**64:
+            return number if number < 2**63 else float(number)
     if _is_float(plain):
         number_or_infinity = float(plain)
         return text if abs(number_or_infinity) == float("inf") else number_or_infinity
