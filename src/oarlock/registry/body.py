@@ -65,6 +65,23 @@ def settle(body: Body, compiled: CompiledVersion, hooks: Hooks, ctx: Context) ->
     metadata = tree.get("metadata")
     if metadata is None:
         tree["metadata"] = {}
+    if compiled.untouched(tree):
+        if body.problems:
+            _report(body, [], ctx)
+    else:
+        _mend(body, compiled, ctx)
+    compiled.default(tree)
+    default = hooks.default.get(ctx.target.version)
+    if default is not None:
+        try:
+            body.tree = default(tree)
+        except ViewError:
+            pass  # a required field is missing: validation says so, together with everything else that is wrong
+
+
+def _mend(body: Body, compiled: CompiledVersion, ctx: Context) -> None:
+    """Types, undeclared fields, null and empty values."""
+    tree = body.tree
     why = compiled.type_error(tree)
     if why is None and not isinstance(tree["metadata"], dict):
         why = "json: cannot unmarshal into metadata: it must be an object"
@@ -77,13 +94,6 @@ def settle(body: Body, compiled: CompiledVersion, hooks: Hooks, ctx: Context) ->
     compiled.normalize(tree)
     if resets:
         tree["metadata"]["managedFields"] = [{}]  # not the same as none: it asks that ownership be forgotten
-    compiled.default(tree)
-    default = hooks.default.get(ctx.target.version)
-    if default is not None:
-        try:
-            body.tree = default(tree)
-        except ViewError:
-            pass  # a required field is missing: validation says so, together with everything else that is wrong
 
 
 def _report(body: Body, unknown: list[str], ctx: Context) -> None:

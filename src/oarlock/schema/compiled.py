@@ -26,6 +26,7 @@ from oarlock.schema.ratcheting import still_wrong
 from oarlock.schema.structural import Node, SchemaError, parse
 from oarlock.schema.structural_rules import structural_errors
 from oarlock.schema.typing_errors import Place, compile_fits, first_misfit
+from oarlock.schema.untouched import compile_untouched
 from oarlock.schema.validation import compile_check
 
 __all__ = ["CompiledVersion", "SchemaError", "compile_version"]
@@ -76,6 +77,7 @@ class CompiledVersion:
         "_place",
         "_rules",
         "_typed",
+        "_untouched",
         "selectable",
     )
 
@@ -100,8 +102,13 @@ class CompiledVersion:
         self._clean = compile_clean(whole)
         self._embedded = compile_embedded(rules)
         self._normalize = _normalizers(whole, rules, typed)
+        self._untouched = compile_untouched(whole)
         self._default = compile_default(rules)
         self._checks = tuple(check for check in (compile_check(rules), compile_lists(rules)) if check is not None)
+
+    def untouched(self, tree: Tree) -> bool:
+        """Would `type_error`, `prune` and `normalize` leave the tree as it is? No may mean that it isn't known."""
+        return self._untouched is not None and self._untouched(tree)
 
     def type_error(self, tree: Tree) -> str | None:
         """The first value of a wrong JSON type, in the words of Go's decoder; None when there is none.

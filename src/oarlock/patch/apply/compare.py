@@ -13,7 +13,7 @@ from oarlock.patch.apply.items import indexed
 from oarlock.patch.apply.schema import ABSENT, DEDUCED, ListType, MapType, Type, atom
 from oarlock.patch.apply.values import equal, never_mixed
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["Comparison", "compare", "everything"]
 
 
 class Comparison(NamedTuple):
@@ -63,9 +63,9 @@ class _Walk:
         if type(old) is dict and type(new) is dict and form is not None and not form.atomic and (old or new):
             self._maps(form, type_.exact, old, new)
         elif old is ABSENT:
-            insert(self.result.added, self.path, _everything(type_, new))
+            insert(self.result.added, self.path, everything(type_, new))
         elif new is ABSENT:
-            insert(self.result.removed, self.path, _everything(type_, old))
+            insert(self.result.removed, self.path, everything(type_, old))
         else:
             before, after = atom(type_, old), atom(type_, new)
             if before is not after:
@@ -130,7 +130,7 @@ class _Walk:
             insert(self.result.added, self.path)
 
 
-def _everything(type_: Type, value: Any) -> Fields:
+def everything(type_: Type, value: Any) -> Fields:
     """The node of a value that is there on one side only: it and all that is in it."""
     form = atom(type_, value)
     if form is None or form.atomic or not value:
@@ -139,9 +139,13 @@ def _everything(type_: Type, value: Any) -> Fields:
     if isinstance(form, MapType):
         if type(value) is not dict:
             return LEAF
+        declared, rest = form.fields, form.element or DEDUCED
         for name, child in value.items():
-            result["f:" + name] = LEAF if type(child) is str else _everything(form.child(name), child)
+            if type(child) is str:
+                result["f:" + name] = LEAF
+            else:
+                result["f:" + name] = everything(declared.get(name) or rest, child)
     elif type(value) is list:
         for element, items in indexed(form, value).items():
-            result[element] = _everything(form.element, items[0]) if len(items) == 1 else LEAF
+            result[element] = everything(form.element, items[0]) if len(items) == 1 else LEAF
     return result

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from oarlock.patch.apply.compare import Comparison
+from oarlock.patch.apply.fieldsets import Fields
 from oarlock.patch.apply.managers import ManagerId
 from oarlock.patch.apply.updater import Owned
 
@@ -41,17 +42,17 @@ class Settled:
         self._known: dict[Hashable, tuple[tuple[Owned, ...], Outcome]] = {}
 
     @staticmethod
-    def key(compared: Comparison, owned: Mapping[ManagerId, Owned], version: str, who: Hashable) -> Hashable:
+    def key(change: Comparison | Fields, owned: Mapping[ManagerId, Owned], version: str, who: Hashable) -> Hashable:
         """What the outcome depends on; None when it isn't to be remembered.
 
-        It isn't where somebody owns fields in another version than `version`: then the values count as well.
+        `change` is how two objects compare, or everything that is in a new one. It isn't remembered where somebody owns fields in another version than `version`: then the values count as well.
         """
         owners: list[Hashable] = [who]
         for identity, one in owned.items():
             if one.version != version:
                 return None
             owners.append((identity, id(one)))
-        text = _encode(compared)
+        text = _encode(change)
         return (text, *owners) if len(text) <= _MAX_BYTES else None
 
     def get(self, key: Hashable) -> Outcome | None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from oarlock.patch.apply import last_applied, validate
-from oarlock.patch.apply.compare import Comparison, compare
+from oarlock.patch.apply.compare import Comparison, compare, everything
 from oarlock.patch.apply.errors import ApplyConflict, ApplyError, FieldsError, ManagedFieldsError
 from oarlock.patch.apply.fieldsets import Fields, Filter, difference, excluding, including, make, union
 from oarlock.patch.apply.fieldsv1 import decode as decode_fields
@@ -101,7 +101,7 @@ class FieldTracker:
     ) -> None:
         self._types = types
         self._everything_tracked = everything_tracked
-        self._blanks = blanks or {}
+        self._blanks = {api_version: (blanks or {}).get(api_version, {}) for api_version in types}
         self._updaters: dict[str, Updater[ManagerId]] = {"": Updater(types, convert)}
         for subresource, keep in (filters or {}).items():
             self._updaters[subresource] = Updater(types, convert, dict.fromkeys(types, keep))
@@ -155,7 +155,7 @@ class FieldTracker:
         return _with_entries(merged, _written(managed, entries))
 
     def _blank(self, writer: Writer) -> Tree:
-        return self._blanks.get(writer.api_version, {})
+        return self._blanks[writer.api_version]
 
     def _nothing_changed(self, live: Tree, new: Tree, writer: Writer) -> bool:
         """Is everything that could have an owner as it was?"""
@@ -175,10 +175,16 @@ class FieldTracker:
     def _update(self, live: Tree, new: Tree, managed: Managed, writer: Writer) -> None:
         """Give what differs between `live` and `new` to the writer (changes `managed`)."""
         version = writer.api_version
-        compared = compare(self._types[version], live, new)
-        key = self._settled.key(compared, managed.owned, version, (writer.manager, version, writer.subresource))
+        type_ = self._types[version]
+        compared: Comparison | None = None
+        if live is self._blanks.get(version) and _holds(live, new):
+            change: Comparison | Fields = everything(type_, new)  # which tells what is added, for less
+        else:
+            change = compared = compare(type_, live, new)
+        key = self._settled.key(change, managed.owned, version, (writer.manager, version, writer.subresource))
         outcome = self._settled.get(key)
         if outcome is None:
+            compared = compare(type_, live, new) if compared is None else compared
             outcome = self._outcome(compared, (live, new), managed.owned, writer)
             self._settled.put(key, managed.owned, outcome)
         if outcome.wrote is not None:
@@ -261,6 +267,15 @@ class FieldTracker:
         decoded = decode_fields(tree)
         reconciled = reconcile(type_, decoded)
         return Loaded(Owned(reconciled, api_version, applied), reconciled is decoded and decoded == tree)
+
+
+def _holds(blank: Tree, new: Tree) -> bool:
+    """Has `new` every object that is in `blank`?"""
+    for name, inside in blank.items():
+        there = new.get(name)
+        if type(there) is not dict or (inside and not _holds(inside, there)):
+            return False
+    return True
 
 
 def _entries(live: Tree | None) -> list[Entry] | None:
