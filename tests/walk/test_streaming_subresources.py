@@ -62,6 +62,12 @@ class Herons(StoredCollection[Heron]):
         for piece in ():
             yield piece
 
+    @subresource("late")
+    async def late(self) -> AsyncIterator[bytes]:
+        await asyncio.sleep(5)
+        raise errors.BadRequest("too late for an ordinary answer")
+        yield b""
+
     @subresource("wrong")
     async def wrong(self, name: str) -> AsyncIterator[bytes]:
         yield "text"  # type: ignore[misc]
@@ -195,6 +201,16 @@ async def test_what_fails_halfway_is_cut() -> None:
         events = await opened(api, f"{LOG}?word=broken")
         await asyncio.sleep(1)
         assert (events.closed, events.aborted, herons._ended) == (True, True, ["h"])
+
+
+@walk
+async def test_what_fails_once_the_answer_has_begun_is_cut_too() -> None:
+    api, _ = birds()
+    async with api:
+        await made(api, HERONS, {"metadata": {"name": "h"}})
+        events = await opened(api, f"{HERONS}/h/late")
+        await asyncio.sleep(10)
+        assert (events.closed, events.aborted) == (True, True)
 
 
 @walk

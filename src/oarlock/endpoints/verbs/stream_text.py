@@ -41,8 +41,9 @@ async def stream_text(x: Exchange, route: Route) -> Response:
     talk = _Talk(hook.stream(ctx, parent, given), f"{route.target.group_resource}/{hook.name}")
     try:
         await asyncio.wait((talk.begun,), timeout=FIRST_S)
-        if talk.begun.done():
-            talk.begun.result()
+        if not talk.begun.done():
+            talk.begun.set_result(None)  # too late for an ordinary answer
+        talk.begun.result()
     except BaseException:
         talk.cancel()
         raise
