@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         TooMany,
     )
     from oarlock.policy.admission.plugin import Admission, Denied, Review
+    from oarlock.registry.channels import Channel, Channels, Pipe, TerminalSize
     from oarlock.registry.collection import StoredCollection
     from oarlock.registry.declare import served_from
     from oarlock.registry.informer import Informer
@@ -75,6 +76,8 @@ __all__ = [
     "APIServer",
     "Admission",
     "Atomic",
+    "Channel",
+    "Channels",
     "Column",
     "Context",
     "DeclarationError",
@@ -113,6 +116,7 @@ __all__ = [
     "PatchMerge",
     "PatchReplace",
     "Pattern",
+    "Pipe",
     "Preserve",
     "Proto",
     "Quantity",
@@ -127,6 +131,7 @@ __all__ = [
     "Shape",
     "Spoke",
     "StoredCollection",
+    "TerminalSize",
     "TooLong",
     "TooMany",
     "Unique",
@@ -150,6 +155,7 @@ if not TYPE_CHECKING:
             "Duplicate FieldError Forbidden Invalid NotFoundValue NotSupported Required TooLong TooMany"
         ),
         "policy.admission.plugin": "Admission Denied Review",
+        "registry.channels": "Channel Channels Pipe TerminalSize",
         "registry.collection": "StoredCollection",
         "registry.declare": "served_from",
         "registry.informer": "Informer",

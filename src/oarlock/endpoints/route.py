@@ -61,6 +61,7 @@ class Route:
     `key` is the object's in the store. `cached` tells of a plain read: True when the cache may answer as it is
     (``resourceVersion=0`` and nothing else), False when it must be fresh (no query at all), None for any other.
     `endless` marks an answer that goes on for as long as somebody listens: no deadline ends it.
+    `connects` marks a request that takes over its connection, which counts as one of its own kind.
     `scaling` is set for ``/scale``: `entry` and `head` are then those of Scale, `resource` is what is scaled.
     """
 
@@ -77,6 +78,7 @@ class Route:
     cached: bool | None = None
     scaling: Scaling | None = None
     endless: bool = False
+    connects: bool = False
 
     @property
     def version(self) -> str:

@@ -21,6 +21,7 @@ from oarlock.endpoints.negotiation import JSON, Accepted
 from oarlock.endpoints.respond import compressed, is_pretty
 from oarlock.endpoints.route import Route, Verb, WatchBook, deprecation
 from oarlock.endpoints.target import parse_target
+from oarlock.endpoints.verbs.connect import connect
 from oarlock.endpoints.verbs.create import create
 from oarlock.endpoints.verbs.delete import delete, delete_collection
 from oarlock.endpoints.verbs.get import get
@@ -38,7 +39,7 @@ from oarlock.registry.keys import object_key
 from oarlock.registry.live import AnyResource
 from oarlock.registry.resource import Resource
 from oarlock.registry.scale import SCALE
-from oarlock.registry.served import Gate, Served, StreamHook
+from oarlock.registry.served import ConnectHook, Gate, Served, StreamHook
 
 __all__ = ["About", "NonResource", "Router", "Surface"]
 
@@ -172,7 +173,8 @@ class Router:
             key=key,
             cached=_READS.get(tuple(pairs)),
             scaling=scaling,
-            endless=verb is stream_text,
+            endless=verb is stream_text or verb is connect,
+            connects=verb is connect,
         )
 
     async def _outside(self, x: Exchange, route: Route) -> Response:
@@ -237,8 +239,9 @@ def _subresource_verb(method: str, target: Target, entry: CatalogEntry) -> Verb 
         return get_scale if verb == "get" else _VERBS[verb]
     if target.subresource == "status":
         return _VERBS[verb]
-    if isinstance(entry.served.hooks.subresources.get(target.subresource), StreamHook):
-        return stream_text
+    hook = entry.served.hooks.subresources.get(target.subresource)
+    if isinstance(hook, StreamHook | ConnectHook):
+        return stream_text if isinstance(hook, StreamHook) else connect
     return call_hook
 
 

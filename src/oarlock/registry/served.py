@@ -14,11 +14,13 @@ from typing import Any, Literal, Protocol
 
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
+from oarlock.registry.channels import Channels, Pipe
 from oarlock.registry.parameters import Argument
 from oarlock.schema.definition import ResourceDefinition
 
 __all__ = [
     "AnyHook",
+    "ConnectHook",
     "Converter",
     "Gate",
     "Hooks",
@@ -130,7 +132,22 @@ class StreamHook:
     arguments: tuple[Argument, ...] = ()
 
 
-AnyHook = SubresourceHook | StreamHook
+@dataclass(frozen=True, slots=True)
+class ConnectHook:
+    """A user's subresource that takes the connection: `connect(ctx, parent, end, given)` talks with the client.
+
+    `end` is a `Pipe` of one of the protocols in `upgrade`, or `Channels` when there are none: those of a terminal, or
+    `numbered` channels without meanings. What `connect` returns is an exit code, None and 0 for success.
+    """
+
+    name: str
+    connect: Callable[[Context, Tree, Channels | Pipe, Mapping[str, Any]], Awaitable[int | None]]
+    upgrade: tuple[str, ...] = ()
+    numbered: int = 0
+    arguments: tuple[Argument, ...] = ()
+
+
+AnyHook = SubresourceHook | StreamHook | ConnectHook
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 The method is told what it asks for by parameter name: `name`, `parent`, `body`, `ctx`, and by keyword what
 the query has for it (`parameters`). `body` and the answer are declared classes, of any group; an async generator
-answers with a stream. It runs after authentication and authorization; admission isn't asked.
+answers with a stream; one that connects is handed `channels` or a `pipe`. It runs after authentication and
+authorization; admission is asked about those that connect.
 Must not know: how it is routed. Next: `subresource_hooks`, which turns it into what the server calls.
 """
 
@@ -31,6 +32,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _VERBS = {"POST": ("create",), "GET": ("get",), "PUT": ("update",)}
 _PARAMETERS = ("name", "parent", "body", "ctx")
+_MOST_CHANNELS = 255
+_PROTOCOL = re.compile(r"[!#$%&'*+.^_`|~\w-]+(/[!#$%&'*+.^_`|~\w-]+)?", re.ASCII)  # RFC 9110 §7.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,10 @@ class _Mark:
     versions: tuple[str, ...]
     media_type: str = ""
     """Of the stream it answers with, empty for one that answers with an object."""
+    end: Literal["", "channels", "pipe"] = ""
+    """The parameter that one which connects talks through."""
+    upgrade: tuple[str, ...] = ()
+    numbered: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +69,13 @@ class Found:
         shown = self.body or self.answer
         return Subresource(
             name=self.mark.name,
-            verbs=_VERBS[self.mark.method],
+            verbs=("create", "get") if self.mark.end else _VERBS[self.mark.method],
             kind=shown.__declared__.gvk if shown is not None else parent,
             request_schema=object_schema(self.body) if self.body else {},
             response_schema=object_schema(self.answer) if self.answer else {},
             parameters=tuple(argument.published for argument in self.arguments),
             produces=self.mark.media_type,
+            connects=bool(self.mark.end),
         )
 
 
@@ -77,6 +85,9 @@ def subresource(
     method: Literal["GET", "POST", "PUT"] | None = None,
     versions: Sequence[str] = (),
     media_type: str = "text/plain",
+    connect: bool = False,
+    upgrade: str | Sequence[str] = (),
+    numbered: int = 0,
 ) -> Callable[[F], F]:
     """Serve this async method as the subresource `name`, in these `versions` or in all.
 
@@ -90,6 +101,15 @@ def subresource(
     POST, the default, and PUT have a body. Returning None answers 204 without content. An async generator answers
     GET with what it yields, as `media_type`, for as long as it runs: no deadline ends it. What it raises before its
     first yield is an ordinary error; later, the answer is cut. Keyword-only parameters come from the query.
+
+        @subresource("exec", connect=True)
+        async def _exec(self, channels: Channels, *, command: list[str] = []) -> int:
+            await channels.stdout.write(b"done\n")
+            return 0
+
+    With `connect` the method talks over a WebSocket, through the channels of a terminal or `numbered` ones of its own
+    (at most 255); with `upgrade` it is handed a `Pipe` of the protocols named there. Either answers GET and POST, no
+    deadline ends it, and what it raises before it first reads or writes is an ordinary error. It returns an exit code.
     """
 
     subject = f"@subresource({name!r})"
@@ -102,8 +122,15 @@ def subresource(
         raise HookError(subject, f"no subresource is served with {method!r}", "GET, POST or PUT")
     if not re.fullmatch(r"[\w.+-]+/[\w.+-]+(;[ -~]*)?", media_type):
         raise HookError(subject, f"{media_type!r} is no media type", "such as text/plain")
+    protocols = (upgrade,) if isinstance(upgrade, str) else tuple(upgrade)
+    end = _end(subject, connect, protocols, numbered)
 
     def mark(function: F) -> F:
+        if end:
+            if not inspect.iscoroutinefunction(function) or method is not None:
+                raise HookError(function.__qualname__, "it can't connect", "write async def, and leave method= out")
+            setattr(function, MARKER, _Mark(name, "GET", tuple(versions), "", end, protocols, numbered))
+            return function
         if inspect.isasyncgenfunction(function):
             if method not in (None, "GET"):
                 raise HookError(function.__qualname__, f"a stream can't answer {method}", "leave method out")
@@ -115,6 +142,20 @@ def subresource(
         return function
 
     return mark
+
+
+def _end(subject: str, connect: bool, protocols: tuple[str, ...], numbered: int) -> Literal["", "channels", "pipe"]:
+    """What a method that connects talks through. HookError for options that don't go together."""
+    if connect and protocols:
+        raise HookError(subject, "connect= and upgrade= are two ways to connect", "leave one out")
+    for protocol in protocols:
+        if not _PROTOCOL.fullmatch(protocol) or protocol.lower() == "websocket":
+            raise HookError(
+                subject, f"upgrade={protocol!r} is no protocol of yours", "such as chess/1; or connect=True"
+            )
+    if numbered and not (connect and 0 < numbered <= _MOST_CHANNELS):
+        raise HookError(subject, f"numbered={numbered!r}", f"1 to {_MOST_CHANNELS}, with connect=True")
+    return "channels" if connect else "pipe" if protocols else ""
 
 
 def find_subresources(cls: type) -> tuple[Found, ...]:
@@ -137,9 +178,12 @@ def _found(cls: type, attribute: str, function: Any, mark: _Mark) -> Found:
     subject = f"{cls.__name__}.{attribute}"
     signature = inspect.signature(function).parameters.values()
     given = tuple(p.name for p in signature if p.name != "self" and p.kind is not p.KEYWORD_ONLY)
+    known = (*(p for p in _PARAMETERS if p != "body"), mark.end) if mark.end else _PARAMETERS
     for parameter in given:
-        if parameter not in _PARAMETERS:
-            raise HookError(subject, f"the server has no {parameter!r} to give", "there are " + ", ".join(_PARAMETERS))
+        if parameter not in known:
+            raise HookError(subject, f"the server has no {parameter!r} to give", "there are " + ", ".join(known))
+    if mark.end and mark.end not in given:
+        raise HookError(subject, f"it connects and takes no {mark.end!r}", f"add the parameter {mark.end}")
     if ("body" in given) != (mark.method != "GET"):
         raise HookError(
             subject, f"{mark.method} has {'no' if mark.method == 'GET' else 'a'} body", "PUT and POST have one"
@@ -150,7 +194,7 @@ def _found(cls: type, attribute: str, function: Any, mark: _Mark) -> Found:
     arguments = arguments_of(function, hints, subject)
     parent = hints.get("parent")
     parent = parent if _is_declared(parent) else None
-    if mark.media_type:
+    if mark.media_type or mark.end:
         return Found(mark, attribute, given, None, None, parent, arguments)
     body = _declared(subject, "body", hints.get("body")) if "body" in given else None
     answer = _declared(subject, "answer", take_apart(hints.get("return", type(None))).base)

@@ -12,7 +12,7 @@ from typing import Any
 
 from oarlock.meta.context import Context
 from oarlock.registry.collection import StoredCollection
-from oarlock.registry.served import AnyHook, Converter, StreamHook, SubresourceHook, Tree
+from oarlock.registry.served import AnyHook, ConnectHook, Converter, StreamHook, SubresourceHook, Tree
 from oarlock.registry.subresource import Found
 from oarlock.registry.virtual import VirtualCollection
 from oarlock.schema.declaring import HookError
@@ -60,7 +60,10 @@ def subresource_hooks(
     for found in type(collection).__subresources__:
         mark, giving = found.mark, _Giving(found, converter)
         method = getattr(collection, found.attribute)
-        if mark.media_type:
+        if mark.end:
+            connect = _connect(method, giving, mark.end)
+            hooks[mark.name] = ConnectHook(mark.name, connect, mark.upgrade, mark.numbered, found.arguments)
+        elif mark.media_type:
             hooks[mark.name] = StreamHook(mark.name, _stream(method, giving), mark.media_type, found.arguments)
         else:
             call = _call(method, giving, definition)
@@ -116,6 +119,18 @@ def _call(method: Any, giving: _Giving, definition: ResourceDefinition) -> Any:
         return tree
 
     return call
+
+
+def _connect(method: Any, giving: _Giving, parameter: str) -> Any:
+    async def connect(ctx: Context, parent: Tree, end: Any, given: Mapping[str, Any]) -> int | None:
+        arguments = await giving.arguments(ctx, parent, given)
+        arguments[parameter] = end
+        code = await method(**arguments)
+        if code is not None and (not isinstance(code, int) or isinstance(code, bool)):
+            raise TypeError(f"{giving.found.mark.name} returned {code!r:.100}: it returns an exit code, or nothing")
+        return None if code is None else int(code)
+
+    return connect
 
 
 def _stream(method: Any, giving: _Giving) -> Any:

@@ -84,7 +84,7 @@ class Subresource:
 
     `kind` is the kind of its body and answer, whose group and version may be others than the resource's.
     `request_schema` and `response_schema` describe them for OpenAPI. `produces` is set for one that answers with
-    a stream: its media type.
+    a stream: its media type. `connects` marks one that takes over the connection.
     """
 
     name: str
@@ -94,6 +94,7 @@ class Subresource:
     response_schema: Schema = field(default_factory=dict)
     parameters: tuple[QueryParameter, ...] = ()
     produces: str = ""
+    connects: bool = False
 
 
 @dataclass(frozen=True, slots=True)

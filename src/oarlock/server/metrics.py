@@ -87,6 +87,8 @@ class RequestMetrics:
         verb = _VERBS.get(target.verb, "other")
         if route is not None and route.entry is not None:
             name = target.subresource
+            if name and route.connects:
+                verb = "CONNECT"
             labels = (verb, target.group, target.version, target.resource, name, _scope(target), dry_run)
         else:
             path = x.request.path

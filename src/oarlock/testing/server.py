@@ -28,11 +28,18 @@ from oarlock.server.run import Parts, Running
 from oarlock.storage.backend import Backend
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
+from oarlock.testing.connections import RawClient, Tunnel, WebSocketClient
 
 __all__ = ["Answer", "Events", "InMemory", "Lines"]
 
 ADMIN = User("admin", groups=("system:masters",))
 MAX_REQUEST_BYTES = 3 * 1024 * 1024
+_WEBSOCKET = {
+    "connection": "Upgrade",
+    "upgrade": "websocket",
+    "sec-websocket-version": "13",
+    "sec-websocket-key": "AAAAAAAAAAAAAAAAAAAAAA==",
+}
 
 
 class Answer:
@@ -242,6 +249,37 @@ class InMemory:
             yield lines
         finally:
             lines.close()
+
+    @asynccontextmanager
+    async def connect(
+        self, path: str, protocol: str = "v5.channel.k8s.io", **headers: str
+    ) -> AsyncIterator[WebSocketClient]:
+        """Talk to a subresource that connects while the context lasts. AssertionError when it is refused."""
+        named = {**_WEBSOCKET, **({"sec-websocket-protocol": protocol} if protocol else {}), **_named(headers)}
+        tunnel, answer = await self._tunnel(path, named)
+        client = WebSocketClient(tunnel, answer.get("sec-websocket-protocol", ""))
+        try:
+            yield client
+        finally:
+            client.leave()
+
+    @asynccontextmanager
+    async def upgrade(self, path: str, protocol: str, **headers: str) -> AsyncIterator[RawClient]:
+        """Speak `protocol` with a subresource while the context lasts. AssertionError when it is refused."""
+        tunnel, _ = await self._tunnel(path, {"connection": "Upgrade", "upgrade": protocol, **_named(headers)})
+        client = RawClient(tunnel)
+        try:
+            yield client
+        finally:
+            client.leave()
+
+    async def _tunnel(self, path: str, headers: Mapping[str, str]) -> tuple[Tunnel, dict[str, str]]:
+        response = await self._send("GET", path, None, headers)
+        if response.status != 101 or response.stream is None:
+            raise AssertionError(f"the upgrade was answered with {response.status}: {response.body!r}")
+        tunnel = Tunnel()
+        response.stream(tunnel)
+        return tunnel, _headers(response)
 
     async def _send(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> Response:
         where, _, query = path.partition("?")

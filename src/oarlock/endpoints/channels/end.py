@@ -1,0 +1,27 @@
+"""`Ending`: why a connection is over, and what the client is told of it. Next: `over_websocket`, `over_pipe`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from oarlock.meta.errors import StatusError
+
+__all__ = ["GONE", "Ending"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """`code` and `why` are those of a WebSocket's Close, 0 for the usual one.
+
+    `error` or else `exit_code` is the outcome; `told` is whether channel 3 says so.
+    """
+
+    code: int = 0
+    why: str = ""
+    exit_code: int = 0
+    error: StatusError | None = None
+    told: bool = True
+
+
+GONE = Ending(told=False)
+"""The client has left: nobody can be told anything."""

@@ -1,0 +1,134 @@
+"""`Frames`: a WebSocket without I/O. Bytes that came in become `Piece`, `Reply` and `Over`; what is said becomes bytes.
+
+wsproto parses; the limits, and what a broken frame is answered with, are ours. Messages aren't put together: a large
+one is handed on as it comes. Must not know: what messages mean, tunnels. Next: `over_websocket`.
+Source: RFC 6455.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from wsproto.connection import Connection, ConnectionState, ConnectionType
+from wsproto.events import BytesMessage, CloseConnection, Message, Ping, TextMessage
+
+__all__ = [
+    "BAD_PAYLOAD",
+    "GOING_AWAY",
+    "INTERNAL_ERROR",
+    "MAX_MESSAGE_BYTES",
+    "NORMAL",
+    "POLICY",
+    "PROTOCOL_ERROR",
+    "TOO_BIG",
+    "Frames",
+    "Over",
+    "Piece",
+    "Reply",
+]
+
+MAX_MESSAGE_BYTES = 32 * 1024 * 1024
+"""The largest message that is taken, as with Kubernetes."""
+
+NORMAL, GOING_AWAY, PROTOCOL_ERROR, BAD_PAYLOAD, POLICY, TOO_BIG, INTERNAL_ERROR = (
+    *(1000, 1001, 1002, 1007, 1008, 1009, 1011),
+)
+_REASON_BYTES = 123  # what a control frame has room for
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a message; `last` ends it."""
+
+    data: bytes
+    last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Bytes to send back at once."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """Nothing more comes: the client closed (`code` is 0), or broke the rules: close with `code` and `why`."""
+
+    code: int
+    why: str
+
+
+class Frames:
+    """One connection's. After `Over` nothing that comes in is looked at."""
+
+    def __init__(self) -> None:
+        self._socket = Connection(ConnectionType.SERVER)
+        self._size = 0
+        self._over = False
+
+    @property
+    def closing(self) -> bool:
+        """Whether a Close was sent."""
+        return self._socket.state not in (ConnectionState.OPEN, ConnectionState.REMOTE_CLOSING)
+
+    def feed(self, data: bytes) -> Iterator[Piece | Reply | Over]:
+        """What `data` brings. To be used up before more is fed."""
+        if self._over:
+            return
+        self._socket.receive_data(data)
+        for event in self._socket.events():
+            match event:
+                case BytesMessage() | TextMessage():
+                    found: Piece | Reply | Over | None = self._piece(event)
+                case Ping():
+                    found = None if self.closing else Reply(self._socket.send(event.response()))
+                case CloseConnection():
+                    yield from self._closed(event)
+                    return
+                case _:
+                    found = None
+            if found is not None:
+                yield found
+            if isinstance(found, Over):
+                self._over = True
+                return
+
+    def _piece(self, event: Message) -> Piece | Over:  # type: ignore[type-arg]
+        data = event.data.encode() if isinstance(event.data, str) else bytes(event.data)
+        self._size += len(data)
+        if self._size > MAX_MESSAGE_BYTES:
+            return Over(TOO_BIG, f"a message has at most {MAX_MESSAGE_BYTES} bytes")
+        if event.message_finished:
+            self._size = 0
+        return Piece(data, event.message_finished)
+
+    def _closed(self, event: CloseConnection) -> Iterator[Reply | Over]:
+        """A Close of the client's, or wsproto's advice after a frame it couldn't read."""
+        self._over = True
+        if self._socket.state is ConnectionState.REMOTE_CLOSING:
+            yield Reply(self._socket.send(event.response()))
+            yield Over(0, "")
+        elif self.closing:
+            yield Over(0, "")
+        else:
+            yield Over(int(event.code), event.reason or "")
+
+    def message(self, payload: bytes | str) -> bytes:
+        """The bytes of a message, ``b""`` once a Close was sent or received."""
+        if self._socket.state is not ConnectionState.OPEN:
+            return b""
+        if isinstance(payload, str):
+            return self._socket.send(TextMessage(data=payload))
+        return self._socket.send(BytesMessage(data=payload))
+
+    def ping(self) -> bytes:
+        return self._socket.send(Ping()) if self._socket.state is ConnectionState.OPEN else b""
+
+    def close(self, code: int, why: str) -> bytes:
+        """The bytes of a Close, ``b""`` when there was one."""
+        if self._socket.state is not ConnectionState.OPEN:
+            return b""
+        reason = why.encode()[:_REASON_BYTES].decode(errors="ignore")
+        return self._socket.send(CloseConnection(code=code, reason=reason or None))

@@ -1,0 +1,51 @@
+"""`TunnelPipe`: a tunnel in users' hands, as it is. Next: ``verbs.connect``, which says when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from oarlock.endpoints.channels.end import GONE, Ending
+from oarlock.endpoints.http import Tunnel
+
+__all__ = ["TunnelPipe"]
+
+
+class TunnelPipe:
+    """See `oarlock.registry.channels.Pipe`."""
+
+    def __init__(self, protocol: str, used: Callable[[], None]) -> None:
+        self._protocol = protocol
+        self._used = used
+        self._tunnel: asyncio.Future[Tunnel] = asyncio.get_running_loop().create_future()
+
+    @property
+    def protocol(self) -> str:
+        return self._protocol
+
+    async def read(self) -> bytes:
+        return await (await self._opened()).read()
+
+    async def write(self, data: bytes) -> None:
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise TypeError(f"{data!r:.100} can't be written: a pipe takes bytes")
+        tunnel = await self._opened()
+        tunnel.write(bytes(data))
+        await tunnel.drained()
+
+    async def _opened(self) -> Tunnel:
+        self._used()
+        return await asyncio.shield(self._tunnel)
+
+    def start(self, tunnel: Tunnel, ended: Callable[[Ending], None]) -> None:
+        """The tunnel is there. `ended` is called once, when it is over."""
+        self._tunnel.set_result(tunnel)
+        tunnel.on_close(lambda: ended(GONE))
+
+    def finish(self, ending: Ending) -> None:
+        """Close it; after an error of the method cut it, so that nobody takes what was sent for whole."""
+        tunnel = self._tunnel.result()
+        if ending.error is None or ending.code:
+            tunnel.close()
+        else:
+            tunnel.abort()

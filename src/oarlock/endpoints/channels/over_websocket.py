@@ -1,0 +1,324 @@
+"""`WebSocketChannels`: the channels of one client, over a tunnel that speaks WebSocket.
+
+A task reads the tunnel, as far as there is room for what nobody reads; a client that sends too much waits. What the
+method writes waits for the client in turn. Until the tunnel is there (`start`), whatever needs it waits for it.
+Next: `frames`, `protocols`; ``verbs.connect``, which says when it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import binascii
+from base64 import b64decode
+from collections.abc import AsyncIterator, Callable
+from typing import Annotated
+
+import msgspec
+
+from oarlock.endpoints.channels import protocols
+from oarlock.endpoints.channels.end import GONE, Ending
+from oarlock.endpoints.channels.frames import (
+    BAD_PAYLOAD,
+    INTERNAL_ERROR,
+    NORMAL,
+    POLICY,
+    PROTOCOL_ERROR,
+    Frames,
+    Over,
+    Piece,
+    Reply,
+)
+from oarlock.endpoints.channels.inlet import Inlet, Room
+from oarlock.endpoints.channels.protocols import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, TERMINAL, ChannelProtocol
+from oarlock.endpoints.http import Tunnel
+from oarlock.endpoints.pacing import Pacer
+from oarlock.registry.channels import TerminalSize
+
+__all__ = ["CLOSE_S", "PING_S", "WebSocketChannels"]
+
+FED_BYTES = 4096
+"""How much is parsed before others get a turn: frames may be six bytes long."""
+SENT_BYTES = 64 * 1024
+"""What is written is sent in messages of at most this size."""
+CLOSE_S = 5.0
+"""How long the client may take to answer a Close."""
+PING_S = 30.0
+"""How often a client is pinged: whoever vanished is noticed, and what stands between sees that the line is used."""
+_MOST_RESIZE_BYTES = 1024
+
+
+class _Channel:
+    """See `oarlock.registry.channels.Channel`."""
+
+    __slots__ = ("_inlet", "_number", "_owner", "closed")
+
+    def __init__(self, owner: WebSocketChannels, number: int, inlet: Inlet) -> None:
+        self._owner = owner
+        self._number = number
+        self._inlet = inlet
+        self.closed = False
+
+    async def read(self) -> bytes:
+        await self._owner.opened()
+        return await self._inlet.read()
+
+    async def write(self, data: bytes) -> None:
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise TypeError(f"{data!r:.100} can't be written: a channel takes bytes")
+        tunnel = await self._owner.opened()
+        view = memoryview(data)
+        for start in range(0, len(view), SENT_BYTES):
+            if self.closed:
+                return
+            self._owner.send(self._number, bytes(view[start : start + SENT_BYTES]))
+            await tunnel.drained()
+
+    async def close(self) -> None:
+        await self._owner.opened()
+        if not self.closed:
+            self.closed = True
+            self._inlet.drop()
+            self._owner.tell_closed(self._number)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while data := await self.read():
+            yield data
+
+
+class WebSocketChannels:
+    """See `oarlock.registry.channels.Channels`. `numbered` is 0 for a terminal's channels."""
+
+    def __init__(self, agreed: ChannelProtocol, numbered: int, used: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
+        self._agreed = agreed
+        self._terminal = not numbered
+        self._used = used
+        self._tunnel: asyncio.Future[Tunnel] = loop.create_future()
+        self._room = Room()
+        self._inlets = [Inlet(self._room) for _ in range(numbered or TERMINAL)]
+        self._channels = [_Channel(self, number, inlet) for number, inlet in enumerate(self._inlets)]
+        self._deaf = frozenset((STDOUT, STDERR, ERROR)) if self._terminal else frozenset[int]()
+        self._frames = Frames()
+        self._incoming = _Message(agreed)
+        self._replied = False
+        self._size: asyncio.Future[TerminalSize] = loop.create_future()
+        self._reading: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    # What the method calls.
+
+    @property
+    def protocol(self) -> str:
+        return self._agreed.name
+
+    @property
+    def stdin(self) -> _Channel:
+        return self._channels[STDIN]
+
+    @property
+    def stdout(self) -> _Channel:
+        return self[STDOUT]
+
+    @property
+    def stderr(self) -> _Channel:
+        return self[STDERR]
+
+    def __getitem__(self, number: int) -> _Channel:
+        if number < 0:
+            raise IndexError(number)
+        return self._channels[number]
+
+    async def resized(self) -> TerminalSize:
+        await self.opened()
+        size = await asyncio.shield(self._size)
+        if self._size.done():
+            self._size = asyncio.get_running_loop().create_future()
+        return size
+
+    # What its channels call.
+
+    async def opened(self) -> Tunnel:
+        self._used()
+        return await asyncio.shield(self._tunnel)
+
+    def send(self, channel: int, data: bytes) -> None:
+        self._tunnel.result().write(self._frames.message(self._agreed.message(channel, data)))
+
+    def tell_closed(self, channel: int) -> None:
+        if self._agreed.closes:
+            self._tunnel.result().write(self._frames.message(bytes((CLOSE, channel))))
+
+    # What the verb calls.
+
+    def start(self, tunnel: Tunnel, ended: Callable[[Ending], None]) -> None:
+        """The tunnel is there. `ended` is called once, when the client has gone or broken the rules."""
+        self._tunnel.set_result(tunnel)
+        if self._terminal:
+            self.send(STDOUT, b"")  # as Kubernetes does, so that clients know they are heard
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(PING_S, self._ping)
+        self._reading = loop.create_task(self._read(tunnel, ended))
+        tunnel.on_close(self._closed)
+
+    def finish(self, ending: Ending) -> None:
+        """Say how it ended, close, and wait no longer than `CLOSE_S` for the client to do so too."""
+        tunnel = self._tunnel.result()
+        if self._terminal and ending.told:
+            said = protocols.outcome(self._agreed, ending.exit_code, ending.error)
+            if said:
+                self.send(ERROR, said)
+        code, why = ending.code or NORMAL, ending.why
+        if ending.error is not None and not self._terminal and not ending.code:
+            code, why = INTERNAL_ERROR, ending.error.message
+        tunnel.write(self._frames.close(code, why))
+        self._room.lift()
+        for inlet in self._inlets:
+            inlet.drop()
+        if self._timer is not None:
+            self._timer.cancel()
+        if ending is GONE or tunnel.closed:
+            tunnel.close()
+        else:
+            self._timer = asyncio.get_running_loop().call_later(CLOSE_S, tunnel.close)
+
+    def _closed(self) -> None:
+        self._room.lift()
+        if self._timer is not None:
+            self._timer.cancel()
+        for inlet in self._inlets:
+            inlet.end()
+
+    def _ping(self) -> None:
+        self._tunnel.result().write(self._frames.ping())
+        self._timer = asyncio.get_running_loop().call_later(PING_S, self._ping)
+
+    # The task that reads.
+
+    async def _read(self, tunnel: Tunnel, ended: Callable[[Ending], None]) -> None:
+        pacer = Pacer()
+        while data := await tunnel.read():
+            for start in range(0, len(data), FED_BYTES):
+                ending = self._feed(tunnel, data[start : start + FED_BYTES])
+                if ending is not None:
+                    await self._over(tunnel, ending, ended)
+                    return
+                await pacer.turn()
+            await self._room.wait()
+            if self._replied:
+                self._replied = False
+                await tunnel.drained()
+        ended(GONE)
+
+    async def _over(self, tunnel: Tunnel, ending: Ending, ended: Callable[[Ending], None]) -> None:
+        """Nothing that still comes is looked at; but it is read, or the client might not see why it was closed."""
+        if self._frames.closing:
+            tunnel.close()  # this answered our Close
+        elif ending.code:
+            tunnel.write(self._frames.close(ending.code, ending.why))
+        ended(ending)
+        while await tunnel.read():
+            pass
+
+    def _feed(self, tunnel: Tunnel, data: bytes) -> Ending | None:
+        for found in self._frames.feed(data):
+            match found:
+                case Piece():
+                    wrong = self._taken(found)
+                    if wrong is not None:
+                        return wrong
+                case Reply():
+                    tunnel.write(found.data)
+                    self._replied = True
+                case Over():
+                    return Ending(found.code, found.why, told=False) if found.code else GONE
+        return None
+
+    def _taken(self, piece: Piece) -> Ending | None:
+        """Hand a piece to its channel. What is wrong with it ends the connection."""
+        if self._frames.closing:
+            return None
+        message = self._incoming
+        try:
+            data = message.add(piece.data)
+        except binascii.Error:
+            return Ending(BAD_PAYLOAD, "not base64", told=False)
+        channel = message.channel
+        wrong: Ending | None = None
+        if channel == CLOSE and self._agreed.closes:
+            message.kept += data
+            if len(message.kept) > 1 or (piece.last and len(message.kept) != 1):
+                wrong = Ending(PROTOCOL_ERROR, "a close signal names one channel", told=False)
+            elif piece.last:
+                wrong = self._close(message.kept[0])
+        elif channel >= len(self._inlets):
+            wrong = self._no_channel(channel)
+        elif self._terminal and channel == RESIZE:
+            message.kept = (message.kept + data)[: _MOST_RESIZE_BYTES + 1]
+            if piece.last:
+                self._resize(message.kept)
+        elif channel >= 0 and channel not in self._deaf:
+            self._inlets[channel].feed(data)
+        if piece.last:
+            if message.unfinished:
+                wrong = wrong or Ending(BAD_PAYLOAD, "not base64", told=False)
+            self._incoming = _Message(self._agreed)
+        return wrong
+
+    def _close(self, channel: int) -> Ending | None:
+        if channel >= len(self._inlets):
+            return self._no_channel(channel)
+        self._inlets[channel].end()
+        return None
+
+    def _no_channel(self, channel: int) -> Ending:
+        return Ending(POLICY, f"there is no channel {channel}", told=False)
+
+    def _resize(self, told: bytes) -> None:
+        """What isn't a size is ignored, as by Kubernetes."""
+        try:
+            size = msgspec.json.decode(told, type=_Resize)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return
+        if self._size.done():
+            self._size = asyncio.get_running_loop().create_future()
+        self._size.set_result(TerminalSize(size.Width, size.Height))
+
+
+_Cells = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+
+
+class _Resize(msgspec.Struct):
+    Width: _Cells
+    Height: _Cells
+
+
+class _Message:
+    """A message on its way in. `channel` is -1 until that is known; `kept` is for what must be seen whole."""
+
+    __slots__ = ("_base64", "_left", "channel", "kept")
+
+    def __init__(self, agreed: ChannelProtocol) -> None:
+        self._base64 = agreed.base64
+        self._left = b""
+        self.channel = -1
+        self.kept = b""
+
+    def add(self, data: bytes) -> bytes:
+        """What `data` has for the channel. Raises binascii.Error."""
+        if self.channel < 0:
+            if not data:
+                return b""
+            self.channel = data[0] - ord("0") if self._base64 else data[0]
+            if self.channel < 0:
+                self.channel = CLOSE
+            data = data[1:]
+        if not self._base64:
+            return data
+        data = self._left + data
+        whole = len(data) // 4 * 4
+        data, self._left = data[:whole], data[whole:]
+        return b64decode(data, validate=True)
+
+    @property
+    def unfinished(self) -> bool:
+        return bool(self._left)

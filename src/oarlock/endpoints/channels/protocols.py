@@ -1,0 +1,95 @@
+"""What the messages of a WebSocket mean: Kubernetes' channel protocols, negotiated by their names.
+
+Each message begins with the number of its channel; in the base64 forms that is a digit, and what follows is base64.
+``v5`` closes single channels; ``v4`` and ``v5`` end with a Status as JSON on channel 3, the older ones with a text
+when something failed. Pure functions. Must not know: frames, tunnels. Next: `frames`.
+Source: k8s.io/apimachinery ``util/httpstream/wsstream``, ``util/remotecommand``; KEP-4006.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from oarlock.codec import json
+from oarlock.meta.errors import StatusError
+
+__all__ = [
+    "CLOSE",
+    "ERROR",
+    "RESIZE",
+    "STDERR",
+    "STDIN",
+    "STDOUT",
+    "SUPPORTED",
+    "TERMINAL",
+    "ChannelProtocol",
+    "negotiated",
+    "outcome",
+]
+
+STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
+TERMINAL = 5
+"""How many channels a terminal has."""
+CLOSE = 255
+"""Not a channel: the next byte is the number of one that is closed, in ``v5``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelProtocol:
+    """`base64`: messages are texts. `closes`: single channels can be closed. `status`: the end is told in JSON."""
+
+    name: str
+    base64: bool = False
+    closes: bool = False
+    status: bool = False
+
+    def message(self, channel: int, data: bytes) -> bytes | str:
+        """What a message with `data` on `channel` looks like."""
+        if self.base64:
+            return chr(ord("0") + channel) + base64.b64encode(data).decode("ascii")
+        return bytes((channel,)) + data
+
+
+SUPPORTED = {
+    protocol.name: protocol
+    for protocol in (
+        ChannelProtocol("v5.channel.k8s.io", closes=True, status=True),
+        ChannelProtocol("v4.channel.k8s.io", status=True),
+        ChannelProtocol("v4.base64.channel.k8s.io", base64=True, status=True),
+        ChannelProtocol("channel.k8s.io"),
+        ChannelProtocol("base64.channel.k8s.io", base64=True),
+    )
+}
+UNNAMED = ChannelProtocol("")
+
+
+def negotiated(offered: Iterable[str]) -> ChannelProtocol | None:
+    """The first of the `offered` names that is spoken here; binary channels when none is offered; else None."""
+    nothing = True
+    for name in offered:
+        nothing = False
+        if name in SUPPORTED:
+            return SUPPORTED[name]
+    return UNNAMED if nothing else None
+
+
+def outcome(protocol: ChannelProtocol, code: int, error: StatusError | None) -> bytes:
+    """What channel 3 says at the end: of an `error`, else of the exit `code`. Empty when there is nothing to say."""
+    if error is not None:
+        tree: dict[str, Any] = error.status()
+    elif code:
+        tree = {
+            "metadata": {},
+            "status": "Failure",
+            "message": f"command terminated with non-zero exit code: exit status {code}",
+            "reason": "NonZeroExitCode",
+            "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
+        }
+    else:
+        tree = {"metadata": {}, "status": "Success"}
+    if protocol.status:
+        return json.encode(tree)
+    return str(tree.get("message", "")).encode()

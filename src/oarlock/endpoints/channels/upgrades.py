@@ -1,0 +1,84 @@
+"""What a request that wants to leave HTTP asks for, and what it is refused with.
+
+Pure functions of a `Request`. Must not know: tunnels, users' code. Next: `protocols` for the names of channels.
+Source: RFC 9110 §7.8, RFC 6455 §4.2; k8s.io/apimachinery ``util/proxy`` and golang.org/x/net/websocket for codes.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Collection
+
+from wsproto.utilities import generate_accept_token
+
+from oarlock.endpoints.channels.protocols import SUPPORTED, ChannelProtocol, negotiated
+from oarlock.endpoints.http import Request
+from oarlock.meta.context import Target
+from oarlock.meta.errors import BadRequest, Forbidden
+from oarlock.meta.gotext import quote
+
+__all__ = ["VERSION", "Headers", "WrongVersion", "pipe_upgrade", "websocket_upgrade"]
+
+Headers = list[tuple[str, str]]
+VERSION = "13"
+
+
+class WrongVersion(BadRequest):
+    """400: another version of the WebSocket protocol than the only one; the answer says which that is."""
+
+
+def websocket_upgrade(request: Request, target: Target) -> tuple[ChannelProtocol, Headers]:
+    """What the channels speak, and the headers of the 101. Raises BadRequest, `WrongVersion`, Forbidden."""
+    wanted = _asked_for(request)
+    if "websocket" not in (name.lower() for name in wanted):
+        raise BadRequest(f"unable to upgrade: this is a WebSocket, and {quote(', '.join(wanted))} was asked for")
+    version = request.headers.get("sec-websocket-version", "")
+    if version != VERSION:
+        raise WrongVersion(f"unable to upgrade: Sec-WebSocket-Version is {quote(version)}, and {VERSION} is spoken")
+    key = request.headers.get("sec-websocket-key", "")
+    if not _is_nonce(key):
+        raise BadRequest("unable to upgrade: Sec-WebSocket-Key has to be 16 bytes in base64")
+    offered = _listed(request, "sec-websocket-protocol")
+    protocol = negotiated(offered)
+    if protocol is None:
+        why = f"requested protocol(s) are not supported: [{' '.join(offered)}]; supports [{' '.join(SUPPORTED)}]"
+        raise Forbidden(target.group_resource, target.name, why)
+    headers = [("upgrade", "websocket"), ("sec-websocket-accept", generate_accept_token(key.encode()).decode())]
+    if protocol.name:
+        headers.append(("sec-websocket-protocol", protocol.name))
+    return protocol, headers
+
+
+def pipe_upgrade(request: Request, spoken: Collection[str]) -> tuple[str, Headers]:
+    """The first of the `spoken` protocols that the client asks for, and the headers of the 101. Raises BadRequest."""
+    wanted = _asked_for(request)
+    known = {protocol.lower(): protocol for protocol in spoken}
+    for name in wanted:
+        if name.lower() in known:
+            protocol = known[name.lower()]
+            return protocol, [("upgrade", protocol)]
+    raise BadRequest(f"unable to upgrade: {', '.join(spoken)} is spoken, and {quote(', '.join(wanted))} was asked for")
+
+
+def _asked_for(request: Request) -> list[str]:
+    """The protocols in ``Upgrade``. Raises BadRequest for a request that wants no upgrade, or can't have one."""
+    if request.http2:
+        raise BadRequest("Upgrade request required, over HTTP/1.1: HTTP/2 has no upgrades")
+    wanted = _listed(request, "upgrade")
+    if not wanted or "upgrade" not in (token.lower() for token in _listed(request, "connection")):
+        raise BadRequest("Upgrade request required")
+    return wanted
+
+
+def _listed(request: Request, header: str) -> list[str]:
+    """The members of a header that is a list, over all its lines."""
+    values = (value for name, value in request.all_headers if name == header)
+    return [member for value in values for part in value.split(",") if (member := part.strip(" \t"))]
+
+
+def _is_nonce(key: str) -> bool:
+    try:
+        return len(base64.b64decode(key, validate=True)) == 16
+    except (binascii.Error, ValueError):
+        return False

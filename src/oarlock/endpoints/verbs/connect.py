@@ -1,0 +1,203 @@
+"""GET or POST of a subresource that takes over the connection: ``exec``, ``attach``, ``port-forward`` and the like.
+
+Everything that can be refused is refused before the upgrade: what is wrong with the query, who may not, what
+admission denies, an object that isn't there, a protocol nobody speaks. Then a task runs the user's method. It is
+cancelled when the client goes, when the server leaves, and when the resource is withdrawn, so its `finally` runs.
+Next: ``channels``, what the method talks through. Source: k8s.io/apiserver ``endpoints/handlers`` ConnectResource.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Protocol, cast
+
+from oarlock.endpoints import respond
+from oarlock.endpoints.channels.end import GONE, Ending
+from oarlock.endpoints.channels.frames import GOING_AWAY
+from oarlock.endpoints.channels.over_pipe import TunnelPipe
+from oarlock.endpoints.channels.over_websocket import WebSocketChannels
+from oarlock.endpoints.channels.upgrades import VERSION, Headers, WrongVersion, pipe_upgrade, websocket_upgrade
+from oarlock.endpoints.exchange import Exchange
+from oarlock.endpoints.http import Response, Stream, Tunnel
+from oarlock.endpoints.route import Route
+from oarlock.endpoints.verbs.subresource import parent_of
+from oarlock.meta.context import Context
+from oarlock.meta.errors import BadRequest, InternalError, ServiceUnavailable
+from oarlock.registry.parameters import values_of
+from oarlock.registry.served import ConnectHook
+
+__all__ = ["connect"]
+
+log = logging.getLogger("oarlock.endpoints")
+
+FIRST_S = 1.0
+"""How long the upgrade waits for the method's first use of the connection: until then, an error is an answer."""
+ABANDONED_S = 30.0
+"""How long a method waits for its connection: the client may have gone in that very moment."""
+
+
+class _End(Protocol):
+    """What the method talks through, as this verb sees it."""
+
+    def start(self, tunnel: Tunnel, ended: Callable[[Ending], None]) -> None: ...
+
+    def finish(self, ending: Ending) -> None: ...
+
+
+async def connect(x: Exchange, route: Route) -> Response:
+    """Hand the connection to the user's method. What it raises before it uses it is an ordinary error."""
+    assert route.resource is not None
+    hook = route.resource.served.hooks.subresources[route.target.subresource]
+    assert isinstance(hook, ConnectHook)
+    if any(value for name, value in route.pairs if name == "dryRun"):
+        raise BadRequest("dryRun is not supported")
+    given = values_of(hook.arguments, route.pairs)
+    ctx = x.context(options=given)
+    await _admitted(ctx, route)
+    parent = await parent_of(x, route)
+    call = _Call(x, f"{route.target.group_resource}/{hook.name}")
+    try:
+        end, headers = _agreed(x, route, hook, call)
+    except WrongVersion as error:
+        response = respond.error_response(error, x)
+        response.headers.append(("sec-websocket-version", VERSION))
+        return response
+    call.run(lambda: hook.connect(ctx, parent, end, given), end)
+    try:
+        await asyncio.wait((call.begun,), timeout=FIRST_S)
+        call.used()
+        call.begun.result()
+    except BaseException:
+        call.cancel()
+        raise
+    return Response(101, headers, stream=_starting(call, route))
+
+
+async def _admitted(ctx: Context, route: Route) -> None:
+    """Who may only read may not connect; admission is asked as for a write, with no object and the query's options."""
+    gate = route.gate
+    assert gate is not None
+    if ctx.target.verb != "create":  # KEP-4006: a WebSocket is asked for with GET
+        await gate.may(ctx, "create")
+    if not gate.idle("CONNECT"):
+        await gate.mutate(ctx, "CONNECT", None, None)
+        await gate.validate(ctx, "CONNECT", None, None)
+
+
+def _agreed(
+    x: Exchange, route: Route, hook: ConnectHook, call: _Call
+) -> tuple[WebSocketChannels | TunnelPipe, Headers]:
+    if hook.upgrade:
+        name, headers = pipe_upgrade(x.request, hook.upgrade)
+        return TunnelPipe(name, call.used), headers
+    protocol, headers = websocket_upgrade(x.request, route.target)
+    return WebSocketChannels(protocol, hook.numbered, call.used), headers
+
+
+def _starting(call: _Call, route: Route) -> Callable[[Stream], None]:
+    abandoned = asyncio.get_running_loop().call_later(ABANDONED_S, call.cancel)
+
+    def start(stream: Stream) -> None:
+        abandoned.cancel()
+        book, resource = route.watches, route.resource
+        assert book is not None
+        assert resource is not None
+        book.hold(call.leave, resource)
+        stream.on_close(lambda: book.release(call.leave))
+        call.connected(cast(Tunnel, stream))
+
+    return start
+
+
+class _Call:
+    """The task of one method. `begun` resolves when it first uses the connection, ends, or fails."""
+
+    def __init__(self, x: Exchange, what: str) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.begun: asyncio.Future[None] = self._loop.create_future()
+        self._open: asyncio.Future[None] = self._loop.create_future()
+        self._x = x
+        self._what = what
+        self._ending: Ending | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._end: _End | None = None
+
+    def used(self) -> None:
+        if not self.begun.done():
+            self.begun.set_result(None)
+
+    def run(self, method: Callable[[], Awaitable[int | None]], end: _End) -> None:
+        self._end = end
+        self._task = self._loop.create_task(self._run(method))
+
+    def cancel(self) -> None:
+        """There will be no connection."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def connected(self, tunnel: Tunnel) -> None:
+        assert self._end is not None
+        if self._task is None or self._task.done():
+            tunnel.abort()
+            return
+        self._open.set_result(None)
+        self._end.start(tunnel, self._stop)
+        tunnel.on_close(lambda: self._stop(GONE))
+
+    def leave(self) -> None:
+        """The server leaves, or the resource is withdrawn: tell the client, once the method has let go."""
+        error = ServiceUnavailable("the server ends this connection: it is shutting down, or no longer serves this")
+        self._stop(Ending(GOING_AWAY, "the server ends this connection", error=error))
+
+    def _stop(self, ending: Ending) -> None:
+        if self._ending is None and self._task is not None and not self._task.done():
+            self._ending = ending
+            self._task.cancel()
+
+    async def _run(self, method: Callable[[], Awaitable[int | None]]) -> None:
+        try:
+            ending = await self._outcome(method)
+        finally:
+            if not self.begun.done():
+                self.begun.cancel()
+        if ending is None:
+            return
+        try:
+            await asyncio.shield(self._open)
+        except asyncio.CancelledError:
+            if not self._open.done():
+                raise
+        self._ending = self._ending or ending  # so that nothing cancels from here on
+        assert self._end is not None
+        self._end.finish(self._ending)
+
+    async def _outcome(self, method: Callable[[], Awaitable[int | None]]) -> Ending | None:
+        """How the method ended; None when that was an answer of its own."""
+        try:
+            code = await method()
+        except asyncio.CancelledError:
+            if self._ending is None:
+                if self._task is None or self._task.cancelling():
+                    raise
+                return self._failed(RuntimeError("it was cancelled from within"))
+            return self._ending
+        except Exception as error:
+            if self._ending is not None or (self._task is not None and self._task.cancelling()):
+                log.error("%s failed after its connection had ended", self._what, exc_info=error)
+                return self._ending
+            if not self.begun.done():
+                self.begun.set_exception(error)
+                return None
+            return self._failed(error)
+        self.used()
+        return Ending(exit_code=code or 0)
+
+    def _failed(self, error: Exception) -> Ending:
+        self.used()
+        known = respond.as_status_error(error, self._x)
+        if known is None:
+            log.error("%s failed halfway", self._what, exc_info=error)
+            known = InternalError("the server's log has more")
+        return Ending(error=known)

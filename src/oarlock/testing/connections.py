@@ -1,0 +1,205 @@
+"""What `InMemory.connect` and `InMemory.upgrade` give: the client's end of a connection that left HTTP.
+
+    async with api.connect("/apis/…/foos/a/exec?command=date") as client:
+        client.send(0, b"input")
+        assert await client.receive() == (1, b"output")
+        assert (await client.outcome())["status"] == "Success"
+
+Must not know: the server. Next: `server`, whose requests make these.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from typing import Any
+
+from wsproto.connection import Connection, ConnectionState, ConnectionType
+from wsproto.events import BytesMessage, CloseConnection, Ping, TextMessage
+
+__all__ = ["RawClient", "Tunnel", "WebSocketClient"]
+
+CONGESTED_BYTES = 64 * 1024
+ERROR_CHANNEL = 3
+
+
+class _Way:
+    """Bytes in one direction, kept until they are taken."""
+
+    def __init__(self) -> None:
+        self._waiting: list[bytes] = []
+        self.size = 0
+        self.ended = False
+        self._changed = asyncio.Event()
+
+    def put(self, data: bytes) -> None:
+        if data and not self.ended:
+            self._waiting.append(data)
+            self.size += len(data)
+            self._changed.set()
+
+    def end(self) -> None:
+        self.ended = True
+        self._changed.set()
+
+    async def take(self) -> bytes:
+        while not self._waiting and not self.ended:
+            await self.changed()
+        data, self._waiting, self.size = b"".join(self._waiting), [], 0
+        self._changed.set()
+        return data
+
+    async def changed(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
+
+
+class Tunnel:
+    """The server's end, see `oarlock.endpoints.http.Tunnel`; what the client doesn't read holds the server back."""
+
+    def __init__(self) -> None:
+        self.to_client, self.to_server = _Way(), _Way()
+        self._callbacks: list[Callable[[], None]] = []
+        self.closed = False
+        self.aborted = False
+
+    def write(self, data: bytes) -> None:
+        if not self.closed:
+            self.to_client.put(data)
+
+    @property
+    def buffered(self) -> int:
+        return self.to_client.size
+
+    async def drained(self) -> None:
+        while self.buffered > CONGESTED_BYTES and not self.closed:
+            await self.to_client.changed()
+
+    async def read(self) -> bytes:
+        return await self.to_server.take()
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        self.to_client.end()
+        self.to_server.end()
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+    def abort(self) -> None:
+        self.aborted = not self.closed
+        self.close()
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        if self.closed:
+            callback()
+        else:
+            self._callbacks.append(callback)
+
+
+class RawClient:
+    """The client of a raw connection."""
+
+    def __init__(self, tunnel: Tunnel) -> None:
+        self.tunnel = tunnel
+
+    def write(self, data: bytes) -> None:
+        self.tunnel.to_server.put(data)
+
+    async def read(self, timeout_s: float = 60.0) -> bytes:
+        """What has come, or comes next; ``b""`` once the server has closed. TimeoutError."""
+        return await asyncio.wait_for(self.tunnel.to_client.take(), timeout_s)
+
+    def leave(self) -> None:
+        """Be gone."""
+        self.tunnel.close()
+
+
+class WebSocketClient(RawClient):
+    """The client of a WebSocket with channels. `protocol` is what the server agreed to."""
+
+    def __init__(self, tunnel: Tunnel, protocol: str) -> None:
+        super().__init__(tunnel)
+        self.protocol = protocol
+        self.closed: tuple[int, str] | None = None
+        """Code and reason of the server's Close."""
+        self.pings = 0
+        self._socket = Connection(ConnectionType.CLIENT)
+        self._messages: list[tuple[int, bytes]] = []
+        self._partial = b""
+
+    def send(self, channel: int, data: bytes) -> None:
+        """Send `data` on a channel, in one message."""
+        if "base64" in self.protocol:
+            text = chr(ord("0") + channel) + b64encode(data).decode()
+            self.write(self._socket.send(TextMessage(data=text)))
+        else:
+            self.write(self._socket.send(BytesMessage(data=bytes((channel,)) + data)))
+
+    def close_channel(self, channel: int) -> None:
+        """Say that nothing more comes on a channel (``v5.channel.k8s.io``)."""
+        self.send(255, bytes((channel,)))
+
+    def ping(self) -> None:
+        self.write(self._socket.send(Ping()))
+
+    def close(self, code: int = 1000) -> None:
+        """Say goodbye."""
+        self.write(self._socket.send(CloseConnection(code=code)))
+
+    async def receive(self) -> tuple[int, bytes]:
+        """The next message that isn't empty: its channel, what it says. EOFError once the server has closed."""
+        while not self._messages:
+            if self.closed is not None:
+                raise EOFError(f"the server has closed: {self.closed}")
+            data = await self.read()
+            if not data:
+                self.closed = (1006, "")
+                continue
+            self._take(data)
+        return self._messages.pop(0)
+
+    async def rest(self) -> dict[int, bytes]:
+        """Everything up to the server's Close, by channel."""
+        found: dict[int, bytes] = {}
+        try:
+            while True:
+                channel, data = await self.receive()
+                found[channel] = found.get(channel, b"") + data
+        except EOFError:
+            return found
+
+    async def outcome(self) -> Any:
+        """The Status at the end; what comes before it is passed over. KeyError when there is none."""
+        return json.loads((await self.rest())[ERROR_CHANNEL])
+
+    def _take(self, data: bytes) -> None:
+        self._socket.receive_data(data)
+        for event in self._socket.events():
+            match event:
+                case BytesMessage() | TextMessage():
+                    whole = event.data if isinstance(event.data, bytes | bytearray) else event.data.encode()
+                    self._partial += whole
+                    if event.message_finished:
+                        self._arrived(self._partial)
+                        self._partial = b""
+                case Ping():
+                    self.pings += 1
+                    self.write(self._socket.send(event.response()))
+                case CloseConnection():
+                    self.closed = (int(event.code), event.reason or "")
+                    if self._socket.state is ConnectionState.REMOTE_CLOSING:
+                        self.write(self._socket.send(event.response()))
+                case _:
+                    pass
+
+    def _arrived(self, message: bytes) -> None:
+        channel, data = message[0], message[1:]
+        if "base64" in self.protocol:
+            channel, data = channel - ord("0"), b64decode(data)
+        if data:
+            self._messages.append((channel, data))
