@@ -7,7 +7,7 @@ instead. Knows no classes of ours, so that everything that declares may import i
     ├─ KeywordError        a class keyword that doesn't exist, is missing or has an impossible value
     ├─ FieldNameError      a field whose wire name can't be made, or is taken
     ├─ HintError           a type hint that has no structural schema
-    ├─ RuleError           a CEL rule that can't be run, or nothing to run it with
+    ├─ RuleError           a CEL rule that can't be run
     ├─ DuplicateError      two declarations of the same thing
     ├─ MissingConversion   a version without to_hub or from_hub
     └─ HookError           a method the server would never call, or couldn't

@@ -49,21 +49,16 @@ def validate_object_meta(
     if not name:
         found.append(Required(f"{path}.name", "name or generateName is required"))
     else:
-        found += [Invalid(f"{path}.name", name, text) for text in complaints(name)]
+        for text in complaints(name):
+            found.append(Invalid(f"{path}.name", name, text))
     _namespace(metadata.get("namespace") or "", namespaced, path, found)
     generation = metadata.get("generation")
     if generation and generation < 0:
         found.append(Invalid(f"{path}.generation", generation, "must be greater than or equal to 0"))
-    labels = metadata.get("labels")
-    if labels:
-        _labels(labels, f"{path}.labels", found)
-    annotations = metadata.get("annotations")
-    if annotations:
-        _annotations(annotations, f"{path}.annotations", found)
-    for key, check in _RARE:
+    for key, check in _CHECKS:
         value = metadata.get(key)
         if value:
-            check(value, f"{path}.{key}", found)
+            check(value, path, found)
     return found
 
 
@@ -74,36 +69,42 @@ def _namespace(namespace: str, namespaced: bool, path: str, found: list[FieldErr
     elif not namespace:
         found.append(Required(f"{path}.namespace"))
     else:
-        found += [Invalid(f"{path}.namespace", namespace, text) for text in names.dns1123_label(namespace)]
+        for text in _label_complaints(namespace) if len(namespace) <= 63 else names.dns1123_label(namespace):
+            found.append(Invalid(f"{path}.namespace", namespace, text))
 
 
-def _labels(labels: dict[str, str], path: str, found: list[FieldError]) -> None:
-    for key, value in labels.items():
-        for text in _key_complaints(key):
-            found.append(Invalid(path, key, text))
-        for text in names.label_value(value):
-            found.append(Invalid(path, value, text))
+# What is checked with every write and repeats from object to object is remembered: of valid length, so that a
+# hostile client can't fill the memory with it.
+
+_label_complaints = lru_cache(maxsize=2048)(names.dns1123_label)
+_value_complaints = lru_cache(maxsize=4096)(names.label_value)
+_remembered_complaints = lru_cache(maxsize=2048)(names.qualified_name)
 
 
 def _key_complaints(key: str) -> Sequence[str]:
     return _remembered_complaints(key) if len(key) <= LONGEST_KEY else names.qualified_name(key)
 
 
-@lru_cache(maxsize=2048)
-def _remembered_complaints(key: str) -> tuple[str, ...]:
-    """Objects of one kind carry the same few keys, and every write checks them all."""
-    return tuple(names.qualified_name(key))
+def _labels(labels: dict[str, str], path: str, found: list[FieldError]) -> None:
+    for key, value in labels.items():
+        short = len(value) <= 63 and len(key) <= LONGEST_KEY
+        if short and not _remembered_complaints(key) and not _value_complaints(value):
+            continue
+        for text in _key_complaints(key):
+            found.append(Invalid(f"{path}.labels", key, text))
+        for text in names.label_value(value):
+            found.append(Invalid(f"{path}.labels", value, text))
 
 
 def _annotations(annotations: dict[str, str], path: str, found: list[FieldError]) -> None:
     size = 0
     for key, value in annotations.items():
         for text in _key_complaints(key.lower()):
-            found.append(Invalid(path, key, text))
+            found.append(Invalid(f"{path}.annotations", key, text))
         size += len(key) + len(value)
     # characters are at least as many as a fourth of the bytes, and are counted for nothing
     if size * 4 > MAX_ANNOTATIONS_BYTES and _bytes(annotations) > MAX_ANNOTATIONS_BYTES:
-        found.append(TooLong(path, MAX_ANNOTATIONS_BYTES))
+        found.append(TooLong(f"{path}.annotations", MAX_ANNOTATIONS_BYTES))
 
 
 def _bytes(texts: dict[str, str]) -> int:
@@ -113,7 +114,8 @@ def _bytes(texts: dict[str, str]) -> int:
     )
 
 
-def _owner_references(references: list[Metadata], path: str, found: list[FieldError]) -> None:
+def _owner_references(references: list[Metadata], under: str, found: list[FieldError]) -> None:
+    path = f"{under}.ownerReferences"
     controller = ""
     for reference in references:
         api_version, kind = reference.get("apiVersion") or "", reference.get("kind") or ""
@@ -137,14 +139,16 @@ def _owner_references(references: list[Metadata], path: str, found: list[FieldEr
                 controller = f"{kind}/{name}"
 
 
-def _finalizers(finalizers: list[str], path: str, found: list[FieldError]) -> None:
+def _finalizers(finalizers: list[str], under: str, found: list[FieldError]) -> None:
+    path = f"{under}.finalizers"
     for finalizer in finalizers:
         found += [Invalid(path, finalizer, text) for text in names.qualified_name(finalizer)]
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         found.append(Invalid(path, finalizers, "finalizer orphan and foregroundDeletion cannot be both set"))
 
 
-def _managed_fields(entries: list[Metadata], path: str, found: list[FieldError]) -> None:
+def _managed_fields(entries: list[Metadata], under: str, found: list[FieldError]) -> None:
+    path = f"{under}.managedFields"
     for i, entry in enumerate(entries):
         operation = entry.get("operation") or ""
         if operation not in ("Apply", "Update"):
@@ -161,7 +165,9 @@ def _managed_fields(entries: list[Metadata], path: str, found: list[FieldError])
             found.append(TooLong(f"{path}[{i}].subresource", _MAX_SUBRESOURCE))
 
 
-_RARE: tuple[tuple[str, Callable[[Any, str, list[FieldError]], None]], ...] = (
+_CHECKS: tuple[tuple[str, Callable[[Any, str, list[FieldError]], None]], ...] = (
+    ("labels", _labels),
+    ("annotations", _annotations),
     ("ownerReferences", _owner_references),
     ("finalizers", _finalizers),
     ("managedFields", _managed_fields),

@@ -305,7 +305,11 @@ class OwnerReference(Model):
 
 
 class ObjectMeta(Model):
-    """What every object has. Fields not named here (managedFields) are kept. Source: meta/v1 ObjectMeta."""
+    """What every object has. Fields not named here (managedFields) are kept. Source: meta/v1 ObjectMeta.
+
+    `field_owners` is for virtual collections alone: what ``managedFields`` say, as a text. Who keeps it with the object
+    has server-side apply know the owners of its fields; clients never see it as a field of its own.
+    """
 
     name: Annotated[str, OmitEmpty] = ""
     generate_name: Annotated[str, OmitEmpty] = ""
@@ -320,3 +324,4 @@ class ObjectMeta(Model):
     annotations: dict[str, str] = field(default_factory=dict)
     owner_references: list[OwnerReference] = field(default_factory=list)
     finalizers: list[str] = field(default_factory=list)
+    field_owners: Annotated[str, OmitEmpty] = ""

@@ -96,7 +96,7 @@ def _map(node: Node) -> Untouched:
     def untouched_map(value: Any) -> bool:
         if type(value) is not dict:
             return False
-        for item in value.values():
+        for item in value.values():  # noqa: SIM110  (as above)
             if type(item) is not kind and not item_is(item):
                 return False
         return True

@@ -45,7 +45,8 @@ class Settled:
     def key(change: Comparison | Fields, owned: Mapping[ManagerId, Owned], version: str, who: Hashable) -> Hashable:
         """What the outcome depends on; None when it isn't to be remembered.
 
-        `change` is how two objects compare, or everything that is in a new one. It isn't remembered where somebody owns fields in another version than `version`: then the values count as well.
+        `change` is how two objects compare, or everything that is in a new one. The outcome isn't remembered where
+        somebody owns fields in another version than `version`: then the values count as well.
         """
         owners: list[Hashable] = [who]
         for identity, one in owned.items():

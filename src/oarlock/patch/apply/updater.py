@@ -87,8 +87,8 @@ class Updater(Generic[Manager]):
         What it changed is its own and nobody else's; what it didn't change keeps its owners. `managers` are as
         `reconciled` has them, and `compared` is how the two values compare, where that is known.
         """
-        mine = compare(self.types[version], live, new) if compared is None else compared
-        changes = mine.filtered(self.filters.get(version))
+        compared = compare(self.types[version], live, new) if compared is None else compared
+        changes = compared.filtered(self.filters.get(version))
         result = self._settle(changes, (live, new), version, managers, manager, force=True)
         mine = result.get(manager)
         fields = difference(mine.fields, changes.removed) if mine is not None else {}

@@ -17,6 +17,7 @@ from oarlock.schema.cel.declared import Decl
 from oarlock.schema.cel.native import duration_from, timestamp_from
 from oarlock.schema.cel.problems import CompileError, Mistake
 from oarlock.schema.cel.signatures import CONSTANTS, Overload, overloads
+from oarlock.schema.cel.steps import Steps, run
 from oarlock.schema.cel.types import Bindings, Overlay, Type, assignable, resolved
 from oarlock.schema.cel.values import UInt
 from oarlock.schema.patterns import Pattern, PatternError
@@ -41,7 +42,7 @@ def check(tree: Expr, source: str, variables: dict[str, Type], *, mixed: bool = 
     With `mixed`, literals may hold values of several types, which rules may not.
     """
     checker = _Checker(variables, mixed)
-    checked = checker.visit(tree)
+    checked = run(checker.visit(tree))
     checker.settle()
     if checker.mistakes:
         raise CompileError.of(source, checker.mistakes[:MAX_MISTAKES])
@@ -62,12 +63,12 @@ class _Checker:
         for node in self._seen:
             node.type = _ground(resolved(self._bound, node.type))
 
-    def visit(self, node: Expr) -> Expr:
-        checked = self._visit(node)
+    def visit(self, node: Expr) -> Steps[Expr]:
+        checked = yield from self._visit(node)
         self._seen.append(checked)
         return checked
 
-    def _visit(self, node: Expr) -> Expr:
+    def _visit(self, node: Expr) -> Steps[Expr]:
         match node:
             case Const():
                 node.type = _LITERALS[type(node.value)]
@@ -76,16 +77,22 @@ class _Checker:
             case Ident():
                 self._name(node)
             case Select():
-                return self._select(node)
+                return (yield from self._select(node))
             case Call():
-                return self._call(node)
+                return (yield from self._call(node))
             case ListOf():
-                self._list(node)
+                yield from self._list(node)
             case MapOf():
-                self._map(node)
+                yield from self._map(node)
             case Fold():
-                self._fold(node)
+                yield from self._fold(node)
         return node
+
+    def _each(self, nodes: list[Expr]) -> Steps[list[Expr]]:
+        checked = []
+        for node in nodes:
+            checked.append((yield self.visit(node)))
+        return checked
 
     def _mistake(self, node: Expr, text: str) -> Type:
         self.mistakes.append(Mistake(node.offset, text))
@@ -124,13 +131,13 @@ class _Checker:
             return None if inner is None else f"{inner}.{node.field}"
         return None
 
-    def _select(self, node: Select) -> Expr:
+    def _select(self, node: Select) -> Steps[Expr]:
         name = self._dotted(node)
         if name is not None and self._lookup(name) is not None:
             ident = Ident(node.offset, name)
             self._name(ident)
             return ident
-        node.operand = self.visit(node.operand)
+        node.operand = yield self.visit(node.operand)
         node.type = self._field(node, resolved(self._bound, node.operand.type), node.field)
         if node.test:
             node.type = types.BOOL
@@ -153,29 +160,29 @@ class _Checker:
 
     # calls ------------------------------------------------------------------------------------------
 
-    def _call(self, node: Call) -> Expr:
+    def _call(self, node: Call) -> Steps[Expr]:
         if node.target is not None:
             space = self._dotted(node.target)
             if space is not None and f"{space}.{node.function}" in overloads():
                 node.function, node.target = f"{space}.{node.function}", None
         if node.function == "_?._":
-            return self._optional_select(node)
-        return self._checked_call(node)
+            return (yield from self._optional_select(node))
+        return (yield from self._checked_call(node))
 
-    def _optional_select(self, node: Call) -> Expr:
-        node.args[0] = self.visit(node.args[0])
+    def _optional_select(self, node: Call) -> Steps[Expr]:
+        node.args[0] = yield self.visit(node.args[0])
         name = node.args[1]
         assert isinstance(name, Const)
         inner = self._field(node, resolved(self._bound, node.args[0].type), str(name.value))
         node.type = inner if inner.kind == "optional" else types.optional_of(inner)
         return node
 
-    def _checked_call(self, node: Call) -> Expr:
+    def _checked_call(self, node: Call) -> Steps[Expr]:
         exempt = node.function == "format"
         if node.target is not None:
-            node.target = self.visit(node.target)
+            node.target = yield self.visit(node.target)
         self._mixed_allowed += exempt
-        node.args = [self.visit(arg) for arg in node.args]
+        node.args = yield from self._each(node.args)
         self._mixed_allowed -= exempt
         given = [arg.type for arg in ([node.target] if node.target is not None else []) + node.args]
         choices = overloads().get(node.function, ())
@@ -262,40 +269,43 @@ class _Checker:
             self._mistake(node, f"expected type 'optional_type(A)' but found '{self._shown(found)}'")
         return types.DYN
 
-    def _list(self, node: ListOf) -> None:
-        node.items = [self.visit(item) for item in node.items]
+    def _list(self, node: ListOf) -> Steps[None]:
+        node.items = yield from self._each(node.items)
         typed = [
             (item, self._unwrapped(item, item.type) if i in node.optional else item.type)
             for i, item in enumerate(node.items)
         ]
         node.type = types.list_of(self._joined(typed))
 
-    def _map(self, node: MapOf) -> None:
+    def _map(self, node: MapOf) -> Steps[None]:
         if node.message:
             node.type = self._mistake(node, f"undeclared reference to '{node.message}' (in container '')")
             return
-        node.entries = [(self.visit(key), self.visit(value), maybe) for key, value, maybe in node.entries]
+        entries = []
+        for key, value, maybe in node.entries:
+            entries.append(((yield self.visit(key)), (yield self.visit(value)), maybe))
+        node.entries = entries
         keys = [(key, key.type) for key, _, _ in node.entries]
         values = [
             (value, self._unwrapped(value, value.type) if maybe else value.type) for _, value, maybe in node.entries
         ]
         node.type = types.map_of(self._joined(keys), self._joined(values))
 
-    def _fold(self, node: Fold) -> None:
-        node.over = self.visit(node.over)
+    def _fold(self, node: Fold) -> Steps[None]:
+        node.over = yield self.visit(node.over)
         over = resolved(self._bound, node.over.type)
         first, second = self._items_of(node.over, over, pairs=bool(node.second))
-        node.start = self.visit(node.start)
+        node.start = yield self.visit(node.start)
         self._scopes.append({node.accumulator: node.start.type})
         self._scopes.append({node.variable: first} | ({node.second: second} if node.second else {}))
-        node.condition = self.visit(node.condition)
-        node.step = self.visit(node.step)
+        node.condition = yield self.visit(node.condition)
+        node.step = yield self.visit(node.step)
         self._scopes.pop()
         if not assignable(self._bound, node.step.type, node.start.type):
             self._mistake(
                 node.step, f"expected type '{self._shown(node.start.type)}' but found '{self._shown(node.step.type)}'"
             )
-        node.result = self.visit(node.result)
+        node.result = yield self.visit(node.result)
         self._scopes.pop()
         node.type = node.result.type
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from oarlock.schema.cel import looping, reading
+from oarlock.schema.cel import looping, reading, steps
 from oarlock.schema.cel.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf, Select
 from oarlock.schema.cel.costs import CALL_COSTS, LIST_COST, MAP_COST
 from oarlock.schema.cel.declared import Decl
@@ -24,6 +24,7 @@ from oarlock.schema.cel.problems import CelError, CompileError, EvalError, Mista
 from oarlock.schema.cel.reading import FAULTS, Env, Run
 from oarlock.schema.cel.regexes import Regex
 from oarlock.schema.cel.signatures import CONSTANTS
+from oarlock.schema.cel.steps import Steps
 from oarlock.schema.cel.values import Optional, TypeValue, equals, from_key, no_overload, to_key
 from oarlock.schema.patterns import PatternError
 
@@ -34,11 +35,15 @@ _FIRST_SLOT = 2
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """`cost` is for the caller to charge; with `decl` the value is the tree's own, described by it."""
+    """`cost` is for the caller to charge; with `decl` the value is the tree's own, described by it.
+
+    What is `fixed` is the same whatever the variables are.
+    """
 
     run: Run
     cost: int
     decl: Decl | None = None
+    fixed: bool = False
 
 
 class Program:
@@ -73,7 +78,7 @@ def compile_program(tree: Expr, source: str, roots: dict[str, Decl | None], *, o
     CompileError for what can be known to fail, such as a regular expression that isn't one.
     """
     compiler = Compiler(source, roots, optimize=optimize)
-    code = compiler.native(tree)
+    code = steps.run(compiler.native(tree))
     return Program(code, compiler.slots)
 
 
@@ -107,40 +112,43 @@ class Compiler:
         self._next += 1
         return self._next - 1
 
-    def within(self, names: dict[str, tuple[int, Decl | None]], node: Expr) -> Code:
+    def within(self, names: dict[str, tuple[int, Decl | None]], node: Expr) -> Steps[Code]:
         """Compile a node that sees more names."""
         outer = self._scope
         self._scope = {**outer, **names}
-        try:
-            return self.native(node)
-        finally:
-            self._scope = outer
+        code: Code = yield self.native(node)
+        self._scope = outer
+        return code
 
     # nodes ------------------------------------------------------------------------------------------
 
-    def native(self, node: Expr) -> Code:
+    def native(self, node: Expr) -> Steps[Code]:
         """Compile a node whose value leaves what the schema describes."""
-        code = self.compile(node)
-        if code.decl is None:
-            return code
-        return Code(reading.converted(code.run, code.decl.convert), code.cost)
+        code: Code = yield self.compile(node)
+        return _native(code)
 
-    def compile(self, node: Expr) -> Code:
+    def _natives(self, nodes: list[Expr]) -> Steps[list[Code]]:
+        codes = []
+        for node in nodes:
+            codes.append((yield self.native(node)))
+        return codes
+
+    def compile(self, node: Expr) -> Steps[Code]:
         match node:
             case Const(value=value):
-                return Code(lambda env: value, 0)
+                return Code(lambda env: value, 0, fixed=True)
             case Ident():
                 return self._ident(node)
             case Select():
-                return self._select(node)
+                return (yield from self._select(node))
             case Call():
-                return self._call(node)
+                return (yield from self._call(node))
             case ListOf():
-                return self._list(node)
+                return (yield from self._list(node))
             case MapOf():
-                return self._map(node)
+                return (yield from self._map(node))
             case Fold():
-                return self._fold(node)
+                return (yield from self._fold(node))
         raise AssertionError(node)
 
     def _ident(self, node: Ident) -> Code:
@@ -152,15 +160,15 @@ class Compiler:
         value = TypeValue(shown)
         return Code(lambda env: value, 0)
 
-    def _operand(self, node: Expr) -> Code:
+    def _operand(self, node: Expr) -> Steps[Code]:
         """What a field or an item is read from; an expression that isn't itself a reading costs 1 to look into."""
-        code = self.compile(node)
+        code: Code = yield self.compile(node)
         if isinstance(node, Ident | Select) or (isinstance(node, Call) and node.function in _READING):
             return code
         return replace(code, cost=code.cost + 1)
 
-    def _select(self, node: Select) -> Code:
-        operand = self._operand(node.operand)
+    def _select(self, node: Select) -> Steps[Code]:
+        operand: Code = yield self._operand(node.operand)
         decl, run = operand.decl, operand.run
         if decl is not None and decl.fields:
             if node.field not in decl.fields:
@@ -184,8 +192,9 @@ class Compiler:
     def _slot_of(self, node: Expr) -> int | None:
         return self._scope[node.name][0] if isinstance(node, Ident) and node.name in self._scope else None
 
-    def _index(self, node: Call) -> Code:
-        operand, key = self._operand(node.args[0]), self.native(node.args[1])
+    def _index(self, node: Call) -> Steps[Code]:
+        operand: Code = yield self._operand(node.args[0])
+        key: Code = yield self.native(node.args[1])
         cost = operand.cost + key.cost + 1
         maybe = node.function == "_[?_]"
         decl, run = operand.decl, operand.run
@@ -198,35 +207,35 @@ class Compiler:
 
     # calls ------------------------------------------------------------------------------------------
 
-    def _call(self, node: Call) -> Code:
+    def _call(self, node: Call) -> Steps[Code]:
         match node.function:
             case "_&&_":
-                return self._logic(node, decided_by=False)
+                return (yield from self._logic(node, decided_by=False))
             case "_||_":
-                return self._logic(node, decided_by=True)
+                return (yield from self._logic(node, decided_by=True))
             case "_?_:_":
-                return self._ternary(node)
+                return (yield from self._ternary(node))
             case "_[_]" | "_[?_]":
-                return self._index(node)
+                return (yield from self._index(node))
             case "_?._":
-                operand = self._operand(node.args[0])
+                operand = yield self._operand(node.args[0])
                 run = operand.run if operand.decl is None else reading.converted(operand.run, operand.decl.convert)
                 name = node.args[1]
                 assert isinstance(name, Const)
                 return Code(reading.maybe_field(run, str(name.value)), operand.cost + 1)
             case "_==_" | "_!=_":
-                return self._equality(node)
+                return (yield from self._equality(node))
             case "or" | "orValue":
-                return self._or_else(node)
+                return (yield from self._or_else(node))
             case "size":
-                return self._size(node)
+                return (yield from self._size(node))
             case "_+_" if _appends(node):
-                return self._append(node)
-        return self._plain_call(node)
+                return (yield from self._append(node))
+        return (yield from self._plain_call(node))
 
-    def _plain_call(self, node: Call) -> Code:
+    def _plain_call(self, node: Call) -> Steps[Code]:
         nodes = ([node.target] if node.target is not None else []) + node.args
-        args = [self.native(arg) for arg in nodes]
+        args = yield from self._natives(nodes)
         base = sum(arg.cost for arg in args)
         runs = [arg.run for arg in args]
         kinds = [arg.type.kind for arg in nodes]
@@ -268,8 +277,8 @@ class Compiler:
 
         return charged
 
-    def _logic(self, node: Call, *, decided_by: bool) -> Code:
-        first, second = self.native(node.args[0]), self.native(node.args[1])
+    def _logic(self, node: Call, *, decided_by: bool) -> Steps[Code]:
+        first, second = yield from self._natives(node.args)
         left, right = first.run, self._branch(second)
 
         def logic(env: Env) -> Any:
@@ -290,11 +299,13 @@ class Compiler:
 
         return Code(logic, first.cost)
 
-    def _ternary(self, node: Call) -> Code:
-        condition, yes, no = self.native(node.args[0]), self.compile(node.args[1]), self.compile(node.args[2])
+    def _ternary(self, node: Call) -> Steps[Code]:
+        condition: Code = yield self.native(node.args[0])
+        yes: Code = yield self.compile(node.args[1])
+        no: Code = yield self.compile(node.args[2])
         decl = yes.decl if yes.decl is no.decl else None
         if decl is None:
-            yes, no = self.native(node.args[1]), self.native(node.args[2])
+            yes, no = _native(yes), _native(no)
         when, then, otherwise = condition.run, self._branch(yes), self._branch(no)
 
         def ternary(env: Env) -> Any:
@@ -307,9 +318,9 @@ class Compiler:
 
         return Code(ternary, condition.cost, decl)
 
-    def _equality(self, node: Call) -> Code:
+    def _equality(self, node: Call) -> Steps[Code]:
         nodes = node.args
-        args = [self.native(arg) for arg in nodes]
+        args = yield from self._natives(nodes)
         base = sum(arg.cost for arg in args)
         kinds = [arg.type.kind for arg in nodes]
         negated = node.function == "_!=_"
@@ -322,9 +333,9 @@ class Compiler:
             return Code(reading.priced(lambda a, b: not equals(a, b), runs, CALL_COSTS["_==_"]), base)
         return Code(reading.priced(equals, runs, CALL_COSTS["_==_"]), base)
 
-    def _or_else(self, node: Call) -> Code:
+    def _or_else(self, node: Call) -> Steps[Code]:
         assert node.target is not None
-        target, other = self.native(node.target), self.native(node.args[0])
+        target, other = yield from self._natives([node.target, node.args[0]])
         first, second, whole = target.run, other.run, node.function == "or"
 
         def or_else(env: Env) -> Any:
@@ -338,17 +349,17 @@ class Compiler:
 
         return Code(or_else, target.cost + other.cost + 1)
 
-    def _size(self, node: Call) -> Code:
-        operand = self.compile(node.target if node.target is not None else node.args[0])
+    def _size(self, node: Call) -> Steps[Code]:
+        operand: Code = yield self.compile(node.target if node.target is not None else node.args[0])
         return Code(_applied(FUNCTIONS["size"], [operand.run]), operand.cost + 1)
 
-    def _append(self, node: Call) -> Code:
+    def _append(self, node: Call) -> Steps[Code]:
         """``@result + [x]``: the list a macro builds is its own, so it grows in place."""
         into, items = node.args
         assert isinstance(into, Ident)
         assert isinstance(items, ListOf)
         slot = self._scope[into.name][0]
-        codes = [self.native(item) for item in items.items]
+        codes = yield from self._natives(items.items)
         runs = [code.run for code in codes]
 
         def append(env: Env) -> Any:
@@ -363,11 +374,11 @@ class Compiler:
 
     # literals ---------------------------------------------------------------------------------------
 
-    def _list(self, node: ListOf) -> Code:
-        codes = [self.native(item) for item in node.items]
-        if self._optimize and node.items and _constant(node):
+    def _list(self, node: ListOf) -> Steps[Code]:
+        codes = yield from self._natives(node.items)
+        if self._optimize and codes and not node.optional and all(code.fixed for code in codes):
             made = [code.run([]) for code in codes]
-            return Code(lambda env: made, 0)
+            return Code(lambda env: made, 0, fixed=True)
         cost = sum(code.cost for code in codes) + LIST_COST
         runs = [code.run for code in codes]
         if not node.optional:
@@ -388,8 +399,10 @@ class Compiler:
 
         return Code(listed, cost)
 
-    def _map(self, node: MapOf) -> Code:
-        entries = [(self.native(key), self.native(value), maybe) for key, value, maybe in node.entries]
+    def _map(self, node: MapOf) -> Steps[Code]:
+        entries: list[tuple[Code, Code, bool]] = []
+        for key_node, value_node, maybe in node.entries:
+            entries.append(((yield self.native(key_node)), (yield self.native(value_node)), maybe))
         cost = sum(key.cost + value.cost for key, value, _ in entries) + MAP_COST
         parts = [(key.run, value.run, maybe) for key, value, maybe in entries]
 
@@ -408,18 +421,19 @@ class Compiler:
                 made[key] = value
             return made
 
-        if self._optimize and node.entries and _constant(node):
+        if self._optimize and entries and all(key.fixed and value.fixed and not maybe for key, value, maybe in entries):
             try:
                 known = mapped([])
             except EvalError:
                 return Code(mapped, 0)
-            return Code(lambda env: known, 0)
+            return Code(lambda env: known, 0, fixed=True)
         return Code(mapped, cost)
 
     # loops ------------------------------------------------------------------------------------------
 
-    def _fold(self, node: Fold) -> Code:
-        over, start = self.compile(node.over), self.native(node.start)
+    def _fold(self, node: Fold) -> Steps[Code]:
+        over: Code = yield self.compile(node.over)
+        start: Code = yield self.native(node.start)
         run, items = over.run, None
         if over.decl is not None and over.decl.item is not None:
             items = over.decl.item
@@ -439,12 +453,12 @@ class Compiler:
         shape = looping.Shape(*slots, convert)
         predicate = _quantified(node)
         if predicate is not None:
-            turn = self.within(turn_names, predicate)
+            turn: Code = yield self.within(turn_names, predicate)
             every = isinstance(node.start, Const) and node.start.value is True
             return Code(looping.quantifier(run, shape, turn.run, turn.cost, every=every), over.cost + 1)
-        condition = self.within(turn_names, node.condition)
-        step = self.within(turn_names, node.step)
-        result = self.within(loop_names, node.result)
+        condition: Code = yield self.within(turn_names, node.condition)
+        step: Code = yield self.within(turn_names, node.step)
+        result: Code = yield self.within(loop_names, node.result)
         free = isinstance(node.condition, Const) and node.condition.value is True
         parts = looping.Parts(
             over=run,
@@ -466,6 +480,13 @@ def _name_of(node: Call) -> str:
     if target is not None and node.function == "sum" and target.type.kind == "list":
         return "sum.duration" if target.type.params[0].kind == "duration" else "sum"
     return node.function
+
+
+def _native(code: Code) -> Code:
+    """What gives a value, not the tree's own."""
+    if code.decl is None:
+        return code
+    return Code(reading.converted(code.run, code.decl.convert), code.cost)
 
 
 _READING = frozenset({"_[_]", "_[?_]", "_?._", "_?_:_"})
@@ -500,17 +521,6 @@ def _compared(compare: Callable[[Any, Any], bool], runs: list[Run], nodes: list[
 def _appends(node: Call) -> bool:
     into, items = node.args
     return isinstance(into, Ident) and into.name.startswith("@") and isinstance(items, ListOf) and not items.optional
-
-
-def _constant(node: Expr) -> bool:
-    match node:
-        case Const():
-            return True
-        case ListOf():
-            return not node.optional and all(map(_constant, node.items))
-        case MapOf():
-            return all(_constant(key) and _constant(value) and not maybe for key, value, maybe in node.entries)
-    return False
 
 
 def _quantified(node: Fold) -> Expr | None:

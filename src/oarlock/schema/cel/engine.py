@@ -1,7 +1,7 @@
 """An expression in, a program or a refusal out: the seam between rules and everything CEL.
 
-`Engine` is what rules ask for; `engine` is the one there is: the parser of `parsing`, our checker and our evaluator.
-Another could parse elsewhere or run elsewhere. Next: `parsing`, `checker`, `compiling`.
+`Engine` is what rules ask for; `engine` is the one there is. Another could parse elsewhere or run elsewhere.
+Next: `parsing`, `checker`, `compiling`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Engine(Protocol):
     """Understands expressions."""
 
     def check(self, source: str, variables: Mapping[str, Variable]) -> Checked:
-        """Parse and check. CompileError with line, column and a caret; MissingEngine when nothing can parse."""
+        """Parse and check. CompileError with line, column and a caret."""
         ...
 
 
@@ -84,4 +84,4 @@ class _OurEngine:
 
 
 engine: Engine = _OurEngine()
-"""The parser of cel-expr-python, our checker, our evaluator."""
+"""The one of `parsing`, `checker` and `compiling`."""

@@ -15,6 +15,7 @@ from oarlock.schema.cel.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf
 from oarlock.schema.cel.costs import LIST_COST, MAP_COST
 from oarlock.schema.cel.declared import Decl
 from oarlock.schema.cel.sizes import UNKNOWN, bound_word, max_elements
+from oarlock.schema.cel.steps import Steps, run
 
 __all__ = ["Estimate", "Estimator", "estimate"]
 
@@ -67,10 +68,14 @@ class _Known:
     inside: Estimate | None = None
 
 
+_Visited = tuple[Estimate, _Known]
+
+
 def estimate(tree: Expr, roots: dict[str, Decl | None]) -> tuple[Estimate, list[str]]:
     """The cost of a checked expression, and what has no bound: ``self.spec.ports (maxItems)``, …"""
     estimator = Estimator(roots)
-    return estimator.cost(tree), list(dict.fromkeys(estimator.unbounded))
+    cost, _ = run(estimator.visit(tree))
+    return cost, list(dict.fromkeys(estimator.unbounded))
 
 
 @dataclass(slots=True)
@@ -81,9 +86,6 @@ class Estimator:
     unbounded: list[str] = field(default_factory=list)
     _scope: dict[str, _Known] = field(default_factory=dict)
 
-    def cost(self, node: Expr) -> Estimate:
-        return self._visit(node)[0]
-
     def _of(self, decl: Decl) -> _Known:
         return _Known(Estimate(0, max_elements(decl.node)), decl, decl.item)
 
@@ -93,13 +95,14 @@ class Estimator:
             self.unbounded.append(f"{known.decl.path} ({word})")
         return known.size
 
-    def _visit(self, node: Expr) -> tuple[Estimate, _Known]:
-        cost, known = self._inner(node)
+    def visit(self, node: Expr) -> Steps[_Visited]:
+        """What a node costs, and what is known of its value."""
+        cost, known = yield from self._inner(node)
         if known.decl is None and node.type.kind in _SCALARS:
             known = _Known(_ONE)
         return cost, known
 
-    def _inner(self, node: Expr) -> tuple[Estimate, _Known]:
+    def _inner(self, node: Expr) -> Steps[_Visited]:
         match node:
             case Const(value=value):
                 size = len(value) if isinstance(value, str | bytes) else 1
@@ -107,18 +110,19 @@ class Estimator:
             case Ident():
                 return _ONE, self._ident(node.name)
             case Select():
-                return self._select(node)
+                return (yield from self._select(node))
             case Call():
-                return self._call(node)
+                return (yield from self._call(node))
             case ListOf():
-                return self._list(node)
+                return (yield from self._list(node))
             case MapOf():
                 total = Estimate(MAP_COST, MAP_COST)
                 for key, value, _ in node.entries:
-                    total = total + self.cost(key) + self.cost(value)
+                    (key_cost, _), (value_cost, _) = (yield self.visit(key)), (yield self.visit(value))
+                    total = total + key_cost + value_cost
                 return total, _Known(Estimate(len(node.entries), len(node.entries)))
             case Fold():
-                return self._fold(node)
+                return (yield from self._fold(node))
         raise AssertionError(node)
 
     def _ident(self, name: str) -> _Known:
@@ -127,8 +131,8 @@ class Estimator:
         decl = self.roots.get(name)
         return _Known(_ANY) if decl is None else self._of(decl)
 
-    def _select(self, node: Select) -> tuple[Estimate, _Known]:
-        cost, operand = self._visit(node.operand)
+    def _select(self, node: Select) -> Steps[_Visited]:
+        cost, operand = yield self.visit(node.operand)
         if node.test:
             return cost, _Known(_ONE)
         return cost + _ONE, self._field(operand, node.field)
@@ -141,19 +145,19 @@ class Estimator:
             return self._of(operand.item)
         return _Known(_ANY)
 
-    def _list(self, node: ListOf) -> tuple[Estimate, _Known]:
+    def _list(self, node: ListOf) -> Steps[_Visited]:
         total = Estimate(LIST_COST, LIST_COST)
         inside: Estimate | None = None
         for item in node.items:
-            cost, known = self._visit(item)
+            cost, known = yield self.visit(item)
             total = total + cost
             inside = known.size if inside is None else inside.either(known.size)
         size = Estimate(len(node.items) - len(node.optional), len(node.items))
         return total, _Known(size, inside=inside or Estimate())
 
-    def _fold(self, node: Fold) -> tuple[Estimate, _Known]:
-        over_cost, over = self._visit(node.over)
-        start_cost, start = self._visit(node.start)
+    def _fold(self, node: Fold) -> Steps[_Visited]:
+        over_cost, over = yield self.visit(node.over)
+        start_cost, start = yield self.visit(node.start)
         size = self._sized(over)
         outer = dict(self._scope)
         item = _Known(_ANY) if over.item is None else self._of(over.item)
@@ -164,8 +168,9 @@ class Estimator:
             self._scope[node.variable] = _Known(_ANY) if of_map else item
         grows = node.type.kind == "list"
         self._scope[node.accumulator] = start if not grows else _Known(size, item=over.item)
-        turn = self.cost(node.condition) + self.cost(node.step)
-        result_cost, result = self._visit(node.result)
+        (asking, _), (turning, _) = (yield self.visit(node.condition)), (yield self.visit(node.step))
+        turn = asking + turning
+        result_cost, result = yield self.visit(node.result)
         self._scope = outer
         if grows:
             result = _Known(Estimate(0, size.high))
@@ -173,10 +178,14 @@ class Estimator:
 
     # calls ------------------------------------------------------------------------------------------
 
-    def _call(self, node: Call) -> tuple[Estimate, _Known]:
+    def _call(self, node: Call) -> Steps[_Visited]:
         nodes = ([node.target] if node.target is not None else []) + node.args
-        visited = [self._visit(arg) for arg in nodes]
-        costs, known = [cost for cost, _ in visited], [what for _, what in visited]
+        costs: list[Estimate] = []
+        known: list[_Known] = []
+        for arg in nodes:
+            cost, what = yield self.visit(arg)
+            costs.append(cost)
+            known.append(what)
         name = node.function
         if name in ("_&&_", "_||_"):
             return Estimate(costs[0].low, (costs[0] + costs[1]).high), _Known(_ONE)

@@ -2,7 +2,6 @@
 
     CelError
     ├─ CompileError      it can't be parsed, or its types don't fit; knows line, column and a caret
-    ├─ MissingEngine     it can't even be parsed, because the parser isn't installed
     └─ EvalError         it was run and has no value
        └─ OverBudget     it cost more than it may; nothing in the expression can catch it
 
@@ -13,17 +12,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CelError", "CompileError", "EvalError", "MissingEngine", "Mistake", "OverBudget"]
+__all__ = ["CelError", "CompileError", "EvalError", "Mistake", "OverBudget"]
 
 
 class CelError(Exception):
     """Something is wrong with an expression. `cost` is what was spent when it came up while running."""
 
     cost = 0
-
-
-class MissingEngine(CelError):
-    """The parser isn't installed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +38,7 @@ class Mistake:
 
 
 class CompileError(CelError):
-    """The expression can't be run. `mistakes` has every one of them unless the text came from the parser."""
+    """The expression can't be run. `mistakes` has every one that has a place."""
 
     def __init__(self, text: str, mistakes: tuple[Mistake, ...] = ()) -> None:
         super().__init__(text)

@@ -19,7 +19,7 @@ from oarlock.schema.cel.declared import Decl, declare
 from oarlock.schema.cel.engine import Checked, Engine, Variable, engine
 from oarlock.schema.cel.estimate import estimate
 from oarlock.schema.cel.fieldpaths import FieldPathError, normalized
-from oarlock.schema.cel.problems import CelError, CompileError, MissingEngine
+from oarlock.schema.cel.problems import CelError, CompileError
 from oarlock.schema.cel.rule import GONE, Budget, Rule, mentions, variables_at
 from oarlock.schema.cel.sizes import MAX_REQUEST, bound_word, max_elements, min_serialized
 from oarlock.schema.structural import Node
@@ -300,9 +300,6 @@ class _Build:
     def _checked(self, source: str, variables: dict[str, Variable], where: str, wanted: str) -> Checked | None:
         try:
             checked = self._engine.check(source, variables)
-        except MissingEngine as error:
-            self._wrong(Invalid(where, source, str(error)))
-            return None
         except CelError as error:
             self._wrong(Invalid(where, source, f"compilation failed: {error}"))
             return None
