@@ -8,7 +8,19 @@ from typing import Annotated, Any, Self
 
 from walk_kit import walk
 
-from oarlock import APIServer, Ge, Model, Proto, Quantity, Resource, Scale, Spoke
+from oarlock import (
+    APIServer,
+    Context,
+    Ge,
+    Model,
+    Proto,
+    Quantity,
+    Resource,
+    Scale,
+    Spoke,
+    StoredCollection,
+    subresource,
+)
 from oarlock.codec import protobuf
 from oarlock.codec.protobuf_meta import KINDS, LIST_META
 from oarlock.codec.protowire import Field, Message, fields_in, tagged
@@ -274,3 +286,120 @@ async def test_a_scale_in_protobuf():
         )
         assert read(put, scale)["spec"] == {"replicas": 5}
         assert (await api.get(where + "/a")).json["spec"] == {"kites": 5}
+
+
+class Pull(Resource, group=GROUP, version="v1"):
+    """How the line is pulled, its fields numbered."""
+
+    metres: Annotated[int, Proto(2), Ge(1)] = 1
+    note: Annotated[str | None, Proto(3)] = None
+
+
+class Wind(Resource, group=GROUP, version="v1"):
+    """What blows, without numbers."""
+
+    knots: int = 0
+
+
+class Kites(StoredCollection[Kite]):
+    """Kites on a line."""
+
+    @subresource("pull")
+    async def _pull(self, name: str, body: Pull, ctx: Context) -> Pull:
+        body.note = f"{name} pulled"
+        return body
+
+    @subresource("tear", method="PUT")
+    async def _tear(self, parent: Kite, body: Pull, ctx: Context) -> Kite:
+        parent.spec.length -= body.metres
+        return parent
+
+    @subresource("blow")
+    async def _blow(self, body: Wind, ctx: Context) -> Wind:
+        return body
+
+    @subresource("calm", method="GET")
+    async def _calm(self, ctx: Context) -> Pull:
+        return Pull(metres=3)
+
+
+PULL = described(Pull, "Pull")
+
+
+def line() -> InMemory:
+    clock = VirtualClock()
+    return InMemory(APIServer(serve=[Kites, OldKite]), backend=MemoryBackend(clock=clock), clock=clock)
+
+
+@walk
+async def test_subresources_of_users():
+    api = line()
+    async with api:
+        assert (await api.request("POST", KITES, kite())).status == 201
+        pull = protobuf.envelope(f"{GROUP}/v1", "Pull", PULL.write({"metres": 4}))
+        answer = await send(api, "POST", KITES + "/a/pull", pull, accept="")
+        assert answer.status == 201
+        assert read(answer, PULL) == (await api.post(KITES + "/a/pull", {"metres": 4})).json
+        torn = await send(api, "PUT", KITES + "/a/tear", pull)
+        assert read(torn)["spec"]["length"] == 6
+        old = await send(api, "PUT", OLD_KITES + "/a/tear", pull)
+        assert read(old, OLD_KITE)["spec"] == {"color": "red"}
+        assert read(await api.get(KITES + "/a/calm", accept=PROTOBUF), PULL)["metres"] == 3
+        for data in (b"", b"hello", b"k8s\x00\xff", pull[:-5]):
+            wrong = await send(api, "POST", KITES + "/a/pull", data)
+            assert wrong.status == (201 if not data else 400), data
+        invalid = protobuf.envelope(f"{GROUP}/v1", "Pull", PULL.write({"metres": 0}))
+        status = read(await send(api, "POST", KITES + "/a/pull", invalid), KINDS["Status"])
+        assert (status["code"], status["details"]["causes"][0]["field"]) == (422, "metres")
+        other = protobuf.envelope(f"{GROUP}/v1", "Push", b"")
+        assert (await send(api, "POST", KITES + "/a/pull", other)).status == 400
+        blown = await send(api, "POST", KITES + "/a/blow", protobuf.envelope(f"{GROUP}/v1", "Wind", b""), accept="")
+        assert blown.status == 415
+        assert (await api.post(KITES + "/a/blow", {"knots": 3}, accept=PROTOBUF)).status == 406
+        both = await api.post(KITES + "/a/blow", {"knots": 3}, accept=f"{PROTOBUF},application/json")
+        assert both.json["knots"] == 3
+
+
+@walk
+async def test_the_documents_say_what_can_be_had_in_protobuf():
+    """As Kubernetes' own: after JSON and YAML, for a watch with ``;stream=watch``."""
+    api = line()
+    async with api:
+        v2: Any = (await api.get("/openapi/v2")).json["paths"]
+        v3: Any = (await api.get(f"/openapi/v3/apis/{GROUP}/v2")).json["paths"]
+        root = f"/apis/{GROUP}/v2/namespaces/{{namespace}}/kites"
+        one = f"{root}/{{name}}"
+        numbered = ["application/json", "application/yaml", PROTOBUF, "application/cbor"]
+        without = [media for media in numbered if media != PROTOBUF]
+        streams = ["application/json;stream=watch", f"{PROTOBUF};stream=watch", "application/cbor-seq"]
+        for where, method, takes, gives in (
+            (root, "get", None, [*numbered, *streams]),
+            (root, "post", numbered, numbered),
+            (root, "delete", numbered, numbered),
+            (one, "get", None, numbered),
+            (one, "put", numbered, numbered),
+            (one, "patch", None, numbered),
+            (one, "delete", numbered, numbered),
+            (f"{one}/status", "put", numbered, numbered),
+            (f"{one}/pull", "post", numbered, numbered),
+            (f"{one}/tear", "put", numbered, numbered),
+            (f"{one}/blow", "post", without, without),
+        ):
+            assert list(v3[where][method]["responses"]["200"]["content"]) == gives, (where, method)
+            assert v2[where][method]["produces"] == gives
+            if takes is not None:
+                assert list(v3[where][method]["requestBody"]["content"]) == takes, (where, method)
+                assert v2[where][method]["consumes"] == takes
+
+
+@walk
+async def test_the_documents_of_a_type_without_numbers():
+    clock = VirtualClock()
+    api = InMemory(APIServer(serve=[Wind]), backend=MemoryBackend(clock=clock), clock=clock)
+    async with api:
+        paths: Any = (await api.get(f"/openapi/v3/apis/{GROUP}/v1")).json["paths"]
+        root = f"/apis/{GROUP}/v1/namespaces/{{namespace}}/winds"
+        assert not any(PROTOBUF in media for media in paths[root]["get"]["responses"]["200"]["content"])
+        assert PROTOBUF not in paths[root]["post"]["requestBody"]["content"]
+        assert PROTOBUF in paths[f"{root}/{{name}}"]["delete"]["requestBody"]["content"]  # DeleteOptions have numbers
+        assert PROTOBUF in paths[f"/apis/{GROUP}/v1/"]["get"]["responses"]["200"]["content"]

@@ -28,6 +28,8 @@ SELF_DESCRIBED = b"\xd9\xd9\xf7"
 _LATEST = 253_402_300_800
 """The end of the year 9999, in seconds since 1970: no later time can be written."""
 
+_MAX_EXPLAINED_BYTES = 65_536
+
 _decode_json = msgspec.json.Decoder().decode
 
 # Reading ------------------------------------------------------------------------------------------
@@ -36,23 +38,42 @@ _decode_json = msgspec.json.Decoder().decode
 def decode(data: bytes) -> Any:
     """Read one value. Raises DecodeError."""
     try:
-        decoder = cbor2.CBORDecoder(
-            io.BytesIO(data),
-            semantic_decoders=_TAGS,
-            tag_hook=_content,
-            max_depth=MAX_DEPTH,
-            allow_indefinite=False,
-            allow_duplicate_keys=False,
-            strict_hashable_types=True,
-        )
-        tree = _tree(decoder.decode())
+        decoder = cbor2.CBORDecoder(io.BytesIO(data), max_depth=MAX_DEPTH, **_RULES)
+        value = decoder.decode()
         if _has_more(decoder):
             raise ValueError("something follows the value")
     except (cbor2.CBORDecodeError, ValueError, OverflowError, MemoryError) as error:
-        raise DecodeError(f"cbor: {_why(error)}") from None
+        raise DecodeError(f"cbor: {_why(error)}{_place(data)}") from None
     except RecursionError:
         raise DecodeError("cbor: exceeded max depth") from None
-    return tree
+    try:
+        return _tree(value)
+    except _Refused as error:
+        raise DecodeError(f"cbor: {error}") from None
+
+
+class _Refused(ValueError):
+    """A value that has no place in a tree. `path` are the keys and indices that lead to it, outermost first."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.path = ""
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"{self.path.removeprefix('.')}: {text}" if self.path else text
+
+
+def _place(data: bytes) -> str:
+    """How far reading came. It takes a second, slow look, which large bodies aren't worth."""
+    if len(data) > _MAX_EXPLAINED_BYTES:
+        return ""
+    source = io.BytesIO(data)
+    try:
+        cbor2.CBORDecoder(source, read_size=1, max_depth=MAX_DEPTH, **_RULES).decode()
+    except (cbor2.CBORDecodeError, ValueError, OverflowError, MemoryError):
+        pass
+    return f", at byte {source.tell()}"
 
 
 def _has_more(decoder: cbor2.CBORDecoder) -> bool:
@@ -77,45 +98,60 @@ def _tree(value: Any) -> Any:
     if kind is dict:
         return _object(value)
     if kind is list:
-        return [_tree(item) for item in value]
+        return _list(value)
     if kind is int:
         if -(2**63) <= value < 2**63:
             return value
-        raise ValueError(f"cannot unmarshal {value} into Go value of type int64")
+        raise _Refused(f"cannot unmarshal {value} into Go value of type int64")
     if kind is bytes:
         return _text(value)
     if kind is float:
         if value - value == 0.0:
             return value
-        raise ValueError(f"{value} is no number that an object can have")
+        raise _Refused(f"{value} is no number that an object can have")
     if kind is tuple:  # what is in a tag comes as what can't be changed
-        return [_tree(item) for item in value]
+        return _list(value)
     if isinstance(value, Mapping):
         return _object(value)
-    raise ValueError(f"an object can't have a value of type {kind.__name__}")
+    raise _Refused(f"an object can't have a value of type {kind.__name__}")
 
 
 def _object(value: Mapping[Any, Any]) -> dict[str, Any]:
     read: dict[str, Any] = {}
     for key, inner in value.items():
         name = key if type(key) is str else _key(key)
-        read[name] = _tree(inner)
+        try:
+            read[name] = _tree(inner)
+        except _Refused as error:
+            error.path = f".{name}{error.path}"
+            raise
     if len(read) != len(value):
-        raise ValueError("found a duplicate map key, once as text and once as bytes")
+        raise _Refused("found a duplicate map key, once as text and once as bytes")
     return read
+
+
+def _list(value: Sequence[Any]) -> list[Any]:
+    items = []
+    for item in value:
+        try:
+            items.append(_tree(item))
+        except _Refused as error:
+            error.path = f"[{len(items)}]{error.path}"
+            raise
+    return items
 
 
 def _key(key: Any) -> str:
     if type(key) is bytes:
         return _text(key)
-    raise ValueError(f"a key of a map must be text, not {type(key).__name__}")
+    raise _Refused(f"a key of a map must be text, not {type(key).__name__}")
 
 
 def _text(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise ValueError("invalid UTF-8 string") from None
+        raise _Refused("invalid UTF-8 string") from None
 
 
 def _content(tag: cbor2.CBORTag, immutable: bool) -> Any:
@@ -159,6 +195,14 @@ _TAGS: dict[int, Any] = {
     21: _later(lambda data: base64.urlsafe_b64encode(data).rstrip(b"=")),
     22: _later(base64.b64encode),
     23: _later(lambda data: data.hex().upper().encode()),
+}
+
+_RULES: dict[str, Any] = {
+    "semantic_decoders": _TAGS,
+    "tag_hook": _content,
+    "allow_indefinite": False,
+    "allow_duplicate_keys": False,
+    "strict_hashable_types": True,
 }
 
 # Writing ------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 The envelope is ``k8s\\0`` followed by ``runtime.Unknown{typeMeta, raw}``; a frame is four bytes of length, the most
 significant first, and a ``WatchEvent`` whose object is in an envelope of its own.
-Must not know: HTTP, options (``meta.options_parse`` reads the tree `decode_delete_options` returns).
+Must not know: HTTP.
 Source: k8s.io/apimachinery ``runtime/serializer/protobuf``. Next: `protobuf_meta`, the tables; `protowire`, which
 reads and writes by them.
 """
@@ -14,14 +14,13 @@ from typing import Any
 
 import msgspec
 
-from oarlock.codec.protobuf_meta import DELETE_OPTIONS, KINDS, LIST_META, TYPE_META
+from oarlock.codec.protobuf_meta import KINDS, LIST_META, TYPE_META
 from oarlock.codec.protowire import Message, ProtobufError, fields_in, tagged
 
 __all__ = [
     "MAGIC",
     "ProtobufError",
     "decode",
-    "decode_delete_options",
     "encode",
     "envelope",
     "frame",
@@ -80,8 +79,3 @@ def decode(data: bytes, message: Message) -> dict[str, Any]:
             raw = value
     tree: dict[str, Any] = message.read(raw)
     return {**type_meta, **tree}
-
-
-def decode_delete_options(data: bytes) -> dict[str, Any]:
-    """The DeleteOptions in an envelope as the tree its JSON would be. Raises DecodeError."""
-    return {"apiVersion": "v1", "kind": "DeleteOptions", **decode(data, DELETE_OPTIONS)}

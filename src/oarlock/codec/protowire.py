@@ -26,7 +26,15 @@ _WORD = 0xFFFF_FFFF_FFFF_FFFF
 
 
 class ProtobufError(DecodeError):
-    """The bytes aren't the message they should be."""
+    """The bytes aren't the message they should be. `path` are the fields that lead to it, outermost first."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.path: list[str] = []
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"{text} in {'.'.join(self.path)}" if self.path else text
 
 
 def varint(number: int) -> bytes:
@@ -147,7 +155,10 @@ def _json(value: Any) -> bytes:
 def _read_json(data: bytes) -> Any:
     for number, wire, value in fields_in(data):
         if (number, wire) == (1, 2) and value:
-            return json_codec.decode(value)
+            try:
+                return json_codec.decode(value)
+            except DecodeError as error:
+                raise ProtobufError(f"proto: {error}") from None
     return None
 
 
@@ -244,26 +255,32 @@ class Message:
         return b"".join(parts)
 
     def read(self, data: bytes) -> Any:
-        """A message as a tree. Raises ProtobufError, DecodeError."""
+        """A message as a tree. Raises ProtobufError."""
         tree: dict[str, Any] = {}
         for number, wire, value in fields_in(data):
             one = self._numbers.get(number)
-            if one is None:
-                continue
-            if one.many == "map":
-                if wire != 2:
-                    raise _wrong_wire(self, one, wire)
-                key, inner = _entry(self, one, value)
-                tree.setdefault(one.name, {})[key] = inner
-            elif one.many:
-                tree.setdefault(one.name, []).extend(_items(self, one, wire, value))
-            else:
-                taken = _take(self, one, wire, value)
-                if taken is None or (one.omitted and not taken):
-                    tree.pop(one.name, None)
-                else:
-                    tree[one.name] = taken
+            if one is not None:
+                try:
+                    self._read(one, wire, value, tree)
+                except ProtobufError as error:
+                    error.path.insert(0, one.name)
+                    raise
         return tree.get(self.fields[0].name, []) if self.wrapped else tree
+
+    def _read(self, one: Field, wire: int, value: Any, tree: dict[str, Any]) -> None:
+        if one.many == "map":
+            if wire != 2:
+                raise _wrong_wire(self, one, wire)
+            key, inner = _entry(self, one, value)
+            tree.setdefault(one.name, {})[key] = inner
+        elif one.many:
+            tree.setdefault(one.name, []).extend(_items(self, one, wire, value))
+        else:
+            taken = _take(self, one, wire, value)
+            if taken is None or (one.omitted and not taken):
+                tree.pop(one.name, None)
+            else:
+                tree[one.name] = taken
 
 
 def _put(number: int, kind: str | Message, value: Any) -> bytes:

@@ -21,7 +21,7 @@ from oarlock.meta.kinds import GroupVersion
 from oarlock.registry.body import Body, BodyWording
 from oarlock.registry.served import Tree
 
-__all__ = ["decode_tree", "media_type", "object_body", "read_object"]
+__all__ = ["decode_protobuf", "decode_tree", "media_type", "object_body", "read_object"]
 
 SHOWN_BYTES = 30
 
@@ -51,7 +51,7 @@ def object_body(data: bytes, media: str, entry: CatalogEntry, validation: str) -
     wording = BodyWording(kind, entry.gvk.version)
     problems: list[str] = []
     if media == PROTOBUF and entry.protobuf is not None:
-        tree = _in_protobuf(data, entry.protobuf, kind)
+        tree = decode_protobuf(data, entry.protobuf, kind)
     else:
         tree, problems = decode_tree(data, media, kind, validation)
     _check_kind(tree, entry)
@@ -59,7 +59,8 @@ def object_body(data: bytes, media: str, entry: CatalogEntry, validation: str) -
     return Body(tree, wording, problems)
 
 
-def _in_protobuf(data: bytes, message: Message, kind: str) -> Tree:
+def decode_protobuf(data: bytes, message: Message, kind: str) -> Tree:
+    """The tree in a body that is an envelope with `message` in it."""
     try:
         return protobuf_codec.decode(data, message)
     except ValueError as error:

@@ -60,6 +60,7 @@ class CatalogEntry:
         "_columns",
         "_merge_schema",
         "_protobuf",
+        "_sub_messages",
         "api_version",
         "definition",
         "group_resource",
@@ -89,6 +90,7 @@ class CatalogEntry:
         self._columns: TableColumns | None = None
         self._merge_schema: MergeSchema | None = None
         self._protobuf: list[Message | None] = []
+        self._sub_messages: dict[str, tuple[Message | None, Message | None]] = {}
 
     @property
     def columns(self) -> TableColumns:
@@ -110,6 +112,18 @@ class CatalogEntry:
         if not self._protobuf:
             self._protobuf.append(message_of(self.version.schema, self.gvk.kind))
         return self._protobuf[0]
+
+    def sub_messages(self, name: str) -> tuple[Message | None, Message | None]:
+        """What the body and the answer of a user's subresource are in protobuf; None without field numbers."""
+        found = self._sub_messages.get(name)
+        if found is None:
+            sub = self.subresources[name]
+            request, response = (
+                message_of(schema, sub.kind.kind) if schema else None
+                for schema in (sub.request_schema, sub.response_schema)
+            )
+            found = self._sub_messages[name] = request, response
+        return found
 
     def _subresources(self) -> Iterable[Subresource]:
         if self.version.status:

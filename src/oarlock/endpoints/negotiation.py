@@ -277,13 +277,13 @@ def body_type(header: str, readable: Sequence[str] = ANY_OBJECT) -> str:
 
 
 def patch_type(header: str, served: Sequence[str]) -> str:
-    """The kind of a patch, one of `served`; where applies are, they may also be CBOR, which no text names.
+    """The kind of a patch, one of `served`.
 
     Raises `UnsupportedMediaType`: naming the served ones when another kind of patch was sent, with the short
     text for a body that is no patch at all.
     """
     media = content_type(header) if header else None
-    if media in served or (media == APPLY_PATCH_CBOR and APPLY_PATCH in served):
+    if media in served:
         assert media is not None
         return media
     error = UnsupportedMediaType(served)

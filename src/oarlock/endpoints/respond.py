@@ -74,8 +74,13 @@ _negotiate = lru_cache(maxsize=1024)(negotiate)
 
 def accept(x: Exchange, *, transforms: bool = True, stream: bool = False, collection: bool = False) -> Accepted:
     """The form the client wants; one that doesn't say can read what it sends. Raises NotAcceptable."""
-    entry = x.route.entry if transforms and isinstance(x.route, Route) else None
-    protobuf = entry is not None and entry.protobuf is not None
+    entry = x.route.entry if isinstance(x.route, Route) else None
+    if entry is None:
+        protobuf = False
+    elif transforms:
+        protobuf = entry.protobuf is not None
+    else:
+        protobuf = entry.sub_messages(x.target.subresource)[1] is not None
     return _negotiate(_header(x), transforms=transforms, stream=stream, collection=collection, protobuf=protobuf)
 
 

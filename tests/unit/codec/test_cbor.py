@@ -149,3 +149,29 @@ def test_a_list_of_any_length(count: int):
 def test_a_list_needs_its_items_last():
     with pytest.raises(ValueError, match="items"):
         cbor.list_of(b'{"items":[],"kind":"L"}', [])
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"\xa1\x61a\xff", "break code encountered where a data item was expected, at byte 4"),
+        (b"\xa1\x61a\x01\x02", "something follows the value, at byte 4"),
+        (b"\xa1\x61a\x62\xc3", ", at byte 5"),
+        (b"\xa1\x61a\xa1\x61b\x82\x01\xf9\x7e\x00", "a.b[1]: nan is no number that an object can have"),
+        (b"\xa1\x61a\xa1\x61b\x82\x01\x41\xff", "a.b[1]: invalid UTF-8 string"),
+        (b"\xa1\x61a\xa1\x01\x02", "map key must be a text string or byte string, not int, at byte 5"),
+        (b"\x81\x81\xf7", "[0][0]: an object can't have a value of type"),
+    ],
+)
+def test_the_place_of_what_is_wrong(data: bytes, why: str):
+    with pytest.raises(DecodeError) as refused:
+        cbor.decode(data)
+    assert why in str(refused.value)
+
+
+def test_the_place_is_looked_for_in_small_bodies_only():
+    with pytest.raises(DecodeError, match="stream"):
+        cbor.decode(b"\x9a\x00\x00\xff\xff" + b"\x01" * 65_534)
+    with pytest.raises(DecodeError) as refused:
+        cbor.decode(b"\x9a\x00\x01\xff\xff" + b"\x01" * 65_536)
+    assert "at byte" not in str(refused.value)

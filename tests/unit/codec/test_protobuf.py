@@ -149,7 +149,7 @@ def test_a_list_is_joined_of_messages():
 def test_delete_options():
     body = tagged(1, tagged(1, b"v1") + tagged(2, b"DeleteOptions"))
     options = b"\x08\x00" + tagged(2, tagged(1, b"u")) + b"\x18\x01" + tagged(4, b"Foreground") + tagged(5, b"All")
-    assert protobuf.decode_delete_options(protobuf.MAGIC + body + tagged(2, options)) == {
+    assert protobuf.decode(protobuf.MAGIC + body + tagged(2, options), DELETE_OPTIONS) == {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
         "gracePeriodSeconds": 0,
@@ -158,7 +158,7 @@ def test_delete_options():
         "propagationPolicy": "Foreground",
         "dryRun": ["All"],
     }
-    assert protobuf.decode_delete_options(protobuf.MAGIC) == {"apiVersion": "v1", "kind": "DeleteOptions"}
+    assert protobuf.decode(protobuf.MAGIC, DELETE_OPTIONS) == {}
 
 
 EVERYTHING = Message(
@@ -278,3 +278,16 @@ def test_damaged_messages_are_read_or_refused(data):
 def test_a_long_message_takes_no_longer_than_it_is():
     many = tagged(11, varint(1)) * 50_000
     assert len(EVERYTHING.read(many)["wholes"]) == 50_000
+
+
+def test_the_field_that_is_wrong_is_named():
+    message = Message("Outer", (Field("spec", 2, Message("Inner", (Field("name", 1), Field("free", 2, "JSON")))),))
+    for data, why in (
+        (tagged(2, tagged(1, b"\xff")), "proto: string field contains invalid UTF-8 in spec.name"),
+        (tagged(2, tagged(2, tagged(1, b"{"))), "proto: unexpected end of JSON input in spec.free"),
+        (tagged(2, b"\x0a"), "proto: unexpected EOF in spec"),
+        (b"\x12", "proto: unexpected EOF"),
+    ):
+        with pytest.raises(DecodeError) as refused:
+            message.read(data)
+        assert str(refused.value) == why

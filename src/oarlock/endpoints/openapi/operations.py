@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from oarlock.endpoints.catalog import CatalogEntry
-from oarlock.endpoints.negotiation import ANY_OBJECT, ANY_TREE, CBOR_SEQ, JSON
+from oarlock.endpoints.negotiation import ANY_OBJECT, CBOR, CBOR_SEQ, NAMED, YAML
 from oarlock.endpoints.openapi.kinds import sub_schema_name
 from oarlock.endpoints.openapi.naming import camel, definition_name, group_tag, title
 from oarlock.endpoints.openapi.shared_types import SCALE
@@ -33,8 +33,11 @@ __all__ = [
     "root_of",
 ]
 
-PRODUCES: tuple[str, ...] = ANY_TREE
-STREAMS = (*ANY_OBJECT, f"{JSON};stream=watch", CBOR_SEQ)
+PRODUCES: tuple[str, ...] = NAMED
+"""What discovery can be had as."""
+
+NUMBERED = (*NAMED, CBOR)
+"""What objects can be encoded as whose fields have numbers."""
 
 PatchTypes = Callable[[Served], Sequence[str]]
 """Says which media types of patches a resource takes."""
@@ -77,6 +80,16 @@ class Operation:
     produces: tuple[str, ...] = ANY_OBJECT
     stream: str = ""
     """The media type of a success that is no object but text or bytes, as they come."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """The schemas of a body and of an answer, and the media types that each may have."""
+
+    body: str
+    answer: str
+    consumes: tuple[str, ...]
+    produces: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +151,7 @@ class _Writer:
         self.place = camel(entry.gvk.group) + title(entry.gvk.version)
         self.scope = "Namespaced" if entry.namespaced else ""
         self.object = definition_name(entry.gvk)
+        self.media = ANY_OBJECT if entry.protobuf is None else NUMBERED
         self.list = definition_name(GroupVersionKind(entry.gvk.group, entry.gvk.version, entry.list_kind))
 
     def id(self, verb: str, *, middle: str = "", tail: str = "") -> str:
@@ -153,7 +167,7 @@ class _Writer:
             action="list",
             gvk=self.entry.gvk,
             parameters=_LIST,
-            produces=STREAMS,
+            produces=(*self.media, *_streams(self.media)),
         )
 
     def collection(self) -> Iterable[Operation]:
@@ -171,6 +185,8 @@ class _Writer:
                 gvk=gvk,
                 parameters=_WRITE,
                 body=self.object,
+                consumes=self.media,
+                produces=self.media,
             )
         if "deletecollection" in verbs:
             yield Operation(
@@ -184,11 +200,14 @@ class _Writer:
                 parameters=_DELETE_COLLECTION,
                 body="DeleteOptions",
                 body_required=False,
+                consumes=NUMBERED,
+                produces=self.media,
             )
 
     def item(self) -> Iterable[Operation]:
         verbs = set(self.entry.verbs)
-        yield from self.shared(verbs, "", self.entry.gvk, self.object, self.object)
+        whole = _Form(self.object, self.object, self.media, self.media)
+        yield from self.shared(verbs, "", self.entry.gvk, whole)
         if "delete" in verbs:
             gone = () if self.entry.definition.delete_returns == "object" else ("Status",)
             answer = (*gone, self.object)  # the object while it waits for its finalizers
@@ -203,20 +222,35 @@ class _Writer:
                 parameters=_DELETE,
                 body="DeleteOptions",
                 body_required=False,
+                consumes=NUMBERED,
+                produces=self.media,
             )
 
-    def shared(self, verbs: set[str], sub: str, gvk: GroupVersionKind, body: str, answer: str) -> Iterable[Operation]:
+    def shared(self, verbs: set[str], sub: str, gvk: GroupVersionKind, form: _Form) -> Iterable[Operation]:
         """Get, update and patch, which the object and its subresources (`sub`, "" for the object) have alike."""
         tail = "".join(title(part) for part in sub.split("-"))
-        given = (answer,) if answer else ()
+        given = (form.answer,) if form.answer else ()
         what = f"{sub} of the specified {self.kind}" if sub else f"the specified {self.kind}"
         if "get" in verbs:
             found = (("200", given), *FAILURES)
-            yield Operation("get", self.id("read", tail=tail), self.tag, f"read {what}", found, "get", gvk)
+            identity = self.id("read", tail=tail)
+            yield Operation("get", identity, self.tag, f"read {what}", found, "get", gvk, produces=form.produces)
         answers = (("200", given), ("201", given), *FAILURES)  # 201 when it wasn't there
         if "update" in verbs:
             identity = self.id("replace", tail=tail)
-            yield Operation("put", identity, self.tag, f"replace {what}", answers, "put", gvk, _WRITE, body)
+            yield Operation(
+                "put",
+                identity,
+                self.tag,
+                f"replace {what}",
+                answers,
+                action="put",
+                gvk=gvk,
+                parameters=_WRITE,
+                body=form.body,
+                consumes=form.consumes,
+                produces=form.produces,
+            )
         if "patch" in verbs and self.patch_types:
             yield Operation(
                 "patch",
@@ -229,22 +263,19 @@ class _Writer:
                 parameters=_PATCH,
                 body="Patch",
                 consumes=self.patch_types,
+                produces=form.produces,
             )
 
     def subresource(self, sub: Subresource) -> Iterable[Operation]:
-        body = answer = self.object
-        if sub.name == "scale" and self.entry.version.scale is not None:
-            body = answer = SCALE
-        elif sub.kind != self.entry.gvk or sub.request_schema or sub.response_schema:
-            body = sub_schema_name(self.entry, sub.name, "Request") if sub.request_schema else ""
-            answer = sub_schema_name(self.entry, sub.name, "Response") if sub.response_schema else ""
         own = tuple(Parameter(p.name, p.type, "", "query", p.many, p.required) for p in sub.parameters)
-        if sub.produces:
-            answer = ""
-        for operation in self.shared(set(sub.verbs), sub.name, sub.kind, body, answer):
+        if sub.connects:
+            yield from self.connecting(sub, own)
+            return
+        form = self.form(sub)
+        for operation in self.shared(set(sub.verbs), sub.name, sub.kind, form):
             yield replace(operation, parameters=(*operation.parameters, *own), stream=sub.produces)
         if "create" in sub.verbs:
-            given = (answer,) if answer else ()
+            given = (form.answer,) if form.answer else ()
             yield Operation(
                 "post",
                 self.id("create", tail="".join(title(part) for part in sub.name.split("-"))),
@@ -254,8 +285,44 @@ class _Writer:
                 action="post",
                 gvk=sub.kind,
                 parameters=(*_WRITE, *own),
-                body=body,
+                body=form.body,
+                consumes=form.consumes,
+                produces=form.produces,
             )
+
+    def connecting(self, sub: Subresource, own: tuple[Parameter, ...]) -> Iterable[Operation]:
+        """What takes over its connection; with an upgrade, of which the document can't speak."""
+        for method in ("get", "post"):
+            yield Operation(
+                method,
+                self.id("connect", middle=title(method), tail="".join(title(part) for part in sub.name.split("-"))),
+                self.tag,
+                f"connect {method.upper()} requests to {sub.name} of {self.kind}",
+                (("200", ()), *FAILURES),
+                action="connect",
+                gvk=sub.kind,
+                parameters=own,
+                consumes=("*/*",),
+                stream="*/*",
+            )
+
+    def form(self, sub: Subresource) -> _Form:
+        """What a subresource's bodies and answers are."""
+        entry = self.entry
+        if sub.name == "scale" and entry.version.scale is not None:
+            return _Form(SCALE, SCALE, NUMBERED, NUMBERED)
+        if sub.name == "status":
+            return _Form(self.object, self.object, self.media, self.media)
+        if sub.kind == entry.gvk and not sub.request_schema and not sub.response_schema:
+            return _Form(self.object, "" if sub.produces else self.object, ANY_OBJECT, ANY_OBJECT)
+        request, response = (ANY_OBJECT if one is None else NUMBERED for one in entry.sub_messages(sub.name))
+        body = sub_schema_name(entry, sub.name, "Request") if sub.request_schema else ""
+        answers = bool(sub.response_schema) and not sub.produces
+        return _Form(body, sub_schema_name(entry, sub.name, "Response") if answers else "", request, response)
+
+
+def _streams(media: Iterable[str]) -> Iterable[str]:
+    return (CBOR_SEQ if one == CBOR else f"{one};stream=watch" for one in media if one != YAML)
 
 
 def resource_paths(entry: CatalogEntry, patch_types: PatchTypes) -> list[PathOperations]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import msgspec
 
-from oarlock.codec import protobuf
+from oarlock.codec.protobuf_meta import DELETE_OPTIONS
 from oarlock.endpoints import bodies, respond
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
@@ -71,16 +70,13 @@ async def _options(x: Exchange, route: Route) -> DeleteOptions:
         return options_parse.delete_options(route.pairs)
     media = bodies.media_type(x)
     if media == PROTOBUF:
-        try:
-            tree: dict[str, Any] = protobuf.decode_delete_options(data)
-        except ValueError as error:
-            raise BadRequest(f"the object provided is unrecognized (must be of type DeleteOptions): {error}") from None
+        tree = bodies.decode_protobuf(data, DELETE_OPTIONS, "DeleteOptions")
     else:
         tree, _ = bodies.decode_tree(data, media, "DeleteOptions", "Ignore")
-    if tree.get("kind", "DeleteOptions") != "DeleteOptions":
-        raise BadRequest(
-            f"{tree['kind']} cannot be handled as a DeleteOptions: no such kind is registered for this body"
-        )
+    kind = tree.get("kind", "DeleteOptions")
+    if kind != "DeleteOptions":
+        shown = kind if isinstance(kind, str) else _encode(kind).decode()
+        raise BadRequest(f"{shown} cannot be handled as a DeleteOptions: no such kind is registered for this body")
     return options_parse.delete_options_from_tree(tree)
 
 

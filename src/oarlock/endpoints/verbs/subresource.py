@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from oarlock.codec import json as json_codec
 from oarlock.endpoints import bodies, respond
+from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
+from oarlock.endpoints.in_protobuf import object_from_json
+from oarlock.endpoints.negotiation import JSON, PROTOBUF
 from oarlock.endpoints.route import Route
 from oarlock.meta import options_parse
 from oarlock.meta.errors import BadRequest, InvalidObject
@@ -36,7 +39,22 @@ async def call_hook(x: Exchange, route: Route) -> Response:
     if answer is None:
         return Response(204, [])
     status = 201 if hook.method == "POST" else 200
-    return await respond.encoded(x, route, json_codec.encode(answer), accepted, status)
+    data = json_codec.encode(answer)
+    if accepted.media_type == PROTOBUF:
+        return _in_protobuf(route, answer, data, status)
+    return await respond.encoded(x, route, data, accepted, status)
+
+
+def _in_protobuf(route: Route, answer: Tree, data: bytes, status: int) -> Response:
+    """An answer of the parent's kind is in the version that was asked for, so its numbers are those of that."""
+    entry = route.entry
+    assert entry is not None
+    own = answer["apiVersion"], answer["kind"]
+    is_parent = own == (entry.api_version, entry.gvk.kind)
+    message = entry.protobuf if is_parent else entry.sub_messages(route.target.subresource)[1]
+    if message is None:
+        return Response(status, [("content-type", JSON)], data + b"\n")
+    return Response(status, [("content-type", PROTOBUF)], object_from_json((*own, message), data))
 
 
 async def parent_of(x: Exchange, route: Route) -> Tree:
@@ -55,17 +73,20 @@ async def _body(x: Exchange, route: Route, hook: SubresourceHook) -> tuple[Tree 
     media = bodies.media_type(x)
     data = await x.request.read()
     options = options_parse.create_options(route.pairs)
-    if not data.strip():
-        return None, options.dry_run
-    entry = route.entry
-    assert entry is not None
-    kind = entry.subresources[hook.name].kind
-    tree, problems = bodies.decode_tree(data, media, kind.kind, options.field_validation)
-    for name, wanted in (("apiVersion", kind.api_version), ("kind", kind.kind)):
-        if tree.get(name, wanted) != wanted:
-            raise BadRequest(f"the {name} of the body is {tree[name]!r}, and this subresource takes {wanted!r}")
-        tree[name] = wanted
     compiled = route.resource.bodies.get((route.version, hook.name)) if route.resource is not None else None
+    if not data.strip():
+        if compiled is None:
+            return None, options.dry_run
+        data, media = b"{}", JSON
+    assert route.entry is not None
+    kind = route.entry.subresources[hook.name].kind
+    tree, problems = _decoded(data, media, route.entry, hook.name, options.field_validation)
+    for name, wanted in (("apiVersion", kind.api_version), ("kind", kind.kind)):
+        given = tree.get(name) or wanted
+        if given != wanted:
+            said = json_codec.encode(given).decode()
+            raise BadRequest(f'the {name} of the body is {said}, and this subresource takes "{wanted}"')
+        tree[name] = wanted
     if compiled is not None:
         body = Body(tree, BodyWording(kind.kind, kind.version), problems)
         settle(body, compiled, _NO_HOOKS, x.context(options=options))
@@ -73,3 +94,10 @@ async def _body(x: Exchange, route: Route, hook: SubresourceHook) -> tuple[Tree 
         if wrong:
             raise InvalidObject(GroupKind(kind.group, kind.kind), "", wrong)
     return tree, options.dry_run
+
+
+def _decoded(data: bytes, media: str, entry: CatalogEntry, name: str, validation: str) -> tuple[Tree, list[str]]:
+    kind, message = entry.subresources[name].kind.kind, entry.sub_messages(name)[0]
+    if media == PROTOBUF and message is not None:
+        return bodies.decode_protobuf(data, message, kind), []
+    return bodies.decode_tree(data, media, kind, validation)
