@@ -44,7 +44,7 @@ def served_patches(served: Served) -> tuple[str, ...]:
     types: tuple[str, ...] = (JSON_PATCH, MERGE_PATCH)
     if served.definition.typed:
         types += (STRATEGIC_MERGE_PATCH,)
-    return types if served.virtual is not None else (*types, APPLY_PATCH)
+    return types if served.virtual is not None else (*types, APPLY_PATCH, APPLY_PATCH_CBOR)
 
 
 async def patch(x: Exchange, route: Route) -> Response:
