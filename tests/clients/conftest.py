@@ -37,6 +37,13 @@ def wardle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def moorings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    program = Path(__file__).parent / "moorings" / "server.py"
+    with ServerProcess(tmp_path_factory.mktemp("moorings"), program, "memory://") as server:
+        yield server
+
+
 @pytest.fixture
 def restartable(tmp_path: Path) -> Iterator[ServerProcess]:
     """A hello server of the test's own, on SQLite, which the test may kill and start again."""
