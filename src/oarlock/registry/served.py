@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
@@ -19,11 +19,13 @@ from oarlock.registry.parameters import Argument
 from oarlock.schema.definition import ResourceDefinition
 
 __all__ = [
+    "NOT_AT_HAND",
     "AnyHook",
     "ConnectHook",
     "Converter",
     "Gate",
     "Hooks",
+    "Hub",
     "NoConversion",
     "OpenGate",
     "Served",
@@ -35,6 +37,11 @@ __all__ = [
 ]
 
 Tree = dict[str, Any]
+
+Hub = tuple[Tree | None, Tree | None]
+"""The new and the old object in the hub version; None for one that isn't there, or isn't at hand."""
+
+NOT_AT_HAND: Final[Hub] = (None, None)
 
 
 class Converter(Protocol):
@@ -71,8 +78,13 @@ class Gate(Protocol):
         """
         ...
 
-    async def validate(self, ctx: Context, operation: str, new: Tree | None, old: Tree | None) -> None:
-        """Admission looks at the final object, in the request version, and may refuse it. Changes nothing."""
+    async def validate(
+        self, ctx: Context, operation: str, new: Tree | None, old: Tree | None, hub: Hub = NOT_AT_HAND
+    ) -> None:
+        """Admission looks at the final object, in the request version, and may refuse it. Changes nothing.
+
+        `hub` are both objects in the hub version, where they were made for the resource's own hooks.
+        """
         ...
 
     async def may(self, ctx: Context, verb: str) -> None:
@@ -90,7 +102,9 @@ class OpenGate:
     async def mutate(self, ctx: Context, operation: str, new: Tree | None, old: Tree | None) -> Tree | None:
         return new
 
-    async def validate(self, ctx: Context, operation: str, new: Tree | None, old: Tree | None) -> None:
+    async def validate(
+        self, ctx: Context, operation: str, new: Tree | None, old: Tree | None, hub: Hub = NOT_AT_HAND
+    ) -> None:
         return None
 
     async def may(self, ctx: Context, verb: str) -> None:

@@ -67,7 +67,7 @@ async def finish(write: Write, new: Tree, live: Live | None) -> tuple[Tree, Tree
         _count_change(write, (new, live.tree), (hub_new, hub_old))
     _validate(write, new, live, (hub_new, hub_old))
     if not write.gate.idle(write.operation):
-        await write.gate.validate(write.ctx, write.operation, new, live.tree if live else None)
+        await write.gate.validate(write.ctx, write.operation, new, live.tree if live else None, (hub_new, hub_old))
     if version == definition.stored_as:
         return new, new
     if hub_new is None or definition.hub == definition.stored_as:

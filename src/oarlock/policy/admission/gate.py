@@ -14,7 +14,7 @@ from oarlock.meta.context import Context
 from oarlock.meta.errors import Forbidden
 from oarlock.policy.admission.plugin import Admission, Denied, Operation, Review
 from oarlock.registry.resource import copy_tree, lend
-from oarlock.registry.served import Served, Tree
+from oarlock.registry.served import NOT_AT_HAND, Hub, Served, Tree
 from oarlock.schema.folding import Session, fold
 from oarlock.schema.lenses import Lens, Open, lens_of
 from oarlock.schema.resources import Resource, declared
@@ -98,12 +98,14 @@ class AdmissionGate:
                 new = await _mutated(seat, served, ctx, (operation, new, old))
         return new
 
-    async def validate(self, ctx: Context, operation: str, new: Tree | None, old: Tree | None) -> None:
+    async def validate(
+        self, ctx: Context, operation: str, new: Tree | None, old: Tree | None, hub: Hub = NOT_AT_HAND
+    ) -> None:
         served = self._served.get((ctx.target.group, ctx.target.resource))
         for seat in self._seats:
             if seat.validates and seat.sees(ctx, operation, served):
-                seen = None if new is None else seat.lens.view(await _shown(seat, served, ctx, new))
-                review = await _review(seat, served, ctx, (operation, seen, old))
+                seen = None if new is None else seat.lens.view(await _shown(seat, served, ctx, new, hub[0]))
+                review = await _review(seat, served, ctx, (operation, seen, old), hub[1])
                 await _ask(seat.plugin.validate, review, new)
 
 
@@ -132,17 +134,21 @@ async def _mutated(seat: _Seat, served: Served | None, ctx: Context, what: _What
     return folded
 
 
-async def _shown(seat: _Seat, served: Served | None, ctx: Context, tree: Tree) -> Tree:
-    """The tree in the plugin's version; the same tree when that is the request's."""
+async def _shown(seat: _Seat, served: Served | None, ctx: Context, tree: Tree, hub: Tree | None = None) -> Tree:
+    """The tree in the plugin's version; the same tree when that is the request's, `hub` when it is the hub's."""
     if served is None or not seat.version or seat.version == ctx.target.version:
         return tree
+    if hub is not None and seat.version == served.definition.hub:
+        return hub
     (made,) = await served.converter.convert([lend(served.converter, tree)], ctx.target.version, seat.version)
     return made
 
 
-async def _review(seat: _Seat, served: Served | None, ctx: Context, what: _What) -> Review[Any]:
+async def _review(
+    seat: _Seat, served: Served | None, ctx: Context, what: _What, hub_old: Tree | None = None
+) -> Review[Any]:
     operation, new, old = what
-    seen = None if old is None else seat.lens.view(await _shown(seat, served, ctx, old))
+    seen = None if old is None else seat.lens.view(await _shown(seat, served, ctx, old, hub_old))
     return Review(cast(Operation, operation), ctx, new, seen)
 
 

@@ -67,31 +67,31 @@ def _asked_for(query: str, most_s: float) -> float:
 class _Timed:
     """Drives a coroutine that has begun to wait, until it ends or the time is up.
 
-    Stands between the coroutine and whatever task runs the request by handing on futures of its own: that
-    task isn't made yet when the timer starts, so the timer couldn't cancel it.
+    What the coroutine waits for is handed on as it is, so whatever task runs the request waits for it without a
+    detour. That task isn't made yet when the timer starts, so the timer cancels what is waited for, not the task.
     """
 
-    __slots__ = ("_gate", "_remaining_s", "_rest", "_waits_for", "late")
+    __slots__ = ("_cut", "_remaining_s", "_rest", "_waits_for", "late")
 
     def __init__(self, rest: Coroutine[Any, Any, Response], waits_for: Any, remaining_s: float) -> None:
         self._rest = rest
         self._waits_for = waits_for
         self._remaining_s = remaining_s
-        self._gate: asyncio.Future[None] | None = None
+        self._cut = False
         self.late = False
 
     def __await__(self) -> Generator[Any, None, Response]:
-        loop = asyncio.get_running_loop()
-        timer = loop.call_later(max(0.0, self._remaining_s), self._expire)
+        timer = asyncio.get_running_loop().call_later(max(0.0, self._remaining_s), self._expire)
         told = False
         try:
             while True:
                 error: BaseException | None = None
                 try:
-                    yield from self._wait(loop)
+                    yield self._waits_for
                 except BaseException as caught:
                     error = caught
-                from_outside = error is not None
+                from_outside = error is not None and not self._cut
+                self._cut = False
                 if self.late and not told:
                     told, error = True, error or asyncio.CancelledError()
                 try:
@@ -106,30 +106,11 @@ class _Timed:
         finally:
             timer.cancel()
 
-    def _wait(self, loop: asyncio.AbstractEventLoop) -> Generator[Any, None, None]:
-        """Wait for what the coroutine waits for, or for the timer."""
-        waits_for = self._waits_for
-        if not getattr(waits_for, "_asyncio_future_blocking", False):
-            yield waits_for  # "the next turn of the loop"
-            return
-        waits_for._asyncio_future_blocking = False
-        self._gate = gate = loop.create_future()
-        waits_for.add_done_callback(self._wake)
-        try:
-            yield from gate
-        finally:
-            self._gate = None
-            if not waits_for.done():
-                waits_for.remove_done_callback(self._wake)
-                waits_for.cancel()  # what a task does with the future it waits for when it is cancelled
-
-    def _wake(self, _: object) -> None:
-        if self._gate is not None and not self._gate.done():
-            self._gate.set_result(None)
-
     def _expire(self) -> None:
+        """Cancel what is waited for: what a task does when it is cancelled itself."""
         self.late = True
-        self._wake(None)
+        if asyncio.isfuture(self._waits_for):
+            self._cut = self._waits_for.cancel()
 
 
 def _timed_out() -> Response:
