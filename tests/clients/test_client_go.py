@@ -234,3 +234,35 @@ def test_an_informer_in_cbor(
         assert lines.next("update")["labels"] == {**created["metadata"].get("labels", {}), "seen": "yes"}
         call("DELETE", f"{path}/a")
         assert lines.next("delete")["name"] == "a"
+
+
+@pytest.fixture(scope="module")
+def leases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    program = Path(__file__).parent / "leases" / "server.py"
+    with ServerProcess(tmp_path_factory.mktemp("leases"), program, "memory://") as server:
+        yield server
+
+
+def test_a_typed_client_in_protobuf(clients: Path, leases: ServerProcess, namespace: str) -> None:
+    """With Kubernetes' own type of a lease, as leader election and generated clients use it."""
+    with running(clients, leases, "leases", namespace) as lines:
+        told = lines.until("done")
+    wrote = [one for one in told if one["event"] == "wrote"]
+    assert [(one["name"], one["labels"]) for one in wrote] == [
+        (n, {"a": "b"}) for n in ("one", "two", "three", "three")
+    ]
+    (listed,) = (one for one in told if one["event"] == "listed")
+    assert listed["names"] == ["leader", "three"]
+    ends = {
+        one["event"]: (one["name"], one.get("kind", "")) for one in told if one["event"] in ("kept", "gone", "refused")
+    }
+    assert ends == {"kept": ("Conflict", ""), "gone": ("NotFound", ""), "refused": ("Invalid", "metadata.name")}
+    assert [(one["kind"], one["name"]) for one in told if one["event"] == "seen"] == [
+        ("ADDED", "one"), ("MODIFIED", "two"), ("MODIFIED", "three"), ("DELETED", "three"),
+    ]  # fmt: skip
+    requests = [one for one in told if one["event"] == "request"]
+    assert {one["got"].partition(";")[0] for one in requests} == {"application/vnd.kubernetes.protobuf"}
+    assert {one["sent"] for one in requests if "sent" in one} == {
+        "application/vnd.kubernetes.protobuf",
+        "application/merge-patch+json",
+    }

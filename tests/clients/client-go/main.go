@@ -1,9 +1,10 @@
 // Command clients does what controllers do with client-go, and prints what it sees as lines of JSON.
 //
-//	clients [-kubeconfig FILE] [-namespace NS] dynamic|metadata|pager|writer
+//	clients [-kubeconfig FILE] [-namespace NS] dynamic|metadata|pager|leases|writer
 //
 // dynamic and metadata run an informer of foos until standard input is closed; each request it makes and each change it
-// is told of is a line. pager lists foos in pages of two; writer creates, updates, applies and deletes one. Whether
+// is told of is a line. pager lists foos in pages of two; writer creates, updates, applies and deletes one; leases does
+// so with leases in protobuf, while it watches. Whether
 // informers list by watching, and whether CBOR is spoken, is for client-go's own switches to say: the environment
 // variables KUBE_FEATURE_WatchListClient, KUBE_FEATURE_ClientsAllowCBOR and KUBE_FEATURE_ClientsPreferCBOR.
 package main
@@ -92,10 +93,12 @@ func run(what, kubeconfig, namespace string) error {
 		return inform(informer(client.Resource(foos).Namespace(namespace), &metav1.PartialObjectMetadata{}))
 	case "pager":
 		return page(config, namespace)
+	case "leases":
+		return leases(config, namespace)
 	case "writer":
 		return write(config, namespace)
 	}
-	return fmt.Errorf("%q: say dynamic, metadata, pager or writer", what)
+	return fmt.Errorf("%q: say dynamic, metadata, pager, leases or writer", what)
 }
 
 // source is what the dynamic and the metadata client have in common; L is the type of their lists.
