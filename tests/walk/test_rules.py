@@ -13,8 +13,6 @@ from oarlock.schema.compiled import SchemaError
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
 from oarlock.testing.server import InMemory
 
-pytest.importorskip("cel_expr_python", reason="rules need the parser")
-
 
 class LockSpec(Model):
     """Between two heights."""

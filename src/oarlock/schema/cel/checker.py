@@ -65,6 +65,8 @@ class _Checker:
 
     def visit(self, node: Expr) -> Steps[Expr]:
         checked = yield from self._visit(node)
+        if checked.type.unwieldy:
+            checked.type = self._mistake(checked, types.TOO_COMPLEX)
         self._seen.append(checked)
         return checked
 

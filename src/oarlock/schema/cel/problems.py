@@ -15,6 +15,9 @@ from dataclasses import dataclass
 __all__ = ["CelError", "CompileError", "EvalError", "Mistake", "OverBudget"]
 
 
+_LONGEST_SNIPPET = 16_384
+
+
 class CelError(Exception):
     """Something is wrong with an expression. `cost` is what was spent when it came up while running."""
 
@@ -33,8 +36,13 @@ class Mistake:
         before = source[: self.offset]
         line = before.count("\n") + 1
         column = self.offset - (before.rfind("\n") + 1)
+        place = f"ERROR: <input>:{line}:{column + 1}: {self.text}"
         snippet = source.split("\n")[line - 1].replace("\t", " ") if source else ""
-        return f"ERROR: <input>:{line}:{column + 1}: {self.text}\n | {snippet}\n | {'.' * column}^"
+        if len(snippet) > _LONGEST_SNIPPET:
+            return place
+        dots = "".join("." if char.isascii() else "．" for char in snippet[:column])
+        caret = "^" if snippet[column : column + 1].isascii() else "＾"
+        return f"{place}\n | {snippet}\n | {dots}{caret}"
 
 
 class CompileError(CelError):

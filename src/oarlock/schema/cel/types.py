@@ -1,14 +1,17 @@
 """Types of expressions, and when one fits where another is asked for.
 
 Unification as the CEL specification has it: type variables of a signature are bound while its arguments are
-compared. Must not know: schemas, functions. Next: `signatures`, `checker`.
+compared. An expression of a few lines can have a type of a million parts, or one that nests deeper than Python's
+stack, so types have bounds; see `MAX_PARTS`. Must not know: schemas, functions. Next: `signatures`, `checker`.
 Source: cel-spec, "Gradual Type Checking".
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+from oarlock.schema.cel.problems import CompileError
 
 __all__ = [
     "BOOL",
@@ -17,9 +20,12 @@ __all__ = [
     "DURATION",
     "DYN",
     "INT",
+    "MAX_DEPTH",
+    "MAX_PARTS",
     "NULL",
     "STRING",
     "TIMESTAMP",
+    "TOO_COMPLEX",
     "UINT",
     "Bindings",
     "Overlay",
@@ -35,14 +41,39 @@ __all__ = [
 ]
 
 
+TOO_COMPLEX = "the type of the expression is too complex"
+
+MAX_PARTS = 2000
+"""Types that one type may be made of."""
+
+MAX_DEPTH = 100
+"""How deep a type may nest."""
+
+
 @dataclass(slots=True, eq=False)
 class Type:
-    """`kind` is the type's name, or what kind of type `name` is; `node` is the schema of an object."""
+    """`kind` is the type's name, or what kind of type `name` is; `node` is the schema of an object.
+
+    `parts` and `depth` are how many types it is made of, and how deep they nest.
+    """
 
     kind: str
     params: tuple[Type, ...] = ()
     name: str = ""
     node: Any = None
+    parts: int = field(default=1, init=False)
+    depth: int = field(default=1, init=False)
+
+    def __post_init__(self) -> None:
+        for inner in self.params:
+            self.parts += inner.parts
+            if inner.depth >= self.depth:
+                self.depth = inner.depth + 1
+
+    @property
+    def unwieldy(self) -> bool:
+        """Whether it exceeds the bounds."""
+        return self.parts > MAX_PARTS or self.depth > MAX_DEPTH
 
     def __str__(self) -> str:
         if self.kind in ("object", "opaque", "variable"):
@@ -113,13 +144,16 @@ _NULLABLE = frozenset({"null", "object", "opaque", "optional", "timestamp", "dur
 
 
 def resolved(bound: Bindings, type: Type) -> Type:
-    """`type` with its variables replaced; one that is free stays free."""
+    """`type` with its variables replaced; one that is free stays free. CompileError beyond the bounds of types."""
     if type.kind == "variable":
         found = bound.get(type.name)
         return type if found is None else resolved(bound, found)
     if not type.params:
         return type
-    return Type(type.kind, tuple(resolved(bound, inner) for inner in type.params), type.name, type.node)
+    made = Type(type.kind, tuple([resolved(bound, inner) for inner in type.params]), type.name, type.node)
+    if made.unwieldy:
+        raise CompileError(f"ERROR: <input>:1:1: {TOO_COMPLEX}")
+    return made
 
 
 def _occurs(bound: Bindings, name: str, type: Type) -> bool:

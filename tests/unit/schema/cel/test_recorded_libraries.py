@@ -18,8 +18,6 @@ from oarlock.schema.cel.parsing import parse
 from oarlock.schema.cel.problems import CelError
 from oarlock.schema.cel.values import Optional, equals
 
-pytest.importorskip("cel_expr_python", reason="rules need the parser")
-
 OTHER_ESTIMATE = re.compile(r"\.join\(")  # ours takes the longest item of a literal, Kubernetes' doesn't look at it
 
 

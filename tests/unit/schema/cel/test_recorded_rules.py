@@ -15,8 +15,6 @@ from oarlock.schema.cel.rule import Budget
 from oarlock.schema.cel.rules import CALL_LIMIT, OBJECT_BUDGET, compile_rules
 from oarlock.schema.structural import parse
 
-pytest.importorskip("cel_expr_python", reason="rules need the parser")
-
 OTHER_WORDS = {"self.true == 1"}  # refused as it must be; the parser words its syntax errors its own way
 REFUSED_SOONER = {"default rule message used if messageExpression does not eval to string"}  # at declaration
 

@@ -1,0 +1,101 @@
+"""The text of a literal → the value it means.
+
+Must not know: places. Next: `parsing`, which tells where a mistake is. Source: cel-spec, "String and Bytes Values";
+the messages are cel-go's.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from oarlock.schema.cel.values import INT_MAX, INT_MIN, UINT_MAX, UInt
+
+__all__ = ["bytes_value", "double_value", "int_value", "text_value", "uint_value"]
+
+_SIMPLE = {
+    **dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True)),
+    **{char: char for char in "\\'\"`?"},
+}
+_ESCAPE = re.compile(r"\\(?:([0-3][0-7][0-7])|[xX](..)|(u....|U........)|(.))")
+
+
+def int_value(text: str) -> int:
+    """Of ``12``, ``-12`` or ``0x1F``. ValueError when 64 bits can't hold it."""
+    value = _whole(text)
+    if not INT_MIN <= value <= INT_MAX:
+        raise ValueError("invalid int literal")
+    return value
+
+
+def uint_value(text: str) -> UInt:
+    """Of ``12u`` or ``0x1Fu``. ValueError when 64 bits can't hold it."""
+    value = _whole(text[:-1])
+    if value > UINT_MAX:
+        raise ValueError("invalid uint literal")
+    return UInt(value)
+
+
+def _whole(text: str) -> int:
+    """What has more digits than 64 bits can need is more than they can hold; Python needn't multiply it out."""
+    digits = text.removeprefix("-")
+    base = 16 if digits.startswith("0x") else 10
+    digits = digits.removeprefix("0x").lstrip("0")
+    value = int(digits or "0", base) if len(digits) <= 20 else UINT_MAX + 1
+    return -value if text.startswith("-") else value
+
+
+def double_value(text: str) -> float:
+    """Of ``1.5e3``. ValueError when it is larger than a double can be."""
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError("invalid double literal")
+    return value
+
+
+def _body(text: str) -> tuple[str, bool]:
+    """What stands between the quotes, and whether it is raw."""
+    raw = text[0] in "rR"
+    if raw:
+        text = text[1:]
+    quotes = 3 if len(text) >= 6 and text[:3] in ("'''", '"""') else 1
+    inside = text[quotes:-quotes]
+    if "\r" in inside:
+        inside = inside.replace("\r\n", "\n").replace("\r", "\n")
+    return inside, raw or "\\" not in inside
+
+
+def text_value(text: str) -> str:
+    """Of a string literal with its quotes. ValueError for an escape that is no character."""
+    inside, plain = _body(text)
+    return inside if plain else _ESCAPE.sub(_character, inside)
+
+
+def _character(match: re.Match[str]) -> str:
+    octal, short, long, simple = match.groups()
+    if simple is not None:
+        return _SIMPLE[simple]
+    point = int(octal, 8) if octal is not None else int(short if short is not None else long[1:], 16)
+    if point > 0x10FFFF or 0xD800 <= point <= 0xDFFF:
+        raise ValueError("invalid unicode code point")
+    return chr(point)
+
+
+def bytes_value(text: str) -> bytes:
+    """Of a bytes literal with its ``b`` and its quotes. ValueError for an escape that is no byte."""
+    inside, plain = _body(text[1:])
+    if plain:
+        return inside.encode()
+    made = bytearray()
+    done = 0
+    for match in _ESCAPE.finditer(inside):
+        octal, short, long, simple = match.groups()
+        if long is not None:
+            raise ValueError("unable to unescape string")
+        made += inside[done : match.start()].encode()
+        if simple is not None:
+            made += _SIMPLE[simple].encode()
+        else:
+            made.append(int(octal, 8) if octal is not None else int(short, 16))
+        done = match.end()
+    return bytes(made + inside[done:].encode())

@@ -1,0 +1,38 @@
+"""Recursion that can't overflow: functions that ask for what is inside by yielding it.
+
+An expression may nest 250 deep, and its tree a few times that, which is more than Python's stack holds for
+functions that call one another. A step is a generator: it yields another step and is sent that one's result. However
+deep they go, `run` alone is on the stack. Must not know: expressions. Next: `parsing`, `checker`, `compiling` and
+`estimate`, which are written that way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, TypeVar
+
+__all__ = ["Steps", "run"]
+
+_Result = TypeVar("_Result")
+
+Steps = Generator[Any, Any, _Result]
+"""A step that ends in a result. ``yield from`` is for helpers only: it would nest what `run` lays flat."""
+
+
+def run(first: Steps[_Result]) -> _Result:
+    """The result of a step and of all it asks for. What one of them raises ends all of them."""
+    waiting: list[Steps[Any]] = []
+    current: Steps[Any] = first
+    sent: Any = None
+    while True:
+        try:
+            asked = current.send(sent)
+        except StopIteration as done:
+            sent = done.value
+            if not waiting:
+                result: _Result = sent
+                return result
+            current = waiting.pop()
+        else:
+            waiting.append(current)
+            current, sent = asked, None
