@@ -652,10 +652,11 @@ class Echoes(VirtualCollection[Echo]):
         return new
 
 
+APPLY_CBOR = "application/apply-patch+cbor"
 SERVED = {
-    "barges": [JSON_PATCH, MERGE, STRATEGIC, APPLY],
-    "buoys": [JSON_PATCH, MERGE, APPLY],
-    "echoes": [JSON_PATCH, MERGE, STRATEGIC],
+    "barges": [JSON_PATCH, MERGE, STRATEGIC, APPLY, APPLY_CBOR],
+    "buoys": [JSON_PATCH, MERGE, APPLY, APPLY_CBOR],
+    "echoes": [JSON_PATCH, MERGE, STRATEGIC, APPLY, APPLY_CBOR],
 }
 
 

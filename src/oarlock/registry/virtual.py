@@ -48,10 +48,12 @@ class VirtualCollection(Generic[T]):
     - ``async def list(self, ctx: Context) -> Sequence[T]``, or ``tuple[Sequence[T], str]`` with a resourceVersion.
     - ``async def create(self, new: T, ctx: Context) -> T``: what is kept.
     - ``async def update(self, new: T, expected_version: str, ctx: Context) -> T``: `expected_version` is empty when the
-      client doesn't mind; raise `errors.Conflict` when the object has another one.
+      client doesn't mind; raise `errors.Conflict` when the object has another one. Not called when nothing changes.
     - ``async def delete(self, name: str, ctx: Context) -> T | None``: the object as it was.
     - ``async def watch(self, ctx: Context) -> AsyncIterator[tuple[str, T]]``: ``("ADDED", object)`` and so on.
 
+    Where there are get and update, every kind of patch is served, apply too (with create, it creates). Who owns which
+    field is ``new.metadata.field_owners``: keep that text with the object and return it, or no field has an owner.
     The namespace is ``ctx.target.namespace``, empty for all. Create, update and delete are called for a dry run
     only when they take a ``dry_run: bool``. `of` is the `Foreign` of a type that isn't a Resource.
     """

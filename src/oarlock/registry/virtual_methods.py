@@ -1,5 +1,7 @@
 """A `VirtualCollection`'s typed methods as the tree functions of `VirtualMethods`.
 
+Who owns which field is a text in the metadata of a declared class (`ObjectMeta.field_owners`), so that a user's storage
+can keep it without looking into it; a foreign type is shown ``managedFields`` and keeps them if it can.
 Must not know: verbs the user didn't write; `served` derives those. Next: `declare`.
 """
 
@@ -9,10 +11,13 @@ import inspect
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
+
 from oarlock.meta.context import Context
 from oarlock.registry.served import Tree, VirtualMethods
 from oarlock.registry.virtual import VERBS, VirtualCollection
-from oarlock.schema.lenses import Lens
+from oarlock.schema.foreign import Foreign
+from oarlock.schema.lenses import Lens, Open
 
 __all__ = ["virtual_methods"]
 
@@ -24,11 +29,16 @@ def virtual_methods(collection: VirtualCollection[Any], lens: Lens, *, namespace
     return VirtualMethods(**have, takes_dry_run=adapter.takes_dry_run)
 
 
+_OWNERS = "fieldOwners"
+_entries = msgspec.json.Decoder(list[dict[str, Any]]).decode
+
+
 class _Adapter:
     def __init__(self, collection: Any, lens: Lens, namespaced: bool) -> None:
         self._collection = collection
         self._lens = lens
         self._namespaced = namespaced
+        self._foreign = isinstance(type(collection).__resource__, Foreign)
         self.takes_dry_run = frozenset(
             verb
             for verb in VERBS
@@ -43,7 +53,29 @@ class _Adapter:
         metadata = tree.setdefault("metadata", {})
         if self._namespaced and namespace:
             metadata.setdefault("namespace", namespace)
+        return self._read(tree)
+
+    def _read(self, tree: Tree) -> Tree:
+        """The tree of an object that the user kept, with its managedFields; what can't be read is none."""
+        said = None if self._foreign else tree["metadata"].pop(_OWNERS, None)
+        if said:
+            try:
+                entries = _entries(said)
+            except msgspec.MsgspecError:
+                entries = []
+            if entries:
+                tree["metadata"]["managedFields"] = entries
         return tree
+
+    def _open(self, new: Tree) -> Open:
+        """The object that the user is to keep."""
+        entries = None if self._foreign else new["metadata"].pop("managedFields", None)
+        if entries:
+            new["metadata"][_OWNERS] = msgspec.json.encode(entries).decode()
+        return self._lens.open(new)
+
+    def _kept(self, opened: Open, made: Any, ctx: Context) -> Tree:
+        return self._read(opened.result()) if made is opened.object else self._wire(made, ctx.target.namespace)
 
     async def get(self, namespace: str, name: str, ctx: Context) -> Tree | None:
         found = await self._collection.get(name, ctx)
@@ -57,14 +89,14 @@ class _Adapter:
         return [self._wire(model, namespace) for model in found], version
 
     async def create(self, new: Tree, ctx: Context, dry_run: bool) -> Tree:
-        opened = self._lens.open(new)
+        opened = self._open(new)
         made = await self._collection.create(opened.object, ctx, **self._dry("create", dry_run))
-        return opened.result() if made is opened.object else self._wire(made, ctx.target.namespace)
+        return self._kept(opened, made, ctx)
 
     async def update(self, new: Tree, expected_version: str, ctx: Context, dry_run: bool) -> Tree:
-        opened = self._lens.open(new)
+        opened = self._open(new)
         made = await self._collection.update(opened.object, expected_version, ctx, **self._dry("update", dry_run))
-        return opened.result() if made is opened.object else self._wire(made, ctx.target.namespace)
+        return self._kept(opened, made, ctx)
 
     async def delete(self, namespace: str, name: str, ctx: Context, dry_run: bool) -> Tree | None:
         gone = await self._collection.delete(name, ctx, **self._dry("delete", dry_run))

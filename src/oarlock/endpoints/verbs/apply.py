@@ -42,7 +42,7 @@ async def apply(x: Exchange, route: Route, *, in_cbor: bool = False) -> Response
     _check_kind(config, route.entry)
     ctx = x.context(options=options, dry_run=options.dry_run)
     _report(problems, ctx)
-    resource = route.stored()
+    resource = route.resource
     assert resource is not None
     writer = writer_of(ctx)
 

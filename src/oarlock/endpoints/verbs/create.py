@@ -8,6 +8,7 @@ from oarlock.endpoints.http import Response
 from oarlock.endpoints.route import Route
 from oarlock.meta import options_parse
 from oarlock.registry import create as recipe
+from oarlock.registry import virtual_writes
 from oarlock.registry.virtual_resource import VirtualResource
 
 __all__ = ["create"]
@@ -24,7 +25,7 @@ async def create(x: Exchange, route: Route) -> Response:
     body = await bodies.read_object(data, media, route.entry, options.field_validation)
     ctx = x.context(options=options, dry_run=options.dry_run)
     if isinstance(route.resource, VirtualResource):
-        outcome = await route.resource.create(ctx, route.version, body, route.gate)
+        outcome = await virtual_writes.create(route.resource, ctx, route.version, body, route.gate)
     else:
         resource = route.stored()
         assert resource is not None

@@ -38,13 +38,12 @@ __all__ = ["patch", "served_patches"]
 def served_patches(served: Served) -> tuple[str, ...]:
     """The patch types that a resource's objects, status and scale take, in the order in which they are advertised.
 
-    Custom resources take no strategic merge patches, as everywhere; virtual resources nothing that needs to know
-    who owns a field.
+    Custom resources take no strategic merge patches, as everywhere.
     """
     types: tuple[str, ...] = (JSON_PATCH, MERGE_PATCH)
     if served.definition.typed:
         types += (STRATEGIC_MERGE_PATCH,)
-    return types if served.virtual is not None else (*types, APPLY_PATCH, APPLY_PATCH_CBOR)
+    return (*types, APPLY_PATCH, APPLY_PATCH_CBOR)
 
 
 async def patch(x: Exchange, route: Route) -> Response:

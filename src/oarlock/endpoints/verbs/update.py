@@ -10,6 +10,7 @@ from oarlock.endpoints.verbs.scale import scaled
 from oarlock.meta import options_parse
 from oarlock.meta.context import Context
 from oarlock.registry import update as recipe
+from oarlock.registry import virtual_writes
 from oarlock.registry.body import Body
 from oarlock.registry.outcome import Outcome
 from oarlock.registry.resource import copy_tree
@@ -51,7 +52,7 @@ async def _carry_out(route: Route, ctx: Context, change: Change) -> Outcome:
     assert route.gate is not None
     status = route.target.subresource == "status"
     if isinstance(route.resource, VirtualResource):
-        return await route.resource.update(ctx, route.version, change, route.gate, status=status)
+        return await virtual_writes.update(route.resource, ctx, route.version, change, route.gate, status=status)
     resource = route.stored()
     assert resource is not None
     return await recipe.update(resource, ctx, route.version, change, route.gate, status=status)

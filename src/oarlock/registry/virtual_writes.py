@@ -1,0 +1,263 @@
+"""The recipes of CREATE, PUT and PATCH for a virtual resource: those of a stored one, with the user's methods as store.
+
+Fields have owners here too, as far as the user keeps them: what comes back without managedFields isn't tracked, except
+for what an apply says. Must not know: URLs, media types. Next: `virtual_resource`, which reads and deletes. `create`
+and `update` are the same for what is stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from oarlock.meta.context import Context
+from oarlock.meta.errors import AlreadyExists, Conflict, MethodNotAllowed, NotFound, ServerTimeout
+from oarlock.meta.names import generate_name
+from oarlock.patch.apply.tracking import keep_times
+from oarlock.registry.body import Body, settle
+from oarlock.registry.create import NAME_ATTEMPTS
+from oarlock.registry.field_conversions import MustConvert
+from oarlock.registry.managed_fields import unbroken, writer_of
+from oarlock.registry.metadata import (
+    check_place,
+    differ,
+    fill_new,
+    keep_status,
+    keep_system,
+    only_status,
+    settle_namespace,
+    wipe_system,
+)
+from oarlock.registry.outcome import Outcome
+from oarlock.registry.resource import copy_tree
+from oarlock.registry.served import Gate, Tree
+from oarlock.registry.update import Change
+from oarlock.registry.virtual_resource import VirtualResource
+from oarlock.schema.folding import same
+
+__all__ = ["UPDATE_ATTEMPTS", "create", "update"]
+
+UPDATE_ATTEMPTS = 16
+"""How often a patch is made again when the user's storage says that another writer was faster."""
+
+_NO_SUCH_UID = "uid mismatch: the provided object specified uid {}, and no existing object was found"
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """One write under way."""
+
+    resource: VirtualResource
+    ctx: Context
+    version: str
+    gate: Gate
+
+    @property
+    def has_status(self) -> bool:
+        return self.resource.definition.version(self.version).status
+
+    def settle(self, body: Body) -> None:
+        settle(body, self.resource.compiled[self.version], self.resource.served.hooks, self.ctx)
+
+
+async def create(
+    resource: VirtualResource, ctx: Context, version: str, body: Body, gate: Gate, *, applied: bool = False
+) -> Outcome:
+    """Have the user's `create` keep the object in `body`; `applied` says that an apply made it.
+
+    Raises AlreadyExists, InvalidObject, BadRequest, and what admission or the user's method refuses with.
+    """
+    if resource.methods.create is None:
+        raise MethodNotAllowed(resource.definition.group_resource, "create")
+    write = _Write(resource, ctx, version, gate)
+    write.settle(body)
+    metadata = body.tree["metadata"]
+    settle_namespace(metadata, ctx.target.namespace, namespaced=resource.definition.namespaced)
+    wipe_system(metadata)
+    base = metadata.get("generateName")
+    if metadata.get("name") or not base:
+        return await _create(write, body, applied)
+    pristine, mark = copy_tree(body.tree), ctx.notes.mark()
+    for _ in range(NAME_ATTEMPTS):
+        ctx.notes.rewind(mark)
+        name = generate_name(base, resource.settings.random(5))
+        tree = copy_tree(pristine)
+        tree["metadata"]["name"] = name
+        try:
+            return await _create(write, Body(tree, body.wording), applied)
+        except AlreadyExists:
+            continue
+    raise AlreadyExists.generated(resource.definition.group_resource, name)
+
+
+async def _create(write: _Write, body: Body, applied: bool) -> Outcome:
+    resource, ctx = write.resource, write.ctx
+    keep = resource.methods.create
+    assert keep is not None
+    if write.has_status:
+        body.tree.pop("status", None)
+    new = body.tree if applied else await _tracked(write, None, body.tree)
+    new = await _admitted(write, "CREATE", (new, None), body)
+    fill_new(new["metadata"], ctx, resource.definition, resource.settings.random(16))
+    if write.has_status:
+        new.pop("status", None)  # admission can't set it either
+    resource.validate(new, None, write.version)
+    await write.gate.validate(ctx, "CREATE", new, None)
+    if await resource.taken(ctx, new):
+        raise AlreadyExists(resource.definition.group_resource, new["metadata"]["name"])
+    if ctx.dry_run and "create" not in resource.methods.takes_dry_run:
+        return Outcome(new, created=True)
+    hub = await resource.convert(copy_tree(new), write.version, resource.definition.hub)
+    made = resource.complete(await keep(hub, ctx, ctx.dry_run))
+    if not ctx.dry_run:
+        resource.wrote()
+    return Outcome(await resource.shown(made, write.version), created=True)
+
+
+async def update(
+    resource: VirtualResource, ctx: Context, version: str, change: Change, gate: Gate, *, status: bool = False
+) -> Outcome:
+    """Have the user's `update` keep what `change` makes of the object; what changes nothing isn't kept.
+
+    A patch that named no resourceVersion and met a `Conflict` of the user's is made again on the newer object. An
+    apply creates what isn't there, where there is a `create`. Raises NotFound, Conflict, InvalidObject, BadRequest,
+    and what admission or the user's method refuses with.
+    """
+    if resource.methods.update is None or (resource.methods.get is None and not change.replaces):
+        raise MethodNotAllowed(resource.definition.group_resource, "update")
+    write, mark = _Write(resource, ctx, version, gate), ctx.notes.mark()
+    for _ in range(UPDATE_ATTEMPTS):
+        try:
+            live = await resource.live(ctx) if resource.methods.get is not None else None
+        except NotFound:
+            outcome = await _absent(write, change, status)
+        else:
+            outcome = await _update(write, change, live, status)
+        if outcome is not None:
+            return outcome
+        ctx.notes.rewind(mark)
+        if ctx.clock.monotonic() > ctx.deadline:
+            break
+    raise ServerTimeout(resource.definition.group_resource, "update")
+
+
+async def _absent(write: _Write, change: Change, status: bool) -> Outcome | None:
+    """There is no such object: an apply creates it, and PUT when the resource says so. None: another writer did."""
+    resource, ctx = write.resource, write.ctx
+    definition = resource.definition
+    creates = change.applies or (change.replaces and definition.create_on_update)
+    if not creates or status or ctx.target.subresource or resource.methods.create is None:
+        raise NotFound(definition.group_resource, ctx.target.name)
+    body = change.make({})
+    write.settle(body)
+    metadata = body.tree["metadata"]
+    check_place(metadata, ctx.target, namespaced=definition.namespaced)
+    if metadata.get("uid"):
+        raise Conflict(definition.group_resource, ctx.target.name, _NO_SUCH_UID.format(metadata["uid"]))
+    await write.gate.may(ctx, "create")
+    metadata.pop("resourceVersion", None)
+    try:
+        return await create(resource, ctx, write.version, body, write.gate, applied=change.applies)
+    except AlreadyExists:
+        if not await resource.taken(ctx, body.tree):
+            raise
+        return None
+
+
+async def _update(write: _Write, change: Change, live: Tree | None, status: bool) -> Outcome | None:
+    """One try on one state of the object, None where the user can't get it. None when another writer was faster."""
+    resource, ctx, version = write.resource, write.ctx, write.version
+    definition = resource.definition
+    old = await resource.shown(copy_tree(live), version) if live is not None else None
+    body = await _made(change, old)
+    write.settle(body)
+    check_place(body.tree["metadata"], ctx.target, namespaced=definition.namespaced)
+    if old is not None and write.has_status:
+        keep = only_status if status else keep_status
+        body.tree = keep(body.tree, copy_tree(old))
+    expected = body.tree["metadata"].get("resourceVersion") or ""
+    if old is not None and expected and expected != old["metadata"].get("resourceVersion", expected):
+        raise Conflict(definition.group_resource, ctx.target.name)
+    new = body.tree
+    if old is not None and not change.applies:
+        new = await _tracked(write, old, new)
+    new = await _admitted(write, "UPDATE", (new, old), body)
+    if old is not None:
+        _keep_system(write, new, old, status)
+    resource.validate(new, old, version)
+    await write.gate.validate(ctx, "UPDATE", new, old)
+    if old is not None and _unchanged(new, old):
+        return Outcome(old)
+    if ctx.dry_run and "update" not in resource.methods.takes_dry_run:
+        return Outcome(new)
+    try:
+        return await _keep(write, new, live, expected)
+    except Conflict:
+        if change.replaces:
+            raise
+        return None
+
+
+async def _keep(write: _Write, new: Tree, live: Tree | None, expected: str) -> Outcome:
+    resource, ctx, hub = write.resource, write.ctx, write.resource.definition.hub
+    keep = resource.methods.update
+    assert keep is not None
+    tree = await resource.convert(copy_tree(new), write.version, hub)
+    carry_over: Any = getattr(resource.served.converter, "carry_over", None)
+    if live is not None and write.version != hub and carry_over is not None:
+        tree = carry_over(tree, live, write.version)
+    made = resource.complete(await keep(tree, expected, ctx, ctx.dry_run))
+    if not ctx.dry_run:
+        resource.wrote()
+    return Outcome(await resource.shown(made, write.version))
+
+
+async def _made(change: Change, old: Tree | None) -> Body:
+    if change.replaces or old is None:
+        return change.make({})
+    try:
+        return change.make(copy_tree(old))
+    except MustConvert as needed:
+        return await needed.then(lambda: change.make(copy_tree(old)), [old])
+
+
+async def _tracked(write: _Write, old: Tree | None, new: Tree) -> Tree:
+    """`new` with the managedFields that say who owns what."""
+    fields, writer = write.resource.fields, writer_of(write.ctx)
+    try:
+        return fields.update(old, new, writer)
+    except MustConvert as needed:
+        return await needed.then(lambda: fields.update(old, new, writer), [new] if old is None else [old, new])
+
+
+async def _admitted(write: _Write, operation: str, what: tuple[Tree, Tree | None], body: Body) -> Tree:
+    """What mutating admission made of the object, settled again; it can't rename or move it."""
+    new, old = what
+    kept = {name: new["metadata"].get(name) for name in ("name", "namespace")}
+    changed = await write.gate.mutate(write.ctx, operation, new, old)
+    if changed is None or changed is new:
+        return new
+    again = Body(changed, body.wording)
+    write.settle(again)
+    metadata = again.tree["metadata"]
+    for name, value in kept.items():
+        metadata.pop(name, None)
+        if value is not None:
+            metadata[name] = value
+    return unbroken(new, again.tree, write.ctx)
+
+
+def _keep_system(write: _Write, new: Tree, old: Tree, status: bool) -> None:
+    definition = write.resource.definition
+    keep_system(new["metadata"], old["metadata"])
+    counted = definition.generation and not status and "generation" in old["metadata"]
+    if counted and differ(definition, write.version, new, old):
+        new["metadata"]["generation"] = old["metadata"]["generation"] + 1
+
+
+def _unchanged(new: Tree, old: Tree) -> bool:
+    """Is this the object as it is? Owning the same as before, since now, is no change."""
+    version = old["metadata"].get("resourceVersion")
+    if version and not new["metadata"].get("resourceVersion"):
+        new = {**new, "metadata": {**new["metadata"], "resourceVersion": version}}
+    return same(keep_times(old, new), old)
