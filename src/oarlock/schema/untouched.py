@@ -38,7 +38,8 @@ def _compile(node: Node) -> Untouched:
     if node.preserve and not node.properties and node.additional is None and node.items is None:
         return _any_object if node.type == "object" else _anything_but_null
     if node.int_or_string:
-        return compile_fits(node) or _anything_but_null
+        fits = compile_fits(node) or _anything_but_null
+        return lambda value: value is not None and fits(value)
     match node.type:
         case "array" if node.items is not None:
             return _list_of(_compile(node.items))

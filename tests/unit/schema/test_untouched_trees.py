@@ -98,3 +98,9 @@ def test_an_ordinary_tree_is_known_to_be_untouched(spec: dict[str, Any]) -> None
     metadata = {"name": "a", "labels": {"b": "c"}, "managedFields": [{"manager": "m", "fieldsV1": {"f:spec": {}}}]}
     tree = {"apiVersion": "untouched.example.com/v1", "kind": "Thing", "metadata": metadata, "spec": spec}
     assert compiled(typed=True).untouched(tree)
+
+
+@pytest.mark.parametrize("name", [*SCHEMA["properties"]["spec"]["properties"], "unknown"])  # type: ignore[index]
+def test_null_is_never_untouched(name: str) -> None:
+    tree = {"apiVersion": "untouched.example.com/v1", "kind": "Thing", "metadata": {}, "spec": {name: None}}
+    assert not compiled(typed=True).untouched(tree)
