@@ -75,6 +75,19 @@ class Mooring(
     status: MooringStatus | None = None
 
 
+class Light(Model):
+    """A light on a buoy."""
+
+    name: str
+    colour: str = "white"
+
+
+class BuoySpec(Model):
+    """What is wanted."""
+
+    lights: Annotated[list[Light], ListMap("name")] = []
+
+
 class Secret(Resource, group="core.example.com", version="v1", unconditional_update=True):
     """What nobody else may read, with the numbers Kubernetes gives its fields."""
 
@@ -86,10 +99,22 @@ class Namespace(Resource, group="core.example.com", version="v1", scope="Cluster
     """A name, to which nothing happens."""
 
 
+class Buoy(Resource, group="moorings.example.com", version="v1"):
+    """What floats."""
+
+    spec: BuoySpec = BuoySpec()
+
+
+def as_a_custom_resource(cls: Any) -> Served:
+    """What a CustomResourceDefinition would make of the class."""
+    (served,) = served_from([cls])
+    return replace(served, definition=replace(served.definition, typed=False))
+
+
 def in_the_core_group(cls: Any) -> Served:
     """A class can't say that its group is Kubernetes' own."""
     (served,) = served_from([cls])
     return replace(served, definition=replace(served.definition, group=""))
 
 
-app = APIServer(serve=[Mooring, in_the_core_group(Secret), in_the_core_group(Namespace)])
+app = APIServer(serve=[Mooring, as_a_custom_resource(Buoy), in_the_core_group(Secret), in_the_core_group(Namespace)])
