@@ -102,10 +102,10 @@ def _report(problems: list[str], ctx: Context) -> None:
 
 
 def _check_kind(config: Tree, entry: CatalogEntry) -> None:
-    api_version, kind = config.get("apiVersion") or "", config.get("kind") or ""
+    api_version, kind = _text(config, "apiVersion"), _text(config, "kind")
     if (api_version, kind) == (entry.api_version, entry.gvk.kind):
         return
-    if kind == entry.gvk.kind and isinstance(api_version, str) and api_version:
+    if kind == entry.gvk.kind and api_version:
         raise BadRequest(
             f"Incorrect version specified in apply patch. Specified patch version: {api_version}, "
             f"expected: {entry.api_version}"
@@ -116,4 +116,11 @@ def _check_kind(config: Tree, entry: CatalogEntry) -> None:
 def _name_of(config: Tree, entry: CatalogEntry | None) -> str:
     assert entry is not None
     metadata = config["metadata"]
-    return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {entry.api_version}, Kind={entry.gvk.kind}"
+    name = f"{_text(metadata, 'namespace')}/{_text(metadata, 'name')}"
+    return f"{name}; {entry.api_version}, Kind={entry.gvk.kind}"
+
+
+def _text(tree: Tree, key: str) -> str:
+    """What is said there; what is no text says nothing."""
+    value = tree.get(key)
+    return value if isinstance(value, str) else ""
