@@ -78,9 +78,13 @@ async def finish(write: Write, new: Tree, live: Live | None) -> tuple[Tree, Tree
 async def _in_hub(write: Write, new: Tree, live: Live | None) -> tuple[Tree, Tree | None]:
     """The new and the live object in the hub version; what a spoke can't say is taken from the live object."""
     resource, version, hub = write.resource, write.version, write.resource.definition.hub
-    hub_old = None if live is None else await resource.tree(live.entry, hub)
     if version == hub:
-        return new, hub_old
+        return new, None if live is None else live.tree
+    hub_old = None
+    if live is not None and version == resource.definition.stored_as:
+        hub_old = await resource.convert(lend(resource.served.converter, live.tree), version, hub)
+    elif live is not None:
+        hub_old = await resource.tree(live.entry, hub)  # which may say more than the request version
     hub_new = await resource.convert(lend(resource.served.converter, new), version, hub)
     carry_over: Any = getattr(resource.served.converter, "carry_over", None)
     if version == resource.definition.stored_as:

@@ -10,6 +10,7 @@ Must not know: classes, hooks, storage, HTTP. Next: `crd` for reading and printi
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal
 
 from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion, GroupVersionKind, version_priority
@@ -28,6 +29,11 @@ __all__ = [
 
 Schema = dict[str, Any]
 """A structural OpenAPI v3 schema, as a CRD's ``openAPIV3Schema``, with ``x-kubernetes-*`` and ``x-oarlock-*`` keys."""
+
+
+@lru_cache(maxsize=1024)
+def _api_version(group: str, version: str) -> str:
+    return str(GroupVersion(group, version))
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +188,7 @@ class ResourceDefinition:
         return GroupVersionKind(self.group, version, self.names.kind)
 
     def api_version(self, version: str) -> str:
-        return str(GroupVersion(self.group, version))
+        return _api_version(self.group, version)
 
     def version(self, name: str) -> VersionDefinition:
         """The version called `name`; KeyError when there is none."""

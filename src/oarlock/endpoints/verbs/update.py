@@ -13,7 +13,6 @@ from oarlock.registry import update as recipe
 from oarlock.registry import virtual_writes
 from oarlock.registry.body import Body
 from oarlock.registry.outcome import Outcome
-from oarlock.registry.resource import copy_tree
 from oarlock.registry.served import Tree
 from oarlock.registry.update import Change
 from oarlock.registry.virtual_resource import VirtualResource
@@ -28,10 +27,11 @@ async def update(x: Exchange, route: Route) -> Response:
     options = options_parse.update_options(route.pairs)
     media = bodies.media_type(x)
     assert route.entry is not None
-    body = await bodies.read_object(data, media, route.entry, options.field_validation)
+    what = (data, media, route.entry, options.field_validation)
+    unspent = [await bodies.read_object(*what)]
 
     def make(live: Tree) -> Body:
-        return Body(copy_tree(body.tree), body.wording, body.problems)
+        return unspent.pop() if unspent else bodies.object_body(*what)  # again after a lost race
 
     ctx = x.context(options=options, dry_run=options.dry_run)
     outcome = await carry_out(route, ctx, Change(make, replaces=True))

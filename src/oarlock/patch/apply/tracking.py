@@ -324,9 +324,13 @@ def keep_times(live: Tree, new: Tree) -> Tree:
     To be called on what would be stored. Without it a write that changes nothing would still be one.
     """
     before, after = live["metadata"].get("managedFields"), new["metadata"].get("managedFields")
-    if not before or not after or before is after or len(before) != len(after) or before == after:
+    if not before or not after or before is after or len(before) != len(after):
+        return new
+    if any(new.get(name) != value for name, value in live.items() if name != "metadata") or len(new) != len(live):
+        return new
+    kept = _with_entries(new, before)
+    if kept["metadata"] != live["metadata"] or before == after:
         return new
     if any({**a, "time": None} != {**b, "time": None} for a, b in zip(before, after, strict=True)):
         return new
-    kept = _with_entries(new, before)
-    return kept if kept == live else new
+    return kept

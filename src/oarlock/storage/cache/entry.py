@@ -105,24 +105,30 @@ class Interner:
     different cost no more than not interning. Equality of what it returns is exact, identity is an optimisation.
     """
 
-    __slots__ = ("_labels", "_limit", "_texts")
+    __slots__ = ("_in_order", "_labels", "_limit", "_texts")
 
     def __init__(self, limit: int = 65_536) -> None:
         self._limit = limit
         self._labels: dict[frozenset[tuple[str, str]], Mapping[str, str]] = {}
+        self._in_order: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}  # found for half of what a set costs
         self._texts: dict[str, str] = {}
 
     def labels(self, labels: Mapping[str, str]) -> Mapping[str, str]:
         """The one mapping equal to `labels`. Neither what is passed in nor what is returned may be changed later."""
         if not labels:
             return _NO_LABELS
-        name = frozenset(labels.items())
-        found = self._labels.get(name)
+        in_order = tuple(labels.items())
+        found = self._in_order.get(in_order)
         if found is None:
-            if len(self._labels) >= self._limit:
+            if len(self._in_order) >= self._limit:
+                self._in_order.clear()
                 self._labels.clear()
-            text = self.text
-            found = self._labels[name] = {text(key): text(value) for key, value in labels.items()}
+            name = frozenset(in_order)
+            found = self._labels.get(name)
+            if found is None:
+                text = self.text
+                found = self._labels[name] = {text(key): text(value) for key, value in labels.items()}
+            self._in_order[in_order] = found
         return found
 
     def text(self, text: str) -> str:
