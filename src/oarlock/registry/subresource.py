@@ -3,7 +3,7 @@
 The method is told what it asks for by parameter name: `name`, `parent`, `body`, `ctx`, and by keyword what
 the query has for it (`parameters`). `body` and the answer are declared classes, of any group; an async generator
 answers with a stream; one that connects is handed `channels` or a `pipe`. It runs after authentication and
-authorization; admission is asked about those that connect.
+authorization, and what admission plugins that name it made of the body.
 Must not know: how it is routed. Next: `subresource_hooks`, which turns it into what the server calls.
 """
 

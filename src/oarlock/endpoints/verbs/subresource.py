@@ -11,6 +11,7 @@ from oarlock.endpoints.in_protobuf import object_from_json
 from oarlock.endpoints.negotiation import JSON, PROTOBUF
 from oarlock.endpoints.route import Route
 from oarlock.meta import options_parse
+from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest, InvalidObject
 from oarlock.meta.kinds import GroupKind
 from oarlock.registry import read
@@ -19,6 +20,7 @@ from oarlock.registry.parameters import values_of
 from oarlock.registry.resource import Resource
 from oarlock.registry.served import Hooks, SubresourceHook, Tree
 from oarlock.registry.virtual_resource import VirtualResource
+from oarlock.schema.compiled import CompiledVersion
 
 __all__ = ["call_hook", "parent_of"]
 
@@ -87,13 +89,31 @@ async def _body(x: Exchange, route: Route, hook: SubresourceHook) -> tuple[Tree 
             said = json_codec.encode(given).decode()
             raise BadRequest(f'the {name} of the body is {said}, and this subresource takes "{wanted}"')
         tree[name] = wanted
-    if compiled is not None:
-        body = Body(tree, BodyWording(kind.kind, kind.version), problems)
-        settle(body, compiled, _NO_HOOKS, x.context(options=options))
-        wrong = compiled.validate(body.tree)
-        if wrong:
-            raise InvalidObject(GroupKind(kind.group, kind.kind), "", wrong)
-    return tree, options.dry_run
+    if compiled is None:
+        return tree, options.dry_run
+    ctx = x.context(options=options, dry_run=options.dry_run)
+    body = Body(tree, BodyWording(kind.kind, kind.version), problems)
+    return await _admitted(route, ctx, "CREATE" if hook.method == "POST" else "UPDATE", body, compiled), ctx.dry_run
+
+
+async def _admitted(route: Route, ctx: Context, operation: str, body: Body, compiled: CompiledVersion) -> Tree:
+    """The body, settled, changed by admission and found valid, in the order in which objects are."""
+    gate = route.gate
+    assert gate is not None
+    api_version, kind = body.tree["apiVersion"], body.tree["kind"]
+    settle(body, compiled, _NO_HOOKS, ctx)
+    asks = not gate.idle(operation)
+    if asks:
+        changed = await gate.mutate(ctx, operation, body.tree, None)
+        if changed is not None and changed is not body.tree:
+            body = Body({**changed, "apiVersion": api_version, "kind": kind}, body.wording)
+            settle(body, compiled, _NO_HOOKS, ctx)
+    wrong = compiled.validate(body.tree)
+    if wrong:
+        raise InvalidObject(GroupKind(api_version.rpartition("/")[0], kind), "", wrong)
+    if asks:
+        await gate.validate(ctx, operation, body.tree, None)
+    return body.tree
 
 
 def _decoded(data: bytes, media: str, entry: CatalogEntry, name: str, validation: str) -> tuple[Tree, list[str]]:

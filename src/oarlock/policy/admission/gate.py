@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from oarlock.meta.context import Context
 from oarlock.meta.errors import Forbidden
+from oarlock.meta.kinds import GroupVersionKind
 from oarlock.policy.admission.plugin import Admission, Denied, Operation, Review
 from oarlock.registry.resource import copy_tree, lend
 from oarlock.registry.served import NOT_AT_HAND, Hub, Served, Tree
@@ -48,13 +49,16 @@ class _Seat:
             self.group_kind, self.version = (said.group, said.kind), said.version
             self.lens = lens_of(kind.__resource__)
 
-    def sees(self, ctx: Context, operation: str, served: Served | None) -> bool:
+    def sees(self, ctx: Context, operation: str, served: Served | None, body: GroupVersionKind | None) -> bool:
+        """`body` is the kind under review where that isn't the resource's own."""
         if operation not in self.operations:
             return False
         if ctx.target.subresource not in self.subresources and "*" not in self.subresources:
             return False
         if self.group_kind is None:
             return True
+        if body is not None:
+            return (*self.group_kind, self.version) == (body.group, body.kind, body.version)
         if served is None or operation == "CONNECT":
             return False
         return self.group_kind == (served.definition.group, served.definition.names.kind)
@@ -79,6 +83,13 @@ class AdmissionGate:
     def __init__(self, plugins: Sequence[Admission[Any]], served: Iterable[Served], may: May | None = None) -> None:
         self._seats = tuple(_Seat(plugin) for plugin in plugins)
         self._served = {(s.definition.group, s.definition.names.plural): s for s in served}
+        self._bodies = {
+            (*key, version.name, subresource.name): subresource.kind
+            for key, one in self._served.items()
+            for version in one.definition.versions
+            for subresource in version.subresources
+            if subresource.request_schema
+        }
         self._may = may
         self._busy = frozenset(
             operation for seat in self._seats if seat.mutates or seat.validates for operation in seat.operations
@@ -91,19 +102,28 @@ class AdmissionGate:
         if self._may is not None:
             await self._may(ctx, verb)
 
+    def _about(self, ctx: Context) -> tuple[Served | None, GroupVersionKind | None]:
+        """The resource that is written, or the kind of what a user's subresource takes, which has no conversion."""
+        target = ctx.target
+        if target.subresource:
+            body = self._bodies.get((target.group, target.resource, target.version, target.subresource))
+            if body is not None:
+                return None, body
+        return self._served.get((target.group, target.resource)), None
+
     async def mutate(self, ctx: Context, operation: str, new: Tree | None, old: Tree | None) -> Tree | None:
-        served = self._served.get((ctx.target.group, ctx.target.resource))
+        served, body = self._about(ctx)
         for seat in self._seats:
-            if seat.mutates and seat.sees(ctx, operation, served):
+            if seat.mutates and seat.sees(ctx, operation, served, body):
                 new = await _mutated(seat, served, ctx, (operation, new, old))
         return new
 
     async def validate(
         self, ctx: Context, operation: str, new: Tree | None, old: Tree | None, hub: Hub = NOT_AT_HAND
     ) -> None:
-        served = self._served.get((ctx.target.group, ctx.target.resource))
+        served, body = self._about(ctx)
         for seat in self._seats:
-            if seat.validates and seat.sees(ctx, operation, served):
+            if seat.validates and seat.sees(ctx, operation, served, body):
                 seen = None if new is None else seat.lens.view(await _shown(seat, served, ctx, new, hub[0]))
                 review = await _review(seat, served, ctx, (operation, seen, old), hub[1])
                 await _ask(seat.plugin.validate, review, new)

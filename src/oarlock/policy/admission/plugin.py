@@ -97,7 +97,9 @@ class Admission(Generic[T]):
     - `T` is the version the plugin works in; ``Admission[Resource]`` sees every kind, as metadata only.
     - `operations` are CREATE and UPDATE unless given.
     - `subresources` are those it sees besides the object itself: requests on ``/status`` or ``/scale`` go
-      past a plugin that doesn't name them, ``"*"`` names all.
+      past a plugin that doesn't name them, ``"*"`` names all. What is sent to a subresource of your own is of its own
+      kind: ``Admission[Receipt], subresources=["receipt"]`` sees a POST as CREATE and a PUT as UPDATE, without an old
+      object; ``review.name`` is the parent's.
     """
 
     __resource__: ClassVar[Any] = None
