@@ -64,7 +64,7 @@ class Program:
             error.cost = env[0]
             raise
         except (TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
-            wrong = no_overload()
+            wrong = EvalError("nested too deeply") if isinstance(error, RecursionError) else no_overload()
             wrong.cost = env[0]
             raise wrong from error
         if env[0] > limit:

@@ -15,6 +15,7 @@ from oarlock.schema.cel.checker import check
 from oarlock.schema.cel.compiling import Program, compile_program
 from oarlock.schema.cel.declared import Decl
 from oarlock.schema.cel.parsing import parse
+from oarlock.schema.cel.problems import CompileError
 from oarlock.schema.cel.types import Type
 
 __all__ = ["Checked", "Engine", "Runnable", "Variable", "engine"]
@@ -74,13 +75,24 @@ class _Checked:
         return self.tree.type
 
     def program(self) -> Program:
-        return compile_program(self.tree, self.source, {name: found.decl for name, found in self.variables.items()})
+        try:
+            return compile_program(self.tree, self.source, {name: found.decl for name, found in self.variables.items()})
+        except RecursionError as error:
+            raise _too_deep() from error
 
 
 class _OurEngine:
     def check(self, source: str, variables: Mapping[str, Variable]) -> Checked:
-        tree = check(parse(source), source, {name: found.type for name, found in variables.items()})
+        try:
+            tree = check(parse(source), source, {name: found.type for name, found in variables.items()})
+        except RecursionError as error:
+            raise _too_deep() from error
         return _Checked(source, tree, variables)
+
+
+def _too_deep() -> CompileError:
+    # parsing and checking don't recurse, but types and literals do, and the caller may be deep in the stack already
+    return CompileError("ERROR: <input>:1:1: the expression nests too deeply")
 
 
 engine: Engine = _OurEngine()

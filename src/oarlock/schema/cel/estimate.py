@@ -51,6 +51,9 @@ _ONE = Estimate(1, 1)
 _ANY = Estimate(0, UNKNOWN)
 _FORMAT_PATTERN = 60
 _KEEPING = frozenset({"dyn", "value", "or", "orValue", "optional.of", "optional.ofNonZeroValue"})
+_NOT_LARGER = frozenset(
+    ("substring", "trim", "reverse", "sort", "distinct", "@sortByAssociatedKeys", "find", "findAll")
+)
 _WHOLE = frozenset({"opaque", "optional", "null", "type"})
 _SCALARS = frozenset({"bool", "int", "uint", "double", "timestamp", "duration", "null", "type"})
 
@@ -59,7 +62,7 @@ _SCALARS = frozenset({"bool", "int", "uint", "double", "timestamp", "duration", 
 class _Known:
     """What is known of the value of an expression: its size, and what of the schema it is or its items are.
 
-    `inside` is the size of the items of a literal.
+    `inside` is the size of the items of a list that the expression makes.
     """
 
     size: Estimate
@@ -160,21 +163,20 @@ class Estimator:
         start_cost, start = yield self.visit(node.start)
         size = self._sized(over)
         outer = dict(self._scope)
-        item = _Known(_ANY) if over.item is None else self._of(over.item)
+        item = self._item(over)
         of_map = node.over.type.kind == "map"
         if node.second:
             self._scope[node.variable], self._scope[node.second] = _Known(_ANY), item
         else:
             self._scope[node.variable] = _Known(_ANY) if of_map else item
-        grows = node.type.kind == "list"
-        self._scope[node.accumulator] = start if not grows else _Known(size, item=over.item)
-        (asking, _), (turning, _) = (yield self.visit(node.condition)), (yield self.visit(node.step))
-        turn = asking + turning
+        self._scope[node.accumulator] = start
+        (asking, _), (turning, turned) = (yield self.visit(node.condition)), (yield self.visit(node.step))
+        gathers = isinstance(node.start, ListOf | MapOf)
+        if gathers:
+            self._scope[node.accumulator] = _Known(Estimate(0, size.high), inside=turned.inside)
         result_cost, result = yield self.visit(node.result)
         self._scope = outer
-        if grows:
-            result = _Known(Estimate(0, size.high))
-        return over_cost + start_cost + size * turn + result_cost, result
+        return over_cost + start_cost + size * (asking + turning) + result_cost, result
 
     # calls ------------------------------------------------------------------------------------------
 
@@ -191,8 +193,9 @@ class Estimator:
             return Estimate(costs[0].low, (costs[0] + costs[1]).high), _Known(_ONE)
         if name == "_?_:_":
             size = known[1].size.either(known[2].size)
-            same = known[1] if known[1].decl is known[2].decl else _Known(size)
-            return costs[0] + costs[1].either(costs[2]), same
+            if known[1].decl is None or known[1].decl is not known[2].decl:
+                return costs[0] + costs[1].either(costs[2]), _Known(size, inside=self._inside(known[1], known[2]))
+            return costs[0] + costs[1].either(costs[2]), known[1]
         total = Estimate()
         for cost in costs:
             total = total + cost
@@ -205,25 +208,56 @@ class Estimator:
         if name in _KEEPING:
             return total + _ONE, known[0]
         price = _PRICES.get(name)
-        if price is None:
-            return total + _ONE, _Known(self._result(name, known))
-        return total + price(self, nodes, known), _Known(self._result(name, known))
+        result = _Known(self._result(name, nodes, known))
+        if name == "_+_" and node.type.kind == "list":
+            result = _Known(result.size, inside=self._inside(*known))
+        return total + (_ONE if price is None else price(self, nodes, known)), result
 
     def _item(self, known: _Known) -> _Known:
         return _Known(known.inside or _ANY) if known.item is None else self._of(known.item)
 
-    def _result(self, name: str, known: list[_Known]) -> Estimate:
+    def _inside(self, first: _Known, second: _Known) -> Estimate | None:
+        """The size of the items of two lists together."""
+        sizes = [self._of(known.item).size if known.item is not None else known.inside for known in (first, second)]
+        return sizes[0].either(sizes[1]) if sizes[0] is not None and sizes[1] is not None else None
+
+    def _result(self, name: str, nodes: list[Expr], known: list[_Known]) -> Estimate:
         """The size of what a call gives."""
-        if name == "_+_":
-            return known[0].size + known[1].size
-        if name in ("lowerAscii", "upperAscii"):
-            return known[0].size
-        if name in ("substring", "trim", "reverse", "sort", "distinct", "slice", "split", "@sortByAssociatedKeys"):
-            return Estimate(0, known[0].size.high)
-        if name == "strings.quote":
-            size = known[0].size
-            return Estimate(size.low + 2, _cap(size.high * 2 + 2))
-        return _ANY
+        if not known:
+            return _ANY
+        size = known[0].size
+        match name:
+            case "_+_":
+                return size + known[1].size
+            case "lowerAscii" | "upperAscii" | "flatten":
+                return size
+            case "split" | "slice" | "lists.range":
+                return Estimate(0, min(_literal_count(name, nodes), UNKNOWN if name == "lists.range" else size.high))
+            case "join":
+                return self._joined_size(known)
+            case "replace":
+                return self._replaced_size(known)
+            case "string" if nodes[0].type.kind in ("string", "bytes"):
+                return size
+            case "bytes":
+                return Estimate(size.low, _cap(size.high * 4))
+            case "strings.quote":
+                return Estimate(size.low + 2, _cap(size.high * 2 + 2))
+        return Estimate(0, size.high) if name in _NOT_LARGER else _ANY
+
+    def _joined_size(self, known: list[_Known]) -> Estimate:
+        items = known[0].size
+        size = items * self._item_size(known[0])
+        if len(known) > 1:
+            size = size + known[1].size * Estimate(max(0, items.low - 1), max(0, items.high - 1))
+        return size
+
+    def _replaced_size(self, known: list[_Known]) -> Estimate:
+        """Each of what is replaced takes at least its own size, or stands between any two characters if it is empty."""
+        whole, old, new = (found.size for found in known[:3])
+        if old.low == 0:
+            return Estimate(0, _cap(_cap(whole.high + 1) * new.high + whole.high))
+        return Estimate(0, max(whole.high, _cap(-(-whole.high // old.low) * new.high)))
 
     # prices -----------------------------------------------------------------------------------------
 
@@ -281,16 +315,29 @@ class Estimator:
         return known.inside or _ANY
 
     def _joined(self, nodes: list[Expr], known: list[_Known]) -> Estimate:
-        item = self._item_size(known[0])
-        items = self._sized(known[0])
-        separator = known[1].size if len(known) > 1 else Estimate()
-        return Estimate(0, (items * (item + separator)).times(0.2).high)
+        for text in known[:2]:
+            self._sized(text)
+        return self._joined_size(known).times(0.1)
+
+    def _part(self, nodes: list[Expr], known: list[_Known]) -> Estimate:
+        return self._sized(known[1]).times(0.1)
 
     def _set(self, factor: int) -> Callable[[list[Expr], list[_Known]], Estimate]:
         def price(nodes: list[Expr], known: list[_Known]) -> Estimate:
             return _ONE + self._sized(known[0]) * self._sized(known[1]) * Estimate(factor, factor)
 
         return price
+
+
+def _literal_count(name: str, nodes: list[Expr]) -> int:
+    """How many items a list has at most whose length the arguments say, if they are written out."""
+    numbers = [arg.value if isinstance(arg, Const) and type(arg.value) is int else None for arg in nodes]
+    last = numbers[-1]
+    if last is None or last < 0:
+        return UNKNOWN
+    if name == "slice":
+        return max(0, last - (numbers[1] or 0))
+    return last if name == "lists.range" or len(nodes) == 3 else UNKNOWN
 
 
 _Price = Callable[[Estimator, list[Expr], list[_Known]], Estimate]
@@ -309,12 +356,13 @@ _PRICES: dict[str, _Price] = {
     "validate": Estimator._validated,
     **dict.fromkeys(
         (
-            *("startsWith", "endsWith", "bytes", "strings.quote", "format", "lowerAscii", "upperAscii", "substring"),
+            *("bytes", "strings.quote", "format", "lowerAscii", "upperAscii", "substring"),
             *("trim", "jsonpatch.escapeKey", "url", "isURL", "ip", "isIP", "cidr", "isCIDR", "quantity"),
             *("isQuantity", "semver", "isSemver"),
         ),
         Estimator._text,
     ),
+    **dict.fromkeys(("startsWith", "endsWith"), Estimator._part),
     **dict.fromkeys(("replace", "split", "ip.isCanonical"), Estimator._text_twice),
     **dict.fromkeys(
         ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "sort", "reverse", "distinct", "flatten"),

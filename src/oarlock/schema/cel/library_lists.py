@@ -196,6 +196,14 @@ def _value(value: Any) -> Any:
     return found.value
 
 
+def _at(index: int) -> Callable[[Any], Optional]:
+    def item(value: Any) -> Optional:
+        items = _items(value)
+        return Optional(True, items[index]) if items else NONE
+
+    return item
+
+
 def _unwrap(value: Any) -> list[Any]:
     return [item.value for item in map(_optional, _items(value)) if item.present]
 
@@ -221,6 +229,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "optional.of": lambda value: Optional(True, value),
     "optional.ofNonZeroValue": lambda value: NONE if _is_zero(value) else Optional(True, value),
     "optional.none": lambda: NONE,
+    "first": _at(0),
+    "last": _at(-1),
     "optional.unwrap": _unwrap,
     "unwrapOpt": _unwrap,
     "hasValue": lambda value: _optional(value).present,

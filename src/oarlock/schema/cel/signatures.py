@@ -78,7 +78,8 @@ cel.@mapInsert(map(A,B),map(A,B))->map(A,B)  cel.@mapInsert(map(A,B),A,B)->map(A
 _OPTIONALS = """
 optional.of(A)->optional(A)  optional.ofNonZeroValue(A)->optional(A)  optional.none()->optional(A)
 optional(A):value()->A  optional(A):hasValue()->bool  optional(A):or(optional(A))->optional(A)
-optional(A):orValue(A)->A  optional.unwrap(list(optional(A)))->list(A)  list(optional(A)):unwrapOpt()->list(A)
+optional(A):orValue(A)->A  list(A):first()->optional(A)  list(A):last()->optional(A)
+optional.unwrap(list(optional(A)))->list(A)  list(optional(A)):unwrapOpt()->list(A)
 _[?_](list(A),int)->optional(A)  _[?_](optional(list(A)),int)->optional(A)
 _[?_](map(A,B),A)->optional(B)  _[?_](optional(map(A,B)),A)->optional(B)
 _[_](optional(list(A)),int)->optional(A)  _[_](optional(map(A,B)),A)->optional(B)

@@ -6,8 +6,12 @@ import sys
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from oarlock.schema.cel.checker import check
+from oarlock.schema.cel.compiling import compile_program
+from oarlock.schema.cel.estimate import estimate
 from oarlock.schema.cel.parsing import MAX_SOURCE, parse
 from oarlock.schema.cel.problems import CompileError
 from oarlock.schema.cel.rules import compile_rules
@@ -31,6 +35,48 @@ LARGE: dict[str, Any] = {
     "set": [str(i) for i in range(20_000)],
 }
 CANCELLED = "actual cost limit exceeded"
+PIECES = [
+    *("self", ".s", ".l", ".ll", ".m", ".set", "oldSelf", "true", "null", "1", "-1", "2u", "1.5", "'a'", "b'a'", "''"),
+    *("9223372036854775807", "'('", "'%s'", "[", "]", "(", ")", "{", "}", ",", ":", "?", ".", " && ", " || ", " == "),
+    *(" < ", " in ", " + ", " - ", " * ", " / ", " % ", "!", "-", ".all(x, ", ".exists(k, v, ", ".map(x, ", ".sort()"),
+    *(
+        ".filter(x, ",
+        ".optMap(x, ",
+        ".?a",
+        "[?0]",
+        "x",
+        "k",
+        "has(self.s)",
+        "size(",
+        ".size()",
+        "type(",
+        "dyn(",
+        "int(",
+    ),
+    *(
+        "string(",
+        "duration(",
+        "timestamp(",
+        "quantity('1')",
+        "ip('::1')",
+        "cidr('::/0')",
+        "semver('1.0.0')",
+        ".matches(",
+    ),
+    *(
+        "url('http://a')",
+        ".find(",
+        ".replace(",
+        ".split(",
+        ".join(",
+        ".format([",
+        "])",
+        ".sortBy(x, ",
+        "optional.none()",
+    ),
+    *("optional.of(", ".orValue(", ".value()", ".transformMap(k, v, ", "lists.range(", "sets.contains(", ".flatten()"),
+    *("\x00", "\\", "\u2028", "é", "//", "\n", "@", "`", '"""', "r'", "0x", "format.named('uuid')", ".first()"),
+]
 
 
 def said(rule: str, tree: Any) -> list[str]:
@@ -204,3 +250,105 @@ def test_old_values_without_a_counterpart_cannot_be_asked_for() -> None:
     assert (
         "oldSelf cannot be used on the uncorrelatable portion of the schema within properties[list]" in mistake.message
     )
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [
+        ("(" * 249 + "1" + ")" * 249, "int"),
+        ("1" + " + 1" * 249, "int"),
+        ("!(" * 249 + "true" + ")" * 249, "bool"),
+        ("true ? 1 : " * 249 + "1", "int"),
+        ("[1].all(a, " * 240 + "true" + ")" * 240, "bool"),
+        ("[1]" + ".filter(a, true)" * 240, "list"),
+        ("dyn(" * 240 + "1" + ")" * 240, "dyn"),
+        (" && ".join(["1 == 1"] * 5000), "bool"),
+        ("-" * 50_001 + "1", "int"),
+    ],
+)
+def test_what_nests_as_deep_as_kubernetes_allows_runs(source: str, kind: str) -> None:
+    tree = check(parse(source), source, {})
+    assert tree.type.kind == kind
+    value, cost = compile_program(tree, source, {}).run((), 10_000_000)
+    assert value is not None
+    assert cost <= estimate(tree, {})[0].high
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "1" + " + 1" * 251,
+        "self" + ".a" * 251,
+        "self" + "[0]" * 251,
+        "true ? 1 : " * 251 + "1",
+        "(" * 251 + "1" + ")" * 251,
+        "f(" * 251 + ")" * 251,
+        "{1: " * 251 + "1" + "}" * 251,
+    ],
+)
+def test_what_nests_deeper_is_refused_at_its_place(source: str) -> None:
+    with pytest.raises(CompileError, match=r"ERROR: <input>:1:[0-9]+: expression recursion limit exceeded: 250"):
+        parse(source)
+
+
+def test_macros_that_repeat_what_they_stand_on_do_not_grow_without_end() -> None:
+    source = "optional.of(1)" + ".optMap(a, a)" * 40
+    with pytest.raises(CompileError, match="grows by more than 20000 nodes"):
+        parse(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "[1].all(x0, " + "".join(f"[{{x{i}: x{i}}}].all(x{i + 1}, " for i in range(60)) + "true" + ")" * 61,
+        "[1].map(x0, " + "".join(f"[{{1: [x{i}], 2: [x{i}]}}].map(x{i + 1}, " for i in range(60)) + "1" + ")" * 61,
+        "[].all(x0, " + "".join(f"[].all(x{i + 1}, [x{i}, {{x{i + 1}: x{i + 1}}}] == [] && " for i in range(60))
+        + "true" + ")" * 61,
+        "[" * 200 + "]" * 200,
+        "optional.of(" * 200 + "1" + ")" * 200,
+    ],
+)  # fmt: skip
+def test_types_without_end_are_refused(source: str) -> None:
+    with pytest.raises(CompileError, match="too complex"):
+        check(parse(source), source, {})
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "9" * 90_000,
+        "0x" + "f" * 90_000,
+        "1e" + "9" * 90_000,
+        "'" * 99_999,
+        '"' * 99_999,
+        "`" * 99_999,
+        "'''a\\z" * 15_000,
+        '"""\\' * 20_000,
+        "'" + "\\" * 90_000,
+        "/" * 99_999,
+        "\\" * 99_999,
+        "." * 99_999,
+        "'x'.matches('" + "(" * 9000 + "')",
+        "'x'.matches('((a{100}){100}){100}')",
+        "duration('" + "1h" * 40_000 + "')",
+        "timestamp('" + "9" * 40_000 + "')",
+        "a" + ".b" * 20_000 + "{}",
+        "f(" + ",".join(["1"] * 20_000) + ")",
+        "'\\ud800'",
+        "b'\\u0041'",
+        "'\ud83d'",
+    ],
+)
+def test_hostile_literals_are_refused(source: str) -> None:
+    with pytest.raises(CompileError):
+        check(parse(source), source, {})
+
+
+@settings(max_examples=300, deadline=None)
+@given(parts=st.lists(st.sampled_from(PIECES), max_size=40), schema=st.booleans())
+def test_whatever_is_written_is_accepted_or_refused(parts: list[str], schema: bool) -> None:
+    rule = "".join(parts)
+    tree = {**(SCHEMA if schema else {"type": "string"}), "x-kubernetes-validations": [{"rule": rule, "message": "no"}]}
+    rules, mistakes = compile_rules(tree, parse_schema(tree), bounded=False)
+    if not mistakes and rules is not None:
+        rules.validate({"s": "x", "l": [1, 2], "m": {"a": "b"}} if schema else "x")
