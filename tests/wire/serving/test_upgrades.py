@@ -250,3 +250,14 @@ async def test_an_upgrade_is_the_same_however_it_is_cut(server: Any) -> None:
                 b"GET /plain  0",
             ]
             client.close()
+
+
+async def test_an_older_http_asks_for_no_upgrade(server: Any) -> None:
+    async def tell(request: Request) -> Response:
+        found = [value for name, value in request.all_headers if name == "upgrade"]
+        return Response(200, [], f"{request.headers.get('upgrade')} {found}".encode())
+
+    async with server(tell) as s:
+        client = await s.connect()
+        await client.send(b"GET / HTTP/1.0\r\nConnection: Upgrade\r\nUpgrade: shout\r\nX: y\r\n\r\n")
+        assert (await client.response())[2] == b"None []"

@@ -63,6 +63,9 @@ def turn_of(
             return 505, "unsupported protocol version"
         if "transfer-encoding" in headers:
             return 400, "Transfer-Encoding needs HTTP/1.1"
+        if "upgrade" in headers:  # which must be ignored here (RFC 9110 §7.8)
+            del headers["upgrade"]
+            lines = [line for line in lines if line[0] != "upgrade"]
     elif "host" not in headers:
         return 400, "missing required Host header"
     if len(lines) != len(headers) and sum(name == "host" for name, _ in lines) > 1:
