@@ -8,14 +8,14 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-from oarlock import Context, StoredCollection, errors, subresource
+from oarlock import Channels, Context, StoredCollection, errors, subresource
 
 from .api.transformation import Base64
 from .api.v2 import Foo, FooStatus
 
 
 class Foos(StoredCollection[Foo]):
-    """Foos start out as Processing, can be had as base64, and can be listened to."""
+    """Foos start out as Processing, can be had as base64, can be listened to, and can be talked with."""
 
     def prepare(self, new: Foo, old: Foo | None, ctx: Context) -> None:
         if old is None:
@@ -43,3 +43,22 @@ class Foos(StoredCollection[Foo]):
         while follow:
             await asyncio.sleep(1)
             yield line
+
+    @subresource("exec", connect=True)
+    async def _exec(self, parent: Foo, channels: Channels, *, command: list[str] = []) -> int:  # noqa: B006 not changed
+        """A shell with four commands, none of which leaves the server."""
+        match command:
+            case ["say"]:
+                await channels.stdout.write(f"{parent.spec.config.msg}\n".encode())
+            case ["cat"]:
+                async for data in channels.stdin:
+                    await channels.stdout.write(data)
+            case ["size"]:
+                size = await channels.resized()
+                await channels.stdout.write(f"{size.width}x{size.height}\n".encode())
+            case ["exit", code] if code.isdecimal():
+                return int(code)
+            case _:
+                await channels.stderr.write(f"{' '.join(command)}: say, cat, size or exit N\n".encode())
+                return 127
+        return 0
