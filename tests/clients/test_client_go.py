@@ -220,6 +220,23 @@ def test_writes(clients: Path, hello: ServerProcess, namespace: str, cbor: bool)
     assert [one["sent"] for one in requests if "sent" in one and one["sent"] != media] == [applied]
 
 
+@pytest.mark.parametrize("cbor", [False, True], ids=["json", "cbor"])
+def test_appliers_settle_a_conflict(clients: Path, hello: ServerProcess, namespace: str, cbor: bool) -> None:
+    with running(clients, hello, "appliers", namespace, cbor=cbor) as lines:
+        told = [lines.next("applied", "refused") for _ in range(7)]
+    conflict = 'Apply failed with 1 conflict: conflict with "{}": .spec.image'
+    field = ["FieldManagerConflict .spec.image"]
+    assert [(one["event"], one["name"], one["names"]) for one in told] == [
+        ("applied", "busybox", ["first"]),
+        ("refused", conflict.format("first"), field),
+        ("applied", "busybox", ["first"]),  # the second gave it up
+        ("applied", "alpine", ["second"]),  # the second took it
+        ("refused", conflict.format("second"), field),
+        ("applied", "alpine", ["first", "second"]),  # the first agreed
+        ("applied", "alpine", ["second"]),  # the first left it
+    ]
+
+
 def test_an_informer_in_cbor(
     clients: Path, hello: ServerProcess, api: Callable[[ServerProcess], Any], namespace: str
 ) -> None:

@@ -168,6 +168,62 @@ def test_kubernetes_dynamic_client_applies(hello: ServerProcess, namespace: str,
         assert apply(shared, "first")["spec"] == {"image": "alpine", "config": {"msg": "hi"}}
 
 
+MERGE = "application/merge-patch+json"
+PATCHES: dict[str, tuple[str, Any]] = {
+    "merge": (MERGE, {"spec": {"config": {"msg": "bye"}}}),
+    "strategic merge": ("application/strategic-merge-patch+json", {"spec": {"config": {"msg": "bye"}}}),
+    "JSON": ("application/json-patch+json", [{"op": "replace", "path": "/spec/config/msg", "value": "bye"}]),
+    "apply": ("application/apply-patch+yaml", {**foo("one"), "spec": {"config": {"msg": "bye"}}}),
+}
+
+
+@pytest.mark.parametrize("kind", PATCHES)
+def test_kubernetes_patches(hello: ServerProcess, namespace: str, tmp_path: Path, kind: str) -> None:
+    content, patch = PATCHES[kind]
+    with kubernetes_client(hello) as client:
+        objects, where = k8s.CustomObjectsApi(client), (GROUP, VERSION, namespace, PLURAL)
+        foos = DynamicClient(client, cache_file=str(tmp_path / "discovery")).resources.get(
+            api_version="hello.zeng.dev/v2", kind="Foo"
+        )
+        force = {"field_manager": "me"} if kind == "apply" else {}
+        for name in ("one", "two"):
+            objects.create_namespaced_custom_object(*where, foo(name))
+        patched = objects.patch_namespaced_custom_object(
+            *where, "one", patch, _content_type=content, **force, **({"force": True} if force else {})
+        )
+        assert patched["spec"] == {"image": "busybox", "config": {"msg": "bye"}}
+        body = {**patch, "metadata": {"name": "two"}} if kind == "apply" else patch
+        again = foos.patch(
+            body=body,
+            name="two",
+            namespace=namespace,
+            content_type=content,
+            **force,
+            **({"force_conflicts": True} if force else {}),
+        )
+        assert again.spec.to_dict() == patched["spec"]
+
+
+def test_kubernetes_dynamic_client_watches(hello: ServerProcess, namespace: str, tmp_path: Path) -> None:
+    with kubernetes_client(hello) as client:
+        dynamic = DynamicClient(client, cache_file=str(tmp_path / "discovery"))
+        foos = dynamic.resources.get(api_version="hello.zeng.dev/v2", kind="Foo")
+        foos.create(body=foo("a"), namespace=namespace)
+        since = foos.get(namespace=namespace).metadata.resourceVersion
+        foos.create(body=foo("b", labels={"tier": "web"}), namespace=namespace)
+        foos.delete(name="a", namespace=namespace)
+        foos.patch(body={"metadata": {"labels": None}}, name="b", namespace=namespace, content_type=MERGE)
+        watcher = k8s_watch.Watch()
+        seen = []
+        for event in foos.watch(namespace=namespace, resource_version=since, timeout=30, watcher=watcher):
+            seen.append((event["type"], event["object"].metadata.name))
+            if len(seen) == 3:
+                watcher.stop()
+        assert seen == [("ADDED", "b"), ("DELETED", "a"), ("MODIFIED", "b")]
+        labelled = foos.watch(namespace=namespace, label_selector="tier=web", timeout=1)
+        assert [event["type"] for event in labelled] == []
+
+
 def test_kubernetes_custom_objects(hello: ServerProcess, namespace: str) -> None:
     with kubernetes_client(hello) as client:
         objects, where = k8s.CustomObjectsApi(client), (GROUP, VERSION, namespace, PLURAL)
@@ -304,6 +360,55 @@ def test_lightkube_applies(hello: ServerProcess, namespace: str) -> None:
     client.apply(foos.Status.from_dict(status), field_manager="controller")
     assert client.get(foos, "one")["status"] == {"phase": "Ready"}
     assert ("controller", "Apply") in owners()
+
+
+@pytest.mark.parametrize("kind", PATCHES)
+def test_lightkube_patches(hello: ServerProcess, namespace: str, kind: str) -> None:
+    content, patch = PATCHES[kind]
+    client, foos = lightkube_foos(hello, namespace)
+    client.create(foos.from_dict(foo("one")))
+    options = {"field_manager": "me", "force": True} if kind == "apply" else {}
+    patched = client.patch(foos, "one", patch, patch_type=PatchType(content), **options)
+    assert patched["spec"] == {"image": "busybox", "config": {"msg": "bye"}}
+
+
+def test_lightkube_gives_up_a_field_or_agrees(hello: ServerProcess, namespace: str) -> None:
+    client, foos = lightkube_foos(hello, namespace)
+
+    def apply(manager: str, **spec: Any) -> tuple[dict[str, Any], set[str]]:
+        """What there is, and who owns the image."""
+        body = {**foo("one"), "spec": {"config": {"msg": "hi"}, **spec}}
+        found = client.apply(foos.from_dict(body), field_manager=manager)
+        entries = found.metadata.managedFields
+        return found["spec"], {entry.manager for entry in entries if "f:image" in entry.fieldsV1["f:spec"]}
+
+    apply("first", image="busybox")
+    with pytest.raises(ApiError) as refused:
+        apply("second", image="alpine")
+    assert refused.value.status.reason == "Conflict"
+    assert apply("second") == (foo("one")["spec"], {"first"})
+    assert apply("second", image="busybox") == (foo("one")["spec"], {"first", "second"})
+    # now that both own it, neither may change it alone, and either may leave it
+    with pytest.raises(ApiError):
+        apply("first", image="alpine")
+    assert apply("first") == (foo("one")["spec"], {"second"})
+    changed = {**foo("one")["spec"], "image": "alpine"}
+    assert apply("second", image="alpine") == (changed, {"second"})
+
+
+def test_lightkube_waits(hello: ServerProcess, namespace: str) -> None:
+    client, foos = lightkube_foos(hello, namespace)
+    client.create(foos.from_dict(foo("one")))
+    conditions = {"status": {"conditions": [{"type": "Worker", "status": "True"}]}}
+    meanwhile = threading.Thread(
+        target=client.patch, args=(foos.Status, "one", conditions), kwargs={"patch_type": PatchType.MERGE}
+    )
+    meanwhile.start()
+    try:
+        found = client.wait(foos, "one", for_conditions=["Worker"], raise_for_conditions=["Failed"])
+    finally:
+        meanwhile.join()
+    assert found.status["conditions"][0]["type"] == "Worker"
 
 
 def test_lightkube_watch_goes_on_after_a_restart(

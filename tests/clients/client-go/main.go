@@ -1,15 +1,16 @@
 // Command clients does what controllers do with client-go, and prints what it sees as lines of JSON.
 //
-//	clients [-kubeconfig FILE] [-namespace NS] dynamic|metadata|pager|leases|writer
+//	clients [-kubeconfig FILE] [-namespace NS] dynamic|metadata|pager|leases|writer|appliers
 //
 // dynamic and metadata run an informer of foos until standard input is closed; each request it makes and each change it
 // is told of is a line. pager lists foos in pages of two; writer creates, updates, applies and deletes one; leases does
-// so with leases in protobuf, while it watches. Whether
-// informers list by watching, and whether CBOR is spoken, is for client-go's own switches to say: the environment
-// variables KUBE_FEATURE_WatchListClient, KUBE_FEATURE_ClientsAllowCBOR and KUBE_FEATURE_ClientsPreferCBOR.
+// so with leases in protobuf, while it watches; appliers apply a foo until they agree. Whether informers list by
+// watching, and whether CBOR is spoken, is for client-go's own switches to say: the environment variables
+// KUBE_FEATURE_WatchListClient, KUBE_FEATURE_ClientsAllowCBOR and KUBE_FEATURE_ClientsPreferCBOR.
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
@@ -17,6 +18,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"sort"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,6 +34,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/pager"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
 const pageSize = 2
@@ -97,8 +100,10 @@ func run(what, kubeconfig, namespace string) error {
 		return leases(config, namespace)
 	case "writer":
 		return write(config, namespace)
+	case "appliers":
+		return apply(config, namespace)
 	}
-	return fmt.Errorf("%q: say dynamic, metadata, pager, leases or writer", what)
+	return fmt.Errorf("%q: say dynamic, metadata, pager, leases, writer or appliers", what)
 }
 
 // source is what the dynamic and the metadata client have in common; L is the type of their lists.
@@ -232,6 +237,78 @@ func write(config *rest.Config, namespace string) error {
 	_, err = here.Get(always, "written", metav1.GetOptions{})
 	tell(line{Event: "gone", Name: string(apierrors.ReasonForError(err))})
 	return nil
+}
+
+// apply is two managers that want different images, and what becomes of it at each step: the image and who owns it, or
+// why not. An empty image is one that isn't applied.
+func apply(config *rest.Config, namespace string) error {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	here := client.Resource(foos).Namespace(namespace)
+	for _, step := range []struct {
+		manager, image string
+		force          bool
+	}{
+		{"first", "busybox", false},
+		{"second", "alpine", false},
+		{"second", "", false},
+		{"second", "alpine", true},
+		{"first", "busybox", false},
+		{"first", "alpine", false},
+		{"first", "", false},
+	} {
+		spec := map[string]any{"config": map[string]any{"msg": "hi"}}
+		if step.image != "" {
+			spec["image"] = step.image
+		}
+		foo := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "hello.zeng.dev/v2", "kind": "Foo", "metadata": map[string]any{"name": "applied"}, "spec": spec,
+		}}
+		options := metav1.ApplyOptions{FieldManager: step.manager, Force: step.force}
+		applied, err := here.Apply(context.Background(), "applied", foo, options)
+		if err != nil {
+			tell(line{Event: "refused", Name: err.Error(), Names: causes(err)})
+			continue
+		}
+		image, _, _ := unstructured.NestedString(applied.Object, "spec", "image")
+		names, err := owners(applied.GetManagedFields())
+		if err != nil {
+			return err
+		}
+		tell(line{Event: "applied", Name: image, Names: names})
+	}
+	return nil
+}
+
+// causes are the fields in conflict, with the reason of each.
+func causes(err error) []string {
+	var fields []string
+	status, known := err.(apierrors.APIStatus)
+	if known && apierrors.IsConflict(err) && status.Status().Details != nil {
+		for _, cause := range status.Status().Details.Causes {
+			fields = append(fields, string(cause.Type)+" "+cause.Field)
+		}
+	}
+	return fields
+}
+
+// owners are the managers of the image.
+func owners(entries []metav1.ManagedFieldsEntry) ([]string, error) {
+	image := fieldpath.MakePathOrDie("spec", "image")
+	names := []string{}
+	for _, entry := range entries {
+		set := &fieldpath.Set{}
+		if err := set.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)); err != nil {
+			return nil, err
+		}
+		if set.Has(image) {
+			names = append(names, entry.Manager)
+		}
+	}
+	sort.Strings(names)
+	return names, nil
 }
 
 // telling is a transport that tells of each request, once it is answered.
