@@ -240,7 +240,7 @@ class Compiler:
         runs = [arg.run for arg in args]
         kinds = [arg.type.kind for arg in nodes]
         if node.function in _COMPARISONS and all(kind in _ORDERED for kind in kinds):
-            if all(kind in _PLAIN for kind in kinds):
+            if all(kind in _PLAIN for kind in kinds) and (kinds[0] == kinds[1] or "double" not in kinds):
                 return Code(_compared(_COMPARISONS[node.function], runs, nodes), base + 1)
         elif node.function in _REGEX and isinstance(node.args[0 if node.target is not None else 1], Const):
             return self._regex(node, runs, base)

@@ -211,7 +211,7 @@ def _special(value: float) -> str | None:
 def _fixed(value: Any, digits: int) -> str:
     if type(value) is not float:
         raise _wrong("fixed-point clause can only be used on doubles", value)
-    return _special(value) or f"{value:.{digits}f}"
+    return _special(value) or f"{value:,.{digits}f}"
 
 
 def _scientific(value: Any, digits: int) -> str:

@@ -112,6 +112,12 @@ def _result(at: int) -> Ident:
     return Ident(at, _RESULT)
 
 
+def _name(node: Expr, otherwise: str) -> str:
+    if not isinstance(node, Ident) or node.name.startswith("."):
+        raise _Refused(node, otherwise)
+    return node.name
+
+
 def _free(node: Expr, name: str) -> str:
     if name in (_RESULT, "__result__"):
         raise _Refused(node, "iteration variable overwrites accumulator variable")
@@ -120,17 +126,12 @@ def _free(node: Expr, name: str) -> str:
 
 def _names(args: list[Expr], count: int) -> tuple[str, str]:
     """The variables of a loop; the second is empty where there is but one."""
-    first = args[0]
-    if not isinstance(first, Ident):
-        raise _Refused(first, "argument must be a simple name")
+    names = [_name(node, "argument must be a simple name") for node in args[:count]]
     if count == 1:
-        return _free(first, first.name), ""
-    second = args[1]
-    if not isinstance(second, Ident):
-        raise _Refused(second, "argument must be a simple name")
-    if first.name == second.name:
-        raise _Refused(second, f"duplicate variable name: {first.name}")
-    return _free(first, first.name), _free(second, second.name)
+        return _free(args[0], names[0]), ""
+    if names[0] == names[1]:
+        raise _Refused(args[1], f"duplicate variable name: {names[0]}")
+    return _free(args[0], names[0]), _free(args[1], names[1])
 
 
 def _quantifier(kind: str, variables: int) -> _Expand:
@@ -165,9 +166,7 @@ def _gathered(at: int, over: Expr, names: tuple[str, str], start: Expr, step: Ex
 
 
 def _item_name(node: Expr) -> tuple[str, str]:
-    if not isinstance(node, Ident):
-        raise _Refused(node, "argument is not an identifier")
-    return _free(node, node.name), ""
+    return _free(node, _name(node, "argument is not an identifier")), ""
 
 
 def _map(macros: Macros, at: int, over: Expr, args: list[Expr]) -> Expr:
@@ -204,11 +203,9 @@ def _bound(at: int, name: str, value: Expr, inside: Expr) -> Fold:
 
 def _optional(name: str, *, flat: bool) -> _Expand:
     def expand(macros: Macros, at: int, target: Expr, args: list[Expr]) -> Expr:
-        variable = args[0]
-        if not isinstance(variable, Ident):
-            raise _Refused(variable, f"{name}() variable name must be a simple identifier")
+        variable = _name(args[0], f"{name}() variable name must be a simple identifier")
         value = Call(at, "value", macros.copy(target), [])
-        made: Expr = _bound(at, variable.name, value, args[1])
+        made: Expr = _bound(at, variable, value, args[1])
         if not flat:
             made = _call(at, "optional.of", made)
         return _call(at, "_?_:_", Call(at, "hasValue", target, []), made, _call(at, "optional.none"))

@@ -159,8 +159,10 @@ def equals(a: Any, b: Any) -> bool:
     """CEL's ``==``: by value across numeric types, never an error; other types that differ aren't equal."""
     kind, other = type(a), type(b)
     if kind in _SIMPLE or other in _SIMPLE:
-        if kind is other or (kind in _NUMBERS and other in _NUMBERS):
+        if kind is other:
             return bool(a == b)
+        if kind in _NUMBERS and other in _NUMBERS:
+            return float(a) == float(b) if kind is float or other is float else bool(a == b)
         return False
     if isinstance(a, list):
         return isinstance(b, list) and _equal_lists(a, b)
@@ -234,6 +236,8 @@ def compare(a: Any, b: Any) -> int:
     )
     if not comparable:
         raise no_overload()
+    if kind is not other and (kind is float or other is float):
+        a, b = float(a), float(b)  # as cel-go: by what a double can hold
     return -1 if a < b else int(a > b)
 
 

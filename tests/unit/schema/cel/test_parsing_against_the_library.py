@@ -96,8 +96,13 @@ def _different(source: str) -> bool:
         or "`" in source  # quoted names are off there
         or re.search(r"[rR](['\"]).*\\\1", source) is not None  # a raw text may end in a backslash there
         or re.search("[0-9][eE][+]?[0-9]{3}", source) is not None  # a double that is too large is refused there
+        or (_PAIRS.search(source) is not None and _COPIES.search(source) is not None)  # the copy loses the second name
         or source.count("\x00") > 0  # the library stops reading at a zero byte
     )
+
+
+_PAIRS = re.compile(r"\.(all|exists|transform\w*)\([^,]*,[^,]*,")
+_COPIES = re.compile(r"opt(Flat)?Map")
 
 
 def texts_of(value: Any) -> set[str]:

@@ -142,3 +142,20 @@ def test_reasons_and_paths_of_errors() -> None:
     assert said("false", reason="FieldValueDuplicate", fieldPath=".m.q") == ["m[q]: Duplicate value: broken"]
     assert said("false", messageExpression="'a is %d'.format([self.o.a])") == ["<nil>: Invalid value: a is 1"]
     assert said("false", messageExpression="string(self.l[9].a)") == ["<nil>: Invalid value: broken"]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "'%.2f'.format([1234567.891]) == '1,234,567.89' && '%e'.format([3.14]) == '3.140000×10⁰⁰'",
+        "dyn(9223372036854775807) >= 9223372036854775808.0 && 9223372036854775807 <= 9223372036854775808.0",
+        "dyn(9007199254740993) == 9007199254740992.0 && dyn(18446744073709551615u) == 18446744073709551616.0",
+        "self.o.f < 3 && self.o.f >= 2 && 3 > self.o.f && self.o.f > 1u && 2 <= self.o.f",
+        "[3, 1].first().value() == 3 && [3, 1].last() == optional.of(1) && ![].first().hasValue()",
+        "self.l.first().a.orValue(0) == 2 && self.l.last().?t.hasValue()",
+        "[1, 2, 3].existsOne(x, x > 2) && {'a': 1, 'b': 2}.exists_one(k, v, k == 'a' || v == 3)",
+        "[1, 2].existsOne(i, v, i == 0 && v == 1)",
+    ],
+)
+def test_what_cel_go_does_of_its_own(rule: str) -> None:
+    assert said(rule) == []
