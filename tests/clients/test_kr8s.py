@@ -108,6 +108,25 @@ async def test_a_kind_has_several_names(moorings: ServerProcess, namespace: str)
 
 
 @in_a_loop
+async def test_a_server_without_a_core_group(hello: ServerProcess, namespace: str) -> None:
+    """kr8s finds kinds there only by a class."""
+    cls = new_class("Foo", version="hello.zeng.dev/v2", asyncio=True, plural="foos")
+    spec = {"image": "busybox", "config": {"msg": "hi"}}
+    async with client(hello, namespace) as api:
+        one = await cls({"metadata": {"name": "one", "namespace": namespace}, "spec": spec}, api=api)
+        await one.create()
+        await one.patch({"spec": {"image": "alpine"}})
+        await one.refresh()
+        assert (await cls.get("one", namespace=namespace, api=api)).spec.image == "alpine"
+        assert await names(api.get(cls)) == await names(cls.list(namespace=namespace, api=api)) == ["one"]
+        async for event, found in api.watch(cls, namespace=namespace):
+            assert (event, found.name) == ("ADDED", "one")
+            break
+        await one.delete()
+        assert not await one.exists()
+
+
+@in_a_loop
 async def test_lists(moorings: ServerProcess, namespace: str) -> None:
     async with client(moorings, namespace) as api:
         for number in range(105):  # kr8s asks for pages of 100
