@@ -113,7 +113,8 @@ class Frames:
         elif self.closing:
             yield Over(0, "")
         else:
-            yield Over(int(event.code), event.reason or "")
+            code = int(event.code)
+            yield Over(code, "a text that is no UTF-8" if code == BAD_PAYLOAD else event.reason or "")
 
     def message(self, payload: bytes | str) -> bytes:
         """The bytes of a message, ``b""`` once a Close was sent or received."""

@@ -238,31 +238,34 @@ class WebSocketChannels:
         if self._frames.closing:
             return None
         message = self._incoming
+        data = message.begun(piece.data)
+        closes = self._agreed.closes and message.channel == CLOSE
+        if message.channel >= len(self._inlets) and not closes:
+            return self._no_channel(message.channel)
         try:
-            data = message.add(piece.data)
+            data = message.decoded(data, piece.last)
         except binascii.Error:
             return Ending(BAD_PAYLOAD, "not base64", told=False)
-        channel = message.channel
-        wrong: Ending | None = None
-        if channel == CLOSE and self._agreed.closes:
-            message.kept += data
-            if len(message.kept) > 1 or (piece.last and len(message.kept) != 1):
-                wrong = Ending(PROTOCOL_ERROR, "a close signal names one channel", told=False)
-            elif piece.last:
-                wrong = self._close(message.kept[0])
-        elif channel >= len(self._inlets):
-            wrong = self._no_channel(channel)
-        elif self._terminal and channel == RESIZE:
-            message.kept = (message.kept + data)[: _MOST_RESIZE_BYTES + 1]
-            if piece.last:
-                self._resize(message.kept)
-        elif channel >= 0 and channel not in self._deaf:
-            self._inlets[channel].feed(data)
         if piece.last:
-            if message.unfinished:
-                wrong = wrong or Ending(BAD_PAYLOAD, "not base64", told=False)
             self._incoming = _Message(self._agreed)
-        return wrong
+        if closes:
+            return self._close_signal(message, data, piece.last)
+        self._heard(message, data, piece.last)
+        return None
+
+    def _heard(self, message: _Message, data: bytes, last: bool) -> None:
+        if self._terminal and message.channel == RESIZE:
+            message.kept = (message.kept + data)[: _MOST_RESIZE_BYTES + 1]
+            if last:
+                self._resize(message.kept)
+        elif data and message.channel not in self._deaf:
+            self._inlets[message.channel].feed(data)
+
+    def _close_signal(self, message: _Message, data: bytes, last: bool) -> Ending | None:
+        message.kept += data
+        if len(message.kept) > 1 or (last and not message.kept):
+            return Ending(PROTOCOL_ERROR, "a close signal names one channel", told=False)
+        return self._close(message.kept[0]) if last else None
 
     def _close(self, channel: int) -> Ending | None:
         if channel >= len(self._inlets):
@@ -303,22 +306,24 @@ class _Message:
         self.channel = -1
         self.kept = b""
 
-    def add(self, data: bytes) -> bytes:
-        """What `data` has for the channel. Raises binascii.Error."""
-        if self.channel < 0:
-            if not data:
-                return b""
-            self.channel = data[0] - ord("0") if self._base64 else data[0]
+    def begun(self, data: bytes) -> bytes:
+        """What `data` has behind the number of the channel."""
+        if self.channel >= 0 or not data:
+            return data
+        self.channel = data[0]
+        if self._base64:
+            self.channel -= ord("0")
             if self.channel < 0:
                 self.channel = CLOSE
-            data = data[1:]
+        return data[1:]
+
+    def decoded(self, data: bytes, last: bool) -> bytes:
+        """What that says, as far as it can be told. Raises binascii.Error."""
         if not self._base64:
             return data
         data = self._left + data
         whole = len(data) // 4 * 4
         data, self._left = data[:whole], data[whole:]
+        if last and self._left:
+            raise binascii.Error("it ends too early")
         return b64decode(data, validate=True)
-
-    @property
-    def unfinished(self) -> bool:
-        return bool(self._left)
