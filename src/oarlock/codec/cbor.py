@@ -86,6 +86,8 @@ def _has_more(decoder: cbor2.CBORDecoder) -> bool:
 
 def _why(error: BaseException) -> str:
     cause = error.__cause__
+    if isinstance(cause, UnicodeDecodeError):
+        return "invalid UTF-8 string"
     text = str(error) or type(error).__name__
     return f"{text}: {cause}" if cause is not None and str(cause) not in text else text
 

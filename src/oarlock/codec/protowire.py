@@ -163,6 +163,8 @@ def _read_json(data: bytes) -> Any:
 
 
 def _quantity(value: Any) -> bytes:
+    if not isinstance(value, (str, int, float)):
+        raise TypeError("a quantity is text or a number")
     return tagged(1, str(value).encode())
 
 

@@ -101,7 +101,7 @@ def test_tags_are_text_or_what_they_enclose(data: bytes, tree: Any):
         ("a10102", "key"),
         ("a1f602", "key"),
         ("a1800102", "key"),
-        ("61ff", "utf-8"),
+        ("61ff", "invalid UTF-8"),
         ("41ff", "invalid UTF-8"),
         ("a141ff01", "invalid UTF-8"),
         ("1bffffffffffffffff", "int64"),
