@@ -214,6 +214,9 @@ class Updater(Generic[Manager]):
         if at != last.version:
             pruned = self.convert(pruned, at, last.version)
         gone = difference(named.of(type_, then), named.of(type_, pruned))
+        for owned in managers.values():
+            if owned.version == last.version:
+                gone = difference(gone, owned.fields)  # what is empty now stays, if somebody wants it so
         pruned = remove(type_, then, intersection(gone, lost), keep_empty=True)
         return pruned if last.version == version else self.convert(pruned, last.version, version)
 

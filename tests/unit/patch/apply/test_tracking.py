@@ -376,3 +376,19 @@ def test_only_other_times_are_no_change() -> None:
     later["spec"]["reference"] = "s"
     assert keep_times(live, later) is later
     assert keep_times(live, flunder()) == flunder()
+
+
+def test_what_is_emptied_stays_where_somebody_applies_it_empty() -> None:
+    port = {"port": 1, "protocol": "TCP"}
+    live = TRACKER.apply(None, flunder(spec={"ports": [port]}), writer("two", 1))
+    named = {**live, "spec": {"ports": [{**port, "name": "http"}]}}
+    live = TRACKER.update(live, named, writer("three", 2))
+    live = TRACKER.apply(live, flunder(spec={}), writer("one", 3))
+    live = TRACKER.apply(live, flunder(spec={}), writer("two", 4))
+    assert "spec" in live
+    assert not live["spec"].get("ports")
+    assert owners(live) == {name: {"f:spec": {}} for name in ("one (apply)", "two (apply)")}
+    live = TRACKER.apply(live, flunder(), writer("two", 5))
+    assert "spec" in live
+    live = TRACKER.apply(live, flunder(), writer("one", 6))
+    assert "spec" not in live
