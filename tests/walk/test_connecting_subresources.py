@@ -500,6 +500,7 @@ async def test_reading_is_not_enough_to_connect() -> None:
 
 
 SEEN: list[tuple[Any, ...]] = []
+HEARD: list[tuple[str, str, bool]] = []
 
 
 class Keeper(Admission[Resource], operations=["CONNECT"], subresources=["exec"]):
@@ -511,10 +512,28 @@ class Keeper(Admission[Resource], operations=["CONNECT"], subresources=["exec"])
             raise Denied("not with my parrot")
 
 
+class Listener(Admission[Parrot], operations=["CONNECT", "CREATE"], subresources=["exec"]):
+    """Hears of every parrot, and of those who talk with one."""
+
+    async def mutate(self, review: Review[Parrot]) -> None:
+        HEARD.append((review.operation, review.name, review.new is None))
+        if review.new is None:
+            with pytest.raises(LookupError, match="only review.ctx.options"):
+                assert review.object
+
+
+class Deaf(Admission[Parrot], operations=["CONNECT"]):
+    """Names no subresource, so it never hears of one."""
+
+    async def validate(self, review: Review[Parrot]) -> None:
+        raise Denied("never")
+
+
 @walk
 async def test_admission_is_asked_before_the_upgrade() -> None:
     SEEN.clear()
-    api, parrots = birds(admission=[Keeper()])
+    HEARD.clear()
+    api, parrots = birds(admission=[Keeper(), Listener(), Deaf()])
     async with api:
         await made(api, PARROTS, {"metadata": {"name": "h"}})
         denied = failure(await api.request("GET", f"{EXEC}?command=rm", None, WEBSOCKET))
@@ -526,6 +545,7 @@ async def test_admission_is_asked_before_the_upgrade() -> None:
             ("CONNECT", "h", None, None, {"command": ["rm"]}),
             ("CONNECT", "h", None, None, {"command": ["ls"], "stdin": True}),
         ]
+        assert HEARD == [("CREATE", "h", False), ("CONNECT", "h", True), ("CONNECT", "h", True)]
 
 
 @walk

@@ -59,7 +59,7 @@ class _Seat:
             return True
         if body is not None:
             return (*self.group_kind, self.version) == (body.group, body.kind, body.version)
-        if served is None or operation == "CONNECT":
+        if served is None:
             return False
         return self.group_kind == (served.definition.group, served.definition.names.kind)
 

@@ -56,6 +56,8 @@ class Review(Generic[T]):
     @property
     def object(self) -> T:
         """The object as it is to become; LookupError for DELETE, which has only an `old_object`."""
+        if self.new is None and self.operation == "CONNECT":
+            raise LookupError("CONNECT has no object, only review.ctx.options, what the query says")
         if self.new is None:
             raise LookupError(f"{self.operation} has no new object, only review.old_object")
         return self.new
