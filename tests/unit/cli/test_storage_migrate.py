@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from oarlock.cli import commands
 from oarlock.storage.sqlite.backend import SqliteBackend
 from oarlock.testing.clock import VirtualClock
 
@@ -67,8 +68,7 @@ def stored(folder: Path) -> Callable[[dict[str, bytes] | None], dict[str, bytes]
         async def main() -> dict[str, bytes]:
             backend = SqliteBackend(folder / "store.db", VirtualClock())
             await backend.start()
-            for key, value in (values or {}).items():
-                await backend.put(key, value, expect=0)
+            await asyncio.gather(*(backend.put(key, value, expect=0) for key, value in (values or {}).items()))
             page = await backend.list("/", "0")
             await backend.close()
             return {kv.key: kv.value for kv in page.kvs}
@@ -94,6 +94,22 @@ def test_migrating(folder: Path, oarlock: Any, stored: Any) -> None:
     assert (found["apiVersion"], found["spec"]) == ("test.example.com/v2", {"length": 2})
     again = oarlock("storage", "migrate", "things:server", *storage)
     assert again.stdout == "things.test.example.com: 0 of 3 rewritten as v2\n"
+
+
+def test_progress_is_shown(folder: Path, oarlock: Any, stored: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "EVERY_S", 0.0)
+    (folder / "things.py").write_text(NEXT)
+    stored({f"{PREFIX}{n:04}": old(f"{n:04}", n) for n in range(1100)})
+    done = oarlock("storage", "migrate", "things.py", "--storage", "sqlite:///store.db")
+    assert done.stdout == "things.test.example.com: 1100 of 1100 rewritten as v2\n"
+    assert done.stderr.splitlines() == [
+        "things.test.example.com: 500 of 1100 looked at, 500 rewritten",
+        "things.test.example.com: 1000 of 1100 looked at, 1000 rewritten",
+        "things.test.example.com: 1100 of 1100 looked at, 1100 rewritten",
+        "things.test.example.com: 500 of 1100 looked at again, to be sure, 1100 rewritten",
+        "things.test.example.com: 1000 of 1100 looked at again, to be sure, 1100 rewritten",
+        "things.test.example.com: 1100 of 1100 looked at again, to be sure, 1100 rewritten",
+    ]
 
 
 def test_what_cant_be_read_is_listed(folder: Path, oarlock: Any, stored: Any) -> None:
