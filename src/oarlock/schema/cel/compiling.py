@@ -229,8 +229,6 @@ class Compiler:
                 return (yield from self._or_else(node))
             case "size":
                 return (yield from self._size(node))
-            case "_+_" if _appends(node):
-                return (yield from self._append(node))
         return (yield from self._plain_call(node))
 
     def _plain_call(self, node: Call) -> Steps[Code]:
@@ -353,25 +351,6 @@ class Compiler:
         operand: Code = yield self.compile(node.target if node.target is not None else node.args[0])
         return Code(_applied(FUNCTIONS["size"], [operand.run]), operand.cost + 1)
 
-    def _append(self, node: Call) -> Steps[Code]:
-        """``@result + [x]``: the list a macro builds is its own, so it grows in place."""
-        into, items = node.args
-        assert isinstance(into, Ident)
-        assert isinstance(items, ListOf)
-        slot = self._scope[into.name][0]
-        codes = yield from self._natives(items.items)
-        runs = [code.run for code in codes]
-
-        def append(env: Env) -> Any:
-            found = env[slot]
-            for run in runs:
-                found.append(run(env))
-            if env[0] > env[1]:
-                raise reading.over_budget(env)
-            return found
-
-        return Code(append, sum(code.cost for code in codes) + 1 + LIST_COST + 1)
-
     # literals ---------------------------------------------------------------------------------------
 
     def _list(self, node: ListOf) -> Steps[Code]:
@@ -456,6 +435,14 @@ class Compiler:
             turn: Code = yield self.within(turn_names, predicate)
             every = isinstance(node.start, Const) and node.start.value is True
             return Code(looping.quantifier(run, shape, turn.run, turn.cost, every=every), over.cost + 1)
+        gathered = _gathered(node)
+        if gathered is not None:
+            only, each = gathered
+            asked: Code | None = None if only is None else (yield self.within(turn_names, only))
+            item: Code = yield self.within(turn_names, each)
+            cost = item.cost + 1 + LIST_COST + 1
+            when = None if asked is None else (asked.run, asked.cost)
+            return Code(looping.gather(run, shape, item.run, cost, when), over.cost + start.cost + 1)
         condition: Code = yield self.within(turn_names, node.condition)
         step: Code = yield self.within(turn_names, node.step)
         result: Code = yield self.within(loop_names, node.result)
@@ -518,9 +505,22 @@ def _compared(compare: Callable[[Any, Any], bool], runs: list[Run], nodes: list[
     return lambda env: compare(first(env), second(env))
 
 
-def _appends(node: Call) -> bool:
-    into, items = node.args
-    return isinstance(into, Ident) and into.name.startswith("@") and isinstance(items, ListOf) and not items.optional
+def _gathered(node: Fold) -> tuple[Expr | None, Expr] | None:
+    """The predicate, if there is one, and the item of a loop that only makes a list."""
+    step, only, accumulator = node.step, None, node.accumulator
+    if not (isinstance(node.start, ListOf) and isinstance(node.condition, Const) and node.condition.value is True):
+        return None
+    if isinstance(step, Call) and step.function == "_?_:_" and _is(step.args[2], accumulator):
+        only, step = step.args[0], step.args[1]
+    if not (isinstance(step, Call) and step.function == "_+_" and _is(step.args[0], accumulator)):
+        return None
+    added = step.args[1]
+    fits = isinstance(added, ListOf) and len(added.items) == 1 and not added.optional and _is(node.result, accumulator)
+    return (only, added.items[0]) if fits and isinstance(added, ListOf) else None
+
+
+def _is(node: Expr, name: str) -> bool:
+    return isinstance(node, Ident) and node.name == name
 
 
 def _quantified(node: Fold) -> Expr | None:

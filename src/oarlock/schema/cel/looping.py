@@ -1,7 +1,7 @@
 """Loops: what macros become.
 
-``all`` and ``exists`` have a form without an accumulator, because most rules over lists are one of them. The cost of
-a turn is charged before the turn, so that no loop outlives its budget. Next: `compiling`.
+``all``, ``exists``, ``map`` and ``filter`` have forms without an accumulator, because most rules over lists are these.
+The cost of a turn is charged before the turn, so that no loop outlives its budget. Next: `compiling`.
 Source: cel-spec "Macros"; the costs are those of the loops cel-go runs.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 from oarlock.schema.cel.reading import FAULTS, Env, Run, over_budget
 from oarlock.schema.cel.values import Obj, from_key, no_overload
 
-__all__ = ["Parts", "Shape", "fold", "quantifier"]
+__all__ = ["Parts", "Shape", "fold", "gather", "quantifier"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,37 @@ def fold(parts: Parts, shape: Shape) -> Run:
         return result(env)
 
     return loop
+
+
+def gather(over: Run, shape: Shape, item: Run, cost: int, only: tuple[Run, int] | None) -> Run:
+    """``map``, and with `only`, which is a predicate and its cost, ``filter``: the list is made as it goes."""
+    first, second = shape.first, shape.second
+    predicate, asking = only or (None, 0)
+    turn = cost if predicate is None else asking
+
+    def gathered(env: Env) -> list[Any]:
+        found = over(env)
+        made = []
+        for each in _sequence(found, shape) if second < 0 else _pairs(found, shape):
+            if second < 0:
+                env[first] = each
+            else:
+                env[first], env[second] = each
+            env[0] += turn
+            if env[0] > env[1]:
+                raise over_budget(env)
+            if predicate is not None:
+                chosen = predicate(env)
+                if chosen is False:
+                    env[0] += 1  # the accumulator, as it was
+                    continue
+                if chosen is not True:
+                    raise no_overload()
+                env[0] += cost
+            made.append(item(env))
+        return made
+
+    return gathered
 
 
 def quantifier(over: Run, shape: Shape, predicate: Run, cost: int, *, every: bool) -> Run:
