@@ -25,6 +25,7 @@ from oarlock import (
     errors,
     subresource,
 )
+from oarlock.endpoints.http import Peer, Request
 from oarlock.meta.context import Target, User
 from oarlock.meta.kinds import GroupResource
 from oarlock.policy.authz.authorizer import Decision, Outcome
@@ -258,6 +259,24 @@ async def test_what_is_refused_before_the_upgrade() -> None:
         assert failure(await api.put(EXEC, {}))[:2] == (405, "MethodNotAllowed")
         old = await api.request("GET", EXEC, None, {**WEBSOCKET, "sec-websocket-version": "8"})
         assert (old.status, old.headers["sec-websocket-version"]) == (400, "13")
+
+
+@walk
+async def test_http2_has_no_upgrades() -> None:
+    api, parrots = birds()
+    async with api:
+        await made(api, PARROTS, {"metadata": {"name": "h"}})
+        for where in (EXEC, f"{PARROTS}/h/chess"):
+            lines = [*WEBSOCKET.items(), ("upgrade", "chess/1")]
+            request = Request("GET", where, "", WEBSOCKET, lines, Peer("127.0.0.1", 1), no_body, 0.0, http2=True)
+            response = await api._handle(request)
+            assert response.status == 400
+            assert b"HTTP/2 has no upgrades" in response.body  # type: ignore[operator]
+        assert parrots._ended == []
+
+
+async def no_body() -> bytes:
+    return b""
 
 
 @walk
@@ -518,7 +537,7 @@ class Listener(Admission[Parrot], operations=["CONNECT", "CREATE"], subresources
     async def mutate(self, review: Review[Parrot]) -> None:
         HEARD.append((review.operation, review.name, review.new is None))
         if review.new is None:
-            with pytest.raises(LookupError, match="only review.ctx.options"):
+            with pytest.raises(LookupError, match=r"only review\.ctx\.options"):
                 assert review.object
 
 

@@ -21,7 +21,7 @@ from oarlock.endpoints.negotiation import JSON, Accepted
 from oarlock.endpoints.respond import compressed, is_pretty
 from oarlock.endpoints.route import Route, Verb, WatchBook, deprecation
 from oarlock.endpoints.target import parse_target
-from oarlock.endpoints.verbs.connect import connect
+from oarlock.endpoints.verbs.connect import connect, load
 from oarlock.endpoints.verbs.create import create
 from oarlock.endpoints.verbs.delete import delete, delete_collection
 from oarlock.endpoints.verbs.get import get
@@ -87,6 +87,8 @@ class Surface:
         self.discovery = DiscoveryDocuments(catalog, about.address)
         self.openapi = openapi.OpenAPIDocuments(catalog, served_patches)
         self.index = PathsIndex(catalog, about.paths)
+        if any(one.connects for entry in catalog.entries for one in entry.subresources.values()):
+            load()
 
 
 class Router:

@@ -6,7 +6,22 @@ from dataclasses import dataclass
 
 from oarlock.meta.errors import StatusError
 
-__all__ = ["GONE", "Ending"]
+__all__ = [
+    "BAD_PAYLOAD",
+    "GOING_AWAY",
+    "GONE",
+    "INTERNAL_ERROR",
+    "NORMAL",
+    "POLICY",
+    "PROTOCOL_ERROR",
+    "TOO_BIG",
+    "Ending",
+]
+
+NORMAL, GOING_AWAY, PROTOCOL_ERROR, BAD_PAYLOAD, POLICY, TOO_BIG, INTERNAL_ERROR = (
+    *(1000, 1001, 1002, 1007, 1008, 1009, 1011),
+)
+"""Codes of a WebSocket's Close (RFC 6455 §7.4.1)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,27 +13,13 @@ from dataclasses import dataclass
 from wsproto.connection import Connection, ConnectionState, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Message, Ping, TextMessage
 
-__all__ = [
-    "BAD_PAYLOAD",
-    "GOING_AWAY",
-    "INTERNAL_ERROR",
-    "MAX_MESSAGE_BYTES",
-    "NORMAL",
-    "POLICY",
-    "PROTOCOL_ERROR",
-    "TOO_BIG",
-    "Frames",
-    "Over",
-    "Piece",
-    "Reply",
-]
+from oarlock.endpoints.channels.end import BAD_PAYLOAD, TOO_BIG
+
+__all__ = ["MAX_MESSAGE_BYTES", "Frames", "Over", "Piece", "Reply"]
 
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 """The largest message that is taken, as with Kubernetes."""
 
-NORMAL, GOING_AWAY, PROTOCOL_ERROR, BAD_PAYLOAD, POLICY, TOO_BIG, INTERNAL_ERROR = (
-    *(1000, 1001, 1002, 1007, 1008, 1009, 1011),
-)
 _REASON_BYTES = 123  # what a control frame has room for
 
 

@@ -16,18 +16,16 @@ from typing import Annotated
 import msgspec
 
 from oarlock.endpoints.channels import protocols
-from oarlock.endpoints.channels.end import GONE, Ending
-from oarlock.endpoints.channels.frames import (
+from oarlock.endpoints.channels.end import (
     BAD_PAYLOAD,
+    GONE,
     INTERNAL_ERROR,
     NORMAL,
     POLICY,
     PROTOCOL_ERROR,
-    Frames,
-    Over,
-    Piece,
-    Reply,
+    Ending,
 )
+from oarlock.endpoints.channels.frames import Frames, Over, Piece, Reply
 from oarlock.endpoints.channels.inlet import Inlet, Room
 from oarlock.endpoints.channels.protocols import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, TERMINAL, ChannelProtocol
 from oarlock.endpoints.http import Tunnel

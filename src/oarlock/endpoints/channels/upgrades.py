@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 from collections.abc import Collection
-
-from wsproto.utilities import generate_accept_token
 
 from oarlock.endpoints.channels.protocols import SUPPORTED, ChannelProtocol, negotiated
 from oarlock.endpoints.http import Request
@@ -22,6 +21,7 @@ __all__ = ["VERSION", "Headers", "WrongVersion", "pipe_upgrade", "websocket_upgr
 
 Headers = list[tuple[str, str]]
 VERSION = "13"
+_GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455 §1.3
 
 
 class WrongVersion(BadRequest):
@@ -44,7 +44,7 @@ def websocket_upgrade(request: Request, target: Target) -> tuple[ChannelProtocol
     if protocol is None:
         why = f"requested protocol(s) are not supported: [{' '.join(offered)}]; supports [{' '.join(SUPPORTED)}]"
         raise Forbidden(target.group_resource, target.name, why)
-    headers = [("upgrade", "websocket"), ("sec-websocket-accept", generate_accept_token(key.encode()).decode())]
+    headers = [("upgrade", "websocket"), ("sec-websocket-accept", _accepted(key))]
     if protocol.name:
         headers.append(("sec-websocket-protocol", protocol.name))
     return protocol, headers
@@ -75,6 +75,10 @@ def _listed(request: Request, header: str) -> list[str]:
     """The members of a header that is a list, over all its lines."""
     values = (value for name, value in request.all_headers if name == header)
     return [member for value in values for part in value.split(",") if (member := part.strip(" \t"))]
+
+
+def _accepted(key: str) -> str:
+    return base64.b64encode(hashlib.sha1(f"{key}{_GUID}".encode(), usedforsecurity=False).digest()).decode()
 
 
 def _is_nonce(key: str) -> bool:

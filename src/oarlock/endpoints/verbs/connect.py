@@ -9,15 +9,14 @@ Next: ``channels``, what the method talks through. Source: k8s.io/apiserver ``en
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from oarlock.endpoints import respond
-from oarlock.endpoints.channels.end import GONE, Ending
-from oarlock.endpoints.channels.frames import GOING_AWAY
+from oarlock.endpoints.channels.end import GOING_AWAY, GONE, Ending
 from oarlock.endpoints.channels.over_pipe import TunnelPipe
-from oarlock.endpoints.channels.over_websocket import WebSocketChannels
 from oarlock.endpoints.channels.upgrades import VERSION, Headers, WrongVersion, pipe_upgrade, websocket_upgrade
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response, Stream, Tunnel
@@ -28,7 +27,10 @@ from oarlock.meta.errors import BadRequest, InternalError, ServiceUnavailable
 from oarlock.registry.parameters import values_of
 from oarlock.registry.served import ConnectHook
 
-__all__ = ["connect"]
+if TYPE_CHECKING:
+    from oarlock.endpoints.channels.over_websocket import WebSocketChannels
+
+__all__ = ["connect", "load"]
 
 log = logging.getLogger("oarlock.endpoints")
 
@@ -44,6 +46,14 @@ class _End(Protocol):
     def start(self, tunnel: Tunnel, ended: Callable[[Ending], None]) -> None: ...
 
     def finish(self, ending: Ending) -> None: ...
+
+
+def load() -> type[WebSocketChannels]:
+    """What speaks WebSocket. Loading it takes a tenth of a server's start, so it is done where something connects."""
+    found: type[WebSocketChannels] = importlib.import_module(
+        "oarlock.endpoints.channels.over_websocket"
+    ).WebSocketChannels
+    return found
 
 
 async def connect(x: Exchange, route: Route) -> Response:
@@ -93,7 +103,7 @@ def _agreed(
         name, headers = pipe_upgrade(x.request, hook.upgrade)
         return TunnelPipe(name, call.used), headers
     protocol, headers = websocket_upgrade(x.request, route.target)
-    return WebSocketChannels(protocol, hook.numbered, call.used), headers
+    return load()(protocol, hook.numbered, call.used), headers
 
 
 def _starting(call: _Call, route: Route) -> Callable[[Stream], None]:
