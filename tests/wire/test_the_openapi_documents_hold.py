@@ -7,6 +7,7 @@ Requests come in three qualities: bad ones, good ones, and good ones that are al
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +32,12 @@ from schemathesis.specs.openapi.checks import (
 from schemathesis.specs.openapi.schemas import OpenApiSchema
 from server_process import ServerProcess
 
+from oarlock.codec import protobuf
+from oarlock.codec.protobuf_meta import DELETE_OPTIONS, OBJECT_META
+from oarlock.codec.protowire import Field, Message, ProtobufError
+from oarlock.endpoints.in_protobuf import message_of
+from oarlock.registry.scale import SCALE
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
@@ -47,6 +54,7 @@ SEEDS: dict[str, dict[str, Any]] = {
     "fleet.example.com/v1/tickets": {"seat": "12"},
     "fleet.example.com/v1/crates": {"spec": {"size": 3}},
     "fleet.example.com/v1/gulls": {},
+    "fleet.example.com/v1/kites": {"spec": {"colour": "red"}},
 }
 """What an object of each stored resource may look like."""
 FLEET = Path(__file__).parent / "fleet" / "server.py"
@@ -69,6 +77,36 @@ schemathesis.serializer.alias("application/apply-patch+yaml", "application/yaml"
 @schemathesis.serializer("application/cbor")
 def as_cbor(_: SerializationContext, value: Any) -> bytes:
     return cbor2.dumps(value)
+
+
+SCALE_MESSAGE = message_of(SCALE.versions[0].schema, "Scale") or Message("Scale", ())
+KITE = Message(
+    "Kite",
+    (
+        Field("metadata", 1, OBJECT_META),
+        Field(
+            "spec",
+            2,
+            Message("KiteSpec", (Field("colour", 1), Field("length", 2, "int64"), Field("tails", 3, "string", "list"))),
+        ),
+        Field("status", 3, "string", "map"),
+    ),
+)
+
+
+@schemathesis.serializer("application/vnd.kubernetes.protobuf")
+def as_protobuf(context: SerializationContext, value: Any) -> bytes:
+    """DeleteOptions, scales and kites; what isn't what it should be goes as no server takes it for protobuf."""
+    operation = context.case.operation
+    api_version, message = "fleet.example.com/v1", KITE
+    if operation.method == "delete":
+        api_version, message = "v1", DELETE_OPTIONS
+    elif operation.path.endswith("/scale"):
+        api_version, message = "autoscaling/v1", SCALE_MESSAGE
+    try:
+        return protobuf.envelope(api_version, message.name, message.write(value))
+    except ProtobufError:
+        return json.dumps(value).encode()
 
 
 class Client:

@@ -1,5 +1,5 @@
 """A server that has what the examples don't: scale, lists told apart by key, unions, nulls, objects nobody keeps, a
-custom resource."""
+custom resource, numbers for protobuf."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from oarlock import (
     ListSet,
     Model,
     Nullable,
+    Proto,
     Quantity,
     Resource,
     Scale,
@@ -106,6 +107,21 @@ class Gulls(VirtualCollection[Gull]):
             self._gulls.pop(name, None)
 
 
+class KiteSpec(Model):
+    """What is wanted."""
+
+    colour: Annotated[str, Proto(1)] = "red"
+    length: Annotated[int, Proto(2), Ge(1), Le(1000)] = 10
+    tails: Annotated[list[str], Proto(3)] = []
+
+
+class Kite(Resource, group=GROUP, version="v1", status_subresource=True):
+    """A kite, its fields numbered."""
+
+    spec: Annotated[KiteSpec, Proto(2)] = KiteSpec()
+    status: Annotated[dict[str, str], Proto(3)] = {}
+
+
 CRATE_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -130,4 +146,4 @@ def crates() -> Served:
     return Served(ResourceDefinition(GROUP, names, "Namespaced", versions, hub="v1", stored_as="v1", typed=False))
 
 
-app = APIServer(serve=[Barge, Ticket, Gulls, crates()])
+app = APIServer(serve=[Barge, Ticket, Gulls, Kite, crates()])
