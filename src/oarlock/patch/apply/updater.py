@@ -14,7 +14,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from oarlock.patch.apply.compare import Comparison, compare
 from oarlock.patch.apply.errors import ApplyConflict, Conflict, UnknownVersion
-from oarlock.patch.apply.fieldsets import Fields, Filter, difference, intersection, iterate, union
+from oarlock.patch.apply.fieldsets import Fields, Filter, difference, intersection, iterate, recursive_difference, union
 from oarlock.patch.apply.merge import merge
 from oarlock.patch.apply.owned import NamedFields, fields_of, with_named_fields
 from oarlock.patch.apply.reconcile import reconcile
@@ -211,14 +211,31 @@ class Updater(Generic[Manager]):
         lost = with_named_fields(type_, last.fields)
         pruned = remove(type_, then, lost, keep_empty=True)
         pruned, at = self._with_owned(whole, pruned, last.version, managers, named)
+        made: Fields = {}
         if at != last.version:
             pruned = self.convert(pruned, at, last.version)
-        gone = difference(named.of(type_, then), named.of(type_, pruned))
+            made = compare(type_, then, pruned).modified  # conversion may fill what went with a value of its own
+        gone = union(difference(named.of(type_, then), named.of(type_, pruned)), made)
+        kept: Fields = {}
+        dropped = last.fields
         for owned in managers.values():
             if owned.version == last.version:
-                gone = difference(gone, owned.fields)  # what is empty now stays, if somebody wants it so
+                kept, dropped = union(kept, owned.fields), difference(dropped, owned.fields)
+        # what is empty now stays if somebody wants it so, and what the other versions can't say stays too
+        gone = difference(gone, with_named_fields(type_, recursive_difference(kept, dropped)))
         pruned = remove(type_, then, intersection(gone, lost), keep_empty=True)
-        return pruned if last.version == version else self.convert(pruned, last.version, version)
+        return pruned if last.version == version else self._back(whole, then, pruned, last.version)
+
+    def _back(self, whole: Versioned, then: Any, pruned: Any, at: str) -> Any:
+        """What `whole` is without what is gone from `then`, which is `whole` in the version `at`, in `pruned`.
+
+        That version may not be able to say everything: only what goes is taken from it then.
+        """
+        type_, version = self.types[whole.version], whole.version
+        before, after = self.convert(then, at, version), self.convert(pruned, at, version)
+        if compare(type_, whole.value, before).empty:
+            return after
+        return remove(type_, whole.value, compare(type_, before, after).removed, keep_empty=True)
 
     def _with_owned(
         self, merged: Versioned, pruned: Any, version: str, managers: Mapping[Manager, Owned], named: NamedFields
@@ -241,6 +258,8 @@ class Updater(Generic[Manager]):
                 continue
             type_ = self.types[other]
             gone = difference(named.of(type_, whole), named.of(type_, here))
+            if at != other:
+                gone = union(gone, compare(type_, whole, here).modified)
             pruned = remove(type_, whole, difference(gone, with_named_fields(type_, fields)), keep_empty=True)
             at = other
         return pruned, at
