@@ -142,3 +142,29 @@ async def test_a_client_that_sleeps_delays_nobody(server: Any, tls_contexts: Any
         assert await s.listening.drain(60) == 0  # the clock stands still: no time limit cuts it
         assert await loop.run_in_executor(None, sleeping.recv, 65536) == b""  # a goodbye, not a reset
         sleeping.close()
+
+
+async def test_a_sleeping_client_of_http2_has_a_second_to_hear_of_it(server: Any, tls_contexts: Any) -> None:
+    contexts = tls_contexts("h2")
+    async with server(tls=contexts) as s:
+        loop = asyncio.get_running_loop()
+
+        def greeted() -> ssl.SSLSocket:
+            asked = socket.create_connection(("127.0.0.1", s.listening.port), timeout=10)
+            wrapped = contexts[1].wrap_socket(asked, server_hostname="127.0.0.1", suppress_ragged_eofs=False)
+            wrapped.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0)))
+            assert wrapped.recv(65536)
+            return wrapped
+
+        def rest(wrapped: ssl.SSLSocket) -> bytes:
+            found = b""
+            while piece := wrapped.recv(65536):
+                found += piece
+            return found
+
+        sleeping = await loop.run_in_executor(None, greeted)
+        assert await s.listening.drain(0.01) == 1
+        await s.later(1.0)  # and not longer: what it doesn't answer isn't waited for
+        assert s.listening.connections == 0
+        assert (await loop.run_in_executor(None, rest, sleeping)).count(bytes((7, 0, 0, 0, 0, 0))) == 2  # GOAWAY
+        sleeping.close()

@@ -142,7 +142,7 @@ class Http2Connection(Receiver):
             self._frames_seen = self._machine.frames
             self._stuck_since = now
         if self._draining_since is not None and self._final is None and now - self._draining_since >= DRAIN_S:
-            self._finish_draining()
+            self._finish_draining(heard=True)
         elif not self._streams and now - self._idle_since > limits.idle_timeout_s:
             self._quit(wire2.NO_ERROR, "idle")
         else:
@@ -326,9 +326,7 @@ class Http2Connection(Receiver):
 
     def _pong(self, event: jh2.PingAckReceived) -> None:
         if event.ping_data == DRAIN_PING and self._draining_since is not None and self._final is None:
-            self._finish_draining()
-            if not self._streams:  # whatever was sent has arrived: nothing is lost by not waiting for TLS's goodbye
-                self.service.loop.call_soon(lambda: self.service.loop.call_soon(self._cut_if_flushed))
+            self._finish_draining(heard=True)
 
     def _leaving(self, event: jh2.ConnectionTerminated) -> None:
         """The client opens no more streams; those that are open are answered."""
@@ -468,12 +466,15 @@ class Http2Connection(Receiver):
         for stream in list(self._streams.values()):
             self._withdraw(stream, error)
 
-    def _finish_draining(self) -> None:
+    def _finish_draining(self, heard: bool = False) -> None:
+        """With `heard`, the client has had what was sent, or the time for it: TLS's goodbye isn't waited for then."""
         if self._final is None:
             self._final = self._machine.highest_inbound_stream_id
             self.out.send(wire2.goaway(self._final, wire2.NO_ERROR))
             if not self._streams:
                 self.service.loop.call_soon(self._close_if_done)
+                if heard:
+                    self.service.loop.call_soon(self._cut_if_flushed)
 
     def _close_if_done(self) -> None:
         if not self._streams and not self._cut_at and not self._lost:
