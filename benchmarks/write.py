@@ -1,4 +1,8 @@
-"""What does a write cost? Server CPU per durable CREATE, UPDATE and merge PATCH, 16 in flight, HTTP/1.1."""
+"""What does a write cost? Server CPU per durable CREATE, UPDATE, PATCH and APPLY, 16 in flight, HTTP/1.1.
+
+Every write brings managedFields up to date. The patches change an annotation; the apply owns five fields by force,
+changes one of them, and is to an object that somebody else made. GET is there to compare machines by.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from support.load import Figure, Load, fill, median_of
 from support.wardle import FLUNDERS, TOKEN, Server, flunder, wardle
 
 OBJECTS = 512
+PATCHES = {"merge": "application/merge-patch+json", "strategic": "application/strategic-merge-patch+json"}
 
 
 def main() -> None:
@@ -26,11 +31,26 @@ def main() -> None:
         fill(server, lambda n: ("POST", FLUNDERS, flunder(f"old-{n}", n), "application/json"), OBJECTS)
         print(_updates(server, load).line("UPDATE, 16 in flight"))
 
-        def patch(n: int) -> tuple[str, str, bytes, str]:
-            body = b'{"metadata":{"annotations":{"example.com/n":"%d"}}}' % n
-            return "PATCH", f"{FLUNDERS}/old-{n % OBJECTS}", body, "application/merge-patch+json"
+        for kind, media in PATCHES.items():
 
-        print(median_of(server, patch, load).line("merge PATCH, 16 in flight"))
+            def patch(n: int, media: str = media) -> tuple[str, str, bytes, str]:
+                body = b'{"metadata":{"annotations":{"example.com/n":"%d"}}}' % n
+                return "PATCH", f"{FLUNDERS}/old-{n % OBJECTS}", body, media
+
+            print(median_of(server, patch, load).line(f"{kind} PATCH, 16 in flight"))
+        print(median_of(server, _apply, load).line("APPLY, 16 in flight"))
+        get = median_of(server, lambda n: ("GET", f"{FLUNDERS}/old-{n % OBJECTS}", b"", ""), load)
+        print(get.line("for comparison, GET, 16 in flight"))
+
+
+def _apply(n: int) -> tuple[str, str, bytes, str]:
+    name = f"old-{n % OBJECTS}"
+    body = (
+        b'{"apiVersion":"wardle.example.com/v1alpha1","kind":"Flunder","metadata":{"name":"%s",'
+        b'"annotations":{"example.com/applied":"%d","example.com/by":"bench"},"labels":{"applied":"yes","tier":"top"}},'
+        b'"spec":{"referenceType":"Flunder"}}' % (name.encode(), n)
+    )
+    return "PATCH", f"{FLUNDERS}/{name}?fieldManager=bench-applier&force=true", body, "application/apply-patch+yaml"
 
 
 def _updates(server: Server, load: Load) -> Figure:

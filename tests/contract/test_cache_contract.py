@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oarlock.storage.backend import Backend, Compacted, Unavailable
+from oarlock.storage.backend import Backend, Compacted, Unavailable, WriteResult
 from oarlock.storage.cache import audit
 from oarlock.storage.cache.cache import Cache, ResourceCache
 from oarlock.storage.cache.entry import Entry
@@ -140,7 +140,7 @@ class History:
         else:
             value = b"%d" % self.random.randrange(10**9)
             done: Any = await through.put(key, value, expect=current.mod_rev if current else 0)
-            result = done[0] if isinstance(done, tuple) else done
+            result = done if isinstance(done, WriteResult) else done[0]
             if result.ok and through is self.things:
                 assert (done[1].rev, done[1].body) == (result.rev, value)
         if result.ok and through is self.things and self.things.ready:

@@ -7,7 +7,7 @@ Must not know: bytes, media types. Next: `create` and `update`, which settle eve
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest, StatusError
@@ -31,8 +31,7 @@ class Wording(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class BodyWording:
+class BodyWording(NamedTuple):
     """The wording of POST and PUT: 400, ``X in version "v1" cannot be handled as a X: …``."""
 
     kind: str

@@ -9,6 +9,7 @@ Source: KEP-555.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from oarlock.meta import times
 from oarlock.meta.context import Context
@@ -70,8 +71,12 @@ def writer_of(ctx: Context) -> Writer:
     """Who writes: the request's fieldManager, else the first word of its user agent."""
     manager = getattr(ctx.options, "field_manager", "") or _manager_of(ctx.user_agent)
     target = ctx.target
-    api_version = f"{target.group}/{target.version}" if target.group else target.version
-    return Writer(manager, api_version, times.rfc3339(ctx.clock.now()), target.subresource)
+    return _writer(manager, target.group, target.version, target.subresource, int(ctx.clock.now() // 1))
+
+
+@lru_cache(maxsize=256)
+def _writer(manager: str, group: str, version: str, subresource: str, second: int) -> Writer:
+    return Writer(manager, f"{group}/{version}" if group else version, times.rfc3339(second), subresource)
 
 
 def _manager_of(user_agent: str) -> str:

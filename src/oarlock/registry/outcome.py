@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from oarlock.registry.served import Tree
 from oarlock.storage.cache.entry import Entry
@@ -17,8 +18,7 @@ __all__ = ["Item", "Listing", "Outcome"]
 Item = Entry | Tree
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """`created` makes a 201. `gone` means a DELETE removed the object, of which `uid` and `name` tell."""
 
     item: Item

@@ -7,8 +7,7 @@ Must not know: how the object came about. Next: `create`, `update`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from oarlock.meta.context import Context
 from oarlock.meta.errors import InvalidObject
@@ -23,16 +22,14 @@ from oarlock.storage.cache.entry import Entry
 __all__ = ["Live", "Write", "finish"]
 
 
-@dataclass(frozen=True, slots=True)
-class Live:
+class Live(NamedTuple):
     """The object as it is before the write: its entry, and a tree in the request version that nobody changes."""
 
     entry: Entry
     tree: Tree
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(NamedTuple):
     """One write under way."""
 
     resource: Resource

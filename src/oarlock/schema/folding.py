@@ -100,53 +100,83 @@ class Session(Generic[T]):
     Made before the hook runs, because what is the same object can't be told afterwards.
     """
 
-    __slots__ = ("_before", "_bytes", "_memory", "_plan", "_tree", "object")
+    __slots__ = ("_bytes", "_cls", "_models", "_plan", "_tree", "object")
 
     def __init__(self, tree: Tree, cls: type[T]) -> None:
         self.object: T = view(tree, cls)
+        self._cls = cls
         self._tree = tree
         self._plan: Plan = plan_of(cls)
         self._bytes = msgspec.json.encode(self.object)
-        self._before = builtins_of(self.object)
-        # id → (the object, kept so that its id isn't given to another; its tree; how it was)
-        self._memory: dict[int, tuple[Any, Any, Any]] = {}
-        _remember_model(self.object, self._plan, tree, self._before, self._memory)
+        # kept, so that the id of a Model isn't given to another while the hook runs
+        self._models: list[Any] = []
+        _collect(self.object, self._plan, self._models)
 
     def result(self) -> Tree:
         """The tree with the hook's changes; the very tree that came in when there are none."""
         if msgspec.json.encode(self.object) == self._bytes:
             return self._tree
-        after = builtins_of(self.object)
-        folded: Tree = _fold_fields(self.object, self._plan, (self._tree, self._before, after), self._memory)
+        pristine = view(self._tree, self._cls)  # the same again, Model for Model
+        before, after = builtins_of(pristine), builtins_of(self.object)
+        places: list[_Place] = []
+        _place_model(pristine, self._plan, self._tree, before, places)
+        memory = {id(m): (m, *at) for m, at in zip(self._models, places, strict=True) if at is not None}
+        folded: Tree = _fold_fields(self.object, self._plan, (self._tree, before, after), memory)
         return folded
 
 
 _Memory = dict[int, tuple[Any, Any, Any]]
+"""id of a Model → the Model, its tree, and how it was."""
+
 _Three = tuple[Any, Any, Any]
+_Place = tuple[Any, Any] | None
+"""The tree of a Model and how it was; None where the tree has no such place."""
 
 
-def _remember_model(model: Any, plan: Plan, tree: Any, before: Any, memory: _Memory) -> None:
-    if not isinstance(tree, dict):
-        return
-    memory[id(model)] = (model, tree, before)
-    for attribute, name, node in plan.models:
+def _collect(model: Any, plan: Plan, models: list[Any]) -> None:
+    """Every Model in a view, in one order."""
+    models.append(model)
+    for attribute, _, node in plan.models:
         value = getattr(model, attribute)
-        if value is not None and name in before:
-            _remember(value, node, tree.get(name), before[name], memory)
+        if value is not None:
+            _collect_value(value, node, models)
 
 
-def _remember(value: Any, node: Node, tree: Any, before: Any, memory: _Memory) -> None:
+def _collect_value(value: Any, node: Node, models: list[Any]) -> None:
     if value is None:
         return
     if node.kind == "model":
-        _remember_model(value, node.inner, tree, before, memory)
+        _collect(value, node.inner, models)
+    else:
+        for item in value if node.kind == "list" else value.values():
+            _collect_value(item, node.inner, models)
+
+
+def _place_model(model: Any, plan: Plan, tree: Any, before: Any, places: list[_Place]) -> None:
+    """Where every Model in a view was made from, in the order of `_collect`."""
+    known = isinstance(tree, dict)
+    places.append((tree, before) if known else None)
+    for attribute, name, node in plan.models:
+        value = getattr(model, attribute)
+        if known and name in before:
+            _place_value(value, node, tree.get(name), before[name], places)
+        else:
+            _place_value(value, node, None, None, places)
+
+
+def _place_value(value: Any, node: Node, tree: Any, before: Any, places: list[_Place]) -> None:
+    if value is None:
+        return
+    if node.kind == "model":
+        _place_model(value, node.inner, tree, before, places)
     elif node.kind == "list":
-        if isinstance(tree, list) and len(tree) == len(value):
-            for item, subtree, was in zip(value, tree, before, strict=True):
-                _remember(item, node.inner, subtree, was, memory)
-    elif isinstance(tree, dict):
+        known = isinstance(tree, list) and len(tree) == len(value)
+        for i, item in enumerate(value):
+            _place_value(item, node.inner, tree[i] if known else None, before[i] if known else None, places)
+    else:
+        known = isinstance(tree, dict)
         for key, item in value.items():
-            _remember(item, node.inner, tree.get(key), before[key], memory)
+            _place_value(item, node.inner, tree.get(key) if known else None, before[key] if known else None, places)
 
 
 def _fold_fields(model: Any, plan: Plan, three: _Three, memory: _Memory) -> Any:

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 __all__ = [
     "KEEP_TTL",
@@ -62,8 +62,7 @@ class Op(IntEnum):
     DELETE = 3
 
 
-@dataclass(frozen=True, slots=True)
-class KV:
+class KV(NamedTuple):
     """A live key. `expires` is in epoch milliseconds of the store's clock."""
 
     key: str
@@ -73,8 +72,7 @@ class KV:
     expires: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """A change. A DELETE has no value; an UPDATE or DELETE has the previous one."""
 
     rev: Rev
@@ -86,16 +84,14 @@ class Event:
     prev_value: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(NamedTuple):
     """What a watch delivers: events, maybe none, and the promise that everything up to `rev` has been delivered."""
 
     events: tuple[Event, ...]
     rev: Rev
 
 
-@dataclass(frozen=True, slots=True)
-class WriteResult:
+class WriteResult(NamedTuple):
     """`ok` and the write's revision; or not ok and the `current` state from the same atomic step (None: absent)."""
 
     ok: bool

@@ -7,9 +7,8 @@ Must not know: requests, defaults, admission. Source: KEP-555; the rules of the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -70,8 +69,7 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
-@dataclass(frozen=True, slots=True)
-class Writer:
+class Writer(NamedTuple):
     """Who writes: the name of the field manager, the apiVersion of the request, the time as RFC 3339 in seconds."""
 
     manager: str

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import replace
 
 from oarlock.storage.backend import Batch, Event, Op, Rev, StorageError, Unavailable
 from oarlock.storage.cache.entry import Entry
@@ -87,7 +86,7 @@ class _Collector:
                 now = self._live.get(event.key)
                 if now is not None and now.rev == event.rev:
                     # It will be told by the live entry, so its value needn't be held until then.
-                    event = replace(event, value=b"")
+                    event = event._replace(value=b"")
                 self.events.append(event)
                 self._bytes += _size(event)
         while len(self.events) > self._limits.ring_max or self._bytes > 2 * self._limits.ring_bytes:
