@@ -302,3 +302,24 @@ def test_what_is_written_is_what_clients_read() -> None:
     *messages, end = events
     assert b"".join(bytes(message.data) for message in messages).replace(b"\2", b"") == b"z" * 100_000
     assert int(end.code) == 1000
+
+
+class _Broken(Tunnel):
+    """Can't be read from."""
+
+    async def read(self) -> bytes:
+        raise RuntimeError("broken")
+
+
+def test_a_mistake_of_ours_ends_the_connection(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> tuple[list[Ending], bool]:
+        tunnel, endings = _Broken(), list[Ending]()
+        channels = WebSocketChannels(V5, 0, lambda: None)
+        channels.start(tunnel, endings.append)
+        assert channels._reading is not None
+        await channels._reading
+        return endings, tunnel.aborted
+
+    assert asyncio.run(run()) == ([GONE], True)
+    assert "could not be read any further" in caplog.text
+    caplog.clear()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import binascii
+import logging
 from base64 import b64decode
 from collections.abc import AsyncIterator, Callable
 from typing import Annotated
@@ -33,6 +34,8 @@ from oarlock.endpoints.pacing import Pacer
 from oarlock.registry.channels import TerminalSize
 
 __all__ = ["CLOSE_S", "PING_S", "WebSocketChannels"]
+
+log = logging.getLogger("oarlock.endpoints")
 
 FED_BYTES = 4096
 """How much is parsed before others get a turn: frames may be six bytes long."""
@@ -193,6 +196,14 @@ class WebSocketChannels:
     # The task that reads.
 
     async def _read(self, tunnel: Tunnel, ended: Callable[[Ending], None]) -> None:
+        try:
+            await self._listen(tunnel, ended)
+        except Exception:
+            log.exception("a WebSocket could not be read any further")
+            tunnel.abort()
+            ended(GONE)
+
+    async def _listen(self, tunnel: Tunnel, ended: Callable[[Ending], None]) -> None:
         pacer = Pacer()
         while data := await tunnel.read():
             for start in range(0, len(data), FED_BYTES):
