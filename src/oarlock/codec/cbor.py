@@ -88,7 +88,7 @@ def _why(error: BaseException) -> str:
     cause = error.__cause__
     if isinstance(cause, UnicodeDecodeError):
         return "invalid UTF-8 string"
-    text = str(error) or type(error).__name__
+    text = (str(error) or type(error).__name__).replace("NoneType", "null")
     return f"{text}: {cause}" if cause is not None and str(cause) not in text else text
 
 

@@ -159,6 +159,7 @@ def test_a_list_needs_its_items_last():
         (b"\xa1\x61a\x62\xc3", ", at byte 5"),
         (b"\xa1\x61a\xa1\x61b\x82\x01\xf9\x7e\x00", "a.b[1]: nan is no number that an object can have"),
         (b"\xa1\x61a\xa1\x61b\x82\x01\x41\xff", "a.b[1]: invalid UTF-8 string"),
+        (b"\xa1\xf6\x02", "map key must be a text string or byte string, not null, at byte 2"),
         (b"\xa1\x61a\xa1\x01\x02", "map key must be a text string or byte string, not int, at byte 5"),
         (b"\x81\x81\xf7", "[0][0]: an object can't have a value of type"),
     ],
