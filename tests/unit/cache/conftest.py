@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -71,7 +70,7 @@ class Faulty(MemoryBackend):
 
         def maybe(batch: Batch) -> None:
             if self.terse:
-                batch = Batch(tuple(replace(event, prev_value=None) for event in batch.events), batch.rev)
+                batch = Batch(tuple(event._replace(prev_value=None) for event in batch.events), batch.rev)
             if self.held is None or start != "/registry/":
                 deliver(batch)
             else:
