@@ -61,7 +61,7 @@ async def connect(x: Exchange, route: Route) -> Response:
     assert route.resource is not None
     hook = route.resource.served.hooks.subresources[route.target.subresource]
     assert isinstance(hook, ConnectHook)
-    if any(value for name, value in route.pairs if name == "dryRun"):
+    if any(name == "dryRun" for name, _ in route.pairs):
         raise BadRequest("dryRun is not supported")
     given = values_of(hook.arguments, route.pairs)
     ctx = x.context(options=given)
