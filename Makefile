@@ -18,7 +18,7 @@ lint: $(VENV)/installed-dev
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy src examples
-	$(VENV)/bin/lint-imports
+	$(VENV)/bin/lint-imports --no-cache
 
 bench: $(VENV)/installed-dev
 	@for file in benchmarks/*.py; do echo "== $$file"; $(RUN) $$file || exit 1; done
