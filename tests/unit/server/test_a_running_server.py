@@ -210,7 +210,7 @@ async def test_replacing_the_catalog_ends_the_watches_of_what_goes_and_no_others
 
 
 async def test_leaving_goes_in_phases(clock: Any) -> None:
-    server = await started(APIServer(serve=[Thing]), clock, shutdown_delay_s=0.001, request_timeout_s=7.0)
+    server = await started(APIServer(serve=[Thing]), clock, shutdown_delay_s=0.25, request_timeout_s=7.0)
     response = await server.ask(f"{THINGS}?watch=1")
     assert response.stream is not None
     stream = Stream()
