@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
 from oarlock.meta.context import Context
 from oarlock.meta.errors import AlreadyExists
-from oarlock.meta.names import generate_name
 from oarlock.registry.body import Body, settle
-from oarlock.registry.field_conversions import MustConvert
-from oarlock.registry.managed_fields import unbroken, writer_of
+from oarlock.registry.generated_names import with_generated_name
+from oarlock.registry.managed_fields import tracked, unbroken
 from oarlock.registry.metadata import fill_new, is_deleting, settle_namespace, wipe_system
 from oarlock.registry.outcome import Outcome
-from oarlock.registry.resource import Resource, copy_tree
+from oarlock.registry.resource import Resource
 from oarlock.registry.served import Gate, Tree
 from oarlock.registry.steps import Write, finish
 from oarlock.registry.stored_form import encode_tail
 from oarlock.storage.backend import KV, OutcomeUnknown, StorageError
 from oarlock.storage.cache.entry import Entry
 
-__all__ = ["NAME_ATTEMPTS", "create"]
-
-NAME_ATTEMPTS = 8
-"""How many generated names are tried before giving up. Source: KEP-4420."""
+__all__ = ["create"]
 
 
 async def create(
@@ -39,27 +37,17 @@ async def create(
     settle_namespace(metadata, ctx.target.namespace, namespaced=resource.definition.namespaced)
     wipe_system(metadata)
     write = Write(resource, ctx, version, gate, "CREATE")
-    base = metadata.get("generateName")
-    if metadata.get("name") or not base:
+    if metadata.get("name") or not metadata.get("generateName"):
         return await _attempt(write, body, applied)
-    pristine, mark = copy_tree(body.tree), ctx.notes.mark()
-    for _ in range(NAME_ATTEMPTS):
-        ctx.notes.rewind(mark)
-        name = generate_name(base, resource.settings.random(5))
-        tree = copy_tree(pristine)
-        tree["metadata"]["name"] = name
-        try:
-            return await _attempt(write, Body(tree, body.wording), applied)
-        except AlreadyExists:
-            continue
-    raise AlreadyExists.generated(resource.definition.group_resource, name)
+    attempt = partial(_attempt, write, applied=applied)
+    return await with_generated_name(body, ctx, resource.definition, resource.settings, attempt)
 
 
 async def _attempt(write: Write, body: Body, applied: bool) -> Outcome:
     resource, ctx = write.resource, write.ctx
     if resource.definition.version(write.version).status:
         body.tree.pop("status", None)
-    new = body.tree if applied else await _tracked(write, body.tree)
+    new = body.tree if applied else await tracked(resource.fields, None, body.tree, ctx)
     name = new["metadata"].get("name", "")
     if not write.gate.idle("CREATE"):
         new = unbroken(new, await _mutated(write, new, body, name), ctx)
@@ -77,15 +65,6 @@ async def _attempt(write: Write, body: Body, applied: bool) -> Outcome:
             raise AlreadyExists(resource.definition.group_resource, name, being_deleted=deleting)
         return Outcome(shown, created=True)
     return await _put(write, key, stored)
-
-
-async def _tracked(write: Write, new: Tree) -> Tree:
-    """`new` with the managedFields that say who owns what."""
-    fields, writer = write.resource.fields, writer_of(write.ctx)
-    try:
-        return fields.update(None, new, writer)
-    except MustConvert as needed:  # the client sent managedFields of another version
-        return await needed.then(lambda: fields.update(None, new, writer), [new])
 
 
 async def _mutated(write: Write, new: Tree, body: Body, name: str) -> Tree:

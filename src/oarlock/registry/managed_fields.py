@@ -15,12 +15,12 @@ from oarlock.meta import times
 from oarlock.meta.context import Context
 from oarlock.patch.apply.schema import object_type
 from oarlock.patch.apply.tracking import EVERYTHING_BUT_STATUS, ONLY_STATUS, FieldTracker, Writer, after_admission
-from oarlock.registry.field_conversions import FieldConversions
+from oarlock.registry.field_conversions import FieldConversions, MustConvert
 from oarlock.registry.served import Served, Tree
 from oarlock.schema import structural
 from oarlock.schema.compiled import CompiledVersion, compile_version
 
-__all__ = ["MAX_MANAGER_BYTES", "tracker_of", "unbroken", "writer_of"]
+__all__ = ["MAX_MANAGER_BYTES", "tracked", "tracker_of", "unbroken", "writer_of"]
 
 MAX_MANAGER_BYTES = 128
 
@@ -86,6 +86,18 @@ def _manager_of(user_agent: str) -> str:
     if len(name) * 4 > MAX_MANAGER_BYTES:
         name = name.encode()[:MAX_MANAGER_BYTES].decode(errors="ignore")
     return name
+
+
+async def tracked(fields: FieldTracker, live: Tree | None, new: Tree, ctx: Context) -> Tree:
+    """`new` with the managedFields that say who owns what once it is there; `live` is None on a create.
+
+    Waits only for a converter that has to wait, where somebody owns fields in another version.
+    """
+    writer = writer_of(ctx)
+    try:
+        return fields.update(live, new, writer)
+    except MustConvert as needed:
+        return await needed.then(lambda: fields.update(live, new, writer), [new] if live is None else [live, new])
 
 
 def unbroken(before: Tree, after: Tree, ctx: Context) -> Tree:

@@ -18,7 +18,7 @@ from oarlock.patch.apply.tracking import keep_times
 from oarlock.registry.body import Body, settle
 from oarlock.registry.create import create
 from oarlock.registry.field_conversions import MustConvert
-from oarlock.registry.managed_fields import unbroken, writer_of
+from oarlock.registry.managed_fields import tracked, unbroken
 from oarlock.registry.metadata import check_place, is_deleting, keep_status, keep_system, only_status
 from oarlock.registry.outcome import Outcome
 from oarlock.registry.resource import Resource, copy_tree
@@ -28,9 +28,10 @@ from oarlock.registry.stored_form import STALE, encode_tail, tail_of
 from oarlock.storage.backend import KEEP_TTL
 from oarlock.storage.cache.entry import Entry
 
-__all__ = ["Change", "update"]
+__all__ = ["NO_SUCH_UID", "Change", "update"]
 
-_NO_SUCH_UID = "uid mismatch: the provided object specified uid {}, and no existing object was found"
+NO_SUCH_UID = "uid mismatch: the provided object specified uid {}, and no existing object was found"
+"""Told to who creates by an apply, or a PUT, and names the uid of an object that isn't there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ async def _absent(write: Write, change: Change, status: bool) -> Outcome | None:
     check_place(metadata, write.ctx.target, namespaced=write.resource.definition.namespaced)
     uid = metadata.get("uid")
     if uid:
-        why = _NO_SUCH_UID.format(uid) if change.applies else _uid_text(write, uid, "")
+        why = NO_SUCH_UID.format(uid) if change.applies else _uid_text(write, uid, "")
         raise Conflict(resource.definition.group_resource, ctx.target.name, why)
     if status or not (change.applies or resource.definition.create_on_update):
         raise missing
@@ -111,7 +112,7 @@ async def _attempt(write: Write, change: Change, entry: Entry, status: bool) -> 
     if resource.definition.version(write.version).status:
         body.tree = only_status(body.tree, live.tree) if status else keep_status(body.tree, live.tree)
     pinned = _check_version(write, body.tree, live, change)
-    new = body.tree if change.applies else await _tracked(write, live.tree, body.tree)
+    new = body.tree if change.applies else await tracked(resource.fields, live.tree, body.tree, ctx)
     if not write.gate.idle("UPDATE"):
         new = unbroken(new, await _mutated(write, new, live, body), ctx)
     keep_system(new["metadata"], live.tree["metadata"])
@@ -126,15 +127,6 @@ async def _made(write: Write, change: Change, entry: Entry) -> Body:
     except MustConvert as needed:
         live = await write.resource.tree(entry, write.version)
         return await needed.then(lambda: change.make(copy_tree(live)), [live])
-
-
-async def _tracked(write: Write, live: Tree, new: Tree) -> Tree:
-    """`new` with the managedFields that say who owns what once it is stored."""
-    fields, writer = write.resource.fields, writer_of(write.ctx)
-    try:
-        return fields.update(live, new, writer)
-    except MustConvert as needed:
-        return await needed.then(lambda: fields.update(live, new, writer), [live, new])
 
 
 async def _mutated(write: Write, new: Tree, live: Live, body: Body) -> Tree:

@@ -8,16 +8,16 @@ and `update` are the same for what is stored.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from oarlock.meta.context import Context
 from oarlock.meta.errors import AlreadyExists, Conflict, MethodNotAllowed, NotFound, ServerTimeout
-from oarlock.meta.names import generate_name
 from oarlock.patch.apply.tracking import keep_times
 from oarlock.registry.body import Body, settle
-from oarlock.registry.create import NAME_ATTEMPTS
 from oarlock.registry.field_conversions import MustConvert
-from oarlock.registry.managed_fields import unbroken, writer_of
+from oarlock.registry.generated_names import with_generated_name
+from oarlock.registry.managed_fields import tracked, unbroken
 from oarlock.registry.metadata import (
     check_place,
     differ,
@@ -31,7 +31,7 @@ from oarlock.registry.metadata import (
 from oarlock.registry.outcome import Outcome
 from oarlock.registry.resource import copy_tree
 from oarlock.registry.served import Gate, Tree
-from oarlock.registry.update import Change
+from oarlock.registry.update import NO_SUCH_UID, Change
 from oarlock.registry.virtual_resource import VirtualResource
 from oarlock.schema.folding import same
 
@@ -39,8 +39,6 @@ __all__ = ["UPDATE_ATTEMPTS", "create", "update"]
 
 UPDATE_ATTEMPTS = 16
 """How often a patch is made again when the user's storage says that another writer was faster."""
-
-_NO_SUCH_UID = "uid mismatch: the provided object specified uid {}, and no existing object was found"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +72,10 @@ async def create(
     metadata = body.tree["metadata"]
     settle_namespace(metadata, ctx.target.namespace, namespaced=resource.definition.namespaced)
     wipe_system(metadata)
-    base = metadata.get("generateName")
-    if metadata.get("name") or not base:
+    if metadata.get("name") or not metadata.get("generateName"):
         return await _create(write, body, applied)
-    pristine, mark = copy_tree(body.tree), ctx.notes.mark()
-    for _ in range(NAME_ATTEMPTS):
-        ctx.notes.rewind(mark)
-        name = generate_name(base, resource.settings.random(5))
-        tree = copy_tree(pristine)
-        tree["metadata"]["name"] = name
-        try:
-            return await _create(write, Body(tree, body.wording), applied)
-        except AlreadyExists:
-            continue
-    raise AlreadyExists.generated(resource.definition.group_resource, name)
+    attempt = partial(_create, write, applied=applied)
+    return await with_generated_name(body, ctx, resource.definition, resource.settings, attempt)
 
 
 async def _create(write: _Write, body: Body, applied: bool) -> Outcome:
@@ -96,7 +84,7 @@ async def _create(write: _Write, body: Body, applied: bool) -> Outcome:
     assert keep is not None
     if write.has_status:
         body.tree.pop("status", None)
-    new = body.tree if applied else await _tracked(write, None, body.tree)
+    new = body.tree if applied else await tracked(resource.fields, None, body.tree, ctx)
     new = await _admitted(write, "CREATE", (new, None), body)
     fill_new(new["metadata"], ctx, resource.definition, resource.settings.random(16))
     if write.has_status:
@@ -153,7 +141,7 @@ async def _absent(write: _Write, change: Change, status: bool) -> Outcome | None
     metadata = body.tree["metadata"]
     check_place(metadata, ctx.target, namespaced=definition.namespaced)
     if metadata.get("uid"):
-        raise Conflict(definition.group_resource, ctx.target.name, _NO_SUCH_UID.format(metadata["uid"]))
+        raise Conflict(definition.group_resource, ctx.target.name, NO_SUCH_UID.format(metadata["uid"]))
     await write.gate.may(ctx, "create")
     metadata.pop("resourceVersion", None)
     try:
@@ -180,7 +168,7 @@ async def _update(write: _Write, change: Change, live: Tree | None, status: bool
         raise Conflict(definition.group_resource, ctx.target.name)
     new = body.tree
     if old is not None and not change.applies:
-        new = await _tracked(write, old, new)
+        new = await tracked(resource.fields, old, new, ctx)
     new = await _admitted(write, "UPDATE", (new, old), body)
     if old is not None:
         _keep_system(write, new, old, status)
@@ -219,15 +207,6 @@ async def _made(change: Change, old: Tree | None) -> Body:
         return change.make(copy_tree(old))
     except MustConvert as needed:
         return await needed.then(lambda: change.make(copy_tree(old)), [old])
-
-
-async def _tracked(write: _Write, old: Tree | None, new: Tree) -> Tree:
-    """`new` with the managedFields that say who owns what."""
-    fields, writer = write.resource.fields, writer_of(write.ctx)
-    try:
-        return fields.update(old, new, writer)
-    except MustConvert as needed:
-        return await needed.then(lambda: fields.update(old, new, writer), [new] if old is None else [old, new])
 
 
 async def _admitted(write: _Write, operation: str, what: tuple[Tree, Tree | None], body: Body) -> Tree:

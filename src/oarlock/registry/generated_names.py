@@ -1,0 +1,48 @@
+"""Names asked for with generateName: made up and tried until one is free.
+
+Must not know: what creating an object takes. Next: `create` and `virtual_writes`, whose recipes try each name.
+Source: KEP-4420.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from oarlock.meta.context import Context
+from oarlock.meta.errors import AlreadyExists
+from oarlock.meta.names import generate_name
+from oarlock.registry.body import Body
+from oarlock.registry.outcome import Outcome
+from oarlock.registry.resource import Settings, copy_tree
+from oarlock.schema.definition import ResourceDefinition
+
+__all__ = ["NAME_ATTEMPTS", "with_generated_name"]
+
+NAME_ATTEMPTS = 8
+"""How many generated names are tried before giving up."""
+
+
+async def with_generated_name(
+    body: Body,
+    ctx: Context,
+    definition: ResourceDefinition,
+    settings: Settings,
+    attempt: Callable[[Body], Awaitable[Outcome]],
+) -> Outcome:
+    """What `attempt` makes of the body, which has a generateName and no name, with the first name that isn't taken.
+
+    Each attempt gets a body of its own, and starts with the warnings there were. Raises AlreadyExists when every
+    name was taken, and what `attempt` raises.
+    """
+    base = body.tree["metadata"]["generateName"]
+    pristine, mark = copy_tree(body.tree), ctx.notes.mark()
+    for _ in range(NAME_ATTEMPTS):
+        ctx.notes.rewind(mark)
+        name = generate_name(base, settings.random(5))
+        tree = copy_tree(pristine)
+        tree["metadata"]["name"] = name
+        try:
+            return await attempt(Body(tree, body.wording))
+        except AlreadyExists:
+            continue
+    raise AlreadyExists.generated(definition.group_resource, name)
