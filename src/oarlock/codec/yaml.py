@@ -20,7 +20,7 @@ from oarlock.codec.errors import DecodeError
 from oarlock.codec.yaml_scalars import MERGE, reads_as_string, resolve
 from oarlock.meta.gotext import quote
 
-__all__ = ["MAX_ALIASED_NODES", "DecodeError", "decode", "encode", "strict_error"]
+__all__ = ["MAX_ALIASED_NODES", "DecodeError", "decode", "encode"]
 
 MAX_ALIASED_NODES = 100_000
 """How many nodes all aliases of a document may stand for together."""
@@ -50,11 +50,6 @@ def decode(data: bytes) -> tuple[Any, list[str]]:
         return _Builder(data).document()
     except (yaml.YAMLError, UnicodeError) as error:
         raise _refusal(_problem(error)) from None
-
-
-def strict_error(duplicates: list[str]) -> str:
-    """The one text in which a strict reader complains about all duplicate keys."""
-    return "error converting YAML to JSON: yaml: unmarshal errors:\n" + "\n".join(f"  {one}" for one in duplicates)
 
 
 def _refusal(problem: str) -> DecodeError:

@@ -30,7 +30,6 @@ __all__ = [
     "YAML",
     "Accepted",
     "Clause",
-    "body_type",
     "content_type",
     "negotiate",
     "negotiate_discovery",
@@ -267,27 +266,18 @@ def content_type(header: str) -> str | None:
     return media
 
 
-def body_type(header: str, readable: Sequence[str] = ANY_OBJECT) -> str:
-    """The media type of an object in a body; `UnsupportedMediaType` when it isn't one of `readable`."""
-    media = content_type(header)
-    if media not in readable:
-        raise UnsupportedMediaType(NAMED)
-    assert media is not None
-    return media
-
-
-def patch_type(header: str, served: Sequence[str]) -> str:
+def patch_type(header: str, served: Sequence[str], *, typed: bool) -> str:
     """The kind of a patch, one of `served`.
 
     Raises `UnsupportedMediaType`: naming the served ones when another kind of patch was sent, with the short
-    text for a body that is no patch at all.
+    text for a body that is no patch at all. For custom resources (not `typed`) it always names them.
     """
     media = content_type(header) if header else None
     if media in served:
         assert media is not None
         return media
     error = UnsupportedMediaType(served)
-    if media not in PATCHES:
+    if typed and media not in PATCHES:
         error.message = "415: Unsupported Media Type"
         error.details = {}
     raise error

@@ -27,7 +27,6 @@ __all__ = [
     "Hooks",
     "Hub",
     "NoConversion",
-    "OpenGate",
     "Served",
     "StreamHook",
     "SubresourceCall",
@@ -94,24 +93,6 @@ class Gate(Protocol):
     def idle(self, operation: str) -> bool:
         """True when neither `mutate` nor `validate` would look at this operation, so no trees need be made."""
         ...
-
-
-class OpenGate:
-    """Lets everything through."""
-
-    async def mutate(self, ctx: Context, operation: str, new: Tree | None, old: Tree | None) -> Tree | None:
-        return new
-
-    async def validate(
-        self, ctx: Context, operation: str, new: Tree | None, old: Tree | None, hub: Hub = NOT_AT_HAND
-    ) -> None:
-        return None
-
-    async def may(self, ctx: Context, verb: str) -> None:
-        return None
-
-    def idle(self, operation: str) -> bool:
-        return True
 
 
 class SubresourceCall(Protocol):

@@ -14,7 +14,7 @@ from oarlock.meta.times import TimeError, human_duration, parse_rfc3339
 from oarlock.schema.definition import Column
 from oarlock.schema.jsonpath import compile_path
 
-__all__ = ["cell", "cell_for", "compile_cell"]
+__all__ = ["cell", "compile_cell"]
 
 
 def cell(values: list[Any], column_type: str, now: float) -> Any:
@@ -65,8 +65,3 @@ def compile_cell(column: Column) -> Callable[[Any, float], Any]:
     find = compile_path(column.json_path)
     kind = column.type
     return lambda tree, now: cell(find(tree), kind, now)
-
-
-def cell_for(column: Column, tree: Any, now: float) -> Any:
-    """The cell of one column, once; `compile_cell` is for many objects."""
-    return compile_cell(column)(tree, now)

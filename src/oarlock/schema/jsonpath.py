@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
-__all__ = ["Getter", "PathError", "compile_path", "is_simple", "simple_steps"]
+__all__ = ["Getter", "PathError", "compile_path", "simple_steps"]
 
 Getter: TypeAlias = Callable[[Any], list[Any]]
 _Step: TypeAlias = Callable[[Any], Iterator[Any]]
@@ -291,11 +291,6 @@ def compile_path(text: str) -> Getter:
         return [tree[last]]
 
     return straight
-
-
-def is_simple(text: str) -> bool:
-    """Whether the path is a chain of field names, as selectable fields and scale paths must be."""
-    return bool(simple_steps(text))
 
 
 def simple_steps(text: str) -> tuple[str, ...]:

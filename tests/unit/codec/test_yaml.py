@@ -114,11 +114,6 @@ def test_duplicate_keys_are_reported_and_the_last_counts() -> None:
     assert tree == {"a": 2, "b": {"c": {"d": 1}}}
     assert duplicates == ['line 2: key "a" already set in map', 'line 6: key "c" already set in map']
     assert yaml.decode(b'{"a":1,"a":2}') == ({"a": 2}, ['line 1: key "a" already set in map'])
-    assert yaml.strict_error(duplicates) == (
-        "error converting YAML to JSON: yaml: unmarshal errors:\n"
-        '  line 2: key "a" already set in map\n'
-        '  line 6: key "c" already set in map'
-    )
 
 
 def test_documents_of_the_tables(shared_vectors: Vectors) -> None:

@@ -19,7 +19,7 @@ from oarlock.meta.gotext import quote
 from oarlock.patch.apply import values
 from oarlock.patch.apply.errors import FieldsError
 
-__all__ = ["Path", "canonical", "field", "index", "key", "key_fields", "order", "path_text", "text", "value"]
+__all__ = ["Path", "canonical", "field", "index", "key", "order", "path_text", "text", "value"]
 
 Path = tuple[str, ...]
 
@@ -100,14 +100,6 @@ def _canonical(given: str) -> str | None:
 
 
 _canonical_short = lru_cache(_REMEMBERED)(_canonical)
-
-
-def key_fields(element: str) -> dict[str, Any]:
-    """The key fields of a ``k:`` element; empty for others."""
-    if element[:2] != "k:":
-        return {}
-    fields: dict[str, Any] = json.decode(element[2:].encode())
-    return fields
 
 
 def order(element: str) -> tuple[Any, ...]:

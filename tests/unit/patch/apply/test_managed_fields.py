@@ -1,4 +1,4 @@
-"""managedFields read and written, sorted, capped; owners of a Scale; the bridge from client-side apply."""
+"""managedFields read and written, sorted, capped; the bridge from client-side apply."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from oarlock.codec import json
-from oarlock.patch.apply import elements, fieldsets, managers, scale
+from oarlock.patch.apply import elements, fieldsets, managers
 from oarlock.patch.apply.conflicts import causes, message
 from oarlock.patch.apply.errors import ApplyConflict, FieldsError, ManagedFieldsError
 from oarlock.patch.apply.last_applied import ANNOTATION
@@ -63,37 +63,6 @@ def test_sorting(groups: Groups) -> None:
         written = managers.encode(managers.decode(given))
         names = [(e["manager"], e["operation"], e.get("time")) for e in written]
         assert names == [(e["manager"], e["operation"], e.get("time")) for e in expected], case["name"]
-
-
-def wire(said: dict[str, Any]) -> dict[str, Any]:
-    operation = said["Operation"]["$go"].removeprefix("metav1.ManagedFieldsOperation")
-    made = {
-        "manager": said["Manager"],
-        "operation": operation,
-        "apiVersion": said["APIVersion"],
-        "fieldsType": said["FieldsType"],
-        "fieldsV1": json.decode(said["FieldsV1"]["args"][0].encode()),
-    }
-    return {**made, "subresource": said["Subresource"]} if "Subresource" in said else made
-
-
-REPLICAS: scale.Replicas = {"apps/v1": scale.replicas_path(".spec.replicas")}
-
-
-def test_owners_of_a_scale(groups: Groups) -> None:
-    for case in groups["scale_handler"]:
-        parent, sub, expected = ([wire(one) for one in case[name]] for name in ("parent", "subresource", "expected"))
-        assert scale.to_object(parent, sub, "apps/v1", REPLICAS) == expected, case["desc"]
-
-
-def test_a_scale_shows_the_owners_of_the_replicas() -> None:
-    time = "2026-01-01T00:00:00Z"
-    both: dict[str, Any] = {"f:spec": {"f:replicas": {}, "f:selector": {}}}
-    mine = {"manager": "a", "operation": "Apply", "apiVersion": "apps/v1", "time": time, "fieldsType": "FieldsV1"}
-    other = {**mine, "manager": "b", "fieldsV1": {"f:spec": {"f:selector": {}}}}
-    shown = scale.to_scale([{**mine, "fieldsV1": both}, other], REPLICAS)
-    assert shown == [{**mine, "apiVersion": "autoscaling/v1", "fieldsV1": {"f:spec": {"f:replicas": {}}}}]
-    assert scale.to_scale([{**mine, "fieldsV1": both}], {"apps/v1": None}) == []
 
 
 # From client-side apply ------------------------------------------------------------------------------------------
