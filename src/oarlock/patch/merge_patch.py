@@ -24,10 +24,8 @@ def parse(data: bytes) -> dict[str, Any]:
         patch = json.decode(data)
     except DecodeError as error:
         raise PatchFormatError(str(error)) from None
-    if patch is None:
-        return {}
     if not isinstance(patch, dict):
-        name = _JSON_NAMES[type(patch)]
+        name = _JSON_NAMES.get(type(patch), "null")
         raise PatchFormatError(f"json: cannot unmarshal {name} into Go value of type map[string]interface {{}}")
     return patch
 

@@ -49,7 +49,8 @@ def served_patches(served: Served) -> tuple[str, ...]:
 async def patch(x: Exchange, route: Route) -> Response:
     """Answer with the object as it is after the patch."""
     assert route.resource is not None
-    media = patch_type(x.request.headers.get("content-type", ""), served_patches(route.resource.served))
+    served = route.resource.served
+    media = patch_type(x.request.headers.get("content-type", ""), served_patches(served), typed=served.definition.typed)
     if media in (APPLY_PATCH, APPLY_PATCH_CBOR):
         return await apply(x, route, in_cbor=media == APPLY_PATCH_CBOR)
     accepted = respond.accept(x)
@@ -82,13 +83,11 @@ def _applier(data: bytes, media: str, entry: CatalogEntry, validation: str) -> t
             parsed = json_patch.parse(data)
             problems = [] if validation == "Ignore" else json_patch.strict_errors(data)
             return lambda live: json_patch.apply(live, parsed), problems
-        change = json_codec.decode(data)
+        change = merge_patch.parse(data)
     except patch_errors.TooManyOperations as error:
         raise RequestEntityTooLarge(str(error)) from None
     except ValueError as error:
         raise BadRequest(f"error decoding patch: {error}") from None
-    if not isinstance(change, dict):
-        raise BadRequest("error decoding patch: json: cannot unmarshal a value that is not an object")
     problems = [] if validation == "Ignore" else [f'duplicate field "{path}"' for path in json_codec.duplicates(data)]
     if media == STRATEGIC_MERGE_PATCH:
         schema = entry.merge_schema

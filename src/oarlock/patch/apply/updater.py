@@ -18,7 +18,7 @@ from oarlock.patch.apply.fieldsets import Fields, Filter, difference, intersecti
 from oarlock.patch.apply.merge import merge
 from oarlock.patch.apply.owned import NamedFields, fields_of, with_named_fields
 from oarlock.patch.apply.reconcile import reconcile
-from oarlock.patch.apply.remove import remove
+from oarlock.patch.apply.remove import extract, remove
 from oarlock.patch.apply.schema import Type
 
 __all__ = ["Convert", "Owned", "Updater", "Versioned", "never_converts"]
@@ -171,10 +171,8 @@ class Updater(Generic[Manager]):
                     conflicts[manager] = taken
                     fields = difference(fields, taken)
             fields = difference(fields, theirs.removed)
-            if fields is owned.fields:
-                result[manager] = owned
-            elif fields:
-                result[manager] = Owned(fields, owned.version, owned.applied)
+            if fields:
+                result[manager] = owned if fields is owned.fields else Owned(fields, owned.version, owned.applied)
         if conflicts and not force:
             raise ApplyConflict(
                 [
@@ -229,13 +227,16 @@ class Updater(Generic[Manager]):
     def _back(self, whole: Versioned, then: Any, pruned: Any, at: str) -> Any:
         """What `whole` is without what is gone from `then`, which is `whole` in the version `at`, in `pruned`.
 
-        That version may not be able to say everything: only what goes is taken from it then.
+        That version may not be able to say everything: only what goes is taken from it then, and what conversion
+        puts in the place of it.
         """
         type_, version = self.types[whole.version], whole.version
         before, after = self.convert(then, at, version), self.convert(pruned, at, version)
         if compare(type_, whole.value, before).empty:
             return after
-        return remove(type_, whole.value, compare(type_, before, after).removed, keep_empty=True)
+        made = compare(type_, before, after)
+        left = remove(type_, whole.value, made.removed, keep_empty=True)
+        return merge(type_, left, extract(type_, after, made.changed)) if made.changed else left
 
     def _with_owned(
         self, merged: Versioned, pruned: Any, version: str, managers: Mapping[Manager, Owned], named: NamedFields

@@ -1,0 +1,93 @@
+"""Writes where two rules meet: what is no patch, owners in versions that say little, entries that own nothing."""
+
+from __future__ import annotations
+
+import pytest
+from apply_kit import (
+    APPLY,
+    JSON_PATCH,
+    MERGE,
+    OLD_ONE,
+    ONE,
+    STRATEGIC,
+    V1,
+    V1BETA1,
+    apply,
+    barge,
+    canal,
+    entries,
+    owned,
+    send,
+)
+from walk_kit import BOATS, CRATES, boat, failure, fleet, made, walk
+
+UNKNOWN = "the body of the request was in an unknown format - accepted media types include: "
+NO_OBJECT = "error decoding patch: json: cannot unmarshal {} into Go value of type map[string]interface {{}}"
+
+
+@pytest.mark.parametrize("media", ["", "application/json", "text/plain", "nonsense"])
+def test_what_is_no_patch_at_all_is_told_which_patches_a_custom_resource_takes(media: str) -> None:
+    @walk
+    async def run() -> None:
+        api, _ = fleet()
+        async with api:
+            await made(api, CRATES, {"metadata": {"name": "c"}, "spec": {"size": 1}})
+            code, reason, message = failure(await api.patch(f"{CRATES}/c", {}, media))
+            assert (code, reason) == (415, "UnsupportedMediaType")
+            assert message == UNKNOWN + f"{JSON_PATCH}, {MERGE}, {APPLY}, application/apply-patch+cbor"
+            await made(api, BOATS, boat("a"))
+            answer = await api.patch(f"{BOATS}/a", {}, media)
+            assert failure(answer) == (415, "UnsupportedMediaType", "415: Unsupported Media Type")
+
+    run()
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"), [(b"null", "null"), (b"[]", "array"), (b'"x"', "string"), (b"1", "number"), (b"true", "bool")]
+)
+def test_a_merge_patch_that_is_no_object_says_what_it_is(body: bytes, kind: str) -> None:
+    @walk
+    async def run() -> None:
+        api, _ = fleet()
+        async with api:
+            await made(api, BOATS, boat("a"))
+            for where in (f"{BOATS}/a", f"{BOATS}/a/status"):
+                for media in (MERGE, STRATEGIC):
+                    answer = await api.patch(where, body, media)
+                    assert failure(answer) == (400, "BadRequest", NO_OBJECT.format(kind))
+
+    run()
+
+
+@walk
+async def test_what_an_applier_drops_along_with_a_version_that_says_little_goes():
+    api, _, _ = canal()
+    async with api:
+        await apply(api, {"replicas": 1, "notes": {"a": "1"}}, "other")
+        await send(api, barge({"load": "coal", "captain": "Anna"}, api_version=V1BETA1), "m", OLD_ONE)
+        tree = await apply(api, {"captain": "Anna"}, "m")
+        assert tree["spec"] == {"cargo": "", "captain": "Anna", "replicas": 1, "notes": {"a": "1"}}
+        assert owned(tree, "m") == {"spec.captain"}
+        assert owned(tree, "other") == {"spec.replicas", "spec.notes.a"}
+
+
+@walk
+async def test_what_somebody_else_applies_in_another_version_stays():
+    api, _, _ = canal()
+    async with api:
+        await apply(api, {"replicas": 1, "cargo": "coal"}, "other")
+        await send(api, barge({"load": "coal", "captain": "Anna"}, api_version=V1BETA1), "m", OLD_ONE)
+        tree = await apply(api, {"notes": {"a": "1"}}, "m")
+        assert tree["spec"] == {"cargo": "coal", "replicas": 1, "notes": {"a": "1"}}
+
+
+@walk
+async def test_an_entry_that_owns_nothing_is_gone_after_the_write_that_brought_it():
+    api, _, _ = canal()
+    async with api:
+        await apply(api, {"cargo": "coal"}, "m")
+        empty = {"manager": "idle", "operation": "Update", "apiVersion": V1, "fieldsType": "FieldsV1", "fieldsV1": {}}
+        sent = [*(await api.get(ONE)).json["metadata"]["managedFields"], empty]
+        answer = await api.patch(f"{ONE}?fieldManager=p", {"metadata": {"managedFields": sent}}, MERGE)
+        assert answer.status == 200
+        assert entries(answer.json) == [("m", "Apply")]
