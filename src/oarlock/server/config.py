@@ -11,9 +11,11 @@ from pathlib import Path
 from oarlock.storage.compactor import INTERVAL_S
 from oarlock.storage.url import sqlite_path
 
-__all__ = ["ServerConfig"]
+__all__ = ["EVERY_INTERFACE", "ServerConfig"]
 
 MIB = 1024 * 1024
+EVERY_INTERFACE = ("", "0.0.0.0", "::")
+"""Addresses to listen on that are every one of the machine, and so no place to send clients to."""
 
 
 @dataclass(frozen=True, slots=True)

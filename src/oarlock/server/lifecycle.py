@@ -19,7 +19,7 @@ from pathlib import Path
 from oarlock.endpoints.http import Handler
 from oarlock.meta.context import Clock
 from oarlock.server.app import APIServer
-from oarlock.server.config import ServerConfig
+from oarlock.server.config import EVERY_INTERFACE, ServerConfig
 from oarlock.server.credentials import Credentials, Kubeconfig, credentials_of, trusted_by_clients, write_kubeconfig
 from oarlock.server.run import Parts, Running, assemble
 from oarlock.server.serving.certs import ensure_certificates
@@ -32,7 +32,6 @@ __all__ = ["live"]
 
 log = logging.getLogger("oarlock.server")
 
-EVERY_INTERFACE = ("", "0.0.0.0", "::")
 YOUNG_OBJECTS = 50_000
 """How many objects are made before the collector looks at the young ones: a request makes dozens, none in cycles."""
 

@@ -28,7 +28,7 @@ from oarlock.schema.resources import declared
 from oarlock.server import chain
 from oarlock.server.about import own_version
 from oarlock.server.app import APIServer
-from oarlock.server.config import ServerConfig
+from oarlock.server.config import EVERY_INTERFACE, ServerConfig
 from oarlock.server.filters.max_in_flight import MaxInFlight
 from oarlock.server.filters.shutdown import Leaving, Shutdown
 from oarlock.server.health import Conditions, Health, checks_of, in_time
@@ -150,7 +150,8 @@ class Running:
         self.parts = parts
         self.url = url
         self._listening = listening
-        self._address = f":{url.rpartition(':')[2]}"  # as the Go server tells it: any host that leads here
+        place = url.removeprefix("https://")
+        self._address = place[place.rindex(":") :] if parts.config.bind_address in EVERY_INTERFACE else place
         self._replacing = asyncio.Lock()
         self._compacting: asyncio.Task[None] | None = None
 

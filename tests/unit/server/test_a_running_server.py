@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -127,6 +128,25 @@ async def started(app: APIServer, clock: Any, **config: Any) -> Server:
 @pytest.fixture
 def clock(chain: Any) -> Any:
     return chain.clock
+
+
+@pytest.mark.parametrize(
+    ("bound", "told"),
+    [("127.0.0.1", "127.0.0.1:6443"), ("::1", "[::1]:6443"), ("0.0.0.0", ":6443"), ("::", ":6443")],
+)
+async def test_clients_are_told_where_the_server_is(clock: Any, bound: str, told: str) -> None:
+    (core,) = served_from([Thing])
+    core = replace(core, definition=replace(core.definition, group=""))
+    server = await started(APIServer(serve=[core, Other]), clock, bind_address=bound)
+    addresses = []
+    for path in ("/api", "/apis"):
+        body = (await server.ask(path)).body
+        assert isinstance(body, bytes)
+        tree = json.loads(body)
+        found = tree["groups"][0] if path == "/apis" else tree
+        addresses += [one["serverAddress"] for one in found["serverAddressByClientCIDRs"]]
+    assert addresses == [told, ":6443"]
+    await server.running.close()
 
 
 async def test_before_the_catalog_is_there_probes_are_answered_and_others_told_to_come_back(clock: Any) -> None:

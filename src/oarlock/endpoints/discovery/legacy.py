@@ -19,7 +19,7 @@ Tree = dict[str, Any]
 
 
 def api_versions(core: ServedGroup, server_address: str) -> Tree:
-    """``/api``: the versions of the core group."""
+    """``/api``: the versions of the core group. It says where the server is, as kube-apiserver does."""
     return {
         "kind": "APIVersions",
         "versions": list(core.versions),
@@ -28,12 +28,12 @@ def api_versions(core: ServedGroup, server_address: str) -> Tree:
 
 
 def api_group_list(index: CatalogIndex, server_address: str) -> Tree:
-    """``/apis``: every group but the core one. It says no apiVersion, as recorded."""
-    groups = [
-        {**_group(group), "serverAddressByClientCIDRs": _addresses(server_address)}
-        for group in index.groups
-        if group.name
-    ]
+    """``/apis``: every group but the core one.
+
+    It says no apiVersion, and of the address only the port, as recorded: an extension server is asked through others.
+    """
+    port = server_address[server_address.rfind(":") :]
+    groups = [{**_group(group), "serverAddressByClientCIDRs": _addresses(port)} for group in index.groups if group.name]
     return {"kind": "APIGroupList", "groups": groups}
 
 
