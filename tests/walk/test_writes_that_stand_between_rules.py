@@ -91,3 +91,32 @@ async def test_an_entry_that_owns_nothing_is_gone_after_the_write_that_brought_i
         answer = await api.patch(f"{ONE}?fieldManager=p", {"metadata": {"managedFields": sent}}, MERGE)
         assert answer.status == 200
         assert entries(answer.json) == [("m", "Apply")]
+
+
+@walk
+async def test_an_integer_with_a_fraction_of_zero_is_read_back_without_it():
+    api, _ = fleet()
+    async with api:
+        answer = await api.post(CRATES, b'{"metadata":{"name":"c"},"spec":{"size":5.0}}')
+        assert answer.status == 201
+        for where in (f"{CRATES}/c", CRATES):
+            assert b'"size":5}' in (await api.get(where)).body
+        answer = await api.patch(f"{CRATES}/c", b'{"spec":{"size":5e0}}', MERGE)
+        assert answer.json["metadata"]["generation"] == 1
+        answer = await api.patch(f"{CRATES}/c", [{"op": "replace", "path": "/spec/size", "value": 6.0}], JSON_PATCH)
+        assert b'"size":6}' in answer.body
+
+
+@walk
+async def test_owners_cannot_be_applied_to_a_scale_either():
+    api, _, _ = canal()
+    async with api:
+        await apply(api, {"replicas": 1}, "m")
+        scale = {
+            "apiVersion": "autoscaling/v1",
+            "kind": "Scale",
+            "metadata": {"name": "one", "managedFields": []},
+            "spec": {"replicas": 1},
+        }
+        answer = await send(api, scale, "m", f"{ONE}/scale")
+        assert failure(answer) == (400, "BadRequest", "metadata.managedFields must be nil")

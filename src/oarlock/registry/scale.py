@@ -150,7 +150,11 @@ class Scaling:
         translated: Tree = {
             "apiVersion": live["apiVersion"],
             "kind": live["kind"],
-            "metadata": {name: metadata[name] for name in ("name", "namespace", "resourceVersion") if name in metadata},
+            "metadata": {
+                name: metadata[name]
+                for name in ("name", "namespace", "resourceVersion", "managedFields")
+                if name in metadata
+            },
         }
         self._put(translated, wanted)
         return translated

@@ -28,6 +28,7 @@ from oarlock.schema.structural_rules import structural_errors
 from oarlock.schema.typing_errors import Place, compile_fits, first_misfit
 from oarlock.schema.untouched import compile_untouched
 from oarlock.schema.validation import compile_check
+from oarlock.schema.whole_numbers import compile_whole_numbers
 
 __all__ = ["CompiledVersion", "SchemaError", "compile_version"]
 
@@ -133,7 +134,10 @@ class CompiledVersion:
         return found
 
     def normalize(self, tree: Tree) -> None:
-        """Remove what means "absent": null where it isn't allowed, zero values of fields that leave them out."""
+        """Remove what means "absent": null where it isn't allowed, zero values of fields that leave them out.
+
+        Integers of a custom resource that were written as floats become integers.
+        """
         for step in self._normalize:
             step(tree)
 
@@ -206,5 +210,5 @@ def _normalizers(whole: Node, rules: Node, typed: bool) -> tuple[Callable[[Any],
         steps = [compile_normalize(whole)]
     else:
         metadata = compile_normalize(Node(type="object", properties={"metadata": OBJECT_META}))
-        steps = [metadata, compile_drop_nulls(rules)]
+        steps = [metadata, compile_drop_nulls(rules), compile_whole_numbers(rules)]
     return tuple(step for step in steps if step is not None)
