@@ -62,6 +62,7 @@ class Route:
     (``resourceVersion=0`` and nothing else), False when it must be fresh (no query at all), None for any other.
     `endless` marks an answer that goes on for as long as somebody listens: no deadline ends it.
     `connects` marks a request that takes over its connection, which counts as one of its own kind.
+    `waits` marks one that may run a user's asynchronous code, which needs a task from the start.
     `scaling` is set for ``/scale``: `entry` and `head` are then those of Scale, `resource` is what is scaled.
     """
 
@@ -79,6 +80,7 @@ class Route:
     scaling: Scaling | None = None
     endless: bool = False
     connects: bool = False
+    waits: bool = False
 
     @property
     def version(self) -> str:

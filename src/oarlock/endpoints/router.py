@@ -40,6 +40,7 @@ from oarlock.registry.live import AnyResource
 from oarlock.registry.resource import Resource
 from oarlock.registry.scale import SCALE
 from oarlock.registry.served import ConnectHook, Gate, Served, StreamHook
+from oarlock.registry.waiting import in_task, resource_waits
 
 __all__ = ["About", "NonResource", "Router", "Surface"]
 
@@ -136,6 +137,8 @@ class Router:
         handle: Verb = route.handle
         if route.warning:
             x.notes.warn(route.warning)
+        if route.waits:
+            await in_task()
         return await handle(x, route)
 
     def _find(self, surface: Surface, key: tuple[str, str, str]) -> Route:
@@ -177,6 +180,7 @@ class Router:
             scaling=scaling,
             endless=verb is stream_text or verb is connect,
             connects=verb is connect,
+            waits=_may_wait(surface, resource, target),
         )
 
     async def _outside(self, x: Exchange, route: Route) -> Response:
@@ -223,6 +227,13 @@ def _verb_of(method: str, target: Target, entry: CatalogEntry | None) -> Verb | 
             return MethodNotAllowed(entry.group_resource, "watch")
         return MethodNotAllowed()
     return _VERBS[target.verb]
+
+
+def _may_wait(surface: Surface, resource: AnyResource, target: Target) -> bool:
+    """May this request run what a user wrote to wait?"""
+    if resource_waits(resource.served) or target.subresource in resource.served.hooks.subresources:
+        return True
+    return surface.gate.waits and target.verb not in ("get", "list", "watch")
 
 
 def _across(target: Target, entry: CatalogEntry) -> bool:

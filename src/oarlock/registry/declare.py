@@ -35,6 +35,8 @@ Collection = StoredCollection[Any] | VirtualCollection[Any]
 class ClassConverter(ClassConversion):
     """The conversion of classes with the half of `Converter` that could wait and never does."""
 
+    waits = False
+
     async def convert(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree]:
         return self.convert_now(trees, from_version, to_version)
 

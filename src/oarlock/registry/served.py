@@ -47,7 +47,8 @@ class Converter(Protocol):
     """Changes trees from one version to another, always several at once.
 
     It may change nothing of metadata but labels and annotations, and it may change the trees it is given.
-    The caller sets ``apiVersion`` afterwards.
+    The caller sets ``apiVersion`` afterwards. One that never waits says ``waits = False``: then requests for its
+    resource aren't given a task beforehand.
     """
 
     def convert_now(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree] | None:
@@ -60,6 +61,8 @@ class Converter(Protocol):
 class NoConversion:
     """The ``None`` strategy of custom resources: versions differ in apiVersion only."""
 
+    waits = False
+
     def convert_now(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree] | None:
         return trees
 
@@ -69,6 +72,11 @@ class NoConversion:
 
 class Gate(Protocol):
     """What the recipes ask of policy, handed to them with each request; ``policy.admission`` implements it."""
+
+    @property
+    def waits(self) -> bool:
+        """Could `mutate` or `validate` wait? Then a write is given its task before it begins."""
+        ...
 
     async def mutate(self, ctx: Context, operation: str, new: Tree | None, old: Tree | None) -> Tree | None:
         """Admission may change `new`. Trees are in the request version; `operation` is CREATE, UPDATE or DELETE.

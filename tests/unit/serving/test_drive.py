@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import uvloop
 
-from oarlock.server.serving.drive import drive, in_task
+from oarlock.registry.waiting import in_task
+from oarlock.server.serving.drive import drive
 
 Main = Callable[[asyncio.AbstractEventLoop], Coroutine[Any, Any, Any]]
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}

@@ -3,7 +3,7 @@
 Most requests are answered from memory and never suspend, so a task for each (3–5 µs) would be waste.
 `drive` takes the first step of the coroutine on the spot; only when that step suspends does it make an
 `asyncio.Task` that carries on where the coroutine stopped. Code in that first step has no current task:
-what needs one (``asyncio.timeout``, ``TaskGroup``) calls `in_task` first.
+what needs one (``asyncio.timeout``, ``TaskGroup``) calls ``registry.waiting.in_task`` first.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import types
 from collections.abc import Awaitable, Coroutine, Generator
 from typing import Any, TypeVar
 
-__all__ = ["drive", "in_task"]
+__all__ = ["drive"]
 
 T = TypeVar("T")
 
@@ -46,20 +46,6 @@ def drive(awaitable: Awaitable[T], loop: asyncio.AbstractEventLoop) -> T | async
     rest = _carry_on(_resume(coroutine, awaited, rearm))
     rest.send(None)  # up to its first yield: an exception thrown by cancel() must find it started
     return loop.create_task(rest, context=context)
-
-
-async def in_task() -> None:
-    """Return inside a task: at once when there is one, else after one turn of the loop.
-
-    For code that `drive` may run and that uses what asks for the current task.
-    """
-    if asyncio.current_task() is None:
-        await _next_turn()
-
-
-@types.coroutine
-def _next_turn() -> Generator[None, None, None]:
-    yield
 
 
 async def _coroutine(awaitable: Awaitable[T]) -> T:
