@@ -71,11 +71,17 @@ def _import(name: str, where: str) -> ModuleType:
         return importlib.import_module(name)
     except DeclarationError:
         raise
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise _failed(error, where) from None
+        raise Mistake(f"can't import {where}: {error}: run this in the folder it is in, or name the file") from None
     except (Exception, SystemExit) as error:
-        log.debug("importing %s failed", where, exc_info=True)
-        raise Mistake(
-            f"can't import {where}: {type(error).__name__}: {error}{_place(error)}; -v 4 shows more"
-        ) from None
+        raise _failed(error, where) from None
+
+
+def _failed(error: BaseException, where: str) -> Mistake:
+    log.debug("importing %s failed", where, exc_info=error)
+    return Mistake(f"can't import {where}: {type(error).__name__}: {error}{_place(error)}; -v 4 shows more")
 
 
 def _place(error: BaseException) -> str:

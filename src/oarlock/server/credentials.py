@@ -49,6 +49,9 @@ def credentials_of(config: ServerConfig, clock: Clock) -> Credentials:
         ways.append(ClientCertificates(load_bundle(_read(config.client_ca_file), str(config.client_ca_file)), clock))
     if config.token_auth_file is not None:
         tokens = parse_token_file(_read(config.token_auth_file), str(config.token_auth_file))
+        if not tokens and config.client_ca_file is None:
+            why = "it holds no token, so nobody would be let in; write one, or give a --client-ca-file"
+            raise BadFile(f"{config.token_auth_file}: {why}")
     else:
         tokens = [(_kept_token(config.admin_token), ADMIN)]
     ways.append(Tokens(tokens))

@@ -45,7 +45,7 @@ def told(done: Any, *parts: str) -> None:
         (["serve", "things"], "write MODULE:ATTRIBUTE"),
         (["serve", "things:"], "no attribute's name"),
         (["serve", "things:nothing"], "server is one"),
-        (["serve", "nowhere:server"], "No module named 'nowhere'"),
+        (["serve", "nowhere:server"], "No module named 'nowhere': run this in the folder it is in, or name the file"),
         (["nope"], "nope"),
         (["storage", "nope"], "nope"),
         (["storage", "check", "--storage", "sqlite:///missing.db"], "missing.db"),
@@ -122,13 +122,18 @@ def test_files_that_cannot_be_read(oarlock: Any, folder: Path, option: str) -> N
     told(oarlock("serve", "things.py", option, "odd"), "odd")
 
 
+def test_a_token_file_that_lets_nobody_in(oarlock: Any, folder: Path) -> None:
+    (folder / "tokens").write_text("\n")
+    told(oarlock("serve", "things.py", "--token-auth-file", "tokens"), "tokens: it holds no token", "--client-ca-file")
+
+
 def test_certificates_that_cannot_be_read(oarlock: Any, folder: Path) -> None:
     files = ("--tls-cert-file", "a.pem", "--tls-private-key-file", "b.pem")
     told(oarlock("serve", "things.py", *files), "a.pem: No such file")
     (folder / "a.pem").write_text("nothing")
     told(oarlock("serve", "things.py", *files), "a.pem: it holds no certificate in PEM")
     (folder / "pki").write_text("a file where a folder is wanted")
-    told(oarlock("serve", "things.py"), "pki")
+    told(oarlock("serve", "things.py"), "pki: it is no folder")
 
 
 def test_a_kubeconfig_that_cannot_be_written(oarlock: Any, folder: Path) -> None:

@@ -100,7 +100,7 @@ def test_a_missing_ca_key_is_named(tmp_path: Path) -> None:
 
 def test_a_directory_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "certs").write_text("")
-    with pytest.raises(BadCertificateFile, match="certs: File exists"):
+    with pytest.raises(BadCertificateFile, match="certs: it is no folder"):
         ensure_certificates(tmp_path / "certs", (), NOW)
 
 

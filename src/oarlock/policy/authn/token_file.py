@@ -44,7 +44,8 @@ def parse_token_file(data: bytes, name: str) -> list[tuple[str, User]]:
             users.append((token, user))
             lines[token] = reader.line_num
     except csv.Error as error:
-        raise TokenFileError(f"{name}, line {reader.line_num}: {error}") from None
+        where = f"{name}, line {reader.line_num}"
+        raise TokenFileError(f'{where}: {error}, where token,user,uid[,"group1,group2"] are expected') from None
     return users
 
 

@@ -50,6 +50,8 @@ def ensure_certificates(directory: Path, hosts: Sequence[str], now: float) -> Se
     files = ServingFiles(directory / "ca.crt", directory / "tls.crt", directory / "tls.key")
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise BadCertificateFile(f"{directory}: it is no folder, and certificates are kept in one") from error
     except OSError as error:
         raise BadCertificateFile(f"{directory}: {error.strerror}") from error
     authority, authority_key = _authority(directory, moment)
