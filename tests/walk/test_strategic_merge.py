@@ -185,6 +185,7 @@ async def test_a_patch_pins_a_version():
             400,
             "doesn't match $setElementOrder list",
         ),
+        ({"spec": {"$setElementOrder/replicas": [1]}}, 400, "setElementOrder list: replicas is no list"),
         ({"metadata": {"$deleteFromPrimitiveList/finalizers": 1}}, 400, "invalid patch format of primitive list"),
         ({"spec": {"$retainKeys": 1}}, 400, "invalid patch format of retainKeys"),
         ({"spec": {"$retainKeys": ["crew"], "replicas": 1}}, 422, "the server rejected our request"),

@@ -101,12 +101,18 @@ def _directed(live: Tree, said: Directives, schema: MergeSchema) -> Tree:
                 result[field] = _fresh(given, child)
             continue
         old = result.get(field)
+        if order is not None and given is None and old is not None and type(old) is not list:
+            raise _no_list(field)
         if given is not None or (order is not None and type(old) is list):
             old = result[field] = _merge_list(old, given, child, order)
         removed = said.removals.get(field)
         if removed and type(old) is list:
             result[field] = [item for item in old if identity(item) not in removed]
     return result
+
+
+def _no_list(field: str) -> DirectiveError:
+    return DirectiveError(f"invalid patch format of setElementOrder list: {field} is no list")
 
 
 def _fresh(value: Any, schema: MergeSchema) -> Any:
