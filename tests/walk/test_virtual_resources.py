@@ -162,6 +162,11 @@ async def test_what_the_server_sets_cannot_be_changed():
         assert changed["metadata"]["generation"] == 2
         other = await api.patch(GULLS + "/a", {"metadata": {"uid": "x"}})
         assert causes(other) == ["metadata.uid"]
+        live = (await api.get(GULLS + "/a")).json
+        live["metadata"]["uid"] = "x"
+        code, reason, text = failure(await api.put(GULLS + "/a", live))
+        assert (code, reason) == (409, "Conflict")
+        assert "Precondition failed: UID in precondition: x, UID in object meta: " in text
         for wrong in ({"metadata": {"name": "b"}}, {"metadata": {"name": "a", "namespace": "n"}}):
             assert (await api.put(GULLS + "/a", wrong)).status == 400
 

@@ -163,6 +163,8 @@ async def _update(write: _Write, change: Change, live: Tree | None, status: bool
     if old is not None and write.has_status:
         keep = only_status if status else keep_status
         body.tree = keep(body.tree, copy_tree(old))
+    if old is not None and change.replaces:
+        _check_uid(write, body.tree["metadata"].get("uid"), old["metadata"].get("uid"))
     expected = body.tree["metadata"].get("resourceVersion") or ""
     if old is not None and expected and expected != old["metadata"].get("resourceVersion", expected):
         raise Conflict(definition.group_resource, ctx.target.name)
@@ -184,6 +186,13 @@ async def _update(write: _Write, change: Change, live: Tree | None, status: bool
         if change.replaces:
             raise
         return None
+
+
+def _check_uid(write: _Write, asked: str | None, found: str | None) -> None:
+    """PUT is meant for the object with its uid; storage that keeps no uids is taken at its word."""
+    if asked and found and asked != found:
+        why = f"Precondition failed: UID in precondition: {asked}, UID in object meta: {found}"
+        raise Conflict(write.resource.definition.group_resource, write.ctx.target.name, why)
 
 
 async def _keep(write: _Write, new: Tree, live: Tree | None, expected: str) -> Outcome:

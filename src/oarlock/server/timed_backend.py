@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import TypeVar
+from collections.abc import Awaitable, Coroutine
+from typing import Any, TypeVar
 
 from oarlock.meta.context import Clock
 from oarlock.server.metrics import StoreMetrics
@@ -69,9 +69,11 @@ class TimedBackend:
     async def count(self, start: str, end: str) -> tuple[int, Rev]:
         return await self._inner.count(start, end)
 
-    async def put(self, key: str, value: bytes, *, expect: Rev, ttl_ms: int | None = KEEP_TTL) -> WriteResult:
+    def put(
+        self, key: str, value: bytes, *, expect: Rev, ttl_ms: int | None = KEEP_TTL
+    ) -> Coroutine[Any, Any, WriteResult]:
         operation = "update" if expect else "create"
-        return await self._timed(operation, key, self._inner.put(key, value, expect=expect, ttl_ms=ttl_ms))
+        return self._timed(operation, key, self._inner.put(key, value, expect=expect, ttl_ms=ttl_ms))
 
     async def delete(self, key: str, *, expect: Rev) -> WriteResult:
         return await self._timed("delete", key, self._inner.delete(key, expect=expect))
