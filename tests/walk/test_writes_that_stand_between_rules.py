@@ -120,3 +120,39 @@ async def test_owners_cannot_be_applied_to_a_scale_either():
         }
         answer = await send(api, scale, "m", f"{ONE}/scale")
         assert failure(answer) == (400, "BadRequest", "metadata.managedFields must be nil")
+
+
+OWNER = {"apiVersion": "v1", "kind": "Fleet", "name": "f", "uid": "1"}
+TWICE = (
+    ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner references in 1.20+, and may "
+    "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}"
+)
+
+
+@pytest.mark.parametrize("where", [BOATS, CRATES])
+def test_an_owner_that_is_named_twice_is_kept_once_and_the_client_is_told(where: str) -> None:
+    spec = boat("a")["spec"] if where == BOATS else {"size": 1}
+    other, controller = {**OWNER, "uid": "2"}, {**OWNER, "controller": False}
+
+    @walk
+    async def run() -> None:
+        api, _ = fleet()
+        async with api:
+            owners = [OWNER, other, OWNER, controller, OWNER, other]
+            body = {"metadata": {"name": "a", "ownerReferences": owners}, "spec": spec}
+            answer = await api.post(where, body)
+            assert answer.json["metadata"]["ownerReferences"] == [OWNER, other, controller]
+            assert answer.warnings == [f'"{TWICE.format("", "1, 1, 2")}"']
+            tree = answer.json
+            tree["metadata"]["ownerReferences"] = [other, other]
+            answer = await api.put(f"{where}/a", tree)
+            assert answer.json["metadata"]["ownerReferences"] == [other]
+            assert answer.warnings == [f'"{TWICE.format("", "2")}"']
+            answer = await api.patch(f"{where}/a", {"metadata": {"ownerReferences": [OWNER, OWNER]}}, MERGE)
+            assert answer.json["metadata"]["ownerReferences"] == [OWNER]
+            assert answer.warnings == [f'"{TWICE.format(" after mutating admission happens", "1")}"']
+            again = await api.patch(f"{where}/a", {"metadata": {"ownerReferences": [OWNER]}}, MERGE)
+            assert again.warnings == []
+            assert again.json == answer.json
+
+    run()

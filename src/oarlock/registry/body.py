@@ -19,6 +19,12 @@ from oarlock.schema.views import ViewError
 __all__ = ["Body", "BodyWording", "Wording", "compile_bodies", "settle"]
 
 
+_OWNERS_TWICE = (
+    ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner references in 1.20+, and may "
+    "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}"
+)
+
+
 class Wording(Protocol):
     """How a verb says that a body can't be taken."""
 
@@ -46,11 +52,15 @@ class BodyWording(NamedTuple):
 
 @dataclass(slots=True)
 class Body:
-    """A tree that nobody else holds, and what strict decoding of its bytes complained about."""
+    """A tree that nobody else holds, and what strict decoding of its bytes complained about.
+
+    `derived` says that it isn't what a client sent: it was made by a patch or by mutating admission.
+    """
 
     tree: Tree
     wording: Wording
     problems: list[str] = field(default_factory=list)
+    derived: bool = False
 
 
 def settle(body: Body, compiled: CompiledVersion, hooks: Hooks, ctx: Context) -> None:
@@ -58,7 +68,7 @@ def settle(body: Body, compiled: CompiledVersion, hooks: Hooks, ctx: Context) ->
 
     Wrong JSON types are refused (of declared types; a CRD's schema reports them with everything else),
     undeclared fields removed and, as the request wishes, warned of or refused; then null and empty
-    values, the schema's defaults and the type's own `default()`.
+    values, owners that are named twice, the schema's defaults and the type's own `default()`.
     """
     tree = body.tree
     metadata = tree.get("metadata")
@@ -69,6 +79,8 @@ def settle(body: Body, compiled: CompiledVersion, hooks: Hooks, ctx: Context) ->
             _report(body, [], ctx)
     else:
         _mend(body, compiled, ctx)
+    if "ownerReferences" in tree["metadata"]:
+        _keep_owners_once(body, ctx)
     compiled.default(tree)
     default = hooks.default.get(ctx.target.version)
     if default is not None:
@@ -93,6 +105,25 @@ def _mend(body: Body, compiled: CompiledVersion, ctx: Context) -> None:
     compiled.normalize(tree)
     if resets:
         tree["metadata"]["managedFields"] = [{}]  # not the same as none: it asks that ownership be forgotten
+
+
+def _keep_owners_once(body: Body, ctx: Context) -> None:
+    """Owner references that say the same are one, and the client is told."""
+    metadata = body.tree["metadata"]
+    owners = metadata["ownerReferences"]
+    once = {tuple(sorted(owner.items())): owner for owner in reversed(owners)}
+    if len(once) == len(owners):
+        return
+    kept, twice = [], []
+    for owner in owners:
+        first = once.pop(tuple(sorted(owner.items())), None)
+        if first is None:
+            twice.append(owner.get("uid", ""))
+        else:
+            kept.append(first)
+    metadata["ownerReferences"] = kept
+    when = " after mutating admission happens" if body.derived else ""
+    ctx.warn(_OWNERS_TWICE.format(when, ", ".join(twice)))
 
 
 def _report(body: Body, unknown: list[str], ctx: Context) -> None:

@@ -72,7 +72,7 @@ async def _mutated(write: Write, new: Tree, body: Body, name: str) -> Tree:
     changed = await write.gate.mutate(write.ctx, "CREATE", new, None)
     if changed is None or changed is new:
         return new
-    again = Body(changed, body.wording)
+    again = Body(changed, body.wording, derived=True)
     settle(again, write.resource.compiled[write.version], write.resource.served.hooks, write.ctx)
     metadata = again.tree["metadata"]
     metadata["name"] = name

@@ -133,7 +133,7 @@ async def _mutated(write: Write, new: Tree, live: Live, body: Body) -> Tree:
     changed = await write.gate.mutate(write.ctx, "UPDATE", new, live.tree)
     if changed is None or changed is new:
         return new
-    again = Body(changed, body.wording)
+    again = Body(changed, body.wording, derived=True)
     settle(again, write.resource.compiled[write.version], write.resource.served.hooks, write.ctx)
     for name in ("name", "namespace"):
         if name in live.tree["metadata"]:

@@ -225,7 +225,7 @@ async def _admitted(write: _Write, operation: str, what: tuple[Tree, Tree | None
     changed = await write.gate.mutate(write.ctx, operation, new, old)
     if changed is None or changed is new:
         return new
-    again = Body(changed, body.wording)
+    again = Body(changed, body.wording, derived=True)
     write.settle(again)
     metadata = again.tree["metadata"]
     for name, value in kept.items():

@@ -69,7 +69,7 @@ async def patch(x: Exchange, route: Route) -> Response:
         if not isinstance(tree, dict):
             raise PatchWording({}).undecodable("the patch leaves no object")
         _check_kind(tree, route)
-        return Body(tree, PatchWording(tree), problems)
+        return Body(tree, PatchWording(tree), problems, derived=True)
 
     ctx = x.context(options=options, dry_run=options.dry_run)
     outcome = await carry_out(route, ctx, Change(make, replaces=False))
