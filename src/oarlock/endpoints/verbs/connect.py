@@ -21,6 +21,7 @@ from oarlock.endpoints.channels.upgrades import VERSION, Headers, WrongVersion, 
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response, Stream, Tunnel
 from oarlock.endpoints.route import Route
+from oarlock.endpoints.verbs.lasting import held, until_begun
 from oarlock.endpoints.verbs.subresource import parent_of
 from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest, InternalError, ServiceUnavailable
@@ -33,11 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["connect", "load"]
 
 log = logging.getLogger("oarlock.endpoints")
-
-FIRST_S = 1.0
-"""How long the upgrade waits for the method's first use of the connection: until then, an error is an answer."""
-ABANDONED_S = 30.0
-"""How long a method waits for its connection: the client may have gone in that very moment."""
 
 
 class _End(Protocol):
@@ -75,14 +71,8 @@ async def connect(x: Exchange, route: Route) -> Response:
         response.headers.append(("sec-websocket-version", VERSION))
         return response
     call.run(lambda: hook.connect(ctx, parent, end, given), end)
-    try:
-        await asyncio.wait((call.begun,), timeout=FIRST_S)
-        call.used()
-        call.begun.result()
-    except BaseException:
-        call.cancel()
-        raise
-    return Response(101, headers, stream=_starting(call, route))
+    await until_begun(call)
+    return Response(101, headers, stream=held(call, route))
 
 
 async def _admitted(ctx: Context, route: Route) -> None:
@@ -104,21 +94,6 @@ def _agreed(
         return TunnelPipe(name, call.used), headers
     protocol, headers = websocket_upgrade(x.request, route.target)
     return load()(protocol, hook.numbered, call.used), headers
-
-
-def _starting(call: _Call, route: Route) -> Callable[[Stream], None]:
-    abandoned = asyncio.get_running_loop().call_later(ABANDONED_S, call.cancel)
-
-    def start(stream: Stream) -> None:
-        abandoned.cancel()
-        book, resource = route.watches, route.resource
-        assert book is not None
-        assert resource is not None
-        book.hold(call.leave, resource)
-        stream.on_close(lambda: book.release(call.leave))
-        call.connected(cast(Tunnel, stream))
-
-    return start
 
 
 class _Call:
@@ -147,8 +122,9 @@ class _Call:
         if self._task is not None:
             self._task.cancel()
 
-    def connected(self, tunnel: Tunnel) -> None:
+    def connected(self, stream: Stream) -> None:
         assert self._end is not None
+        tunnel = cast(Tunnel, stream)
         if self._task is None or self._task.done():
             tunnel.abort()
             return

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response, Stream
 from oarlock.endpoints.route import Route
+from oarlock.endpoints.verbs.lasting import held, until_begun
 from oarlock.endpoints.verbs.subresource import parent_of
 from oarlock.registry.parameters import values_of
 from oarlock.registry.served import StreamHook
@@ -24,10 +25,6 @@ log = logging.getLogger("oarlock.endpoints")
 
 AHEAD_BYTES = 256 * 1024
 PAUSE_S = 0.005
-FIRST_S = 1.0
-"""How long the head of the answer waits for the first piece: until then, an error can still be answered as one."""
-ABANDONED_S = 30.0
-"""How long a generator waits for its answer to be sent: the client may have gone in that very moment."""
 
 
 async def stream_text(x: Exchange, route: Route) -> Response:
@@ -39,46 +36,30 @@ async def stream_text(x: Exchange, route: Route) -> Response:
     parent = await parent_of(x, route)
     ctx = x.context()
     talk = _Talk(hook.stream(ctx, parent, given), f"{route.target.group_resource}/{hook.name}")
-    try:
-        await asyncio.wait((talk.begun,), timeout=FIRST_S)
-        if not talk.begun.done():
-            talk.begun.set_result(None)  # too late for an ordinary answer
-        talk.begun.result()
-    except BaseException:
-        talk.cancel()
-        raise
-    abandoned = asyncio.get_running_loop().call_later(ABANDONED_S, talk.cancel)
-
-    def start(stream: Stream) -> None:
-        abandoned.cancel()
-        book, resource = route.watches, route.resource
-        assert book is not None
-        assert resource is not None
-        book.hold(stream.close, resource)
-
-        def ended() -> None:
-            book.release(stream.close)
-            talk.cancel()
-
-        stream.on_close(ended)
-        talk.stream.set_result(stream)
-
+    await until_begun(talk)
     headers = [("content-type", hook.media_type), ("x-content-type-options", "nosniff")]
-    return Response(200, headers, stream=start)
+    return Response(200, headers, stream=held(talk, route))
 
 
 class _Talk:
-    """The task of one generator. `begun` resolves with its first piece, its end or its error; it needs a `stream`."""
+    """The task of one generator. `begun` resolves with its first piece, its end or its error."""
 
     def __init__(self, pieces: AsyncIterator[bytes], what: str) -> None:
         loop = asyncio.get_running_loop()
         self.begun: asyncio.Future[None] = loop.create_future()
-        self.stream: asyncio.Future[Stream] = loop.create_future()
+        self._stream: asyncio.Future[Stream] = loop.create_future()
         self._what = what
         self._task = loop.create_task(self._run(pieces))
 
     def cancel(self) -> None:
         self._task.cancel()
+
+    def connected(self, stream: Stream) -> None:
+        stream.on_close(self.cancel)
+        self._stream.set_result(stream)
+
+    def leave(self) -> None:
+        self._stream.result().close()
 
     async def _run(self, pieces: AsyncIterator[bytes]) -> None:
         try:
@@ -88,11 +69,11 @@ class _Talk:
                 self.begun.set_exception(error)
                 return
             log.exception("%s failed halfway", self._what)
-            (await self.stream).abort()
+            (await self._stream).abort()
         else:
             if not self.begun.done():
                 self.begun.set_result(None)
-            (await self.stream).close()
+            (await self._stream).close()
         finally:
             if not self.begun.done():
                 self.begun.cancel()
@@ -106,7 +87,7 @@ class _Talk:
                 raise TypeError(f"{self._what} yielded {piece!r:.100}: it yields bytes")
             if not self.begun.done():
                 self.begun.set_result(None)
-            stream = await self.stream
+            stream = await self._stream
             stream.write(piece)
             while stream.buffered > AHEAD_BYTES and not stream.closed:  # noqa: ASYNC110 a Stream tells only when it closes
                 await asyncio.sleep(PAUSE_S)
