@@ -8,22 +8,23 @@ Must not know: values, entries, times. Next: `tracking`, which asks.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from oarlock.patch.apply.compare import Comparison
 from oarlock.patch.apply.fieldsets import Fields
 from oarlock.patch.apply.managers import ManagerId
+from oarlock.patch.apply.remembering import Remembered
 from oarlock.patch.apply.updater import Owned
 
 __all__ = ["Outcome", "Settled"]
 
-_REMEMBERED = 2048
-_MAX_BYTES = 8192
-"""Larger changes aren't remembered: together at most 16 MiB of keys, and what is made of them."""
-
 _encode = msgspec.json.Encoder().encode
+
+
+Key = tuple[Any, ...] | None
+"""The text of a change, who made it, and who owned what."""
 
 
 class Outcome(NamedTuple):
@@ -34,15 +35,15 @@ class Outcome(NamedTuple):
 
 
 class Settled:
-    """What is remembered of one resource. The oldest goes first."""
+    """What is remembered of one resource."""
 
     __slots__ = ("_known",)
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, tuple[tuple[Owned, ...], Outcome]] = {}
+        self._known: Remembered[tuple[tuple[Owned, ...], Outcome]] = Remembered()
 
     @staticmethod
-    def key(change: Comparison | Fields, owned: Mapping[ManagerId, Owned], version: str, who: Hashable) -> Hashable:
+    def key(change: Comparison | Fields, owned: Mapping[ManagerId, Owned], version: str, who: Hashable) -> Key:
         """What the outcome depends on; None when it isn't to be remembered.
 
         `change` is how two objects compare, or everything that is in a new one. The outcome isn't remembered where
@@ -53,18 +54,14 @@ class Settled:
             if one.version != version:
                 return None
             owners.append((identity, id(one)))
-        text = _encode(change)
-        return (text, *owners) if len(text) <= _MAX_BYTES else None
+        return (_encode(change), *owners)
 
-    def get(self, key: Hashable) -> Outcome | None:
+    def get(self, key: Key) -> Outcome | None:
         """What is remembered under a key that was just made."""
         found = self._known.get(key)
-        return found[1] if found is not None else None
+        return found[0][1] if found is not None else None
 
-    def put(self, key: Hashable, owned: Mapping[ManagerId, Owned], outcome: Outcome) -> None:
+    def put(self, key: Key, owned: Mapping[ManagerId, Owned], outcome: Outcome) -> None:
         """Remember an outcome. `owned` is kept too: an identity in the key is good while its owner lives."""
-        if key is None:
-            return
-        if len(self._known) >= _REMEMBERED:
-            del self._known[next(iter(self._known))]
-        self._known[key] = tuple(owned.values()), outcome
+        if key is not None:
+            self._known.put(key, (tuple(owned.values()), outcome), len(key[0]))

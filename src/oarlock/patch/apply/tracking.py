@@ -7,7 +7,6 @@ Must not know: requests, defaults, admission. Source: KEP-555; the rules of the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -19,6 +18,7 @@ from oarlock.patch.apply.fieldsets import Fields, Filter, difference, excluding,
 from oarlock.patch.apply.fieldsv1 import decode as decode_fields
 from oarlock.patch.apply.managers import Entry, Loaded, Managed, ManagerId, cap, decode, encode
 from oarlock.patch.apply.reconcile import reconcile
+from oarlock.patch.apply.remembering import Remembered
 from oarlock.patch.apply.schema import Type
 from oarlock.patch.apply.settled import Outcome, Settled
 from oarlock.patch.apply.updater import Convert, Owned, Updater, never_converts
@@ -31,10 +31,6 @@ Tree = dict[str, Any]
 _BEFORE_FIRST_APPLY = "before-first-apply"
 _WRITER = ManagerId("", "", "", "")
 """Who writes now, until what it wrote is joined with what it owned before."""
-
-_REMEMBERED = 2048
-_MAX_REMEMBERED_BYTES = 8192
-"""Together at most 16 MiB of text, and what is made of it."""
 
 _NOBODYS: Final = make(
     [
@@ -104,7 +100,7 @@ class FieldTracker:
         for subresource, keep in (filters or {}).items():
             self._updaters[subresource] = Updater(types, convert, dict.fromkeys(types, keep))
         self._everything: Updater[ManagerId] = Updater(types, convert)
-        self._remembered = lru_cache(_REMEMBERED)(self._load)
+        self._read: Remembered[Loaded] = Remembered()
         self._settled = Settled()
 
     def update(self, live: Tree | None, new: Tree, writer: Writer) -> Tree:
@@ -254,8 +250,13 @@ class FieldTracker:
 
     def _loaded(self, fields: Any, api_version: str, applied: bool) -> Loaded:
         text = _encode(fields)
-        load = self._remembered if len(text) <= _MAX_REMEMBERED_BYTES else self._load
-        return load(text, api_version, applied)
+        key = (text, api_version, applied)
+        known = self._read.get(key)
+        if known is not None:
+            return known[0]
+        loaded = self._load(text, api_version, applied)
+        self._read.put(key, loaded, len(text))
+        return loaded
 
     def _load(self, text: bytes, api_version: str, applied: bool) -> Loaded:
         type_ = self._types.get(api_version)
