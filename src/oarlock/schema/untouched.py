@@ -35,7 +35,8 @@ def compile_untouched(node: Node) -> Untouched | None:
 def _compile(node: Node) -> Untouched:
     if node.embedded:
         raise _Unsure
-    if node.preserve and not node.properties and node.additional is None and node.items is None:
+    anything = node.type in ("", "object") and not node.properties and node.additional is None and node.items is None
+    if node.preserve and anything:
         return _any_object if node.type == "object" else _anything_but_null
     if node.int_or_string:
         fits = compile_fits(node) or _anything_but_null
