@@ -99,10 +99,15 @@ def _check_policy(resource: Resource, options: DeleteOptions) -> None:
 
 
 def _finalizers(resource: Resource, options: DeleteOptions, present: list[str]) -> list[str]:
-    """The finalizers the object must have: those of others, and the one the deletion's policy leaves."""
+    """The finalizers the object must have: those of others, and the one the deletion's policy leaves.
+
+    In the order they have, if there is none to add or to remove.
+    """
     wanted = _policy(resource, options, present)
-    kept = [f for f in present if f not in (ORPHAN, FOREGROUND)]
-    return [*kept, wanted] if wanted else kept
+    needed = [f for f in present if f not in (ORPHAN, FOREGROUND)]
+    if wanted:
+        needed.append(wanted)
+    return present if set(needed) == set(present) else needed
 
 
 def _policy(resource: Resource, options: DeleteOptions, present: list[str]) -> str:
