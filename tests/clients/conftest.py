@@ -6,6 +6,7 @@ names (paths, joined like PATH). ``@pytest.mark.kubectl("1.24")`` says which ver
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -49,6 +50,13 @@ def restartable(tmp_path: Path) -> Iterator[ServerProcess]:
     """A hello server of the test's own, on SQLite, which the test may kill and start again."""
     with ServerProcess(tmp_path / "server", "hello") as server:
         yield server
+
+
+@pytest.fixture
+def sockets_collected() -> Iterator[None]:
+    """Sockets that a client leaves to the garbage collector are gone before another test is blamed for them."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture

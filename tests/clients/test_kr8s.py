@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import gc
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import kr8s
 import pytest
 from kr8s.asyncio.objects import APIObject, Table, new_class
+from own_loop import in_a_loop
 from server_process import ServerProcess
 
-DEADLINE_S = 60.0
 VERSION = "moorings.example.com/v1"
 APPLY = "application/apply-patch+yaml"
-
-
-def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """An async test in a loop of its own, and not for ever."""
-
-    @functools.wraps(test)
-    def run(*args: Any, **kwargs: Any) -> None:
-        asyncio.run(in_time(test(*args, **kwargs)))
-
-    async def in_time(running: Coroutine[Any, Any, None]) -> None:
-        async with asyncio.timeout(DEADLINE_S):
-            await running
-
-    return run
 
 
 @asynccontextmanager

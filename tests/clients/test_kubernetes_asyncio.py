@@ -5,8 +5,6 @@ Its dynamic client raises nothing: what went wrong comes back as a Status.
 
 from __future__ import annotations
 
-import asyncio
-import functools
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -18,9 +16,9 @@ from kubernetes_asyncio import client as k8s
 from kubernetes_asyncio import config as k8s_config
 from kubernetes_asyncio import watch as k8s_watch
 from kubernetes_asyncio.dynamic import DynamicClient
+from own_loop import in_a_loop
 from server_process import ServerProcess
 
-DEADLINE_S = 60.0
 GROUP, VERSION, PLURAL = "hello.zeng.dev", "v2", "foos"
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -30,20 +28,6 @@ APPLY = "application/apply-patch+yaml"
 Tree = dict[str, Any]
 Apply = Callable[[Tree, str, bool | None], Coroutine[Any, Any, Tree]]
 """Applies an object for a manager, by force or not or without a word of it; answers the object or a Status."""
-
-
-def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """An async test in a loop of its own, and not for ever."""
-
-    @functools.wraps(test)
-    def run(*args: Any, **kwargs: Any) -> None:
-        asyncio.run(in_time(test(*args, **kwargs)))
-
-    async def in_time(running: Coroutine[Any, Any, None]) -> None:
-        async with asyncio.timeout(DEADLINE_S):
-            await running
-
-    return run
 
 
 @asynccontextmanager

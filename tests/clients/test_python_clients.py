@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import threading
 import time
@@ -38,16 +37,10 @@ Event = tuple[str, str]
 
 # These clients leave sockets to the garbage collector when a server goes away under them.
 pytestmark = [
+    pytest.mark.usefixtures("sockets_collected"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def _collected() -> Iterator[None]:
-    """Such sockets are collected before another test, which isn't to blame, is blamed for them."""
-    yield
-    gc.collect()
 
 
 def foo(name: str, **metadata: object) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import gc
 import json
 import os
 import socket
@@ -27,16 +26,10 @@ DEADLINE_S = 20.0
 
 # The client of Kubernetes leaves sockets to the garbage collector when it is refused.
 pytestmark = [
+    pytest.mark.usefixtures("sockets_collected"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def _collected() -> Iterator[None]:
-    """Such sockets are collected before another test, which isn't to blame, is blamed for them."""
-    yield
-    gc.collect()
 
 
 @pytest.fixture
