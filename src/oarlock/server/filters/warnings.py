@@ -24,8 +24,19 @@ async def recorded_warnings(x: Exchange, next: Next) -> Response:
     response = await next(x)
     noted = x.notes.warnings
     if noted:
-        response.headers.extend([("warning", value) for value in warning_headers(noted)])
+        alone = len(noted) == 1 and len(noted[0]) <= RUNES_EACH
+        response.headers.extend(_of_one(noted[0]) if alone else _headers(noted))
     return response
+
+
+@lru_cache(maxsize=256)
+def _of_one(text: str) -> list[tuple[str, str]]:
+    # the same few deprecation warnings come with most requests
+    return _headers((text,))
+
+
+def _headers(texts: Sequence[str]) -> list[tuple[str, str]]:
+    return [("warning", value) for value in warning_headers(texts)]
 
 
 def warning_headers(texts: Sequence[str]) -> list[str]:
@@ -47,9 +58,7 @@ def warning_headers(texts: Sequence[str]) -> list[str]:
     return cut
 
 
-@lru_cache(maxsize=256)
 def _has_controls(text: str) -> bool:
-    # the same few deprecation warnings come with most requests
     return any(unicodedata.category(char) == "Cc" for char in text)
 
 
