@@ -20,6 +20,8 @@ MAX_PROBLEMS = 100
 
 Problems = list[tuple[str, str]]
 
+_GO_TYPES = {str: "string", bool: "bool", list: "[]interface {}", dict: "map[string]interface {}"}
+
 
 def check(type_: Type, value: Any, *, allow_duplicates: bool = False) -> None:
     """Raise TypedError with up to `MAX_PROBLEMS` problems unless `value` is of this type.
@@ -51,7 +53,7 @@ def _scalar_problem(scalar: Scalar | None, value: Any) -> str:
     if scalar == "string":
         return "" if kind is str else f"expected string, got {_shown(value)}"
     if scalar == "numeric":
-        return "" if kind is int or kind is float else f"expected numeric (int or float), got {_shown(value)}"
+        return "" if kind is int or kind is float else f"expected numeric (int or float), got {_GO_TYPES[kind]}"
     if scalar == "boolean":
         return "" if kind is bool else f"expected boolean, got {_shown(value)}"
     if scalar == "untyped":

@@ -234,8 +234,10 @@ def test_a_conflict_and_force() -> None:
     ("spec", "complaint"),
     [
         ({"foo": 1}, ".spec.foo: field not declared in schema"),
-        ({"replicas": "3"}, '.spec.replicas: expected numeric (int or float), got "3"'),
-        ({"replicas": True}, ".spec.replicas: expected numeric (int or float), got true"),
+        ({"replicas": "3"}, ".spec.replicas: expected numeric (int or float), got string"),
+        ({"replicas": True}, ".spec.replicas: expected numeric (int or float), got bool"),
+        ({"replicas": [1]}, ".spec.replicas: expected numeric (int or float), got []interface {}"),
+        ({"replicas": {}}, ".spec.replicas: expected numeric (int or float), got map[string]interface {}"),
         ({"flag": 1}, ".spec.flag: expected boolean, got 1"),
         ({"reference": 1}, ".spec.reference: expected string, got 1"),
         ({"limit": {}}, ".spec.limit: expected any scalar, got {}"),
