@@ -21,7 +21,7 @@ from oarlock.registry.migration import Progress, migrate
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.proto_text import proto_text
 from oarlock.server.about import own_version
-from oarlock.server.command import Mistake, run_app, serve_with, set_up_logging, with_serve_options
+from oarlock.server.command import Mistake, new_app, run_app, serve_with, set_up_logging, with_serve_options
 from oarlock.server.options import ServeOptions, config_of
 from oarlock.storage import maintenance
 
@@ -47,11 +47,11 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def app() -> typer.Typer:
     """Every command there is."""
-    whole = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, help=HELP)
+    whole = new_app(HELP)
     whole.callback(invoke_without_command=True)(_version)
     whole.command("serve")(with_serve_options(_serve))
     whole.command("proto")(_proto)
-    storage = typer.Typer(rich_markup_mode=None, help="Look after a store, also while a server runs on it.")
+    storage = new_app("Look after a store, also while a server runs on it.")
     storage.command("check")(_check)
     storage.command("compact")(_compact)
     storage.command("migrate")(_migrate)
@@ -156,10 +156,11 @@ def _compact(
 
 
 def _migrate(server: ServerPlace, storage: StorageURL = "sqlite:///oarlock.db") -> None:
-    """Rewrite what is stored in an old version in the one the server writes.
+    """Rewrite what is stored in an old version.
 
-    Servers may go on running, if all of them know the new version. What is done stays done when this is stopped; run it
-    again for the rest. The exit code is 1 if objects remain that can't be read.
+    It is then in the version that the server writes. Servers may go on running, if all of them know that one. What is
+    done stays done when this is stopped; run it again for the rest. The exit code is 1 if objects remain that can't be
+    read.
     """
     served = [one for one in load_server(server).catalog.entries if one.virtual is None]
 

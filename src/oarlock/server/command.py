@@ -36,7 +36,7 @@ try:
 except ImportError:  # pragma: no cover - where it doesn't exist
     uvloop = None  # type: ignore[assignment]
 
-__all__ = ["Mistake", "main", "run_app", "serve_with", "set_up_logging", "with_serve_options"]
+__all__ = ["Mistake", "main", "new_app", "run_app", "serve_with", "set_up_logging", "with_serve_options"]
 
 
 class Mistake(Exception):
@@ -59,7 +59,7 @@ _KNOWN = (
 
 def main(server: APIServer, argv: Sequence[str] | None = None) -> None:
     """Run `server` with the options of ``oarlock serve``; ends the process."""
-    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app = new_app()
 
     def command(options: ServeOptions) -> None:
         set_up_logging(options.verbosity)
@@ -67,6 +67,17 @@ def main(server: APIServer, argv: Sequence[str] | None = None) -> None:
 
     app.command(help=f"Serve {server.name}.")(with_serve_options(command))
     sys.exit(run_app(app, argv))
+
+
+def new_app(help: str | None = None) -> typer.Typer:
+    """An app that `run_app` can run: plain help, with ``-h`` too, and no traceback but its own."""
+    return typer.Typer(
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        help=help,
+    )
 
 
 def serve_with(server: APIServer, config: ServerConfig) -> None:

@@ -162,7 +162,7 @@ def test_help_says_every_option(oarlock: Any) -> None:
     options = set(re.findall(r"--[a-z0-9-]+", done.stdout))
     assert options >= {"--bind-address", "--secure-port", "--storage", "--token-auth-file", "--write-kubeconfig", "--v"}
     assert "Serve an APIServer" in done.stdout
-    for arguments in ([], ["--help"]):
+    for arguments in ([], ["--help"], ["-h"]):
         done = oarlock(*arguments)
         assert done.returncode == 0
         assert "serve" in done.stdout
