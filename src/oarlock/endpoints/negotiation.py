@@ -257,7 +257,7 @@ def content_type(header: str) -> str | None:
 
     JSON when the header is empty, None when it is no media type.
     """
-    if not header:
+    if not header or header == JSON:
         return JSON
     media = header.partition(";")[0].strip().lower()
     kind, slash, subkind = media.partition("/")
