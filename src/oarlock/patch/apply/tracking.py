@@ -171,7 +171,7 @@ class FieldTracker:
         version = writer.api_version
         type_ = self._types[version]
         compared: Comparison | None = None
-        if live is self._blanks.get(version) and _holds(live, new):
+        if live is self._blanks.get(version) and _holds(type_, live, new):
             change: Comparison | Fields = everything(type_, new)  # which tells what is added, for less
         else:
             change = compared = compare(type_, live, new)
@@ -268,11 +268,18 @@ class FieldTracker:
         return Loaded(Owned(reconciled, api_version, applied), reconciled is decoded and decoded == tree)
 
 
-def _holds(blank: Tree, new: Tree) -> bool:
-    """Has `new` every object that is in `blank`?"""
+def _holds(type_: Type, blank: Tree, new: Tree) -> bool:
+    """Has `new` every object that is in `blank`, so that what is in `new` tells how the two compare?
+
+    It doesn't where one of them is owned as a whole, be it empty or not.
+    """
+    form = type_.map
     for name, inside in blank.items():
         there = new.get(name)
-        if type(there) is not dict or (inside and not _holds(inside, there)):
+        child = form.fields.get(name) if form is not None else None
+        if type(there) is not dict or child is None or child.map is None or child.map.atomic:
+            return False
+        if inside and not _holds(child, inside, there):
             return False
     return True
 
