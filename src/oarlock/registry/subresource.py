@@ -184,10 +184,10 @@ def _found(cls: type, attribute: str, function: Any, mark: _Mark) -> Found:
             raise HookError(subject, f"the server has no {parameter!r} to give", "there are " + ", ".join(known))
     if mark.end and mark.end not in given:
         raise HookError(subject, f"it connects and takes no {mark.end!r}", f"add the parameter {mark.end}")
-    if ("body" in given) != (mark.method != "GET"):
-        raise HookError(
-            subject, f"{mark.method} has {'no' if mark.method == 'GET' else 'a'} body", "PUT and POST have one"
-        )
+    if "body" in given and mark.method == "GET":
+        raise HookError(subject, "GET has no body", 'leave the parameter body out, or say method="POST"')
+    if "body" not in given and mark.method != "GET":
+        raise HookError(subject, f"{mark.method} has a body", 'add the parameter body, or say method="GET"')
     hints = hints_of(function)
     if not hints:
         raise HookError(subject, "its hints can't be resolved", "import the classes it names outside of TYPE_CHECKING")

@@ -17,7 +17,7 @@ from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.authz.authorizer import Authorizer
 from oarlock.registry.declare import served_from
 from oarlock.registry.informer import Informer
-from oarlock.schema.declaring import KeywordError
+from oarlock.schema.declaring import KeywordError, did_you_mean
 from oarlock.schema.resources import declared
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class APIServer:
     - `name`: of this server, as kubeconfigs and health checks show it.
 
     Raises `DeclarationError` when two entries of `serve` declare the same thing, when a list holds something else than
-    it says, or when an informer's kind isn't stored here.
+    it says, when a plugin names a subresource that nothing here has, or when an informer's kind isn't stored here.
     """
 
     def __init__(
@@ -58,9 +58,8 @@ class APIServer:
         if garbage_collection not in ("none", "external"):
             raise ValueError(f"garbage_collection={garbage_collection!r}: say 'none' or 'external'")
         _check_lists(serve=serve, admission=admission, informers=informers)
-        for plugin in admission:
-            _check_instance(plugin, Admission, "an Admission plugin", "{}(…)")
         self.catalog = Catalog.of(served_from(serve))
+        _check_admission(admission, self.catalog)
         _check_informers(informers, self.catalog)
         self.admission = tuple(admission)
         self.informers = tuple(informers)
@@ -102,6 +101,17 @@ def _check_instance(value: Any, kind: type, what: str, instead: str) -> None:
     name = getattr(value, "__name__", repr(value))
     advice = f"write {instead.format(name)}" if isinstance(value, type) else ""
     raise KeywordError("APIServer", f"{name} isn't {what}", advice)
+
+
+def _check_admission(plugins: Sequence[Admission[Any]], catalog: Catalog) -> None:
+    """A plugin that names a subresource wrongly would never be asked about it."""
+    versions = (version for one in catalog.entries for version in one.definition.versions)
+    known = {"status", "scale", *(sub.name for version in versions for sub in version.subresources)}
+    for plugin in plugins:
+        _check_instance(plugin, Admission, "an Admission plugin", "{}(…)")
+        for name in sorted(plugin.__seen__ - known - {"", "*"}):
+            subject = f"{type(plugin).__name__}, an Admission plugin"
+            raise KeywordError(subject, f"nothing here has a subresource {name!r}", did_you_mean(name, known))
 
 
 def _check_informers(informers: Sequence[Informer[Any]], catalog: Catalog) -> None:
