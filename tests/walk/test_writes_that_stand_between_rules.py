@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from apply_kit import (
     APPLY,
@@ -19,7 +21,10 @@ from apply_kit import (
     owned,
     send,
 )
-from walk_kit import BOATS, CRATES, boat, failure, fleet, made, walk
+from walk_kit import BOATS, CRATES, boat, catalog, failure, fleet, made, walk
+
+from oarlock.registry.served import Served
+from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
 
 UNKNOWN = "the body of the request was in an unknown format - accepted media types include: "
 NO_OBJECT = "error decoding patch: json: cannot unmarshal {} into Go value of type map[string]interface {{}}"
@@ -156,3 +161,52 @@ def test_an_owner_that_is_named_twice_is_kept_once_and_the_client_is_told(where:
             assert again.json == answer.json
 
     run()
+
+
+@walk
+async def test_what_is_wrong_with_a_patched_object_is_said_with_all_that_the_patch_put_in():
+    api, _ = fleet()
+    async with api:
+        for where, known in ((BOATS, {"port": "x", "crew": 1}), (CRATES, {"size": 1})):
+            await made(api, where, {"metadata": {"name": "a"}, "spec": known})
+            strict = f"{where}/a?fieldValidation=Strict"
+            added = [{"op": "test", "path": "/spec", "value": known}, {"op": "add", "path": "/spec/odd", "value": [1]}]
+            for patch, media in (({"spec": {"odd": [1]}}, MERGE), (added, JSON_PATCH)):
+                answer = await api.patch(strict, patch, media)
+                assert answer.status == 422
+                (cause,) = answer.json["details"]["causes"]
+                assert cause["field"] == "patch"
+                quoted, why = cause["message"].removeprefix("Invalid value: ").rsplit('": ', 1)
+                assert why == 'strict decoding error: unknown field "spec.odd"'
+                assert json.loads(json.loads(quoted + '"'))["spec"] == {**known, "odd": [1]}
+        answer = await api.patch(f"{BOATS}/a", {"spec": {"odd": [1], "crew": "many"}}, STRATEGIC)
+        assert failure(answer)[2].startswith(
+            ' "" is invalid: patch: Invalid value: "map[spec:map[crew:many odd:[1]]]": '
+        )
+
+
+@walk
+async def test_a_patch_that_relies_on_what_is_not_declared_is_refused_like_any_other():
+    api, _ = fleet()
+    async with api:
+        await made(api, CRATES, {"metadata": {"name": "a"}, "spec": {"size": 1, "free": {"odd": 1}}})
+        await api.replace(catalog(narrow_crate()))
+        tested = [
+            {"op": "test", "path": "/spec/free/odd", "value": 1},
+            {"op": "add", "path": "/spec/size", "value": 2},
+        ]
+        answer = await api.patch(f"{CRATES}/a?fieldValidation=Strict", tested, JSON_PATCH)
+        assert answer.status == 422
+        assert failure(answer)[2].endswith('strict decoding error: unknown field "spec.free.odd"')
+        answer = await api.patch(f"{CRATES}/a", tested, JSON_PATCH)
+        assert answer.json["spec"] == {"size": 2, "free": {}}
+
+
+def narrow_crate() -> Served:
+    """Crates whose free part has become an object with no fields but one."""
+    free = {"type": "object", "properties": {"even": {"type": "integer"}}}
+    spec = {"type": "object", "properties": {"size": {"type": "integer"}, "free": free}}
+    version = VersionDefinition("v1", {"type": "object", "properties": {"spec": spec}})
+    names = Names("crates", "Crate")
+    group = "walk.example.com"
+    return Served(ResourceDefinition(group, names, "Namespaced", (version,), hub="v1", stored_as="v1", typed=False))

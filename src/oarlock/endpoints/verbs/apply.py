@@ -63,7 +63,7 @@ async def apply(x: Exchange, route: Route, *, in_cbor: bool = False) -> Response
         tree = copy_tree(made)
         if not live:
             tree["metadata"].setdefault("name", ctx.target.name)
-        return Body(tree, PatchWording(tree), derived=True)
+        return Body(tree, PatchWording(lambda: json_codec.encode(tree).decode()), derived=True)
 
     outcome = await carry_out(route, ctx, Change(make, replaces=False, applies=True))
     return await respond.item_response(x, route, outcome.item, accepted, 201 if outcome.created else 200)

@@ -6,6 +6,7 @@ Next: ``registry.update``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from oarlock.codec import json as json_codec
 from oarlock.endpoints import respond
@@ -26,6 +27,7 @@ from oarlock.endpoints.verbs.update import carry_out
 from oarlock.endpoints.verbs.wording import PatchWording
 from oarlock.meta import options_parse
 from oarlock.meta.errors import BadRequest, RequestEntityTooLarge, Unprocessable
+from oarlock.meta.gotext import plain
 from oarlock.patch import errors as patch_errors
 from oarlock.patch import json_patch, merge_patch, strategic_merge
 from oarlock.registry.body import Body
@@ -57,32 +59,43 @@ async def patch(x: Exchange, route: Route) -> Response:
     data = await x.request.read()
     options = options_parse.patch_options(route.pairs, is_apply=False)
     assert route.entry is not None
-    change, problems = _applier(data, media, route.entry, options.field_validation)
+    change = _read(data, media, route.entry, options.field_validation)
 
     def make(live: Tree) -> Body:
         try:
-            tree = change(live)
+            tree = change.apply(live)
         except patch_errors.DirectiveError as error:
             raise BadRequest(str(error)) from None
         except patch_errors.PatchFailed:
             raise Unprocessable from None
         if not isinstance(tree, dict):
-            raise PatchWording({}).undecodable("the patch leaves no object")
+            raise PatchWording(lambda: "{}").undecodable("the patch leaves no object")
         _check_kind(tree, route)
-        return Body(tree, PatchWording(tree), problems, derived=True)
+        return Body(tree, PatchWording(lambda: change.shown(live)), change.problems, derived=True)
 
     ctx = x.context(options=options, dry_run=options.dry_run)
     outcome = await carry_out(route, ctx, Change(make, replaces=False))
     return await respond.item_response(x, route, outcome.item, accepted, 201 if outcome.created else 200)
 
 
-def _applier(data: bytes, media: str, entry: CatalogEntry, validation: str) -> tuple[Callable[[Tree], Tree], list[str]]:
-    """The pure change a patch's bytes stand for, and what strict decoding says of them."""
+class _Patch(NamedTuple):
+    """A patch that was read.
+
+    `apply` is the pure change it stands for, `shown` how the patched object is quoted in errors, and `problems` is
+    what strict decoding says of the patch itself.
+    """
+
+    apply: Callable[[Tree], Tree]
+    shown: Callable[[Tree], str]
+    problems: list[str]
+
+
+def _read(data: bytes, media: str, entry: CatalogEntry, validation: str) -> _Patch:
     try:
         if media == JSON_PATCH:
             parsed = json_patch.parse(data)
             problems = [] if validation == "Ignore" else json_patch.strict_errors(data)
-            return lambda live: json_patch.apply(live, parsed), problems
+            return _quoted(lambda live: json_patch.apply(live, parsed), problems)
         change = merge_patch.parse(data)
     except patch_errors.TooManyOperations as error:
         raise RequestEntityTooLarge(str(error)) from None
@@ -91,8 +104,21 @@ def _applier(data: bytes, media: str, entry: CatalogEntry, validation: str) -> t
     problems = [] if validation == "Ignore" else [f'duplicate field "{path}"' for path in json_codec.duplicates(data)]
     if media == STRATEGIC_MERGE_PATCH:
         schema = entry.merge_schema
-        return lambda live: strategic_merge.apply(live, change, schema), problems
-    return lambda live: merge_patch.apply(live, change), problems
+        return _Patch(lambda live: strategic_merge.apply(live, change, schema), lambda _: plain(change), problems)
+    return _quoted(lambda live: merge_patch.apply(live, change), problems)
+
+
+def _quoted(apply: Callable[[Tree], Tree], problems: list[str]) -> _Patch:
+    """Quoted is the object, patched once more: the other one is being worked on."""
+
+    def shown(live: Tree) -> str:
+        try:
+            patched = apply(live)
+        except patch_errors.PatchFailed:
+            patched = live  # it lost what the patch relies on while the other one was worked on
+        return json_codec.encode(patched).decode()
+
+    return _Patch(apply, shown, problems)
 
 
 def _check_kind(tree: Tree, route: Route) -> None:

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from oarlock.codec import json as json_codec
 from oarlock.meta.errors import InvalidObject, StatusError
 from oarlock.meta.fielderrors import Invalid
 from oarlock.meta.kinds import GroupKind
-from oarlock.registry.served import Tree
 
 __all__ = ["PatchWording"]
 
 
 @dataclass(frozen=True, slots=True)
 class PatchWording:
-    """422 on the pseudo-field ``patch``, with the object as it would be."""
+    """422 on the pseudo-field ``patch``, with what `shown` gives: the object as the patch left it, as a rule.
 
-    tree: Tree
+    It is asked for when something is wrong, which may be after undeclared fields were removed from the object.
+    """
+
+    shown: Callable[[], str]
 
     def undecodable(self, why: str) -> StatusError:
-        shown = json_codec.encode(self.tree).decode()
-        return InvalidObject(GroupKind("", ""), "", [Invalid("patch", shown, why)])
+        return InvalidObject(GroupKind("", ""), "", [Invalid("patch", self.shown(), why)])
 
     def strict(self, problems: list[str]) -> StatusError:
         return self.undecodable("strict decoding error: " + ", ".join(problems))
