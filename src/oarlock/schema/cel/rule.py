@@ -12,8 +12,9 @@ from typing import Any
 from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, Required
 from oarlock.schema.cel import types
 from oarlock.schema.cel.ast import Call, Expr, Fold, Ident, ListOf, MapOf, Select
+from oarlock.schema.cel.compiling import Program
 from oarlock.schema.cel.declared import Decl
-from oarlock.schema.cel.engine import Runnable, Variable
+from oarlock.schema.cel.expression import Variable
 from oarlock.schema.cel.problems import EvalError, OverBudget
 from oarlock.schema.cel.values import NONE, Optional
 
@@ -92,11 +93,11 @@ def mentions(tree: Expr, name: str) -> bool:
 class Rule:
     """A compiled rule. `field_path` is normalized; `shows_value` says whether its errors show the value."""
 
-    program: Runnable
+    program: Program
     decl: Decl
     source: str
     message: str
-    message_program: Runnable | None
+    message_program: Program | None
     reason: str
     field_path: str
     uses_old: bool

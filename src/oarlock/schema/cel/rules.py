@@ -16,8 +16,8 @@ from typing import Any
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required
 from oarlock.schema.cel.ast import Expr
 from oarlock.schema.cel.declared import Decl, declare
-from oarlock.schema.cel.engine import Checked, Engine, Variable, engine
 from oarlock.schema.cel.estimate import estimate
+from oarlock.schema.cel.expression import Checked, Variable, check_text
 from oarlock.schema.cel.fieldpaths import FieldPathError, normalized
 from oarlock.schema.cel.problems import CelError, CompileError
 from oarlock.schema.cel.rule import GONE, Budget, Rule, mentions, variables_at
@@ -169,7 +169,7 @@ def compile_rules(
     `path` leads to the schema, for the errors. Without `bounded` a rule may be too dear by the estimate; what it
     really costs is limited all the same.
     """
-    build = _Build(engine, bounded=bounded)
+    build = _Build(bounded=bounded)
     decl = declare(node, root=True)
     level = build.level([(schema, path)], node, decl, _Place())
     level.root = True
@@ -201,8 +201,7 @@ class _Place:
 
 
 class _Build:
-    def __init__(self, engine: Engine, *, bounded: bool) -> None:
-        self._engine = engine
+    def __init__(self, *, bounded: bool) -> None:
         self._bounded = bounded
         self.total = 0
         self.errors: list[FieldError] = []
@@ -299,17 +298,17 @@ class _Build:
 
     def _checked(self, source: str, variables: dict[str, Variable], where: str, wanted: str) -> Checked | None:
         try:
-            checked = self._engine.check(source, variables)
+            found = check_text(source, variables)
         except CelError as error:
             self._wrong(Invalid(where, source, f"compilation failed: {error}"))
             return None
-        if checked.type.kind != wanted:
+        if found.type.kind != wanted:
             if wanted == "bool":
                 self._wrong(Invalid(where, source, "cel expression must evaluate to a bool"))
             else:
                 self._wrong(Invalid(where, source, "messageExpression must evaluate to a string"))
             return None
-        return checked
+        return found
 
     def _check_texts(self, said: dict[str, Any], where: str) -> None:
         source, message = said.get("rule", "").strip(), said.get("message", "")

@@ -1,0 +1,62 @@
+"""An expression in, a program or a refusal out: all that rules need to know of the language.
+
+Next: `parsing`, `checker`, `compiling`, the three steps on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from oarlock.schema.cel.ast import Expr
+from oarlock.schema.cel.checker import check
+from oarlock.schema.cel.compiling import Program, compile_program
+from oarlock.schema.cel.declared import Decl
+from oarlock.schema.cel.parsing import parse
+from oarlock.schema.cel.problems import CompileError
+from oarlock.schema.cel.types import Type
+
+__all__ = ["Checked", "Variable", "check_text"]
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable of an expression. With `decl` it is given as the tree has it, else as a value."""
+
+    type: Type
+    decl: Decl | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """An expression whose types fit."""
+
+    source: str
+    tree: Expr
+    variables: Mapping[str, Variable]
+
+    @property
+    def type(self) -> Type:
+        """The type of its value."""
+        return self.tree.type
+
+    def program(self) -> Program:
+        """What runs it. CompileError for what is bound to fail."""
+        try:
+            return compile_program(self.tree, self.source, {name: found.decl for name, found in self.variables.items()})
+        except RecursionError as error:
+            raise _too_deep() from error
+
+
+def check_text(source: str, variables: Mapping[str, Variable]) -> Checked:
+    """Parse and check. CompileError with line, column and a caret."""
+    try:
+        tree = check(parse(source), source, {name: found.type for name, found in variables.items()})
+    except RecursionError as error:
+        raise _too_deep() from error
+    return Checked(source, tree, variables)
+
+
+def _too_deep() -> CompileError:
+    # parsing and checking don't recurse, but types and literals do, and the caller may be deep in the stack already
+    return CompileError("ERROR: <input>:1:1: the expression nests too deeply")
