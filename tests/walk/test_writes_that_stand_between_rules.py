@@ -110,6 +110,12 @@ async def test_an_integer_with_a_fraction_of_zero_is_read_back_without_it():
         assert answer.json["metadata"]["generation"] == 1
         answer = await api.patch(f"{CRATES}/c", [{"op": "replace", "path": "/spec/size", "value": 6.0}], JSON_PATCH)
         assert b'"size":6}' in answer.body
+        numbers = b'{"spec":{"free":{"n":7.0,"m":[1e3,2.5],"text":"8.0]","less":"<"}}}'
+        stored = b'"free":{"less":"\\u003c","m":[1000,2.5],"n":7,"text":"8.0]"}'
+        for where in (f"{CRATES}/c?dryRun=All", f"{CRATES}/c"):
+            assert stored in (await api.patch(where, numbers, MERGE)).body
+        for where in (f"{CRATES}/c", CRATES):
+            assert stored in (await api.get(where)).body
 
 
 @walk

@@ -18,7 +18,17 @@ from oarlock.codec import duplicate_fields
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.gojson import syntax_error
 
-__all__ = ["MAX_DEPTH", "DecodeError", "decode", "depth_exceeds", "duplicates", "encode", "encode_canonical", "pretty"]
+__all__ = [
+    "MAX_DEPTH",
+    "DecodeError",
+    "decode",
+    "depth_exceeds",
+    "duplicates",
+    "encode",
+    "encode_canonical",
+    "holds_whole_floats",
+    "pretty",
+]
 
 MAX_DEPTH = 200
 """How deep lists and objects may be nested. Go allows 10,000; everything here that walks a tree recurses."""
@@ -157,11 +167,14 @@ def _as_go(data: bytes, tree: Any, encoder: Any, minus_zero: msgspec.Raw = _MINU
     return data
 
 
+def holds_whole_floats(data: bytes) -> bool:
+    """Does JSON text hold numbers such as ``5.0``? Text inside a string may look so too."""
+    return b".0" in data and _whole_float(data) is not None
+
+
 def _may_hold_whole_floats(data: bytes) -> bool:
     # Looking for bytes costs a hundredth of a walk; what looks so inside a string costs the walk and no more.
-    if b".0" in data and _whole_float(data) is not None:
-        return True
-    return _large_float(data) is not None
+    return holds_whole_floats(data) or _large_float(data) is not None
 
 
 def _go_floats(tree: Any, minus_zero: msgspec.Raw) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from oarlock.codec import json as json_codec
 from oarlock.registry.keys import prefix_of, split_key
 from oarlock.registry.served import Converter, Tree
 from oarlock.schema.definition import ResourceDefinition
@@ -47,6 +48,9 @@ def encode_tail(tree: Tree) -> bytes:
     tail = b'"metadata":' + _encode(metadata)
     rest = {k: v for k, v in tree.items() if k not in ("apiVersion", "kind", "metadata")}
     tail = tail + b"," + _encode(rest)[1:] if rest else tail + b"}"
+    if json_codec.holds_whole_floats(tail):  # Go clients read none of them into an integer
+        tail = b'"metadata":' + json_codec.encode_canonical(metadata)
+        return tail + b"," + json_codec.encode_canonical(rest)[1:] if rest else tail + b"}"
     if b"<" in tail or b">" in tail or b"&" in tail:
         tail = tail.replace(b"<", b"\\u003c").replace(b">", b"\\u003e").replace(b"&", b"\\u0026")
     return tail
