@@ -112,26 +112,17 @@ async def _place(resource: Resource, options: ListOptions, start: str, end: str)
     """Settle which revision answers, and wait for it."""
     text = options.resource_version
     limit = 0 if text == "0" or options.limit < 0 else options.limit
+    rev, after = continuation.list_position(options)
     if options.continue_token:
-        if text not in ("", "0"):
-            raise BadRequest("specifying resource version is not allowed when using continue")
-        try:
-            rev, after = continuation.decode(options.continue_token)
-        except ValueError as error:
-            raise BadRequest(str(error)) from None
-        if rev > 0:
-            return _Page(start, start + after, end, limit, rev)
-        await resource.fresh()
-        return _Page(start, start + after, end, limit, 0)
-    rev = revision(text)
-    if options.resource_version_match == "Exact" or (rev and limit and not options.resource_version_match):
-        await wait_for(resource, rev)
-        return _Page(start, start, end, limit, rev)
-    if not text:
-        await resource.fresh()
+        if not rev:
+            await resource.fresh()
     elif rev:
         await wait_for(resource, rev)
-    return _Page(start, start, end, limit, 0)
+    elif not text:
+        await resource.fresh()
+    elif text != "0":
+        await wait_for(resource, revision(text))
+    return _Page(start, start + after, end, limit, rev)
 
 
 def _refuse_broken(resource: Resource, page: _Page) -> None:
