@@ -169,7 +169,7 @@ def _as_go(data: bytes, tree: Any, encoder: Any, minus_zero: msgspec.Raw = _MINU
 
 def holds_whole_floats(data: bytes) -> bool:
     """Does JSON text hold numbers such as ``5.0``? Text inside a string may look so too."""
-    return b".0" in data and _whole_float(data) is not None
+    return _whole_float(data) is not None
 
 
 def _may_hold_whole_floats(data: bytes) -> bool:

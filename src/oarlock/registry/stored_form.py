@@ -47,10 +47,13 @@ def encode_tail(tree: Tree) -> bytes:
         metadata = {k: v for k, v in metadata.items() if k != "resourceVersion"}
     tail = b'"metadata":' + _encode(metadata)
     rest = {k: v for k, v in tree.items() if k not in ("apiVersion", "kind", "metadata")}
-    tail = tail + b"," + _encode(rest)[1:] if rest else tail + b"}"
-    if json_codec.holds_whole_floats(tail):  # Go clients read none of them into an integer
-        tail = b'"metadata":' + json_codec.encode_canonical(metadata)
-        return tail + b"," + json_codec.encode_canonical(rest)[1:] if rest else tail + b"}"
+    if rest:
+        fields = _encode(rest)
+        if json_codec.holds_whole_floats(fields):  # Go clients read none of them into an integer
+            fields = json_codec.encode_canonical(rest)
+        tail = tail + b"," + fields[1:]
+    else:
+        tail += b"}"
     if b"<" in tail or b">" in tail or b"&" in tail:
         tail = tail.replace(b"<", b"\\u003c").replace(b">", b"\\u003e").replace(b"&", b"\\u0026")
     return tail
