@@ -201,6 +201,23 @@ def test_websockets_talks_with_a_foo(hello: ServerProcess, exec_path: str) -> No
     asyncio.run(run())
 
 
+def test_a_browser_offers_its_token_as_a_subprotocol(hello: ServerProcess, exec_path: str) -> None:
+    token = base64.urlsafe_b64encode(hello.token.encode()).decode().rstrip("=")
+    offered = f"base64url.bearer.authorization.k8s.io.{token}"
+
+    async def attempt(*protocols: str) -> str | None:
+        uri = f"wss://127.0.0.1:{hello.port}{exec_path}?command=date"
+        offers: Any = list(protocols)
+        async with websockets.connect(uri, ssl=hello.tls(), subprotocols=offers) as connection:
+            return connection.subprotocol
+
+    assert asyncio.run(attempt(offered, "v5.channel.k8s.io")) == "v5.channel.k8s.io"
+    for protocols in (("v5.channel.k8s.io",), (offered,), (f"{offered}x", "v5.channel.k8s.io")):
+        with pytest.raises(websockets.InvalidStatus) as refused:
+            asyncio.run(attempt(*protocols))
+        assert refused.value.response.status_code == 401
+
+
 def test_a_server_that_is_told_to_leave_says_goodbye(
     restartable: ServerProcess, api: Callable[[ServerProcess], Any]
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 
 from oarlock.meta.context import Notes, User
@@ -122,3 +124,51 @@ async def test_every_known_user_is_in_the_group_of_known_users() -> None:
     assert await groups("a") == ("a", "system:authenticated")
     assert await groups("system:authenticated") == ("system:authenticated",)
     assert await groups("system:unauthenticated") == ("system:unauthenticated",)
+
+
+OFFERED = "base64url.bearer.authorization.k8s.io."
+
+
+def offering(token: str) -> str:
+    return OFFERED + base64.urlsafe_b64encode(token.encode()).decode().rstrip("=")
+
+
+async def ask_in_websocket(protocols: str, **headers: str) -> User | None:
+    tokens = Tokens(parse_token_file(FILE + "☃?>~,snow,u".encode(), "tokens.csv"))
+    return await tokens.authenticate(
+        Credentials({"upgrade": "websocket", "sec-websocket-protocol": protocols, **headers})
+    )
+
+
+@pytest.mark.parametrize(("token", "name"), [("t1", "alice"), ("☃?>~", "snow")])
+async def test_a_websocket_may_offer_its_token_as_a_subprotocol(token: str, name: str) -> None:
+    for protocols in (f"{offering(token)}, v5.channel.k8s.io", f"v5.channel.k8s.io,{offering(token)}"):
+        user = await ask_in_websocket(protocols)
+        assert user is not None
+        assert user.name == name
+
+
+@pytest.mark.parametrize("protocols", ["", "v5.channel.k8s.io", OFFERED, f"{OFFERED}, v5.channel.k8s.io"])
+async def test_a_websocket_without_a_token_has_no_credential(protocols: str) -> None:
+    assert await ask_in_websocket(protocols) is None
+
+
+async def test_only_a_websocket_offers_tokens() -> None:
+    assert await ask_in_websocket(f"{offering('t1')}, a", upgrade="spdy/3.1") is None
+
+
+@pytest.mark.parametrize(
+    ("protocols", "why"),
+    [
+        (f"{offering('nope')}, a", "invalid bearer token"),
+        (offering("t1"), "missing additional subprotocol"),
+        (f"{offering('t1')}, {offering('t2')}, a", "multiple base64.bearer.authorization tokens specified"),
+        (f"{OFFERED}!!, a", "invalid base64.bearer.authorization token encoding"),
+        (f"{OFFERED}a, a", "invalid base64.bearer.authorization token encoding"),
+        (f"{OFFERED}_w, a", "invalid base64.bearer.authorization token encoding"),
+        (f"{OFFERED}\xff, a", "invalid base64.bearer.authorization token encoding"),
+    ],
+)
+async def test_a_token_that_is_offered_wrongly_is_bad(protocols: str, why: str) -> None:
+    with pytest.raises(BadCredentials, match=why):
+        await ask_in_websocket(protocols)

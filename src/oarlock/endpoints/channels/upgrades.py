@@ -16,6 +16,7 @@ from oarlock.endpoints.http import Request
 from oarlock.meta.context import Target
 from oarlock.meta.errors import BadRequest, Forbidden
 from oarlock.meta.gotext import quote
+from oarlock.policy.authn.bearer import OFFERED_TOKEN
 
 __all__ = ["VERSION", "Headers", "WrongVersion", "pipe_upgrade", "websocket_upgrade"]
 
@@ -39,7 +40,8 @@ def websocket_upgrade(request: Request, target: Target) -> tuple[ChannelProtocol
     key = request.headers.get("sec-websocket-key", "")
     if not _is_nonce(key):
         raise BadRequest("unable to upgrade: Sec-WebSocket-Key has to be 16 bytes in base64")
-    offered = _listed(request, "sec-websocket-protocol")
+    listed = _listed(request, "sec-websocket-protocol")
+    offered = [name for name in listed if not name.startswith(OFFERED_TOKEN)]  # nobody is to read it in a message
     protocol = negotiated(offered)
     if protocol is None:
         why = f"requested protocol(s) are not supported: [{' '.join(offered)}]; supports [{' '.join(SUPPORTED)}]"

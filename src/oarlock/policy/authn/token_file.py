@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from oarlock.meta.context import User
 from oarlock.policy.authn.authenticator import BadCredentials, Credentials, authenticated
-from oarlock.policy.authn.bearer import bearer_token
+from oarlock.policy.authn.bearer import TokenError, bearer_token, offered_token
 
 __all__ = ["TokenFileError", "Tokens", "parse_token_file"]
 
@@ -77,7 +77,7 @@ class Tokens:
     async def authenticate(self, credentials: Credentials) -> User | None:
         header = credentials.headers.get("authorization")
         if header is None:
-            return None
+            return self._of_websocket(credentials)
         user = self._seen.get(header)
         if user is not None:
             return user
@@ -90,4 +90,18 @@ class Tokens:
         if len(self._seen) >= HEADERS_KEPT:
             self._seen.clear()
         self._seen[header] = user
+        return user
+
+    def _of_websocket(self, credentials: Credentials) -> User | None:
+        if "sec-websocket-protocol" not in credentials.headers:
+            return None
+        try:
+            token = offered_token(credentials.headers)
+        except TokenError as error:
+            raise BadCredentials(str(error)) from None
+        if token is None:
+            return None
+        user = self._users.get(_digest(token.encode()))
+        if user is None:
+            raise BadCredentials("invalid bearer token")
         return user
