@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import websockets
-from kubectl import Kubectl
+from kubectl import Answer, Kubectl
 from kubernetes import client as k8s
 from kubernetes import config as k8s_config
 from kubernetes.stream import portforward, stream, ws_client
@@ -140,17 +140,29 @@ def pods_kubectl(which_kubectl: str, pods: ServerProcess, tmp_path: Path) -> Kub
     return kubectl
 
 
+def heard_whole(kubectl: Kubectl, *arguments: str, stdin: str | None = None) -> Answer:
+    """What a command said. kubectl 1.32 may begin to read before it has made its streams, and drops what comes then.
+
+    It says so, and only then is the command given again.
+    """
+    for _ in range(5):
+        ran = kubectl.run(*arguments, stdin=stdin)
+        if "Unknown stream id" not in ran.err:
+            break
+    return ran
+
+
 def test_kubectl_exec(pods_kubectl: Kubectl, pod: str) -> None:
     kubectl = pods_kubectl
-    assert kubectl("exec", "-n", pod, "p", "--", "date", "-u").out == "date -u in main\n"
-    piped = kubectl("exec", "-i", "-n", pod, "p", "--", "cat", stdin="one\ntwo\n" * 10_000)
+    assert heard_whole(kubectl, "exec", "-n", pod, "p", "--", "date", "-u").out == "date -u in main\n"
+    piped = heard_whole(kubectl, "exec", "-i", "-n", pod, "p", "--", "cat", stdin="one\ntwo\n" * 10_000)
     begins, rest = piped.out[:12], piped.out[12:]
     assert (begins, len(rest), rest.replace("one\ntwo\n", "")) == ("cat in main\n", 80_000, ""), piped.err
-    failed = kubectl.run("exec", "-n", pod, "p", "--", "fail")
+    failed = heard_whole(kubectl, "exec", "-n", pod, "p", "--", "fail")
     assert failed.code == 3
     assert failed.err == "it failed\ncommand terminated with exit code 3\n"
     assert 'pods "none" not found' in kubectl.fails("exec", "none", "--", "date")
-    assert "attached" in kubectl("attach", "-n", pod, "p").out
+    assert "attached" in heard_whole(kubectl, "attach", "-n", pod, "p").out
 
 
 # websockets
