@@ -84,24 +84,21 @@ class Tokens:
         token = bearer_token(header, credentials.notes)
         if token is None:
             return None
-        user = self._users.get(_digest(token.encode("latin-1", "replace")))
-        if user is None:
-            raise BadCredentials("invalid bearer token")
+        user = self._user_of(token.encode("latin-1", "replace"))
         if len(self._seen) >= HEADERS_KEPT:
             self._seen.clear()
         self._seen[header] = user
         return user
 
     def _of_websocket(self, credentials: Credentials) -> User | None:
-        if "sec-websocket-protocol" not in credentials.headers:
-            return None
         try:
             token = offered_token(credentials.headers)
         except TokenError as error:
             raise BadCredentials(str(error)) from None
-        if token is None:
-            return None
-        user = self._users.get(_digest(token.encode()))
+        return None if token is None else self._user_of(token.encode())
+
+    def _user_of(self, token: bytes) -> User:
+        user = self._users.get(_digest(token))
         if user is None:
             raise BadCredentials("invalid bearer token")
         return user
