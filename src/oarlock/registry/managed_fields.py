@@ -8,7 +8,7 @@ Source: KEP-555.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from oarlock.meta import times
@@ -18,16 +18,17 @@ from oarlock.patch.apply.tracking import EVERYTHING_BUT_STATUS, ONLY_STATUS, Fie
 from oarlock.registry.field_conversions import FieldConversions, MustConvert
 from oarlock.registry.served import Served, Tree
 from oarlock.schema import structural
-from oarlock.schema.compiled import CompiledVersion, compile_version
+from oarlock.schema.compiled import CompiledVersion
 
 __all__ = ["MAX_MANAGER_BYTES", "tracked", "tracker_of", "unbroken", "writer_of"]
 
 MAX_MANAGER_BYTES = 128
 
 
-def tracker_of(served: Served, copy: Callable[[Tree], Tree]) -> FieldTracker:
-    """What tracks the fields of a resource. `copy` makes the copies that conversion may change.
+def tracker_of(served: Served, compiled: Mapping[str, CompiledVersion], copy: Callable[[Tree], Tree]) -> FieldTracker:
+    """What tracks the fields of a resource, of which `compiled` are the versions.
 
+    `copy` makes the copies that conversion may change.
     Where conversion has to wait, its methods raise `field_conversions.MustConvert`. An object of a virtual resource
     that has no managedFields has no owners, so that no apply to it conflicts.
     """
@@ -38,7 +39,7 @@ def tracker_of(served: Served, copy: Callable[[Tree], Tree]) -> FieldTracker:
     has_status = any(version.status for version in definition.versions)
     filters = {"": EVERYTHING_BUT_STATUS, "status": ONLY_STATUS} if has_status else {}
     blanks = {
-        api_version: _blank(compile_version(definition, versions[api_version]), schema)
+        api_version: _blank(compiled[versions[api_version]], schema)
         for api_version, schema in schemas.items()
         if definition.typed
     }

@@ -72,7 +72,7 @@ class Resource:
         }
         self.bodies = compile_bodies(served.definition)
         self.selectable = self._place_selectable()
-        self.fields = tracker_of(served, copy_tree)
+        self.fields = tracker_of(served, self.compiled, copy_tree)
         self.form = StoredForm(served.definition, served.converter, self._select, interner)
         self._marks = {version: object() for version in self.compiled}
 

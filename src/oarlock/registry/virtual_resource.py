@@ -48,7 +48,7 @@ class VirtualResource:
             version.name: compile_version(served.definition, version.name) for version in served.definition.versions
         }
         self.bodies = compile_bodies(served.definition)
-        self.fields = tracker_of(served, copy_tree)
+        self.fields = tracker_of(served, self.compiled, copy_tree)
         self._writes = 1
         self._enders: set[Callable[[], None]] = set()
 
