@@ -156,7 +156,7 @@ def main() -> None:
     for typed in (True, False):
         version = compiled(typed=typed)
         steps: dict[str, Callable[[Any], object]] = {
-            "type_error": version.type_error,
+            "misfits": version.misfits,
             "prune": version.prune,
             "normalize": version.normalize,
             "default": version.default,

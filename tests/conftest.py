@@ -1,4 +1,8 @@
-"""What every test may use: the shared tables of cases (skipped where they aren't there) and one event loop backend."""
+"""What every test may use: the shared tables of cases and the recorded exchanges, and one event loop backend.
+
+Tables and recordings lie beside the checkout. Where they don't, one test for each says so; what they promise is tested
+with cases of our own in the files ``test_*_by_convention.py``.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from leaving_out import leave_out, tables_read_by
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
+VECTORS = SHARED / "vectors"
+GOLDEN = SHARED / "golden" / "wardle.jsonl"
 
 
 @pytest.fixture(scope="session")
@@ -18,23 +25,27 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-def load_vectors(name: str) -> Any:
-    path = SHARED / "vectors" / name
-    if not path.exists():
-        pytest.skip(f"the shared table of cases {name} is not beside this checkout")
-    return json.loads(path.read_text())
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    leave_out(config, items, _missing)
+
+
+def _missing(item: pytest.Item) -> str | None:
+    fixtures = getattr(item, "fixturenames", ())
+    if "golden" in fixtures and not GOLDEN.exists():
+        return "the recorded exchanges are not beside this checkout"
+    if "shared_vectors" in fixtures and not VECTORS.exists():
+        return f"the shared table of cases {tables_read_by(item)} is not beside this checkout"
+    return None
 
 
 @pytest.fixture(scope="session")
 def shared_vectors() -> Callable[[str], Any]:
     """`shared_vectors("quantity.json")`: the parsed table."""
-    return load_vectors
+    return lambda name: json.loads((VECTORS / name).read_text())
 
 
 @pytest.fixture(scope="session")
 def golden() -> list[dict[str, Any]]:
     """The recorded exchanges of the Go sample server."""
-    path = SHARED / "golden" / "wardle.jsonl"
-    if not path.exists():
-        pytest.skip("the recorded exchanges are not beside this checkout")
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return [json.loads(line) for line in GOLDEN.read_text().splitlines()]

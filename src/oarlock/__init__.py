@@ -24,19 +24,25 @@ if TYPE_CHECKING:
         TooLong,
         TooMany,
     )
+    from oarlock.meta.options import ListOptions, WatchOptions
+    from oarlock.meta.quantities import format_quantity, parse_quantity
     from oarlock.policy.admission.plugin import Admission, Denied, Review
     from oarlock.registry.channels import Channel, Channels, Pipe, TerminalSize
     from oarlock.registry.collection import StoredCollection
     from oarlock.registry.declare import served_from
     from oarlock.registry.informer import Informer
+    from oarlock.registry.pages import Page
     from oarlock.registry.served import Served
     from oarlock.registry.subresource import subresource
     from oarlock.registry.virtual import VirtualCollection
     from oarlock.schema.declaring import DeclarationError
     from oarlock.schema.definition import Column, ResourceDefinition, Rule, Scale
-    from oarlock.schema.foreign import Foreign, Shape, dataclass_shape, pydantic_shape
+    from oarlock.schema.foreign import Foreign, Shape, ShapeError
+    from oarlock.schema.foreign_dataclass import dataclass_shape
+    from oarlock.schema.foreign_pydantic import pydantic_shape
     from oarlock.schema.markers import (
         JSON,
+        AsJSON,
         Atomic,
         Doc,
         Embedded,
@@ -69,12 +75,14 @@ if TYPE_CHECKING:
     )
     from oarlock.schema.resources import Resource, Spoke
     from oarlock.schema.shapes import Model, ObjectMeta, OwnerReference, field, replace
+    from oarlock.schema.views import wire
     from oarlock.server.app import APIServer
 
 __all__ = [
     "JSON",
     "APIServer",
     "Admission",
+    "AsJSON",
     "Atomic",
     "Channel",
     "Channels",
@@ -96,6 +104,7 @@ __all__ = [
     "Invalid",
     "Le",
     "ListMap",
+    "ListOptions",
     "ListSet",
     "Lt",
     "MaxItems",
@@ -113,6 +122,7 @@ __all__ = [
     "ObjectMeta",
     "OmitEmpty",
     "OwnerReference",
+    "Page",
     "PatchMerge",
     "PatchReplace",
     "Pattern",
@@ -129,6 +139,7 @@ __all__ = [
     "Scale",
     "Served",
     "Shape",
+    "ShapeError",
     "Spoke",
     "StoredCollection",
     "TerminalSize",
@@ -137,13 +148,17 @@ __all__ = [
     "Unique",
     "User",
     "VirtualCollection",
+    "WatchOptions",
     "dataclass_shape",
     "errors",
     "field",
+    "format_quantity",
+    "parse_quantity",
     "pydantic_shape",
     "replace",
     "served_from",
     "subresource",
+    "wire",
 ]
 
 # a visible __getattr__ would make type checkers accept any name
@@ -154,24 +169,30 @@ if not TYPE_CHECKING:
         "meta.fielderrors": (
             "Duplicate FieldError Forbidden Invalid NotFoundValue NotSupported Required TooLong TooMany"
         ),
+        "meta.options": "ListOptions WatchOptions",
+        "meta.quantities": "format_quantity parse_quantity",
         "policy.admission.plugin": "Admission Denied Review",
         "registry.channels": "Channel Channels Pipe TerminalSize",
         "registry.collection": "StoredCollection",
         "registry.declare": "served_from",
         "registry.informer": "Informer",
+        "registry.pages": "Page",
         "registry.served": "Served",
         "registry.subresource": "subresource",
         "registry.virtual": "VirtualCollection",
         "schema.declaring": "DeclarationError",
         "schema.definition": "Column ResourceDefinition Rule Scale",
-        "schema.foreign": "Foreign Shape dataclass_shape pydantic_shape",
+        "schema.foreign": "Foreign Shape ShapeError",
+        "schema.foreign_dataclass": "dataclass_shape",
+        "schema.foreign_pydantic": "pydantic_shape",
         "schema.markers": (
-            "JSON Atomic Doc Embedded Format Ge Gt IntOrString Le ListMap ListSet Lt MaxItems MaxLength MaxProperties "
-            "MinItems MinLength MinProperties MultipleOf Name Nullable OmitEmpty PatchMerge PatchReplace Pattern Proto "
-            "Preserve Quantity RetainKeys Unique"
+            "JSON AsJSON Atomic Doc Embedded Format Ge Gt IntOrString Le ListMap ListSet Lt MaxItems MaxLength "
+            "MaxProperties MinItems MinLength MinProperties MultipleOf Name Nullable OmitEmpty PatchMerge PatchReplace "
+            "Pattern Proto Preserve Quantity RetainKeys Unique"
         ),
         "schema.resources": "Resource Spoke",
         "schema.shapes": "Model ObjectMeta OwnerReference field replace",
+        "schema.views": "wire",
         "server.app": "APIServer",
     }
     _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names.split()}

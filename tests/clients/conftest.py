@@ -6,10 +6,12 @@ names (paths, joined like PATH). ``@pytest.mark.kubectl("1.24")`` says which ver
 
 from __future__ import annotations
 
+import functools
 import gc
 import json
 import os
 import re
+import shutil
 import ssl
 import urllib.error
 import urllib.request
@@ -20,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kubectl import DEBIANS, Kubectl, NoKubectl, debians, on_the_path
+from kubectl import DEBIANS, Kubectl, NoKubectl, debians, is_debians, on_the_path
+from leaving_out import leave_out
 from server_process import ServerProcess
 
 ON_THE_PATH, DEBIAN = "the one on the PATH", "Debian's 1.20"
@@ -96,73 +99,113 @@ def api() -> Callable[[ServerProcess], API]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "which_kubectl" in metafunc.fixturenames:
         others = [path for path in os.environ.get("OARLOCK_KUBECTL", "").split(os.pathsep) if path]
-        kinds = [ON_THE_PATH, DEBIAN, *others]
-        names = ["path", "debian", *(Path(path).name for path in others)]
-        metafunc.parametrize("which_kubectl", kinds, ids=names, indirect=True, scope="session")
+        kinds = {"path": ON_THE_PATH, "debian": DEBIAN, **{Path(path).name: path for path in others}}
+        if needed_version(metafunc.definition) > DEBIANS:
+            del kinds["debian"]
+        metafunc.parametrize("which_kubectl", [*kinds.values()], ids=[*kinds], indirect=True, scope="session")
 
 
-@pytest.fixture(scope="session")
-def kubectls() -> dict[str, str | NoKubectl]:
-    """What was found of each kind, or why it wasn't; looked for once."""
-    return {}
+def needed_version(item: pytest.Item) -> tuple[int, ...]:
+    """The oldest kubectl that a test is for."""
+    marker = item.get_closest_marker("kubectl")
+    return tuple(int(part) for part in marker.args[0].split(".")) if marker is not None else DEBIANS
 
 
-@pytest.fixture(scope="session")
-def which_kubectl(request: pytest.FixtureRequest, kubectls: dict[str, str | NoKubectl]) -> str:
-    kind: str = request.param
-    if kind not in kubectls:
-        try:
-            kubectls[kind] = _find(kind)
-        except NoKubectl as reason:
-            kubectls[kind] = reason
-    found = kubectls[kind]
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    leave_out(config, items, _missing)
+
+
+def _missing(item: pytest.Item) -> str | None:
+    fixtures = getattr(item, "fixturenames", ())
+    if "helm_program" in fixtures and helm() is None:
+        return "no helm on the PATH, and OARLOCK_HELM names none"
+    if "go_program" in fixtures and go() is None:
+        return "no go on the PATH"
+    callspec = getattr(item, "callspec", None)
+    if callspec is None or "which_kubectl" not in callspec.params:
+        return None
+    kind = callspec.params["which_kubectl"]
+    found = find_kubectl(kind)
     if isinstance(found, NoKubectl):
-        pytest.skip(f"kubectl, {kind}: {found}")
-    return found
+        return f"kubectl, {kind}: {found}"
+    if kind == ON_THE_PATH and needed_version(item) > DEBIANS and is_debians(found):
+        return f"the kubectl on the PATH is {'.'.join(map(str, DEBIANS))}, and a later one is needed"
+    return None
 
 
-def _find(kind: str) -> str:
-    if kind == ON_THE_PATH:
-        return on_the_path()
-    if kind == DEBIAN:
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "oarlock-tests" / "kubectl-1.20"
-        return debians(cache)
+@functools.cache
+def find_kubectl(kind: str) -> str | NoKubectl:
+    """The path of a kubectl, or why there is none; looked for once."""
+    try:
+        if kind == ON_THE_PATH:
+            return on_the_path()
+        if kind == DEBIAN:
+            cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "oarlock-tests" / "kubectl-1.20"
+            return debians(cache)
+    except NoKubectl as reason:
+        return reason
     return kind
 
 
-@pytest.fixture(scope="session")
-def kubectl_of_hello(which_kubectl: str, hello: ServerProcess, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
-    return _checked(Kubectl(which_kubectl, hello.kubeconfig, tmp_path_factory.mktemp("home")))
+def helm() -> str | None:
+    return os.environ.get("OARLOCK_HELM") or shutil.which("helm")
+
+
+def go() -> str | None:
+    return shutil.which("go")
 
 
 @pytest.fixture(scope="session")
-def kubectl_of_wardle(which_kubectl: str, wardle: ServerProcess, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
-    return _checked(Kubectl(which_kubectl, wardle.kubeconfig, tmp_path_factory.mktemp("home")))
+def helm_program() -> str | None:
+    return helm()
 
 
-def _checked(kubectl: Kubectl) -> Kubectl:
-    if kubectl.version < DEBIANS:
-        pytest.skip(f"kubectl {kubectl.version} is older than what the tests are written for")
-    return kubectl
+@pytest.fixture(scope="session")
+def go_program() -> str | None:
+    return go()
+
+
+@pytest.fixture(scope="session")
+def which_kubectl(request: pytest.FixtureRequest) -> str | NoKubectl:
+    return find_kubectl(request.param)
+
+
+KubectlAt = Callable[[ServerProcess], Kubectl]
+
+
+@pytest.fixture(scope="session")
+def any_kubectl_at(which_kubectl: str, tmp_path_factory: pytest.TempPathFactory) -> KubectlAt:
+    """kubectl on a server; what it has discovered there is kept for the tests that follow."""
+
+    @functools.cache
+    def make(kubeconfig: Path) -> Kubectl:
+        return Kubectl(which_kubectl, kubeconfig, tmp_path_factory.mktemp("home"))
+
+    return lambda server: make(server.kubeconfig)
 
 
 @pytest.fixture
-def kubectl(request: pytest.FixtureRequest, kubectl_of_hello: Kubectl) -> Kubectl:
-    """kubectl on the hello server, in a version the test's marker asks for."""
-    return _new_enough(request, kubectl_of_hello)
+def kubectl_at(request: pytest.FixtureRequest, any_kubectl_at: KubectlAt) -> KubectlAt:
+    """The same, in a version that the test's marker asks for."""
+
+    def make(server: ServerProcess) -> Kubectl:
+        kubectl = any_kubectl_at(server)
+        needed = needed_version(request.node)
+        if kubectl.version < needed:
+            major, minor = kubectl.version
+            pytest.skip(f"needs kubectl {'.'.join(map(str, needed))}, and this is {major}.{minor}")
+        return kubectl
+
+    return make
 
 
 @pytest.fixture
-def wardle_kubectl(request: pytest.FixtureRequest, kubectl_of_wardle: Kubectl) -> Kubectl:
+def kubectl(kubectl_at: KubectlAt, hello: ServerProcess) -> Kubectl:
+    """kubectl on the hello server."""
+    return kubectl_at(hello)
+
+
+@pytest.fixture
+def wardle_kubectl(kubectl_at: KubectlAt, wardle: ServerProcess) -> Kubectl:
     """The same on the wardle server."""
-    return _new_enough(request, kubectl_of_wardle)
-
-
-def _new_enough(request: pytest.FixtureRequest, kubectl: Kubectl) -> Kubectl:
-    marker = request.node.get_closest_marker("kubectl")
-    assert marker is not None, "say which version of kubectl the test needs: @pytest.mark.kubectl('1.20')"
-    needed = tuple(int(part) for part in marker.args[0].split("."))
-    if kubectl.version < needed:
-        major, minor = kubectl.version
-        pytest.skip(f"needs kubectl {marker.args[0]}, and this is {major}.{minor}")
-    return kubectl
+    return kubectl_at(wardle)

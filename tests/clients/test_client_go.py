@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,16 +22,19 @@ BUILD_S = 400
 
 
 @pytest.fixture(scope="session")
-def clients(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program in client-go/, built; skipped where Go or its modules can't be had."""
-    go = shutil.which("go")
-    if go is None:
-        pytest.skip("no go on the PATH")
+def clients(go_program: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program in client-go/, built; skipped where Go's modules can't be had."""
     program = tmp_path_factory.mktemp("client-go") / "clients"
     environment = {**os.environ, "GOFLAGS": "-mod=readonly"}
     for command in (["mod", "download"], ["build", "-o", str(program), "."]):
         done = subprocess.run(
-            [go, *command], cwd=SOURCE, env=environment, capture_output=True, text=True, timeout=BUILD_S, check=False
+            [go_program, *command],
+            cwd=SOURCE,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=BUILD_S,
+            check=False,
         )
         if done.returncode and command[0] == "mod":
             pytest.skip(f"client-go's modules can't be had: {done.stderr.strip()[-200:]}")
@@ -54,7 +56,7 @@ class Lines:
                 return told
 
     def any(self) -> dict[str, Any]:
-        while not (line := self._running.line(timeout=40)).startswith("{"):
+        while not (line := self._running.line(timeout=120)).startswith("{"):
             pass
         told: dict[str, Any] = json.loads(line)
         return told

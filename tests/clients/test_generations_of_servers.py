@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from server_process import ServerProcess
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(420)]
 
 GENERATIONS = Path(__file__).parent / "generations"
 V1, V2 = (f"/apis/cups.example.com/{version}/namespaces/default/cups" for version in ("v1", "v2"))

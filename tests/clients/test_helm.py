@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any
 import pytest
 from server_process import ServerProcess
 
-COMMAND_S = 60.0
+COMMAND_S = 120.0
 MOORINGS = "/apis/moorings.example.com/v1/namespaces/{}/moorings"
 TEMPLATE = """\
 apiVersion: moorings.example.com/v1
@@ -35,16 +34,8 @@ Helm = Callable[..., str]
 
 
 @pytest.fixture(scope="session")
-def program() -> str:
-    found = os.environ.get("OARLOCK_HELM") or shutil.which("helm")
-    if found is None:
-        pytest.skip("no helm on the PATH, and OARLOCK_HELM names none")
-    return found
-
-
-@pytest.fixture(scope="session")
-def major(program: str) -> int:
-    said = subprocess.run([program, "version", "--short"], capture_output=True, text=True, timeout=60, check=True)
+def major(helm_program: str) -> int:
+    said = subprocess.run([helm_program, "version", "--short"], capture_output=True, text=True, timeout=60, check=True)
     found = re.match(r"v(\d+)", said.stdout)
     assert found is not None, said.stdout
     return int(found[1])
@@ -61,13 +52,13 @@ def chart(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def helm(program: str, moorings: ServerProcess, namespace: str, tmp_path: Path) -> Helm:
+def helm(helm_program: str, moorings: ServerProcess, namespace: str, tmp_path: Path) -> Helm:
     """Runs helm in the test's namespace: what it printed. `fails` turns the exit code round."""
     homes = {f"HELM_{name}_HOME": str(tmp_path / name.lower()) for name in ("CACHE", "CONFIG", "DATA")}
 
     def run(*arguments: str, fails: bool = False) -> str:
         done = subprocess.run(
-            [program, *arguments, "--namespace", namespace],
+            [helm_program, *arguments, "--namespace", namespace],
             env={**os.environ, **homes, "KUBECONFIG": str(moorings.kubeconfig)},
             capture_output=True,
             text=True,

@@ -126,7 +126,7 @@ async def test_lists(moorings: ServerProcess, namespace: str) -> None:
         everywhere = [(one.namespace, one.name) async for one in api.get(Mooring, namespace=kr8s.ALL)]
         assert (namespace, "m104") in everywhere
         (table,) = [found async for found in api.get("moorings", label_selector="odd=1", as_object=Table)]
-        assert [column["name"] for column in table.column_definitions] == ["Name", "Created At"]
+        assert [column["name"] for column in table.column_definitions] == ["Name", "Age"]
         assert len(table.rows) == len(odd)
 
 

@@ -29,8 +29,8 @@ Here = Callable[..., Answer]
 
 
 @pytest.fixture
-def kubectl(which_kubectl: str, moorings: ServerProcess, tmp_path: Path) -> Kubectl:
-    return Kubectl(which_kubectl, moorings.kubeconfig, tmp_path)
+def kubectl(kubectl_at: Callable[[ServerProcess], Kubectl], moorings: ServerProcess) -> Kubectl:
+    return kubectl_at(moorings)
 
 
 @pytest.fixture
@@ -57,11 +57,6 @@ def here(kubectl: Kubectl, namespace: str) -> Here:
     return run
 
 
-def needs(kubectl: Kubectl, version: tuple[int, int], why: str) -> None:
-    if kubectl.version < version:
-        pytest.skip(f"kubectl {'.'.join(map(str, version))} and later {why}")
-
-
 def sent(answer: Answer) -> set[str]:
     """The media types of the patches that were sent; the command was given -v=8."""
     return {kind for kind in (MERGE, STRATEGIC) if f"Content-Type: {kind}" in answer.err}
@@ -71,8 +66,8 @@ def changed(tree: dict[str, Any], **spec: Any) -> dict[str, Any]:
     return {**tree, "spec": {**tree["spec"], **spec}}
 
 
+@pytest.mark.kubectl("1.27")  # and later find out which patches a server takes
 def test_applies_are_strategic_merges_just_where_those_are_served(kubectl: Kubectl, here: Here) -> None:
-    needs(kubectl, (1, 27), "find out which patches a server takes")
     for tree, change, patch in (
         (MOORING, {"boats": 3}, STRATEGIC),
         (BUOY, {"lights": [{"name": "top", "colour": "red"}]}, MERGE),
@@ -103,8 +98,8 @@ def test_editing_a_custom_resource(editing: Callable[[str], Kubectl], here: Here
     assert here("get", "buoy", "one", "-o", "jsonpath={.spec.lights[0].colour}").out == "red"
 
 
+@pytest.mark.kubectl("1.24")
 def test_editing_the_status(kubectl: Kubectl, editing: Callable[[str], Kubectl], here: Here, namespace: str) -> None:
-    needs(kubectl, (1, 24), "edit subresources")
     here("create", "-f", "-", stdin=MOORING)
     here("patch", "mooring", "one", "--subresource=status", "--type=merge", "-p", '{"status": {"phase": "Free"}}')
     edited = editing("s/Free/Taken/")("edit", "mooring", "one", "-n", namespace, "--subresource=status")
@@ -176,16 +171,16 @@ def test_what_was_applied_last_can_be_seen_and_set(here: Here) -> None:
     assert here("get", "mooring", "one", "-o", "jsonpath={.spec.boats}").out == "1"
 
 
+@pytest.mark.kubectl("1.31")  # and later wait for a creation
 def test_waiting_for_creation_and_deletion(
     kubectl: Kubectl, here: Here, api: Callable[[ServerProcess], Any], moorings: ServerProcess, namespace: str
 ) -> None:
-    needs(kubectl, (1, 31), "wait for a creation")
     path = f"/apis/moorings.example.com/v1/namespaces/{namespace}/moorings"
-    with kubectl.running("wait", "-n", namespace, "mooring/one", "--for=create", "--timeout=20s") as waiting:
+    with kubectl.running("wait", "-n", namespace, "mooring/one", "--for=create", "--timeout=120s") as waiting:
         assert waiting.still_runs()
         api(moorings)("POST", path, MOORING)
         assert waiting.rest() == "mooring.moorings.example.com/one condition met"
-    with kubectl.running("wait", "-n", namespace, "mooring/one", "--for=delete", "--timeout=20s") as waiting:
+    with kubectl.running("wait", "-n", namespace, "mooring/one", "--for=delete", "--timeout=120s") as waiting:
         assert waiting.still_runs()
         api(moorings)("DELETE", f"{path}/one")
         waiting.rest()

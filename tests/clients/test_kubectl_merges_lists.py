@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,9 @@ RIG: dict[str, Any] = {
 }
 
 
+pytestmark = pytest.mark.kubectl("1.27")  # which finds out which patches a server takes
+
+
 @pytest.fixture(scope="session")
 def rigs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     program = Path(__file__).parent / "rigs" / "server.py"
@@ -31,10 +34,8 @@ def rigs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 
 @pytest.fixture
-def here(which_kubectl: str, rigs: ServerProcess, tmp_path: Path, namespace: str) -> Any:
-    kubectl = Kubectl(which_kubectl, rigs.kubeconfig, tmp_path)
-    if kubectl.version < (1, 27):
-        pytest.skip("kubectl finds out which patches a server takes from 1.27 on")
+def here(kubectl_at: Callable[[ServerProcess], Kubectl], rigs: ServerProcess, namespace: str) -> Any:
+    kubectl = kubectl_at(rigs)
 
     def run(*args: str, body: Any = None) -> Any:
         return kubectl(*args, "-n", namespace, **({} if body is None else {"stdin": json.dumps(body)}))

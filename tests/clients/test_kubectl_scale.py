@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,8 +26,8 @@ def crews(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 
 @pytest.fixture
-def kubectl_of_crews(which_kubectl: str, crews: ServerProcess, tmp_path: Path) -> Kubectl:
-    return Kubectl(which_kubectl, crews.kubeconfig, tmp_path)
+def kubectl_of_crews(kubectl_at: Callable[[ServerProcess], Kubectl], crews: ServerProcess) -> Kubectl:
+    return kubectl_at(crews)
 
 
 def test_scale(kubectl_of_crews: Kubectl, namespace: str) -> None:
@@ -50,10 +50,9 @@ def test_scale(kubectl_of_crews: Kubectl, namespace: str) -> None:
     assert "the server could not find the requested resource" in missing
 
 
+@pytest.mark.kubectl("1.21")  # and later scale in their own name
 def test_who_scales_owns_the_number(kubectl_of_crews: Kubectl, namespace: str) -> None:
     kubectl = kubectl_of_crews
-    if kubectl.version < (1, 21):
-        pytest.skip("kubectl scale names itself since 1.21")
     applied = ("apply", "--server-side", "-n", namespace, "-f", "-")
     kubectl(*applied, stdin=CREW)
     kubectl("scale", "crew", "eight", "-n", namespace, "--replicas=4")
@@ -66,10 +65,9 @@ def test_who_scales_owns_the_number(kubectl_of_crews: Kubectl, namespace: str) -
     )
 
 
+@pytest.mark.kubectl("1.24")  # has --subresource
 def test_scale_as_a_table(kubectl_of_crews: Kubectl, namespace: str) -> None:
     kubectl = kubectl_of_crews
-    if kubectl.version < (1, 24):
-        pytest.skip("kubectl get --subresource came with 1.24")
     kubectl("create", "-n", namespace, "-f", "-", stdin=CREW)
     rows = kubectl("get", "crew", "eight", "-n", namespace, "--subresource=scale").rows
     assert rows[0] == ["NAME", "DESIRED", "AVAILABLE", "AGE"]

@@ -182,7 +182,7 @@ def test_wait_for_a_field(
 ) -> None:
     here("create", "-f", "-", stdin=YAML)
     ready = "--for=jsonpath={.status.phase}=Ready"
-    with kubectl.running("wait", "foo/one", "-n", namespace, ready, "--timeout=20s") as waiting:
+    with kubectl.running("wait", "foo/one", "-n", namespace, ready, "--timeout=120s") as waiting:
         assert waiting.still_runs()
         api(hello).merge(FOOS.format(namespace) + "/one/status", {"status": {"phase": "Ready"}})
         assert waiting.rest() == "foo.hello.zeng.dev/one condition met"
@@ -198,7 +198,7 @@ def test_wait_for_a_condition(
     namespace: str,
 ) -> None:
     here("create", "-f", "-", stdin=YAML)
-    with kubectl.running("wait", "foo/one", "-n", namespace, "--for=condition=Worker", "--timeout=20s") as waiting:
+    with kubectl.running("wait", "foo/one", "-n", namespace, "--for=condition=Worker", "--timeout=120s") as waiting:
         conditions = [{"type": "Worker", "status": "True"}]
         api(hello).merge(FOOS.format(namespace) + "/one/status", {"status": {"conditions": conditions}})
         assert waiting.rest() == "foo.hello.zeng.dev/one condition met"

@@ -26,7 +26,7 @@ from server_process import ServerProcess
 
 GROUP, VERSION, PLURAL = "hello.zeng.dev", "v2", "foos"
 FOOS = "/apis/hello.zeng.dev/v2/namespaces/default/foos"
-DEADLINE_S = 30.0
+DEADLINE_S = 120.0
 PAUSE_S = 0.05
 NOT_READY = (429, 503)
 """What a server says while it starts or leaves."""

@@ -34,7 +34,7 @@ def test_kubectl_reads_a_log(kubectl: Kubectl, log: str) -> None:
 
 
 def test_a_followed_log_ends_with_its_client(hello: ServerProcess, log: str) -> None:
-    following = socket.create_connection(("127.0.0.1", hello.port), timeout=20)
+    following = socket.create_connection(("127.0.0.1", hello.port), timeout=60)
     with hello.tls().wrap_socket(following, server_hostname="127.0.0.1") as connection:
         head = f"GET {log}?follow=1 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {hello.token}\r\n\r\n"
         connection.sendall(head.encode())
@@ -49,7 +49,7 @@ def test_a_followed_log_ends_with_its_client(hello: ServerProcess, log: str) -> 
 def open_logs(server: ServerProcess) -> str:
     request = urllib.request.Request(f"{server.url}/metrics", headers={"Authorization": f"Bearer {server.token}"})
     tls: ssl.SSLContext = server.tls()
-    with urllib.request.urlopen(request, context=tls, timeout=20) as answer:
+    with urllib.request.urlopen(request, context=tls, timeout=60) as answer:
         page = answer.read().decode()
     wanted = 'subresource="log"'
     lines = [one for one in page.splitlines() if one.startswith("apiserver_longrunning_requests{") and wanted in one]

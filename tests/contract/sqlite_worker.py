@@ -1,6 +1,8 @@
 """A process that shares a SQLite store with others. The tests start it as a script and end it by its pid.
 
 history PATH SEED LIVES MILLISECONDS   open, write and read at random, close; so many times. Prints what it did.
+                                       The first life lasts until it is told on standard input to go on, and begins
+                                       with what is known: whoever is alone says so.
 writers PATH NAME CLIENTS              create and update until killed. Prints each write after it was acknowledged.
 commands PATH                          does what it is told on standard input, one JSON value per line.
 """
@@ -14,11 +16,16 @@ import random
 import resource
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from oarlock.storage.backend import OutcomeUnknown, StorageError
 from oarlock.storage.sqlite.backend import SqliteBackend
 from oarlock.testing.contracts.support import END, START, Recorder, fold
+
+FIRST_LIFE = 50
+"""What each client does at least in its first life."""
 
 
 class RealClock:
@@ -35,15 +42,20 @@ def say(value: Any) -> None:
 
 async def history(path: str, seed: int, lives: int, milliseconds: int) -> None:
     dice = random.Random(seed)
-    for _ in range(lives):
-        await asyncio.sleep(dice.random() * milliseconds / 4000)
+    told = asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+    for life in range(lives):
         backend = SqliteBackend(path, RealClock(), join_timeout_s=30)
         await backend.start()
         page = await backend.list(START, END)
         watch = Recorder(page.rev)
         await backend.watch(START, END, after=page.rev, deliver=watch.deliver, failed=watch.failed)
         until = time.monotonic() + dice.random() * milliseconds / 1000
-        clients = (client(backend, random.Random(dice.random()), until) for _ in range(3))
+        over = partial(told_to_go_on, told) if life == 0 else partial(passed, until)
+        clients = (client(backend, random.Random(dice.random()), over) for _ in range(3))
+        if life == 0:
+            begun = time.monotonic()
+            rev = backend.known_rev()
+            say([] if rev is None else [("known", begun, time.monotonic(), rev)])
         for done in await asyncio.gather(*clients):
             say(done)
         await backend.request_progress()
@@ -54,12 +66,23 @@ async def history(path: str, seed: int, lives: int, milliseconds: int) -> None:
             "list and events differ from the later list"
         )
         await backend.close()
+        await asyncio.sleep(dice.random() * milliseconds / 4000)
 
 
-async def client(backend: SqliteBackend, dice: random.Random, until: float) -> list[tuple[str, float, float, int]]:
+def passed(until: float, done: int) -> bool:
+    return time.monotonic() >= until
+
+
+def told_to_go_on(told: asyncio.Future[str], done: int) -> bool:
+    return told.done() and done >= FIRST_LIFE
+
+
+async def client(
+    backend: SqliteBackend, dice: random.Random, over: Callable[[int], bool]
+) -> list[tuple[str, float, float, int]]:
     """(what, begun, ended, revision) of every write and read. The monotonic clock is the same in all processes."""
     done = []
-    while time.monotonic() < until:
+    while not over(len(done)):
         await asyncio.sleep(dice.random() / 500)
         key = f"{START}{dice.randrange(10)}"
         begun = time.monotonic()

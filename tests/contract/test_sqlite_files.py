@@ -6,9 +6,12 @@ import asyncio
 import os
 from pathlib import Path
 
+import pytest
+
+from oarlock.storage.backend import Unavailable
 from oarlock.storage.sqlite.backend import SqliteBackend
 from oarlock.testing.clock import VirtualClock
-from oarlock.testing.contracts.support import END, START, eventually
+from oarlock.testing.contracts.support import END, START, eventually, refused
 
 
 def size(path: Path | str) -> int:
@@ -62,5 +65,28 @@ def test_a_long_read_does_not_stop_the_writing(tmp_path: Path) -> None:
         pages = await asyncio.gather(*reads)
         assert all(len(page.kvs) == 3_000 + sum(rev <= page.rev for rev in revs) for page in pages)
         await backend.close()
+
+    asyncio.run(scenario())
+
+
+def test_looking_through_the_store_gives_way_to_writers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Room in the log can't be used again while a table is looked through: past a bound the check is broken off."""
+
+    async def scenario() -> None:
+        backend = SqliteBackend(tmp_path / "store.db", VirtualClock())
+        await backend.start()
+        await asyncio.gather(*(backend.put(f"/t/{i:05}", b"x" * 200, expect=0) for i in range(3_000)))
+        assert await backend.check(quick=True) == []
+        with monkeypatch.context() as patch:
+            patch.setattr("oarlock.storage.sqlite.backend._LOG_BYTES", 0)
+            assert "broken off" in str(await refused(backend.check(quick=True), Unavailable))
+        looking = asyncio.create_task(backend.check(quick=True))
+        await asyncio.sleep(0)
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
+        assert looking.cancelled()
+        await backend.close()
+        assert backend._checks == {}
+        assert sorted(os.listdir(tmp_path)) == ["store.db", "store.db.d"], "it was still open"
 
     asyncio.run(scenario())

@@ -55,6 +55,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             del sys.modules[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=named)
 def test_programs_run(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("of_this_page")
@@ -78,8 +79,9 @@ def write(file: Path, program: str) -> None:
     if not file.name.startswith("test_"):
         importlib.import_module(name)
         return
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", file.name]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    plugins = ("-p", "oarlock.testing.plugin", "-p", "anyio", "-p", "no:cacheprovider")
+    command = [sys.executable, "-m", "pytest", "-q", *plugins, file.name]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stdout
     assert " passed" in done.stdout

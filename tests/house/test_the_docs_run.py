@@ -29,6 +29,7 @@ asyncio.run(use(*eval(sys.argv[1])))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "call", "says"),
     [

@@ -5,6 +5,7 @@ Nothing of the user's kubectl is read or written: home and discovery cache are i
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import queue
@@ -22,7 +23,7 @@ from pathlib import Path
 DEBIANS = (1, 20)
 """The version of Debian's package, and the oldest the tests are written for."""
 
-COMMAND_S = 60.0
+COMMAND_S = 120.0
 
 
 class NoKubectl(Exception):
@@ -126,7 +127,7 @@ class Running:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
-    def line(self, timeout: float = 20.0) -> str:
+    def line(self, timeout: float = 60.0) -> str:
         """The next line; fails when there is none in time, or no more."""
         try:
             line = self._lines.get(timeout=timeout)
@@ -149,7 +150,7 @@ class Running:
             time.sleep(0.01)
         return not self._lines.empty()
 
-    def rest(self, timeout: float = 20.0) -> str:
+    def rest(self, timeout: float = 60.0) -> str:
         """All that is still printed until the command ends by itself, which it must do with exit code 0."""
         code = self._process.wait(timeout)
         self._reader.join(timeout)
@@ -193,7 +194,7 @@ def on_the_path() -> str:
 
 def debians(cache: Path) -> str:
     """Debian's kubectl, unpacked in `cache` and not installed; taken from there the next time."""
-    if _is_on_the_path():
+    if (on_path := shutil.which("kubectl")) and is_debians(on_path):
         raise NoKubectl("it is the one on the PATH")
     path = cache / "usr" / "bin" / "kubectl"
     if path.exists():
@@ -216,14 +217,19 @@ def debians(cache: Path) -> str:
         _quietly("dpkg", "-x", packages[0], str(unpacked), cwd=folder)
         if not (unpacked / "usr" / "bin" / "kubectl").exists():
             raise NoKubectl("the package kubernetes-client has no kubectl")
-        if not cache.exists():
+        try:
             unpacked.rename(cache)
+        except OSError:
+            if not path.exists():  # another process may have been faster
+                raise
     return str(path)
 
 
-def _is_on_the_path() -> bool:
+@functools.cache
+def is_debians(path: str) -> bool:
+    """Whether a kubectl is of the version that Debian has."""
     try:
-        return client_version(on_the_path(), dict(os.environ)) == DEBIANS
+        return client_version(path, dict(os.environ)) == DEBIANS
     except NoKubectl:
         return False
 

@@ -20,8 +20,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "peertoken"
-READY_S = 60.0
-LEAVE_S = 20.0
+READY_S = 120.0
+LEAVE_S = 60.0
 
 
 class ServerProcess:
@@ -84,7 +84,7 @@ class ServerProcess:
         """Another ``oarlock`` command beside the server."""
         command = [sys.executable, "-m", "oarlock", *arguments]
         return subprocess.run(
-            command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=60, check=True
+            command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=120, check=True
         )
 
     def compact(self, revision: int | str | None = None) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from test_updating import Racing
 from walk_kit import (
     BOATS,
     BOATS_V1,
@@ -15,6 +14,7 @@ from walk_kit import (
     Boats,
     BoatV1,
     BoatV1Alpha1,
+    Racing,
     boat,
     crate,
     failure,

@@ -199,12 +199,42 @@ async def test_a_wrong_type_is_400_for_a_type_and_422_for_a_custom_resource():
     async with api:
         code, reason, why = failure(await api.post(BOATS, boat(crew="many")))
         assert (code, reason) == (400, "BadRequest")
-        assert why.startswith('Boat in version "v2" cannot be handled as a Boat: json: cannot unmarshal string into ')
+        assert why == 'Boat in version "v2" cannot be handled as a Boat: spec.crew: expected an integer, got "many"'
         answer = await api.post(CRATES, {"metadata": {"name": "c"}, "spec": {"size": "big", "colour": "green"}})
         assert failure(answer)[0] == 422
         assert sorted(causes(answer)) == ["spec.colour", "spec.size"]
         answer = await api.post(CRATES, {"metadata": {"name": "c"}})
         assert answer.status == 201
+
+
+@walk
+async def test_values_of_wrong_types_hide_no_other_mistake():
+    api, _ = fleet()
+    async with api:
+        body = {"metadata": {"name": "a", "labels": []}, "spec": {"crew": 99, "tags": [1, "b", True], "odd": 1}}
+        answer = await api.post(BOATS, body)
+        assert failure(answer) == (
+            400,
+            "BadRequest",
+            'Boat in version "v2" cannot be handled as a Boat: metadata.labels: expected an object, got an array, '
+            "spec.tags[0]: expected a string, got 1, spec.tags[2]: expected a string, got true, "
+            "spec.crew: Invalid value: 99: spec.crew in body should be less than or equal to 10, "
+            "spec.port: Required value",
+        )
+        fields = ["metadata.labels", "spec.tags[0]", "spec.tags[2]", "spec.crew", "spec.port"]
+        assert causes(answer) == fields
+        assert answer.json["details"]["causes"][1] == {
+            "reason": "FieldValueTypeInvalid",
+            "message": "expected a string, got 1",
+            "field": "spec.tags[0]",
+        }
+        strict = await api.post(BOATS + STRICT, body)
+        assert failure(strict)[2].endswith('spec.port: Required value, unknown field "spec.odd"')
+        await made(api, BOATS, boat())
+        patched = await api.patch(f"{BOATS}/a", {"metadata": {"labels": []}, "spec": {"crew": 99, "tags": [1]}})
+        assert patched.status == 422
+        assert causes(patched) == ["metadata.labels", "spec.tags[0]", "spec.crew"]
+        assert failure(patched)[2].startswith('Boat.walk.example.com "a" is invalid: [metadata.labels: expected an ')
 
 
 @walk
@@ -244,6 +274,26 @@ async def test_duplicate_fields_in_json_and_yaml():
         answer = await api.post(BOATS, twice)
         assert answer.json["spec"]["port"] == "y"
         assert 'duplicate field \\"spec.port\\"' in answer.headers["warning"]
+
+
+@walk
+async def test_objects_given_twice_are_merged_as_into_a_go_struct():
+    api, _ = fleet()
+    async with api:
+        twice = (
+            b'{"metadata":{"name":"%s","labels":{"a":"b"},"labels":{"c":"d"}},'
+            b'"spec":{"port":"x"},"metadata":{"annotations":{"n":"\\ud800"}}}'
+        )
+        for name, validation in ((b"a", ""), (b"b", "?fieldValidation=Ignore")):
+            answer = await api.post(BOATS + validation, twice % name)
+            assert answer.status == 201
+            assert answer.json["metadata"]["name"] == name.decode()
+            assert answer.json["metadata"]["labels"] == {"a": "b", "c": "d"}
+            assert answer.json["metadata"]["annotations"] == {"n": "\ufffd"}
+            assert ("warning" in answer.headers) is not bool(validation)
+        untyped = b'{"metadata":{"name":"c","labels":{"a":"b"},"labels":{"c":"d"}},"spec":{"size":3}}'
+        crate = await api.post(CRATES, untyped)
+        assert crate.json["metadata"]["labels"] == {"c": "d"}  # what a CRD declares is no struct
 
 
 @walk

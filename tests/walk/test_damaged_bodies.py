@@ -34,6 +34,8 @@ from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.server import Answer, InMemory
 
+pytestmark = pytest.mark.slow
+
 JSON, YAML, CBOR = "application/json", "application/yaml", "application/cbor"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 JSON_PATCH, MERGE = "application/json-patch+json", "application/merge-patch+json"

@@ -11,6 +11,7 @@ import json
 from typing import Any
 from urllib.parse import quote
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_virtual_resources import Gulls, OldGull
@@ -20,6 +21,8 @@ from oarlock import Admission, APIServer, Review
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.server import InMemory
+
+pytestmark = pytest.mark.slow
 
 EXAMPLES = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 

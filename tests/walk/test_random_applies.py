@@ -11,6 +11,8 @@ from walk_kit import walk
 
 from oarlock.testing.server import InMemory
 
+pytestmark = pytest.mark.slow
+
 MANAGERS = ("left", "right", "old")
 
 

@@ -16,6 +16,8 @@ from walk_kit import everything
 from oarlock import APIServer
 from oarlock.testing import assert_round_trips
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 

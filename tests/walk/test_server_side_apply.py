@@ -73,11 +73,12 @@ async def test_the_first_apply_creates_and_the_next_changes():
 
 
 @walk
-async def test_a_configuration_need_not_say_its_name_or_namespace():
+async def test_a_configuration_of_what_is_there_need_not_say_its_name_or_namespace():
     api, _, _ = canal()
     async with api:
+        assert (await send(api, barge({"cargo": "coal"}))).status == 201
         answer = await send(api, {"apiVersion": V1, "kind": "Barge", "spec": {"cargo": "coal"}})
-        assert (answer.status, answer.json["metadata"]["name"]) == (201, "one")
+        assert (answer.status, answer.json["metadata"]["name"]) == (200, "one")
         answer = await send(api, barge({"cargo": "coal"}, namespace="default"))
         assert answer.status == 200
 
@@ -283,7 +284,7 @@ async def test_resource_version_and_uid_are_preconditions():
         ),
         (
             {"metadata": {"name": "one", "namespace": "other"}},
-            "the namespace of the object (other) does not match the namespace on the request (default)",
+            "the namespace of the provided object does not match the namespace sent on the request",
         ),
         ({"kind": "Ship"}, "invalid object type: apply.example.com/v1, Kind=Ship"),
         ({"kind": None}, "invalid object type: apply.example.com/v1, Kind="),

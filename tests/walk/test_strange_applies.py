@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import yaml
 from apply_kit import ONE, V1, barge, canal, send
 from hypothesis import HealthCheck, given, settings
@@ -14,6 +15,8 @@ from hypothesis import strategies as st
 from walk_kit import HastyLoop
 
 from oarlock.testing.server import Answer, InMemory
+
+pytestmark = pytest.mark.slow
 
 NAMES = st.sampled_from(
     [

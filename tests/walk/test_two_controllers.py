@@ -15,6 +15,8 @@ from walk_kit import walk
 
 from oarlock.testing.server import InMemory
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = 1000
 
 

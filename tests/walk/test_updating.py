@@ -6,7 +6,23 @@ import json
 from typing import Any
 
 import pytest
-from walk_kit import BOATS, BOATS_V1, CRATES, PORTS, TICKETS, boat, causes, failure, fleet, key, made, path, raw, walk
+from walk_kit import (
+    BOATS,
+    BOATS_V1,
+    CRATES,
+    PORTS,
+    TICKETS,
+    Racing,
+    boat,
+    causes,
+    failure,
+    fleet,
+    key,
+    made,
+    path,
+    raw,
+    walk,
+)
 
 JSON_PATCH = "application/json-patch+json"
 
@@ -90,7 +106,7 @@ async def test_the_body_is_the_object_the_url_names():
             "the name of the object (a based on URL) was undeterminable: name must be provided"
         )
         assert (await put(namespace="other"))[2] == (
-            "the namespace of the object (other) does not match the namespace on the request (default)"
+            "the namespace of the provided object does not match the namespace sent on the request"
         )
         code, _, why = await put(uid="x")
         assert code == 409
@@ -288,27 +304,6 @@ async def test_unknown_and_duplicate_fields_of_a_patch():
         assert "spec.flag" in warned.headers["warning"]
         typed = await api.patch(BOATS + "/a", {"spec": {"crew": "x"}})
         assert failure(typed)[0] == 422
-
-
-class Racing:
-    """A store in which another writer is faster, `times` times."""
-
-    def __init__(self, backend: Any, where: str, times: int, change: Any) -> None:
-        self.left = times
-        self.attempts = 0
-        real = backend.put
-
-        async def put(key: str, value: bytes, *, expect: int, **rest: Any) -> Any:
-            if key == where:
-                self.attempts += 1
-                if self.left:
-                    self.left -= 1
-                    kv, _ = await backend.get(key)
-                    theirs = change(json.loads(kv.value), self.attempts)
-                    await real(key, json.dumps(theirs).encode(), expect=kv.mod_rev)
-            return await real(key, value, expect=expect, **rest)
-
-        backend.put = put
 
 
 def sails(tree: Any, attempt: int) -> Any:

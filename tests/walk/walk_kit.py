@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
-import selectors
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Annotated, Any, Self
+
+from virtual_time import HastyLoop
 
 from oarlock import (
     APIServer,
@@ -37,44 +38,6 @@ from oarlock.testing.clock import VirtualClock
 from oarlock.testing.server import Answer, InMemory
 
 GROUP = "walk.example.com"
-
-
-class _Hasty(selectors.DefaultSelector):
-    """Never sleeps: when nothing is ready, the time that would have been slept is skipped."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.skipped_s = 0.0
-        self.in_threads = 0
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is None or timeout <= 0 or self.in_threads:
-            return super().select(timeout)
-        ready = super().select(0)
-        if not ready:
-            self.skipped_s += timeout
-        return ready
-
-
-class HastyLoop(asyncio.SelectorEventLoop):
-    """A loop in which timers that are due next are due now."""
-
-    def __init__(self) -> None:
-        self._hasty = _Hasty()
-        super().__init__(self._hasty)
-
-    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
-        """While a thread works, time is real: it can't be skipped for the thread."""
-        self._hasty.in_threads += 1
-        future = super().run_in_executor(executor, func, *args)
-        future.add_done_callback(self._thread_ended)
-        return future
-
-    def _thread_ended(self, _: Any) -> None:
-        self._hasty.in_threads -= 1
-
-    def time(self) -> float:
-        return super().time() + self._hasty.skipped_s
 
 
 def walk(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -320,3 +283,24 @@ def catalog(*items: Any, keep: Catalog | None = None, without: str = "", generat
     """A catalog of what is declared, besides what `keep` has."""
     kept = [s for s in (keep.entries if keep else ()) if s.definition.names.plural != without]
     return Catalog.of([*kept, *served_from(items)], generation)
+
+
+class Racing:
+    """A store in which another writer is faster, `times` times."""
+
+    def __init__(self, backend: Any, where: str, times: int, change: Any) -> None:
+        self.left = times
+        self.attempts = 0
+        real = backend.put
+
+        async def put(key: str, value: bytes, *, expect: int, **rest: Any) -> Any:
+            if key == where:
+                self.attempts += 1
+                if self.left:
+                    self.left -= 1
+                    kv, _ = await backend.get(key)
+                    theirs = change(json.loads(kv.value), self.attempts)
+                    await real(key, json.dumps(theirs).encode(), expect=kv.mod_rev)
+            return await real(key, value, expect=expect, **rest)
+
+        backend.put = put

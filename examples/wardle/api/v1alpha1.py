@@ -22,6 +22,7 @@ class FlunderSpec(Model):
 class Flunder(
     Spoke[v1beta1.Flunder],
     version="v1alpha1",
+    columns=[v1beta1.CREATED_AT],
     deprecated="wardle.example.com/v1alpha1 Flunder is deprecated in v1.3+, unavailable in v1.10+",
 ):
     """A flunder points at another flunder, or at a fischer."""
@@ -57,9 +58,11 @@ class Fischer(
     group="wardle.example.com",
     version="v1alpha1",
     scope="Cluster",
+    name_rule="path-segment",
     generation=False,
+    columns=[v1beta1.CREATED_AT],
     deprecated="wardle.example.com/v1alpha1 Fischer is deprecated in v1.3+, unavailable in v1.10+",
 ):
     """A fischer decides which flunders may not be."""
 
-    disallowed_flunders: Annotated[list[str], Atomic, Doc("Names no flunder may have.")] = []
+    disallowed_flunders: Annotated[list[str], Atomic, OmitEmpty, Doc("Names no flunder may have.")] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from oarlock import Doc, Model, OmitEmpty, Resource
+from oarlock import Column, Doc, Model, OmitEmpty, Resource
 
 
 class FlunderSpec(Model):
@@ -19,7 +19,18 @@ class FlunderStatus(Model):
     """Nothing is known about flunders yet."""
 
 
-class Flunder(Resource, group="wardle.example.com", version="v1beta1", generation=False):
+CREATED_AT = Column("Created At", ".metadata.creationTimestamp", "date", relative=False)
+"""What the Kubernetes sample server shows where oarlock would show an age."""
+
+
+class Flunder(
+    Resource,
+    group="wardle.example.com",
+    version="v1beta1",
+    name_rule="path-segment",
+    generation=False,
+    columns=[CREATED_AT],
+):
     """A flunder points at another flunder, or at a fischer."""
 
     spec: FlunderSpec = FlunderSpec()

@@ -1,4 +1,4 @@
-"""What can be typed after ``oarlock``: serve, proto, storage check, storage compact, storage migrate,
+"""What can be typed after ``oarlock``: serve, check, crd, proto, storage check, storage compact, storage migrate,
 --version.
 
 Each command is a few lines over what ``server`` and ``storage`` do. Next: `loading`, ``server.command``.
@@ -15,9 +15,13 @@ from typing import Annotated
 
 import typer
 
-from oarlock.cli.loading import load_server
+from oarlock.cli.describing import described, doubts
+from oarlock.cli.loading import load_server, source_folder
 from oarlock.cli.proto_files import check_lock, write_lock
+from oarlock.cli.reloading import serve_again_and_again
+from oarlock.codec import yaml
 from oarlock.registry.migration import Progress, migrate
+from oarlock.schema.crd import export_crd
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.proto_text import proto_text
 from oarlock.server.about import own_version
@@ -50,6 +54,8 @@ def app() -> typer.Typer:
     whole = new_app(HELP)
     whole.callback(invoke_without_command=True)(_version)
     whole.command("serve")(with_serve_options(_serve))
+    whole.command("check")(_check_server)
+    whole.command("crd")(_crd)
     whole.command("proto")(_proto)
     storage = new_app("Look after a store, also while a server runs on it.")
     storage.command("check")(_check)
@@ -70,14 +76,56 @@ def _version(
         raise typer.Exit
 
 
-def _serve(server: ServerPlace, options: ServeOptions) -> None:
+def _serve(
+    server: ServerPlace,
+    options: ServeOptions,
+    reload: Annotated[
+        bool,
+        typer.Option("--reload", help="Start again when a Python file beside the server changes. For development."),
+    ] = False,
+) -> None:
     """Serve an APIServer to Kubernetes clients.
 
     Prints the kubectl line to try once it is ready. SIGTERM and SIGINT (Ctrl-C) let it leave in order; twice, at once.
     """
     set_up_logging(options.verbosity)
     config = config_of(options)
+    if reload:
+        arguments = [argument for argument in sys.argv[1:] if argument != "--reload"]
+        raise typer.Exit(serve_again_and_again(arguments, source_folder(server)))
     serve_with(load_server(server), config)
+
+
+def _check_server(server: ServerPlace) -> None:
+    """Show what an APIServer would serve, and what is doubtful about it.
+
+    Nothing is started and nothing is opened. A mistake is told in one line; the exit code is then 1.
+    """
+    loaded = load_server(server)
+    for line in described(loaded):
+        print(line)
+    for doubt in doubts(loaded):
+        print(f"doubtful: {doubt}")
+
+
+def _crd(
+    server: ServerPlace,
+    resource: Annotated[
+        str, typer.Argument(metavar="[RESOURCE.GROUP]", help="Only this one, for example orders.shop.example.com.")
+    ] = "",
+) -> None:
+    """Print the CustomResourceDefinitions of what is stored, as YAML for a cluster.
+
+    Hooks, conversions and what only oarlock understands aren't in them.
+    """
+    stored = [one.definition for one in load_server(server).catalog.entries if one.virtual is None]
+    found = [one for one in stored if resource in ("", str(one.group_resource))]
+    if not found:
+        names = ", ".join(str(one.group_resource) for one in stored) or "nothing is stored"
+        raise Mistake(f"{server}: no {resource or 'resource'} to print: {names}")
+    for definition in found:
+        print("---")
+        print(yaml.encode(export_crd(definition)).decode(), end="")
 
 
 def _proto(

@@ -19,7 +19,7 @@ from oarlock.schema.declaring import DeclarationError
 from oarlock.server.app import APIServer
 from oarlock.server.command import Mistake
 
-__all__ = ["load_server"]
+__all__ = ["load_server", "source_folder"]
 
 log = logging.getLogger("oarlock.cli")
 
@@ -37,6 +37,12 @@ def load_server(where: str) -> APIServer:
         _look_in(Path.cwd())
         module = _import(name, where)
     return _named(module, attribute, where) if attribute else _only(module, where)
+
+
+def source_folder(where: str) -> Path:
+    """The folder that the sources of the server `where` names are in: the file's, or the working directory."""
+    name = where.rpartition(":")[0] if ":" in where else where
+    return Path(name).resolve().parent if name.endswith(".py") or os.sep in name else Path.cwd()
 
 
 def _import_file(file: Path) -> ModuleType:

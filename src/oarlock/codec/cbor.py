@@ -20,7 +20,7 @@ from oarlock.codec.errors import DecodeError
 from oarlock.codec.json import MAX_DEPTH
 from oarlock.meta.times import rfc3339
 
-__all__ = ["SELF_DESCRIBED", "decode", "encode", "from_json", "list_of"]
+__all__ = ["SELF_DESCRIBED", "decode", "encode", "from_json", "list_head"]
 
 SELF_DESCRIBED = b"\xd9\xd9\xf7"
 """Tag 55799, which stands before everything that is written: clients know CBOR by it. Reading doesn't need it."""
@@ -220,12 +220,12 @@ def from_json(data: bytes) -> bytes:
     return SELF_DESCRIBED + cbor2.dumps(_decode_json(data))
 
 
-def list_of(empty: bytes, items: Sequence[bytes]) -> bytes:
-    """A list object: of the JSON of one without items, where ``items`` comes last, and items that `from_json` made."""
+def list_head(empty: bytes, count: int) -> bytes:
+    """What stands before the items of a list. `empty` is the JSON of one without any; the array comes last."""
     whole = from_json(empty)
     if whole[-1:] != _NO_ITEMS:
         raise ValueError("the empty list must end with items")
-    return b"".join((whole[:-1], _array_head(len(items)), *(item[len(SELF_DESCRIBED) :] for item in items)))
+    return whole[:-1] + _array_head(count)
 
 
 _NO_ITEMS = b"\x80"

@@ -1,48 +1,104 @@
-"""Fields that are given twice in the same JSON object, with their paths.
+"""Fields that are given twice in the same JSON object: their paths, and the tree that they mean.
 
 The slow half of `json.duplicates`: run only when duplicates can't be ruled out. Next: `json`.
-Source: sigs.k8s.io/json's strict errors.
+Source: sigs.k8s.io/json's strict errors; Go's ``encoding/json``, which reads a second object into the first.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, TypeAlias
 
 from oarlock.codec.errors import DecodeError
 
-__all__ = ["MAX_FOUND", "find"]
+__all__ = ["MAX_FOUND", "find", "merged"]
 
 MAX_FOUND = 100
 """How many paths are reported at most."""
+
+_MAX_PATH = 1024
+"""Characters of a path that are shown."""
 
 
 class _Pairs(list[tuple[str, Any]]):
     """An object with every field it was given, also those given twice."""
 
 
+_Path: TypeAlias = "tuple[_Path, str | int] | None"
+"""The path of the parent and the last step; made a text only for what is reported."""
+
+
 def find(data: bytes) -> list[str]:
     """The paths in the order of the text, each once. Raises DecodeError when `data` can't be read."""
+    found: dict[str, None] = {}
+    _walk(_read(data), None, found)
+    return list(found)
+
+
+def merged(data: bytes) -> Any:
+    """The tree in which an object that is given twice has the fields of both; of other values the last counts.
+
+    Raises DecodeError when `data` can't be read.
+    """
+    return _plain(_read(data))
+
+
+def _read(data: bytes) -> Any:
     try:
-        tree = json.loads(data, object_pairs_hook=_Pairs)
+        return json.loads(data, object_pairs_hook=_Pairs)
     except (ValueError, RecursionError) as error:
         raise DecodeError(str(error)) from None
-    found: dict[str, None] = {}
-    _walk(tree, "", found)
-    return list(found)[:MAX_FOUND]
 
 
-def _walk(value: Any, path: str, found: dict[str, None]) -> None:
+def _walk(value: Any, path: _Path, found: dict[str, None]) -> None:
     if type(value) is _Pairs:
         seen = set()
         for key, inner in value:
-            inner_path = f"{path}.{key}" if path else key
-            if key in seen and len(found) < MAX_FOUND:
-                found[inner_path] = None
+            if len(found) >= MAX_FOUND:
+                return
+            if key in seen:
+                found[_rendered((path, key))] = None
             seen.add(key)
             if type(inner) is _Pairs or type(inner) is list:
-                _walk(inner, inner_path, found)
+                _walk(inner, (path, key), found)
     elif type(value) is list:
         for i, inner in enumerate(value):
             if type(inner) is _Pairs or type(inner) is list:
-                _walk(inner, f"{path}[{i}]", found)
+                _walk(inner, (path, i), found)
+
+
+def _rendered(path: _Path) -> str:
+    """``spec.list[0].field``. A path that a client made longer than anybody reads is cut."""
+    steps: list[str | int] = []
+    while path is not None:
+        path, step = path
+        steps.append(step)
+    text = ""
+    for step in reversed(steps):
+        if len(text) > _MAX_PATH:
+            break
+        if type(step) is int:
+            text += f"[{step}]"
+        else:
+            text += f".{step}" if text else str(step)
+    return text if len(text) <= _MAX_PATH else text[:_MAX_PATH] + "..."
+
+
+def _plain(value: Any) -> Any:
+    if type(value) is list:
+        return [_plain(inner) for inner in value]
+    if type(value) is not _Pairs:
+        return value
+    tree: dict[str, Any] = {}
+    for key, inner in value:
+        new = _plain(inner)
+        tree[key] = _joined(tree[key], new) if key in tree else new
+    return tree
+
+
+def _joined(first: Any, second: Any) -> Any:
+    if type(first) is not dict or type(second) is not dict:
+        return second
+    for key, value in second.items():
+        first[key] = _joined(first[key], value) if key in first else value
+    return first

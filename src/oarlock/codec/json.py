@@ -1,8 +1,8 @@
 """Bytes to tree and back, in JSON as Go reads and writes it.
 
 A tree is made of plain dict, list, str, int, float, bool and None. Integers beyond 64 bits become floats, whole floats
-are written without a fraction, ``<>&`` are escaped. Invalid UTF-8 and lone surrogates are refused (Go would
-replace them in silence). Must not know: schemas, kinds. Next: `duplicate_fields`, `yaml`.
+are written without a fraction, ``<>&`` are escaped. A lone surrogate becomes U+FFFD, as in Go; invalid UTF-8 is refused
+(Go would replace it in silence). Must not know: schemas, kinds. Next: `duplicate_fields`, `yaml`.
 Source: sigs.k8s.io/json, Go's ``encoding/json``.
 """
 
@@ -27,6 +27,7 @@ __all__ = [
     "encode",
     "encode_canonical",
     "holds_whole_floats",
+    "merged",
     "pretty",
 ]
 
@@ -59,10 +60,11 @@ def decode(data: bytes, *, whole_as_int: bool = False) -> Any:
 
     With `whole_as_int`, ``1.0`` and ``1e3`` are integers, as they are in YAML.
     """
+    read = _decode_whole if whole_as_int else _decode
     try:
-        tree = _decode_whole(data) if whole_as_int else _decode(data)
+        tree = read(data)
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
-        raise DecodeError(_complaint(data, error)) from None
+        tree = _without_lone_surrogates(data, read, error)
     except RecursionError:
         raise DecodeError("exceeded max depth") from None
     if data.count(b"[") + data.count(b"{") > MAX_DEPTH and depth_exceeds(tree, MAX_DEPTH):
@@ -71,6 +73,33 @@ def decode(data: bytes, *, whole_as_int: bool = False) -> Any:
     if _NINETEEN_DIGITS in data.translate(_DIGITS_AS_ZEROS):
         return _within_64_bits(tree)
     return tree
+
+
+_may_have_surrogates = re.compile(rb"\\u[dD][89a-fA-F]").search
+_escape = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.",
+    re.DOTALL,
+)
+
+
+def _replaced(data: bytes) -> bytes:
+    """JSON text with U+FFFD in place of every escape that is half of a surrogate pair."""
+    if _may_have_surrogates(data) is None:
+        return data
+    return _escape.sub(lambda found: b"\\ufffd" if found["lone"] else found[0], data)
+
+
+def _without_lone_surrogates(data: bytes, read: Any, error: Exception) -> Any:
+    """Read again what couldn't be read, if lone surrogates may be why. Raises DecodeError."""
+    replaced = _replaced(data)
+    if replaced != data:
+        try:
+            return read(replaced)
+        except RecursionError:
+            raise DecodeError("exceeded max depth") from None
+        except (msgspec.DecodeError, UnicodeDecodeError, ValueError):
+            pass
+    raise DecodeError(_complaint(data, error)) from None
 
 
 def depth_exceeds(tree: Any, limit: int) -> bool:
@@ -115,7 +144,7 @@ def _complaint(data: bytes, error: Exception) -> str:
     for number in _huge_number(data):
         if abs(float(number[0])) == float("inf"):
             return f"json: cannot unmarshal number {number[0][:400].decode()} into Go value of type float64"
-    return "invalid surrogate pair in string literal"
+    return f"invalid JSON: {error}"
 
 
 def duplicates(data: bytes, tree: Any = None) -> list[str]:
@@ -124,11 +153,19 @@ def duplicates(data: bytes, tree: Any = None) -> list[str]:
     `data` must be decodable; its decoded `tree`, when at hand, saves decoding it again.
     """
     if b"\\u003a" not in data and b"\\u003A" not in data:
-        tree = _decode(data) if tree is None else tree
+        tree = _decode(_replaced(data)) if tree is None else tree
         # A decoder drops a duplicate and its colon. As many colons out as in: nothing was dropped.
         if _encode(tree).count(b":") == data.count(b":"):
             return []
-    return duplicate_fields.find(data)
+    return duplicate_fields.find(_replaced(data))
+
+
+def merged(data: bytes) -> Any:
+    """What `decode` reads, but an object that is given twice has the fields of both, as in a Go struct or map.
+
+    For `data` that `decode` takes and `duplicates` finds something in: it is slow. Raises DecodeError.
+    """
+    return _within_64_bits(duplicate_fields.merged(_replaced(data)))
 
 
 # Writing ------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Bytes to tree and back, in YAML as Kubernetes reads and writes it.
 
-The tree is that of `json`. Read through the event stream of libyaml, never by recursion over nodes: nesting,
-aliases and their expansion are limited. Must not know: schemas, kinds. Next: `yaml_scalars`.
+The tree is that of `json`. Read through the event stream of libyaml, never by recursion over nodes. Nesting is
+limited, and so is what aliases stand for, in nodes and in bytes. Must not know: schemas, kinds. Next: `yaml_scalars`.
 Source: sigs.k8s.io/yaml with go-yaml v2.
 """
 
@@ -15,15 +15,18 @@ from typing import Any
 
 import yaml
 
-from oarlock.codec import json, yaml_order
+from oarlock.codec import duplicate_fields, json, yaml_order
 from oarlock.codec.errors import DecodeError
 from oarlock.codec.yaml_scalars import MERGE, reads_as_string, resolve
 from oarlock.meta.gotext import quote
 
-__all__ = ["MAX_ALIASED_NODES", "DecodeError", "decode", "encode"]
+__all__ = ["MAX_ALIASED_BYTES", "MAX_ALIASED_NODES", "DecodeError", "decode", "encode"]
 
 MAX_ALIASED_NODES = 100_000
 """How many nodes all aliases of a document may stand for together."""
+
+MAX_ALIASED_BYTES = 3 * 1024 * 1024
+"""How many bytes of JSON all aliases of a document may stand for together: as many as a body may have by default."""
 
 _TAG = "tag:yaml.org,2002:"
 _UNSET: Any = object()
@@ -35,7 +38,8 @@ _UNSET: Any = object()
 def decode(data: bytes) -> tuple[Any, list[str]]:
     """Read the first document, and say which keys it gives twice: ``line 5: key "x" already set in map``.
 
-    Of duplicate keys the last counts. An empty text is None. Raises DecodeError.
+    Of duplicate keys the last counts, and at most 100 are told. An empty text is None. Raises DecodeError, also when
+    aliases stand for more than `MAX_ALIASED_NODES` or `MAX_ALIASED_BYTES`.
     """
     if data.lstrip()[:1] in (b"{", b"["):
         # JSON is YAML, mostly what clients send as YAML, and quicker to read as what it is.
@@ -83,16 +87,34 @@ class _Open:
         self.merged: list[Any] = []
 
 
+class _Anchor:
+    """A value that aliases may stand for: of how many nodes it is made, -1 until its end, and the bytes of its JSON."""
+
+    __slots__ = ("_bytes", "nodes", "value")
+
+    def __init__(self, value: Any, nodes: int) -> None:
+        self.value = value
+        self.nodes = nodes
+        self._bytes = -1
+
+    def bytes(self) -> int:
+        """Measured when first asked for: most anchors have no alias."""
+        if self._bytes < 0:
+            self._bytes = len(json.encode(self.value))
+        return self._bytes
+
+
 class _Builder:
     """Makes a tree of a stream of events, with its open containers on a stack of its own."""
 
     def __init__(self, data: bytes) -> None:
         self.parser = yaml.CSafeLoader(data)
         self.open: list[_Open] = []
-        self.anchors: dict[str, tuple[Any, int]] = {}
+        self.anchors: dict[str, _Anchor] = {}
         self.duplicates: list[str] = []
         self.nodes = 0
-        self.aliased = 0
+        self.aliased_nodes = 0
+        self.aliased_bytes = 0
         self.root: Any = None
 
     def document(self) -> tuple[Any, list[str]]:
@@ -102,7 +124,7 @@ class _Builder:
                 self.nodes += 1
                 value = self.scalar(event)
                 if event.anchor:
-                    self.anchors[event.anchor] = (value, 1)
+                    self.anchors[event.anchor] = _Anchor(value, 1)
                 self.put(value, event, plain_text=event.value if event.implicit[0] else None)
             elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
                 self.begin(event)
@@ -122,7 +144,7 @@ class _Builder:
         container = _Open(value, event.anchor, self.nodes)
         self.nodes += 1
         if event.anchor:
-            self.anchors[event.anchor] = (_UNSET, 0)
+            self.anchors[event.anchor] = _Anchor(value, -1)
         self.put(value, event)
         self.open.append(container)
 
@@ -131,7 +153,7 @@ class _Builder:
         if container.merged:
             _merge(container)
         if container.anchor:
-            self.anchors[container.anchor] = (container.value, self.nodes - container.before)
+            self.anchors[container.anchor] = _Anchor(container.value, self.nodes - container.before)
 
     def expects_key(self) -> bool:
         return bool(self.open) and type(self.open[-1].value) is dict and self.open[-1].key is _UNSET
@@ -156,28 +178,35 @@ class _Builder:
             container.merged.append(value)
             return
         name = key.text
-        if name in container.given:
+        if name in container.given and len(self.duplicates) < duplicate_fields.MAX_FOUND:
             line = event.start_mark.line + 1
             self.duplicates.append(f"line {line}: key {quote(name)} already set in map")
         container.given.add(name)
         container.value[name] = _finite(value)
 
     def alias(self, name: str | None) -> Any:
-        value, nodes = self.anchors.get(name or "", (None, -1))
-        if nodes < 0:
+        anchor = self.anchors.get(name or "")
+        if anchor is None:
             raise _refusal(f"yaml: unknown anchor '{name}' referenced")
-        if value is _UNSET:
+        if anchor.nodes < 0:
             raise _refusal(f"yaml: anchor '{name}' value contains itself")
-        self.aliased += nodes
-        self.nodes += nodes
-        if self.aliased > MAX_ALIASED_NODES:
-            raise _refusal("yaml: document contains excessive aliasing")
+        self._charge(anchor)
+        value = anchor.value
         if isinstance(value, (dict, list)):
             if self.expects_key():
                 raise _refusal(f"yaml: invalid map key: anchor '{name}'")
             if json.depth_exceeds(value, json.MAX_DEPTH - len(self.open)):
                 raise _refusal("yaml: exceeded max depth")
         return _copied(value)
+
+    def _charge(self, anchor: _Anchor) -> None:
+        """Refuse what expands too far before it is built."""
+        self.nodes += anchor.nodes
+        self.aliased_nodes += anchor.nodes
+        if self.aliased_nodes <= MAX_ALIASED_NODES:
+            self.aliased_bytes += anchor.bytes()
+        if self.aliased_nodes > MAX_ALIASED_NODES or self.aliased_bytes > MAX_ALIASED_BYTES:
+            raise _refusal("yaml: document contains excessive aliasing")
 
     def scalar(self, event: Any) -> Any:
         if event.implicit[0]:

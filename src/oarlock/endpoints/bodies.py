@@ -5,8 +5,6 @@ Must not know: schemas (`registry.body` settles what comes out of here). Next: `
 
 from __future__ import annotations
 
-from typing import Any
-
 from oarlock.codec import cbor as cbor_codec
 from oarlock.codec import json as json_codec
 from oarlock.codec import protobuf as protobuf_codec
@@ -17,6 +15,8 @@ from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.negotiation import CBOR, JSON, NAMED, PROTOBUF, YAML, content_type
 from oarlock.endpoints.pacing import beside
 from oarlock.meta.errors import BadRequest, UnsupportedMediaType
+from oarlock.meta.fielderrors import WrongType
+from oarlock.meta.gotext import quote
 from oarlock.meta.kinds import GroupVersion
 from oarlock.registry.body import Body, BodyWording
 from oarlock.registry.served import Tree
@@ -53,7 +53,7 @@ def object_body(data: bytes, media: str, entry: CatalogEntry, validation: str) -
     if media == PROTOBUF and entry.protobuf is not None:
         tree = decode_protobuf(data, entry.protobuf, kind)
     else:
-        tree, problems = decode_tree(data, media, kind, validation)
+        tree, problems = decode_tree(data, media, kind, validation, typed=entry.definition.typed)
     _check_kind(tree, entry)
     tree["apiVersion"], tree["kind"] = entry.api_version, kind
     return Body(tree, wording, problems)
@@ -67,8 +67,8 @@ def decode_protobuf(data: bytes, message: Message, kind: str) -> Tree:
         raise _unrecognized(kind, str(error), data) from None
 
 
-def decode_tree(data: bytes, media: str, kind: str, validation: str) -> tuple[Tree, list[str]]:
-    """The tree in a body, and its duplicate fields."""
+def decode_tree(data: bytes, media: str, kind: str, validation: str, *, typed: bool = False) -> tuple[Tree, list[str]]:
+    """The tree in a body, and its duplicate fields. If `typed`, an object given twice has the fields of both."""
     if media == PROTOBUF:
         raise _protobuf(data, kind)
     problems: list[str] = []
@@ -79,14 +79,15 @@ def decode_tree(data: bytes, media: str, kind: str, validation: str) -> tuple[Tr
             tree = cbor_codec.decode(data)
         else:
             tree = json_codec.decode(data)
-            if validation != "Ignore":
-                problems = [f'duplicate field "{path}"' for path in json_codec.duplicates(data, tree)]
+            if typed or validation != "Ignore":
+                problems = [f"duplicate field {quote(path)}" for path in json_codec.duplicates(data, tree)]
+            if typed and problems:
+                tree = json_codec.merged(data)
     except ValueError as error:
         prefix = f"{media.rpartition('/')[2]} parse error"
         raise _unrecognized(kind, f"couldn't get version/kind; {prefix}: {error}", data) from None
     if not isinstance(tree, dict):
-        go_type = {list: "array", str: "string", bool: "bool", type(None): "null"}.get(type(tree), "number")
-        why = f"couldn't get version/kind; json parse error: json: cannot unmarshal {go_type} into Go value"
+        why = f"couldn't get version/kind: {WrongType('', 'an object', tree).body}"
         raise _unrecognized(kind, why, data)
     return tree, problems
 
@@ -107,8 +108,9 @@ def _protobuf(data: bytes, kind: str) -> Exception:
 
 def _check_kind(tree: Tree, entry: CatalogEntry) -> None:
     gvk = entry.gvk
-    api_version: Any = tree.get("apiVersion") or entry.api_version
-    kind: Any = tree.get("kind") or gvk.kind
+    api_version, kind = (tree.get(key) for key in ("apiVersion", "kind"))
+    api_version = entry.api_version if api_version in (None, "") else api_version
+    kind = gvk.kind if kind in (None, "") else kind
     if not isinstance(api_version, str) or not isinstance(kind, str):
         raise BadRequest(
             f"the object provided is unrecognized (must be of type {gvk.kind}): apiVersion and kind must be strings"

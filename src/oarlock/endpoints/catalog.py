@@ -96,7 +96,7 @@ class CatalogEntry:
     def columns(self) -> TableColumns:
         """The columns of its Tables, worked out when they are first asked for."""
         if self._columns is None:
-            self._columns = TableColumns(self.version, typed=self.definition.typed)
+            self._columns = TableColumns(self.version)
         return self._columns
 
     @property

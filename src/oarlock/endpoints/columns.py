@@ -1,7 +1,6 @@
 """The columns of a Table: which ones a resource has, and how their cells are read from an object.
 
-A typed resource without declared columns gets its name and the time it was created at; any other gets its
-name and what it declares (its age, if it declares nothing). Worked out once per version of a resource.
+A resource shows its name and the columns it declares; its age, if it declares none. Worked out once per version.
 Must not know: requests, lists. Source: CustomResourceDefinition additionalPrinterColumns. Next: `tables`.
 """
 
@@ -13,7 +12,7 @@ from oarlock.codec import json
 from oarlock.schema.cells import compile_cell
 from oarlock.schema.definition import Column, VersionDefinition
 
-__all__ = ["NEVER", "TableColumns"]
+__all__ = ["TableColumns"]
 
 Tree = dict[str, Any]
 
@@ -30,37 +29,37 @@ CREATED_DESCRIPTION = (
     "in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: "
     "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
 )
-AGE = Column("Age", ".metadata.creationTimestamp", "date", description=CREATED_DESCRIPTION)
-NEVER = "0001-01-01T00:00:00Z"
-"""What stands for a creation time that isn't set, as in the bookmarks of a watch."""
+CREATED = ".metadata.creationTimestamp"
+AGE = Column("Age", CREATED, "date")
 
 
 class TableColumns:
-    """The columns of one version. `definitions` is their JSON, `plain` says that they are name and creation time only.
+    """The columns of one version. `definitions` is their JSON.
 
-    `timeless` says that a row doesn't change with time, so that callers may keep it.
+    `of_metadata` says that they show nothing but metadata, so that the rest of an object needn't be parsed.
+    `null_when_empty` says that a Table without rows has null in their place, as the Go server's default Table does.
     """
 
-    __slots__ = ("_cells", "definitions", "plain", "timeless")
+    __slots__ = ("_cells", "definitions", "null_when_empty", "of_metadata")
 
-    def __init__(self, version: VersionDefinition, *, typed: bool) -> None:
-        columns = version.columns if version.columns or typed else (AGE,)
-        self.plain = typed and not columns
-        self.timeless = all(column.type != "date" for column in columns)
+    def __init__(self, version: VersionDefinition) -> None:
+        columns = version.columns or (AGE,)
+        self.of_metadata = all(column.json_path == CREATED for column in columns)
+        self.null_when_empty = self.of_metadata and not any(column.relative for column in columns)
         self._cells = [compile_cell(column) for column in columns]
-        shown = [_definition(Column("Name", ".metadata.name", format="name", description=NAME_DESCRIPTION))]
-        if self.plain:
-            created = Column("Created At", ".metadata.creationTimestamp", "date", description=CREATED_DESCRIPTION)
-            shown.append(_definition(created))
-        self.definitions: bytes = json.encode(shown + [_definition(column) for column in columns])
+        name = Column("Name", ".metadata.name", format="name", description=NAME_DESCRIPTION)
+        self.definitions: bytes = json.encode([_definition(column) for column in (name, *columns)])
 
     def cells(self, tree: Tree, now: float) -> list[Any]:
-        """The cells of an object; `now` in seconds since the epoch, for ages."""
-        metadata = tree["metadata"]
-        name = metadata.get("name", "")
-        if self.plain:
-            return [name, metadata.get("creationTimestamp") or NEVER]
-        return [name, *(cell(tree, now) for cell in self._cells)]
+        """The cells of an object, of whose tree only metadata is needed if they are `of_metadata`.
+
+        `now` is in seconds since the epoch, for ages.
+        """
+        return [tree["metadata"].get("name", ""), *(cell(tree, now) for cell in self._cells)]
+
+
+def _description(column: Column) -> str:
+    return CREATED_DESCRIPTION if column.json_path == CREATED else f"The value at {column.json_path}."
 
 
 def _definition(column: Column) -> Tree:
@@ -68,6 +67,6 @@ def _definition(column: Column) -> Tree:
         "name": column.name,
         "type": column.type,
         "format": column.format,
-        "description": column.description or f"The value at {column.json_path}.",
+        "description": column.description or _description(column),
         "priority": column.priority,
     }

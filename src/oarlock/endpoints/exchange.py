@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from oarlock.endpoints.http import Request
+from oarlock.endpoints.unsent import UNLIMITED, Unsent
 from oarlock.meta.context import Clock, Context, Notes, Target, User
 
 __all__ = ["ANONYMOUS", "Exchange"]
@@ -18,12 +19,16 @@ NO_TARGET = Target("")
 
 
 class Exchange:
-    """What is known of a request. `deadline` is in monotonic seconds; `route` is the router's own."""
+    """What is known of a request. `deadline` is in monotonic seconds; `route` is the router's own.
 
-    __slots__ = ("audit_id", "clock", "deadline", "notes", "request", "route", "target", "user")
+    `unsent` is the process's budget of bytes that clients haven't taken yet.
+    """
 
-    def __init__(self, request: Request, clock: Clock) -> None:
+    __slots__ = ("audit_id", "clock", "deadline", "notes", "request", "route", "target", "unsent", "user")
+
+    def __init__(self, request: Request, clock: Clock, unsent: Unsent = UNLIMITED) -> None:
         self.request = request
+        self.unsent = unsent
         self.clock = clock
         self.audit_id = ""
         self.target = NO_TARGET

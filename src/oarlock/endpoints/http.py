@@ -6,11 +6,23 @@ above it, so another server could stand there. Next: `router`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-__all__ = ["BodyTooLarge", "Handler", "Peer", "Request", "Response", "Stream", "Tunnel"]
+__all__ = [
+    "Body",
+    "BodySource",
+    "BodyTooLarge",
+    "BrokenBody",
+    "Handler",
+    "Peer",
+    "Request",
+    "Response",
+    "Stream",
+    "Tunnel",
+]
 
 
 class BodyTooLarge(Exception):
@@ -19,6 +31,10 @@ class BodyTooLarge(Exception):
     def __init__(self, limit: int) -> None:
         super().__init__(f"limit is {limit}")
         self.limit = limit
+
+
+class BrokenBody(ConnectionError):
+    """The rest of the body will not come: its framing is malformed, or the client went away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +79,7 @@ class Request:
         self._read = read
 
     async def read(self) -> bytes:
-        """The whole body. Raises `BodyTooLarge`; ConnectionError when the client went away."""
+        """The whole body. Raises `BodyTooLarge`; `BrokenBody` when the rest of it will not come."""
         return await self._read()
 
 
@@ -71,7 +87,8 @@ class Stream(Protocol):
     """An answer that goes on: bytes are pushed into it until one side ends it.
 
     `write` never blocks: bytes are kept until the peer takes them, and all that was written in one turn of
-    the loop leaves in one piece. The writer must watch `buffered` and `abort` a peer that doesn't read.
+    the loop leaves in one piece. A writer that can wait awaits `drained`; whoever can't, because its bytes come when
+    they come, relies on the server to end a stream whose peer doesn't read.
     """
 
     def write(self, data: bytes) -> None: ...
@@ -79,6 +96,10 @@ class Stream(Protocol):
     @property
     def buffered(self) -> int:
         """Bytes written here that the connection has not yet handed to the kernel."""
+        ...
+
+    async def drained(self) -> None:
+        """Wait until little enough of what was written is waiting, or until it is over. Any number may wait."""
         ...
 
     @property
@@ -107,23 +128,38 @@ class Tunnel(Stream, Protocol):
         """The next bytes, as they came; ``b""`` once it is over. What isn't read is left with the client."""
         ...
 
-    async def drained(self) -> None:
-        """Wait until little enough of what was written is waiting, or until it is over."""
-        ...
+
+class BodySource(ABC):
+    """A body that is made as it is read, without waiting, out of what others keep anyway.
+
+    `length` is its size in bytes, None when that isn't known before its end.
+    """
+
+    __slots__ = ("done", "length")
+
+    def __init__(self, length: int | None) -> None:
+        self.length = length
+        self.done = False
+        """Nothing is left to be read."""
+
+    @abstractmethod
+    def read(self, most: int) -> bytes:
+        """The next bytes: about `most` of them, ``b""`` only at the end."""
 
 
-Body = bytes | AsyncIterator[bytes]
+Body = bytes | BodySource | AsyncIterator[bytes]
 
 
 class Response:
     """An answer. Header names are lower case. The serving layer adds ``date`` and the framing headers.
 
     With `stream`, `body` is ignored: the head is sent at once, then `stream` is called with a `Stream`.
-    An async iterator as `body` is sent in chunks as they come. With status 101 and an ``upgrade`` header, in answer
+    A `BodySource` and an async iterator as `body` are read as far as the client takes them; an async iterator
+    may wait, and should give pieces of some 64 KiB. With status 101 and an ``upgrade`` header, in answer
     to a request over HTTP/1.1 that asks for it, `stream` is called with a `Tunnel`; any other 101 is a bug.
     """
 
-    __slots__ = ("body", "headers", "status", "stream")
+    __slots__ = ("_callbacks", "_whole", "body", "headers", "status", "stream")
 
     def __init__(
         self,
@@ -136,6 +172,27 @@ class Response:
         self.headers = headers
         self.body = body
         self.stream = stream
+        self._callbacks: tuple[Callable[[bool], None], ...] = ()
+        self._whole: bool | None = None
+
+    def on_sent(self, callback: Callable[[bool], None]) -> None:
+        """Call `callback` once, on the loop, when the answer is over; at once if it is.
+
+        It is called with True when the answer was sent whole, which is when the transport has the last byte of it, and
+        with False when it was cut, or given up before it began. It must neither raise nor wait.
+        """
+        if self._whole is not None:
+            callback(self._whole)
+        else:
+            self._callbacks += (callback,)
+
+    def sent(self, whole: bool) -> None:
+        """The answer is over. Called by whoever carries it, or drops it for another one; the first call counts."""
+        if self._whole is None:
+            self._whole = whole
+            callbacks, self._callbacks = self._callbacks, ()
+            for callback in callbacks:
+                callback(whole)
 
 
 Handler = Callable[[Request], Awaitable[Response]]

@@ -1,192 +1,225 @@
-"""Lists as bytes: joins of what the cache keeps where possible, made in slices where not.
+"""Lists as bytes, made as they are read: one list is there once, as the cache's objects, however many ask for it.
 
-A list in the stored version as JSON is nothing but joins; a long one is sent while it is being joined.
-Tables, metadata lists and other versions cost a few microseconds per object and give the loop back between.
-Must not know: selectors, revisions. Next: ``verbs.list``.
+A list in the stored version as JSON is nothing but joins. Tables, metadata lists and other versions cost a few
+microseconds per object, and give the loop back between. A small list is made at once, a large one piece by piece
+while it is sent. What can only be made whole (protobuf, YAML, indented JSON) needs room in the budget of unsent bytes.
+Must not know: selectors, revisions. Next: `list_forms`, ``verbs.list``.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from typing import Any, cast
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import cast
 
-import msgspec
-
-from oarlock.codec import cbor, protobuf
+from oarlock.codec import protobuf
 from oarlock.endpoints import tables
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.in_protobuf import object_message
+from oarlock.endpoints.joined import Items, JoinedBody, bodies_of
+from oarlock.endpoints.list_forms import (
+    ListForm,
+    as_cbor,
+    list_head,
+    list_meta,
+    metadata_form,
+    plain_form,
+    separator,
+    table_form,
+)
 from oarlock.endpoints.negotiation import CBOR, JSON, PROTOBUF, Accepted, wrong_plurality
-from oarlock.endpoints.pacing import Pacer
-from oarlock.endpoints.partial_metadata import partial, partial_list
+from oarlock.endpoints.partial_metadata import partial
 from oarlock.endpoints.respond import compressed, encoded, include_object, is_pretty
 from oarlock.endpoints.route import Route
 from oarlock.registry.outcome import Item, Listing
 from oarlock.registry.resource import Resource
+from oarlock.registry.served import Tree
 from oarlock.storage.cache.entry import Entry
+from oarlock.storage.pacing import Pacer
 
 __all__ = ["list_response"]
 
-_encode = msgspec.json.Encoder().encode
+WHOLE_BYTES = 128 * 1024
+"""A list of objects with no more bytes than this is made at once."""
 
-STREAMED_ABOVE = 2048
-"""A list of more objects than this is sent in pieces while it is joined."""
+PIECE_BYTES = 64 * 1024
+"""A longer one is made and sent in pieces of about this size."""
 
 STEP = 50
-"""After how many objects that had to be made the clock is looked at."""
+"""After how many objects that have to be made the clock is looked at."""
+
+OVERHEAD = 3
+"""How many times the bytes of its objects a list that is made whole takes meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The objects of a list. Entries are in the stored version, bytes in the one asked for; `size` is of all bytes."""
+
+    listing: Listing
+    chunks: Sequence[Items]
+    count: int
+    size: int
 
 
 async def list_response(x: Exchange, route: Route, listing: Listing, accepted: Accepted) -> Response:
-    """A list in the form agreed on."""
+    """A list in the form agreed on. Raises TooManyRequests for one that there is no room for."""
     entry = route.entry
     assert entry is not None
     wrong = wrong_plurality(accepted.as_kind, listed=True, group=entry.gvk.group, kind=entry.list_kind)
     if wrong is not None:
         raise wrong
-    if accepted.as_kind == "Table":
-        return await encoded(x, route, await _table(x, route, listing, accepted), accepted)
-    if accepted.as_kind is not None:
-        return await _metadata(x, route, listing, accepted)
-    if accepted.media_type == JSON and not is_pretty(x, route, accepted) and _spliced(route):
-        return await _joined(x, route, listing, accepted)
-    bodies = await _bodies(route, listing.chunks)
+    found = await _found(listing)
+    if accepted.media_type not in (JSON, CBOR) or is_pretty(x, route, accepted):
+        return await _whole(x, route, found, accepted)
+    content_type = [("content-type", accepted.response_content_type)]
+    if accepted.media_type == JSON and accepted.as_kind is None and not _converts(route):
+        return await compressed(x, Response(200, content_type, _joined(route, found)))
+    form = _form(x, route, listing, accepted)
     if accepted.media_type == CBOR:
-        return await _in_cbor(x, route, listing, bodies)
-    if accepted.media_type == PROTOBUF:
-        return await _in_protobuf(x, route, listing, bodies)
-    return await encoded(x, route, _head(route, listing) + _joined_items(route, bodies) + b"]}", accepted)
+        form = as_cbor(form)
+    if found.size <= WHOLE_BYTES:
+        return await compressed(x, Response(200, content_type, await _made(route, form, found)))
+    if _converts(route):
+        # What can't be converted is an error now; halfway nobody could be told.
+        async for _ in _bodies(route, found):
+            pass
+    return await compressed(x, Response(200, content_type, _pieces(route, form, found)))
 
 
-async def _metadata(x: Exchange, route: Route, listing: Listing, accepted: Accepted) -> Response:
-    items = await _bodies(route, listing.chunks)
-    version, meta = accepted.as_version, _meta(listing)
-    in_protobuf = accepted.media_type == PROTOBUF
-    pacer, views = Pacer(), []
-    for start in range(0, len(items), STEP):
-        made = [partial(body, version) for body in items[start : start + STEP]]
-        views += [protobuf.message_of(view) for view in made] if in_protobuf else made
-        await pacer.turn()
-    if not in_protobuf:
-        return await encoded(x, route, partial_list(views, meta, version), accepted)
-    data = protobuf.list_of(f"meta.k8s.io/{version}", "PartialObjectMetadataList", meta, views)
-    return await compressed(x, Response(200, [("content-type", PROTOBUF)], data))
-
-
-async def _in_cbor(x: Exchange, route: Route, listing: Listing, bodies: list[bytes]) -> Response:
-    """Item by item, because the library that writes CBOR doesn't let go of the interpreter."""
-    opening, pacer, items = _separator(route), Pacer(), []
-    for start in range(0, len(bodies), STEP):
-        items += [cbor.from_json(opening + body) for body in bodies[start : start + STEP]]
-        await pacer.turn()
-    data = cbor.list_of(_head(route, listing) + b"]}", items)
-    return await compressed(x, Response(200, [("content-type", CBOR)], data))
-
-
-async def _in_protobuf(x: Exchange, route: Route, listing: Listing, bodies: list[bytes]) -> Response:
-    entry = route.entry
-    assert entry is not None
-    message = entry.protobuf
-    assert message is not None
-    pacer, items = Pacer(), []
-    for start in range(0, len(bodies), STEP):
-        items += [object_message(message, b"{" + body) for body in bodies[start : start + STEP]]
-        await pacer.turn()
-    data = protobuf.list_of(entry.api_version, entry.list_kind, _meta(listing), items)
-    return await compressed(x, Response(200, [("content-type", PROTOBUF)], data))
-
-
-def _meta(listing: Listing) -> dict[str, Any]:
-    meta: dict[str, Any] = {"resourceVersion": listing.resource_version}
-    if listing.continue_token:
-        meta["continue"] = listing.continue_token
-        if listing.remaining:
-            meta["remainingItemCount"] = listing.remaining
-    return meta
-
-
-def _head(route: Route, listing: Listing) -> bytes:
-    entry = route.entry
-    assert entry is not None
-    return b'{"kind":%s,"apiVersion":%s,"metadata":%s,"items":[' % (
-        _encode(entry.list_kind),
-        _encode(entry.api_version),
-        _encode(_meta(listing)),
-    )
-
-
-def _spliced(route: Route) -> bool:
-    """Whether the cache's bytes are those of the version asked for."""
-    resource = route.stored()
-    return resource is not None and resource.definition.stored_as == route.version
-
-
-def _separator(route: Route) -> bytes:
-    """What stands before each item: typed kinds' items carry no kind and apiVersion."""
-    assert route.entry is not None
-    return b"{" if route.entry.definition.typed else route.head
-
-
-async def _joined(x: Exchange, route: Route, listing: Listing, accepted: Accepted) -> Response:
-    chunks = cast("list[Sequence[Entry]]", list(listing.chunks))  # _spliced: nothing but entries
-    head, opening = _head(route, listing), _separator(route)
-    count = sum(map(len, chunks))
-    between = b"," + opening
-    if count <= STREAMED_ABOVE or "gzip" in x.request.headers.get("accept-encoding", ""):
-        bodies = [entry.body for chunk in chunks for entry in chunk]
-        data = head + opening + between.join(bodies) + b"]}\n" if bodies else head + b"]}\n"
-        return await encoded(x, route, data, accepted)
-    pieces = _pieces(head, opening, chunks)
-    return Response(200, [("content-type", accepted.response_content_type)], pieces)
-
-
-async def _pieces(head: bytes, opening: bytes, chunks: Sequence[Sequence[Entry]]) -> AsyncIterator[bytes]:
-    between = b"," + opening
-    before = head + opening
-    for chunk in chunks:
-        if chunk:
-            yield before + between.join([entry.body for entry in chunk])
-            before = between
-    yield b"]}\n"
-
-
-async def _bodies(route: Route, chunks: Any) -> list[bytes]:
-    """Every item as a body in the version asked for, in slices."""
-    pacer, bodies = Pacer(), []
-    resource, version = route.stored(), route.version
-    for chunk in chunks:
-        if resource is not None and resource.definition.stored_as == version:
-            bodies += [entry.body for entry in chunk if isinstance(entry, Entry)]
+async def _found(listing: Listing) -> _Found:
+    pacer = Pacer()
+    chunks: list[Items] = []
+    count = size = 0
+    for chunk in listing.chunks:
+        if not chunk:
             continue
-        for i, item in enumerate(chunk):
-            if i % STEP == 0:
-                await pacer.turn()
-            bodies.append(await _body(resource, item, version))
-    return bodies
+        items = _encoded(chunk)
+        chunks.append(items)
+        count += len(items)
+        size += sum(map(len, bodies_of(items)))
+        await pacer.turn()
+    return _Found(listing, chunks, count, size)
 
 
-async def _body(resource: Resource | None, item: Item, version: str) -> bytes:
-    if not isinstance(item, Entry):
-        return Resource.encode(item)
+def _encoded(chunk: Sequence[Item]) -> Items:
+    """A list is either the cache's objects or trees, which become bytes at once: nothing else keeps them."""
+    if isinstance(chunk[0], Entry):
+        return cast("Sequence[Entry]", chunk)
+    return [Resource.encode(item) for item in cast("Sequence[Tree]", chunk)]
+
+
+def _converts(route: Route) -> bool:
+    """Whether the cache's bytes are those of another version than the one asked for."""
+    resource = route.stored()
+    return resource is not None and resource.definition.stored_as != route.version
+
+
+def _joined(route: Route, found: _Found) -> bytes | JoinedBody:
+    assert route.entry is not None
+    head, opening = list_head(route.entry, found.listing), separator(route)
+    if not found.count:
+        return head + b"]}\n"
+    length = len(head) + found.size + found.count * (len(opening) + 1) + 2
+    body = JoinedBody(head + opening, found.chunks, b"," + opening, b"]}\n", length)
+    return body.read(length) if found.size <= WHOLE_BYTES else body
+
+
+def _form(x: Exchange, route: Route, listing: Listing, accepted: Accepted) -> ListForm:
+    if accepted.as_kind == "Table":
+        return table_form(
+            route, listing, tables.TableOptions(include_object(route), accepted.as_version, x.clock.now())
+        )
+    if accepted.as_kind is not None:
+        return metadata_form(accepted.as_version, listing)
+    return plain_form(route, listing)
+
+
+async def _made(route: Route, form: ListForm, found: _Found) -> bytes:
+    return b"".join([piece async for piece in _pieces(route, form, found)])
+
+
+async def _pieces(route: Route, form: ListForm, found: _Found) -> AsyncIterator[bytes]:
+    if not found.count:
+        yield form.empty
+        return
+    parts = [form.before(found.count)]
+    size, between = 0, b""
+    async for bodies in _bodies(route, found):
+        for body in bodies:
+            item = form.item(body)
+            parts += (between, item)
+            between = form.between
+            size += len(item)
+        if size >= PIECE_BYTES:
+            yield b"".join(parts)
+            parts, size = [], 0
+    parts.append(form.after)
+    yield b"".join(parts)
+
+
+async def _bodies(route: Route, found: _Found) -> AsyncIterator[list[bytes]]:
+    """Every object as a body in the version asked for, a few at a time; the loop is given back between."""
+    pacer = Pacer()
+    resource, version, converts = route.stored(), route.version, _converts(route)
+    for chunk in found.chunks:
+        for items in _few(chunk):
+            await pacer.turn()
+            if not converts or isinstance(items[0], bytes):
+                yield bodies_of(items)
+            else:
+                yield [await _body(resource, entry, version) for entry in cast("Sequence[Entry]", items)]
+
+
+def _few(chunk: Items) -> Iterable[Items]:
+    """Up to `STEP` objects at a time, fewer of large ones."""
+    start = size = 0
+    for at, item in enumerate(chunk):
+        size += len(item if isinstance(item, bytes) else cast(Entry, item).body)
+        if size >= PIECE_BYTES or at - start >= STEP - 1:
+            yield chunk[start : at + 1]
+            start, size = at + 1, 0
+    if start < len(chunk):
+        yield chunk[start:]
+
+
+async def _body(resource: Resource | None, entry: Entry, version: str) -> bytes:
     assert resource is not None
-    made = resource.body_now(item, version)
-    return await resource.body(item, version) if made is None else made
+    made = resource.body_now(entry, version)
+    return await resource.body(entry, version) if made is None else made
 
 
-def _joined_items(route: Route, bodies: list[bytes]) -> bytes:
-    if not bodies:
-        return b""
-    opening = _separator(route)
-    return opening + (b"," + opening).join(bodies)
+async def _whole(x: Exchange, route: Route, found: _Found, accepted: Accepted) -> Response:
+    """A list in a form that can't be made as it is read. Raises TooManyRequests when too much is unsent already."""
+    size = OVERHEAD * found.size if found.size > WHOLE_BYTES else 0
+    x.unsent.reserve(size)
+    try:
+        if accepted.media_type == PROTOBUF:
+            response = await _in_protobuf(x, route, found, accepted)
+        else:
+            data = await _made(route, _form(x, route, found.listing, accepted), found)
+            response = await encoded(x, route, data.removesuffix(b"\n"), accepted)
+    except BaseException:
+        x.unsent.add(-size)
+        raise
+    response.on_sent(lambda whole: x.unsent.add(-size))
+    return response
 
 
-async def _table(x: Exchange, route: Route, listing: Listing, accepted: Accepted) -> bytes:
+async def _in_protobuf(x: Exchange, route: Route, found: _Found, accepted: Accepted) -> Response:
     entry = route.entry
     assert entry is not None
-    options = tables.TableOptions(include_object(route), accepted.as_version, x.clock.now())
-    pacer, rows = Pacer(), []
-    bodies = await _bodies(route, listing.chunks)
-    for start in range(0, len(bodies), STEP):
-        rows += [tables.row_of_json(entry, route.head + body, options) for body in bodies[start : start + STEP]]
-        await pacer.turn()
-    return tables.table_of_rows(entry, rows, _meta(listing), options)
+    message, version = entry.protobuf, accepted.as_version
+    items: list[bytes] = []
+    async for bodies in _bodies(route, found):
+        if accepted.as_kind is not None:
+            items += [protobuf.message_of(partial(body, version)) for body in bodies]
+        else:
+            assert message is not None
+            items += [object_message(message, b"{" + body) for body in bodies]
+    kind = (f"meta.k8s.io/{version}", "PartialObjectMetadataList")
+    if accepted.as_kind is None:
+        kind = (entry.api_version, entry.list_kind)
+    data = protobuf.list_of(*kind, list_meta(found.listing), items)
+    return await compressed(x, Response(200, [("content-type", PROTOBUF)], data))

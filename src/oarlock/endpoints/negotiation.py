@@ -30,6 +30,7 @@ __all__ = [
     "YAML",
     "Accepted",
     "Clause",
+    "accepts_gzip",
     "content_type",
     "negotiate",
     "negotiate_discovery",
@@ -69,6 +70,7 @@ META_VERSIONS = frozenset({"v1", "v1beta1"})
 DISCOVERY_GROUP = "apidiscovery.k8s.io"
 DISCOVERY_KIND = "APIGroupDiscoveryList"
 MAX_CLAUSES = 64
+MAX_PARTS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +102,25 @@ class Clause:
         return self.kind in ("*", kind) and (self.subkind == "*" or (self.kind == kind and self.subkind == subkind))
 
 
+def accepts_gzip(header: str) -> bool:
+    """Whether Accept-Encoding names gzip with a weight above 0 (RFC 9110 §12.5.3)."""
+    for coding in header.lower().split(",", MAX_CLAUSES)[:MAX_CLAUSES]:
+        name, *params = coding.split(";", MAX_PARTS)[:MAX_PARTS]
+        if name.strip() == "gzip":
+            weights = [value for key, _, value in (p.partition("=") for p in params) if key.strip() == "q"]
+            return not weights or _quality(weights[0].strip()) > 0
+    return False
+
+
 def parse_accept(header: str) -> list[Clause]:
     """The clauses of Accept, most wanted first.
 
-    Clauses with ``q=0`` or without a slash are left out, as is everything after the first 64.
+    Clauses with ``q=0`` or without a slash are left out, as is everything after the first 64, and of a clause what
+    comes after its first 16 parts: who asks isn't known yet.
     """
     ranked: list[tuple[tuple[float, bool, bool], Clause]] = []
     for text in header.split(",", MAX_CLAUSES)[:MAX_CLAUSES]:
-        name, *params = text.split(";")
+        name, *params = text.split(";", MAX_PARTS)[:MAX_PARTS]
         kind, slash, subkind = name.strip().lower().partition("/")
         if kind == "*" and not slash:
             subkind = "*"

@@ -8,12 +8,11 @@ carry the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-__all__ = ["metadata_of", "partial", "partial_list", "partial_prefix"]
+__all__ = ["metadata_of", "partial", "partial_list_head", "partial_prefix"]
 
 
 class _Object(msgspec.Struct):
@@ -45,7 +44,7 @@ def partial(body: bytes, version: str = "v1") -> bytes:
     return b"%s%s}" % (_V1 if version == "v1" else partial_prefix(version), metadata_of(body))
 
 
-def partial_list(items: Iterable[bytes], list_meta: dict[str, Any], version: str = "v1") -> bytes:
-    """The PartialObjectMetadataList of `items`, each as `partial` made it."""
+def partial_list_head(list_meta: dict[str, Any], version: str = "v1") -> bytes:
+    """What stands before the items of a PartialObjectMetadataList, each of which `partial` makes."""
     head = b'{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/%s","metadata":' % version.encode()
-    return b'%s%s,"items":[%s]}' % (head, _encode(list_meta), b",".join(items))
+    return b'%s%s,"items":[' % (head, _encode(list_meta))

@@ -6,9 +6,6 @@ are made on demand. Must not know: how the item was found. Next: `lists` for wha
 
 from __future__ import annotations
 
-import asyncio
-import zlib
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -19,15 +16,18 @@ from oarlock.codec import protobuf as protobuf_codec
 from oarlock.codec import yaml as yaml_codec
 from oarlock.codec.protowire import Message
 from oarlock.endpoints import tables
-from oarlock.endpoints.exchange import Exchange
-from oarlock.endpoints.http import BodyTooLarge, Response
+from oarlock.endpoints.compressing import GZIP_ABOVE, gzipped
+from oarlock.endpoints.exchange import ANONYMOUS, Exchange
+from oarlock.endpoints.http import BodyTooLarge, BrokenBody, Response
 from oarlock.endpoints.in_protobuf import object_from_json
+from oarlock.endpoints.joined import one_body
 from oarlock.endpoints.negotiation import (
     CBOR,
     JSON,
     PROTOBUF,
     YAML,
     Accepted,
+    accepts_gzip,
     negotiate,
     wants_pretty,
     wrong_plurality,
@@ -43,13 +43,14 @@ from oarlock.meta.errors import (
     ServiceUnavailable,
     StatusError,
 )
+from oarlock.meta.memo import Memo
 from oarlock.registry.outcome import Item
 from oarlock.registry.resource import Resource
 from oarlock.storage.backend import OutcomeUnknown, StorageError, TooLarge, Unavailable
 from oarlock.storage.cache.entry import Entry
 
 __all__ = [
-    "GZIP_ABOVE",
+    "LARGE_BYTES",
     "accept",
     "as_status_error",
     "compressed",
@@ -64,17 +65,25 @@ __all__ = [
     "status_response",
 ]
 
-GZIP_ABOVE = 128 * 1024
-"""Answers with more bytes are compressed for clients that ask for it."""
+LARGE_BYTES = 64 * 1024
+"""An object with more bytes isn't copied to be sent."""
 
 JSON_HEADERS = ("content-type", JSON)
 _decode = msgspec.json.Decoder().decode
 
 
-@lru_cache(maxsize=1024)
-def _negotiate(header: str, transforms: bool, stream: bool, collection: bool, protobuf: bool) -> Accepted:
-    # by position: a cache takes twice as long to look at names
-    return negotiate(header, transforms=transforms, stream=stream, collection=collection, protobuf=protobuf)
+_forms: Memo[tuple[str, bool, bool, bool, bool], Accepted] = Memo(1024 * 1024, entry_bytes=512, per_byte=2)
+
+
+def _negotiated(x: Exchange, header: str, transforms: bool, stream: bool, collection: bool, protobuf: bool) -> Accepted:
+    """The form that `header` asks for, remembered for users who are known. Raises NotAcceptable."""
+    key = (header, transforms, stream, collection, protobuf)
+    found = _forms.get(key)
+    if found is None:
+        found = negotiate(header, transforms=transforms, stream=stream, collection=collection, protobuf=protobuf)
+        if x.user is not ANONYMOUS:
+            _forms.put(key, found, len(header))
+    return found
 
 
 def accept(x: Exchange, *, transforms: bool = True, stream: bool = False, collection: bool = False) -> Accepted:
@@ -86,7 +95,7 @@ def accept(x: Exchange, *, transforms: bool = True, stream: bool = False, collec
         protobuf = entry.protobuf is not None
     else:
         protobuf = entry.sub_messages(x.target.subresource)[1] is not None
-    return _negotiate(_header(x), transforms, stream, collection, protobuf)
+    return _negotiated(x, _header(x), transforms, stream, collection, protobuf)
 
 
 def _header(x: Exchange) -> str:
@@ -117,6 +126,9 @@ async def item_response(x: Exchange, route: Route, item: Item, accepted: Accepte
         return await encoded(x, route, tables.table_of(entry, [tree], list_meta(tree), options), accepted, status)
     if accepted.as_kind is not None:
         return await encoded(x, route, partial(body, accepted.as_version), accepted, status)
+    if len(body) > LARGE_BYTES and accepted.media_type == JSON and not is_pretty(x, route, accepted):
+        headers = [("content-type", accepted.response_content_type)]
+        return await compressed(x, Response(status, headers, one_body(route.head, body)))
     return await encoded(x, route, route.head + body, accepted, status)
 
 
@@ -164,19 +176,15 @@ def _yaml(data: bytes) -> bytes:
 
 async def compressed(x: Exchange, response: Response) -> Response:
     body = response.body
-    if not isinstance(body, bytes) or len(body) <= GZIP_ABOVE:
+    if isinstance(body, bytes) and len(body) <= GZIP_ABOVE:
         return response
-    if "gzip" not in x.request.headers.get("accept-encoding", ""):
+    if not accepts_gzip(x.request.headers.get("accept-encoding", "")):
         return response
-    response.body = await asyncio.get_running_loop().run_in_executor(None, _gzip, body)
-    response.headers += [("content-encoding", "gzip"), ("vary", "Accept-Encoding")]
+    packed = await gzipped(body)
+    if packed is not None:
+        response.body = packed
+        response.headers += [("content-encoding", "gzip"), ("vary", "Accept-Encoding")]
     return response
-
-
-def _gzip(data: bytes) -> bytes:
-    """Level 1, as the API server compresses; zlib lets go of the interpreter meanwhile."""
-    packer = zlib.compressobj(1, zlib.DEFLATED, 31)
-    return packer.compress(data) + packer.flush()
 
 
 def include_object(route: Route) -> str:
@@ -196,6 +204,8 @@ def as_status_error(error: Exception, x: Exchange) -> StatusError | None:
         return error
     if isinstance(error, BodyTooLarge):
         return RequestEntityTooLarge(f"limit is {error.limit}")
+    if isinstance(error, BrokenBody):
+        return BadRequest(f"the body of the request could not be read: {error}")
     if isinstance(error, TooLarge):
         return RequestEntityTooLarge(str(error))
     if isinstance(error, OutcomeUnknown):
@@ -219,7 +229,7 @@ def error_response(error: Exception, x: Exchange) -> Response:
 def status_response(error: StatusError, x: Exchange) -> Response:
     """A Status as it is; indented JSON for a client that accepts none of its forms, so a person probably reads it."""
     try:
-        accepted = _negotiate(_header(x), False, False, False, True)
+        accepted = _negotiated(x, x.request.headers.get("accept", ""), False, False, False, True)
     except StatusError:
         accepted = Accepted(JSON, pretty=True)
     if error.code in (406, 415) and error.details == {}:

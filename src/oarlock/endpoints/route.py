@@ -13,42 +13,90 @@ from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
 from oarlock.meta.context import Target
+from oarlock.meta.memo import Memo
 from oarlock.registry.live import AnyResource
 from oarlock.registry.resource import Resource
 from oarlock.registry.scale import Scaling
 from oarlock.registry.served import Gate
 
-__all__ = ["Route", "Verb", "WatchBook", "deprecation"]
+__all__ = ["Route", "Routes", "Verb", "WaitGroup", "WatchBook", "deprecation"]
+
+
+class WaitGroup:
+    """Counts the requests that use something, so that it is let go when the last of them has ended."""
+
+    __slots__ = ("_idle", "closed", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.closed = False
+        """Nobody new may come: what is waited for is gone, or goes with those who are still here."""
+        self._idle: Callable[[], None] | None = None
+
+    def done(self) -> None:
+        """One of the `count` has ended."""
+        self.count -= 1
+        if self.closed and not self.count:
+            self._rest()
+
+    def close(self, idle: Callable[[], None]) -> None:
+        """Let nobody in any more, and call `idle` once nobody is left: at once, or from the last `done`."""
+        self.closed = True
+        self._idle = idle
+        if not self.count:
+            self._rest()
+
+    def _rest(self) -> None:
+        idle, self._idle = self._idle, None
+        if idle is not None:
+            idle()
 
 
 class WatchBook:
     """The watches that are open, so that shutting down can end them, and how many events each resource sent.
 
-    Other answers that go on are here too, with the resource they belong to: `held`.
+    Other answers that go on are here too, with the resource they belong to: `held`. What begins when its time is
+    already over, because it was asked for before the server began to leave, or before the resource went, ends at once.
     """
 
-    __slots__ = ("events", "held", "open")
+    __slots__ = ("_closed", "_served", "events", "held", "open")
 
     def __init__(self) -> None:
         self.open: set[Callable[[], None]] = set()
         self.held: dict[Callable[[], None], AnyResource] = {}
         self.events: dict[tuple[str, str, str], int] = {}
+        self._closed = False
+        self._served: frozenset[int] | None = None  # None: nothing was withdrawn yet
+
+    def add(self, end: Callable[[], None]) -> None:
+        """A watch is open: call `end` when the server leaves."""
+        if self._closed:
+            end()
+        else:
+            self.open.add(end)
 
     def hold(self, end: Callable[[], None], resource: AnyResource) -> None:
         """Call `end` when the server leaves, or when `resource` is withdrawn or exchanged for another."""
-        self.held[end] = resource
+        if self._closed or (self._served is not None and id(resource) not in self._served):
+            end()
+        else:
+            self.held[end] = resource
 
     def release(self, end: Callable[[], None]) -> None:
+        """`end` need not be called any more, whichever way it came here."""
+        self.open.discard(end)
         self.held.pop(end, None)
 
     def withdraw(self, kept: Collection[AnyResource]) -> None:
-        """End what is held for resources that are not `kept`."""
-        there = {id(resource) for resource in kept}
+        """End what is held for resources that are not `kept`, now or later."""
+        self._served = served = frozenset(map(id, kept))
         for end, resource in list(self.held.items()):
-            if id(resource) not in there:
+            if id(resource) not in served:
                 end()
 
     def end_all(self) -> None:
+        """The server leaves."""
+        self._closed = True
         for end in (*self.open, *self.held):
             end()
 
@@ -64,6 +112,8 @@ class Route:
     `connects` marks a request that takes over its connection, which counts as one of its own kind.
     `waits` marks one that may run a user's asynchronous code, which needs a task from the start.
     `scaling` is set for ``/scale``: `entry` and `head` are then those of Scale, `resource` is what is scaled.
+    `requests` counts those that are carried out on the same surface; None where no resource is involved.
+    `unkept` is where the router remembers it once it is known who asks; None when that is done.
     """
 
     target: Target
@@ -81,6 +131,8 @@ class Route:
     endless: bool = False
     connects: bool = False
     waits: bool = False
+    requests: WaitGroup | None = None
+    unkept: Routes | None = None
 
     @property
     def version(self) -> str:
@@ -99,6 +151,8 @@ class Route:
 
 
 Verb = Callable[[Exchange, Route], Awaitable[Response]]
+Routes = Memo[tuple[str, str, str], Route]
+"""Routes by method, path and query."""
 
 
 def deprecation(entry: CatalogEntry) -> str:

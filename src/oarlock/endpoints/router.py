@@ -1,7 +1,7 @@
 """From method and path to the verb that answers: `Router`, over one immutable `Surface` per catalog.
 
-`resolve` is called by the chain before authentication, `dispatch` at its end. Routes are remembered, and the
-memory goes with the surface, so a new catalog takes effect between two requests.
+`resolve` is called by the chain before authentication, `dispatch` at its end. The routes of known users are remembered,
+and the memory goes with the surface, so a new catalog takes effect between two requests.
 Must not know: filters, sockets. Next: ``verbs``.
 """
 
@@ -14,16 +14,17 @@ from typing import Any
 from oarlock.endpoints import openapi, version
 from oarlock.endpoints.catalog import CatalogEntry, CatalogIndex
 from oarlock.endpoints.discovery import DiscoveryDocuments
-from oarlock.endpoints.exchange import Exchange
+from oarlock.endpoints.exchange import ANONYMOUS, Exchange
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.index import PathsIndex
 from oarlock.endpoints.negotiation import JSON, Accepted
 from oarlock.endpoints.respond import compressed, is_pretty
-from oarlock.endpoints.route import Route, Verb, WatchBook, deprecation
+from oarlock.endpoints.route import Route, Routes, Verb, WaitGroup, WatchBook, deprecation
 from oarlock.endpoints.target import parse_target
 from oarlock.endpoints.verbs.connect import connect, load
 from oarlock.endpoints.verbs.create import create
-from oarlock.endpoints.verbs.delete import delete, delete_collection
+from oarlock.endpoints.verbs.delete import delete
+from oarlock.endpoints.verbs.delete_collection import delete_collection
 from oarlock.endpoints.verbs.get import get
 from oarlock.endpoints.verbs.list import list_collection
 from oarlock.endpoints.verbs.patch import patch, served_patches
@@ -34,7 +35,8 @@ from oarlock.endpoints.verbs.update import update
 from oarlock.endpoints.verbs.watch import watch
 from oarlock.meta import options_parse
 from oarlock.meta.context import Target
-from oarlock.meta.errors import MethodNotAllowed, NoSuchPath, ServiceUnavailable
+from oarlock.meta.errors import MethodNotAllowed, NoSuchPath, ServiceUnavailable, StorageReadError, TooManyRequests
+from oarlock.meta.memo import Memo
 from oarlock.registry.keys import object_key
 from oarlock.registry.live import AnyResource
 from oarlock.registry.resource import Resource
@@ -44,8 +46,12 @@ from oarlock.registry.waiting import in_task, resource_waits
 
 __all__ = ["About", "NonResource", "Router", "Surface"]
 
-ROUTES_KEPT = 8192
-"""How many routes are remembered. When they are more, all are forgotten: finding one costs microseconds."""
+ROUTES_BYTES = 32 * 1024 * 1024
+"""How much the routes of one catalog may hold: some 8,000 of them. Finding one again costs microseconds."""
+
+_ROUTE_BYTES = 4096
+_MOST_PAIRS = 16
+"""Routes with more query parameters aren't remembered: these may hold a hundred bytes for each two of the query."""
 
 _VERBS: dict[str, Verb] = {
     "get": get,
@@ -84,7 +90,8 @@ class Surface:
         self.gate = gate
         self.about = about
         self.scale = CatalogEntry(Served(SCALE), SCALE.versions[0])
-        self.routes: dict[tuple[str, str, str], Route] = {}
+        self.routes: Routes = Memo(ROUTES_BYTES, entry_bytes=_ROUTE_BYTES, per_byte=4)
+        self.requests = WaitGroup()
         self.discovery = DiscoveryDocuments(catalog, about.address)
         self.openapi = openapi.OpenAPIDocuments(catalog, served_patches)
         self.index = PathsIndex(catalog, about.paths)
@@ -100,10 +107,17 @@ class Router:
         self._own = own
         self._surface: Surface | None = None
 
-    def replace(self, surface: Surface) -> None:
-        """Serve `surface` from the next request on; what goes on for resources it hasn't ends."""
-        self._surface = surface
+    def replace(self, surface: Surface, idle: Callable[[], None]) -> None:
+        """Serve `surface` from the next request on; what goes on for resources it hasn't ends.
+
+        `idle` is called once every request that is being carried out on the surface before has ended.
+        """
+        before, self._surface = self._surface, surface
         self.watches.withdraw(surface.resources.values())
+        if before is None:
+            idle()
+        else:
+            before.requests.close(idle)
 
     @property
     def surface(self) -> Surface | None:
@@ -119,9 +133,7 @@ class Router:
         route = surface.routes.get(key)
         if route is None:
             route = self._find(surface, key)
-            if len(surface.routes) >= ROUTES_KEPT:
-                surface.routes.clear()
-            surface.routes[key] = route
+            route.unkept = surface.routes
         x.route = route
         x.target = route.target
 
@@ -134,12 +146,30 @@ class Router:
                 details={},
                 retry_after_s=5,
             )
-        handle: Verb = route.handle
-        if route.warning:
-            x.notes.warn(route.warning)
-        if route.waits:
-            await in_task()
-        return await handle(x, route)
+        requests = route.requests
+        if requests is not None:
+            if requests.closed:
+                # The catalog was replaced since this was resolved, and what it was resolved to may be gone.
+                self.resolve(x)
+                return await self.dispatch(x)
+            requests.count += 1
+        try:
+            if route.unkept is not None:
+                _keep(x, route, route.unkept)
+            handle: Verb = route.handle
+            if route.warning:
+                x.notes.warn(route.warning)
+            if route.waits:
+                await in_task()
+            return await handle(x, route)
+        except StorageReadError:
+            if requests is not None and requests.closed:
+                # Written meanwhile in a version that only the new definition knows.
+                raise TooManyRequests("the definition of the resource was replaced meanwhile: try again") from None
+            raise
+        finally:
+            if requests is not None:
+                requests.done()
 
     def _find(self, surface: Surface, key: tuple[str, str, str]) -> Route:
         method, path, query = key
@@ -181,6 +211,7 @@ class Router:
             endless=verb is stream_text or verb is connect,
             connects=verb is connect,
             waits=_may_wait(surface, resource, target),
+            requests=surface.requests,
         )
 
     async def _outside(self, x: Exchange, route: Route) -> Response:
@@ -202,10 +233,29 @@ class Router:
         else:
             answer = surface.discovery.respond(path, accept, match, pretty=is_pretty(x, route, Accepted(JSON)))
         if answer is None:
+            if _below_a_served_version(path, surface.catalog):
+                raise NoSuchPath()
             return surface.index.respond(path)
         if request.method != "GET":
             raise MethodNotAllowed()
         return answer
+
+
+def _below_a_served_version(path: str, catalog: CatalogIndex) -> bool:
+    """Whether a path that names no resource (an empty segment, a NUL) would name one of a served version."""
+    root, _, rest = path.lstrip("/").partition("/")
+    group, _, rest = rest.partition("/")
+    version, _, rest = rest.partition("/")
+    return root == "apis" and bool(rest.strip("/")) and catalog.serves(group, version)
+
+
+def _keep(x: Exchange, route: Route, routes: Routes) -> None:
+    """Remember `route` for a user who is known: what nobody in particular spells isn't."""
+    route.unkept = None
+    request = x.request
+    if x.user is not ANONYMOUS and len(route.pairs) <= _MOST_PAIRS:
+        key = (request.method, request.path, request.query)
+        routes.put(key, route, len(request.path) + len(request.query))
 
 
 def _verb_of(method: str, target: Target, entry: CatalogEntry | None) -> Verb | Exception:
@@ -216,10 +266,11 @@ def _verb_of(method: str, target: Target, entry: CatalogEntry | None) -> Verb | 
         return NoSuchPath()
     if target.subresource:
         return _subresource_verb(method, target, entry)
-    if method not in ("GET", "POST", "PUT", "PATCH", "DELETE") or target.verb not in _VERBS:
+    elsewhere = entry.namespaced and not target.namespace and target.verb not in ("list", "watch")
+    if elsewhere and target.name:
+        return NoSuchPath()
+    if elsewhere or method not in ("GET", "POST", "PUT", "PATCH", "DELETE") or target.verb not in _VERBS:
         return MethodNotAllowed()
-    if entry.namespaced and not target.namespace and target.verb not in ("list", "watch"):
-        return NoSuchPath() if target.name else MethodNotAllowed()
     if (target.verb == "create" and target.name) or (target.verb in ("update", "patch") and not target.name):
         return MethodNotAllowed()
     if target.verb not in entry.verbs:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import msgspec
 
 from oarlock.codec import json
 from oarlock.endpoints.catalog import CatalogEntry
-from oarlock.endpoints.columns import NEVER
 from oarlock.endpoints.partial_metadata import metadata_of, partial_prefix
 
 __all__ = ["IncludeObject", "TableOptions", "row_of", "row_of_json", "table_of", "table_of_rows"]
@@ -37,12 +36,14 @@ class TableOptions:
     with_columns: bool = True
 
 
-class _Plain(msgspec.Struct):
-    name: str = ""
-    creationTimestamp: str | None = None
+class _Shown(TypedDict, total=False):
+    """What columns of metadata show: the decoder passes over everything else."""
+
+    name: str
+    creationTimestamp: str | None
 
 
-_plain = msgspec.json.Decoder(_Plain).decode
+_shown = msgspec.json.Decoder(_Shown).decode
 _decode = msgspec.json.Decoder().decode
 
 
@@ -55,7 +56,7 @@ def table_of_rows(entry: CatalogEntry, rows: Iterable[bytes], list_meta: Tree, o
     """The Table of rows that were made before."""
     columns = entry.columns
     joined = b",".join(rows)
-    body = b"null" if columns.plain and not joined else b"[%s]" % joined
+    body = b"null" if columns.null_when_empty and not joined else b"[%s]" % joined
     return b'{"kind":"Table","apiVersion":"meta.k8s.io/%s","metadata":%s,"columnDefinitions":%s,"rows":%s}' % (
         options.version.encode(),
         json.encode(list_meta),
@@ -78,16 +79,15 @@ def row_of(entry: CatalogEntry, tree: Tree, options: TableOptions) -> bytes:
 def row_of_json(entry: CatalogEntry, body: bytes, options: TableOptions) -> bytes:
     """The row of an object given as the JSON of the whole of it, kind and apiVersion included.
 
-    Name and creation time are read without parsing the rest; other columns need the tree.
+    Columns of metadata are read without parsing the rest.
     """
     columns = entry.columns
-    if not columns.plain:
+    if not columns.of_metadata:
         cells = columns.cells(_decode(body), options.now)
         metadata = metadata_of(body) if options.include_object == "Metadata" else b""
     else:
         metadata = metadata_of(body)
-        plain = _plain(metadata)
-        cells = [plain.name, plain.creationTimestamp or NEVER]
+        cells = columns.cells({"metadata": _shown(metadata)}, options.now)
     if options.include_object == "None":
         shown = b"null"
     elif options.include_object == "Object":

@@ -7,11 +7,9 @@ Source: k8s.io/apiserver ``endpoints/request`` RequestInfo, reference rows "Requ
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from urllib.parse import unquote_to_bytes
 
-from oarlock.meta import fields
+from oarlock.meta import fields, percent
 from oarlock.meta.context import Target
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.gotext import quote
@@ -22,7 +20,6 @@ QueryPairs = Sequence[tuple[str, str]]
 """A decoded query string, in order, with repeated names kept."""
 
 _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 
 
@@ -79,11 +76,11 @@ def is_watch(query_pairs: QueryPairs) -> bool:
 
 
 def _decoded(path: str) -> str:
-    bad = _BAD_ESCAPE.search(path)
+    bad = percent.bad_escape(path)
     if bad is not None:
-        raise BadRequest(f"invalid URL escape {quote(bad.group())}")
+        raise BadRequest(f"invalid URL escape {quote(bad)}")
     try:
-        return unquote_to_bytes(path).decode()
+        return percent.decoded(path).decode()
     except UnicodeDecodeError:
         raise BadRequest("the path of the request is not valid UTF-8") from None
 

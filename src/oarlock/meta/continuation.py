@@ -13,6 +13,7 @@ import json
 import re
 
 from oarlock.meta.errors import BadRequest
+from oarlock.meta.fielderrors import WrongType
 from oarlock.meta.gojson import syntax_error
 from oarlock.meta.gotext import quote
 from oarlock.meta.options import ListOptions
@@ -93,15 +94,12 @@ def _fields(token: str) -> dict[str, object]:
     except (ValueError, RecursionError, binascii.Error) as error:
         raise InvalidContinue(f"{_NOT_VALID}: {syntax_error(_bytes_of(token)) or error}") from None
     if not isinstance(fields, dict):
-        raise InvalidContinue(
-            f"{_NOT_VALID}: json: cannot unmarshal {_kind(fields)} into Go value of type storage.continueToken"
-        )
-    for key, wanted, go_type in (("v", str, "string"), ("rv", int, "int64"), ("start", str, "string")):
+        raise InvalidContinue(f"{_NOT_VALID}: {WrongType('', 'an object', fields).body}")
+    for key, wanted, expected in (("v", str, "a string"), ("rv", int, "an integer"), ("start", str, "a string")):
         value = fields.get(key)
         in_range = not isinstance(value, int) or -(2**63) <= value < 2**63
         if value is not None and (type(value) is not wanted or not in_range):
-            place = f"Go struct field continueToken.{key} of type {go_type}"
-            raise InvalidContinue(f"{_NOT_VALID}: json: cannot unmarshal {_kind(value)} into {place}")
+            raise InvalidContinue(f"{_NOT_VALID}: {WrongType(key, expected, value).message}")
     return fields
 
 
@@ -111,16 +109,6 @@ def _bytes_of(token: str) -> bytes:
 
 def _refused(constant: str) -> object:
     raise ValueError(constant)
-
-
-def _kind(value: object) -> str:
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, (int, float)):
-        return f"number {value}" if len(str(value)) < 40 else "number"
-    if isinstance(value, str):
-        return "string"
-    return "array" if isinstance(value, list) else "object" if isinstance(value, dict) else "null"
 
 
 def parse_resource_version(text: str) -> int:

@@ -176,14 +176,12 @@ class AlreadyExists(StatusError):
         prefix = "object is being deleted: " if being_deleted else ""
         super().__init__(f"{prefix}{resource} {quote(name)} already exists", details=_of(resource, name))
 
-    @classmethod
-    def generated(cls, resource: GroupResource, name: str) -> AlreadyExists:
-        """Every generated name that was tried is taken."""
-        error = cls(resource, name)
-        error.message += ", the server was not able to generate a unique name for the object"
-        error.retry_after_s = 1
-        error.details = {**_of(resource, name), "retryAfterSeconds": 1}
-        return error
+    def although_generated(self) -> AlreadyExists:
+        """This error, for an object with a generateName: trying again may find a name that is free. KEP-4420."""
+        self.message += ", the server was not able to generate a unique name for the object"
+        self.retry_after_s = 1
+        self.details = {**(self.details or {}), "retryAfterSeconds": 1}
+        return self
 
 
 class Conflict(StatusError):

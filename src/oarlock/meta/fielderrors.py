@@ -27,6 +27,7 @@ __all__ = [
     "TooMany",
     "TooShort",
     "TypeInvalid",
+    "WrongType",
 ]
 
 
@@ -82,6 +83,34 @@ class TypeInvalid(Invalid):
 
     __slots__ = ()
     reason = "FieldValueTypeInvalid"
+
+
+class WrongType(TypeInvalid):
+    """A value that can't be decoded: ``spec.a: expected an integer, got "many"``.
+
+    `expected` says in JSON's terms what should be there. A long text is cut; of an object or array only that is told.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, path: str, expected: str, value: Any) -> None:
+        super().__init__(path, value, f"expected {expected}, got {_in_json(value)}")
+
+    @property
+    def body(self) -> str:
+        return self.detail
+
+
+_SHOWN_CHARS = 64
+
+
+def _in_json(value: Any) -> str:
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "an array"
+    if isinstance(value, str):
+        return quote(value if len(value) <= _SHOWN_CHARS else value[:_SHOWN_CHARS] + "…")
+    shown = show(value)
+    return shown if len(shown) <= _SHOWN_CHARS else shown[:_SHOWN_CHARS] + "…"
 
 
 class Required(FieldError):

@@ -1,6 +1,7 @@
 """Field selectors: ``metadata.name=a,spec.x!=b`` as requirements.
 
-Which fields a resource can be selected by is the caller's knowledge. Next: `labels`, the richer sibling.
+Which fields a resource can be selected by is the caller's knowledge. What a selector asks of one field is joined to one
+`Condition`, so matching looks once at each field, however many terms there are. Next: `labels`, the richer sibling.
 Source: k8s.io/apimachinery ``fields``.
 """
 
@@ -11,6 +12,9 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 __all__ = [
+    "MAX_CHARACTERS",
+    "MAX_REQUIREMENTS",
+    "Condition",
     "FieldSelector",
     "FieldSelectorError",
     "Requirement",
@@ -20,6 +24,12 @@ __all__ = [
     "split_terms",
     "unescape",
 ]
+
+MAX_CHARACTERS = 65_536
+"""The longest text that is read as a selector."""
+
+MAX_REQUIREMENTS = 1000
+"""The most terms that a text may have."""
 
 _SPECIAL = frozenset("\\,=")
 
@@ -39,6 +49,25 @@ class Requirement(NamedTuple):
         return f"{self.field}{self.operator}{escape(self.value)}"
 
 
+class Condition(NamedTuple):
+    """What all terms for one field ask of its value: to be one of `wanted` (None: any) and none of `unwanted`."""
+
+    field: str
+    wanted: frozenset[str] | None
+    unwanted: frozenset[str]
+
+    @property
+    def exact(self) -> str | None:
+        """The one value it can be, or None when there may be several or none."""
+        if self.wanted is None or len(self.wanted) != 1:
+            return None
+        (value,) = self.wanted
+        return None if value in self.unwanted else value
+
+    def holds(self, value: str) -> bool:
+        return (self.wanted is None or value in self.wanted) and value not in self.unwanted
+
+
 @dataclass(frozen=True, slots=True)
 class FieldSelector:
     """Terms in the order of their text; no terms select everything."""
@@ -49,9 +78,24 @@ class FieldSelector:
     def empty(self) -> bool:
         return not self.requirements
 
+    def conditions(self) -> list[Condition]:
+        """The terms, joined field by field."""
+        wanted: dict[str, set[str] | None] = {}
+        unwanted: dict[str, set[str]] = {}
+        for field, operator, value in self.requirements:
+            one_of = wanted.setdefault(field, None)
+            if operator == "=":
+                wanted[field] = {value} if one_of is None else one_of & {value}
+            else:
+                unwanted.setdefault(field, set()).add(value)
+        return [
+            Condition(field, None if one_of is None else frozenset(one_of), frozenset(unwanted.get(field, ())))
+            for field, one_of in wanted.items()
+        ]
+
     def matches(self, get: Callable[[str], str]) -> bool:
         """Do all terms hold? `get` returns the value of a field, ``""`` when the object hasn't it."""
-        return all((get(field) == value) is (operator == "=") for field, operator, value in self.requirements)
+        return all(condition.holds(get(condition.field)) for condition in self.conditions())
 
     def exact(self, field: str) -> str | None:
         """The one value `field` must have, or None when it may have several."""
@@ -89,11 +133,19 @@ def unescape(text: str) -> str:
 
 
 def parse(text: str) -> FieldSelector:
-    """Read a selector; an empty text selects everything. Raises FieldSelectorError."""
+    """Read a selector; an empty text selects everything.
+
+    Raises FieldSelectorError, also beyond `MAX_CHARACTERS` and `MAX_REQUIREMENTS`.
+    """
     if not text:
         return FieldSelector()
+    if len(text) > MAX_CHARACTERS:
+        raise FieldSelectorError(f"the field selector has {len(text)} characters, at most {MAX_CHARACTERS} are allowed")
+    terms = split_terms(text)
+    if len(terms) > MAX_REQUIREMENTS:
+        raise FieldSelectorError(f"the field selector has more than {MAX_REQUIREMENTS} requirements")
     requirements = []
-    for term in sorted(split_terms(text)):
+    for term in sorted(terms):
         if not term:
             continue
         found = split_term(term)
@@ -108,6 +160,8 @@ def split_terms(text: str) -> list[str]:
     """The text cut at every comma that isn't escaped."""
     if not text:
         return []
+    if "\\" not in text:
+        return text.split(",")
     terms, start, escaped = [], 0, False
     for i, char in enumerate(text):
         if escaped:
@@ -123,12 +177,10 @@ def split_terms(text: str) -> list[str]:
 
 def split_term(term: str) -> tuple[str, str, str] | None:
     """Field, operator (``=``, ``==`` or ``!=``) and value as written, or None when there is no operator."""
-    for i, char in enumerate(term):
-        if char == "=":
-            operator = "==" if term.startswith("==", i) else "="
-        elif char == "!" and term.startswith("!=", i):
-            operator = "!="
-        else:
-            continue
-        return term[:i], operator, term[i + len(operator) :]
-    return None
+    at = term.find("=")
+    if at < 0:
+        return None
+    if term[at - 1 : at] == "!":
+        return term[: at - 1], "!=", term[at + 1 :]
+    operator = "==" if term.startswith("==", at) else "="
+    return term[:at], operator, term[at + len(operator) :]

@@ -1,7 +1,7 @@
 """Label selectors, as text (``app in (a,b),!tier``) and as objects (``matchLabels``), compiled to one function.
 
-Parsing is pure and keeps nothing; a caller that sees the same text often caches the result.
-Next: `fields`, the smaller sibling.
+Parsing is pure and keeps nothing. What a selector asks of one key is joined to one test, so matching looks no more
+often than there are keys or labels, however many terms there are. Next: `fields`, the smaller sibling.
 Source: k8s.io/apimachinery ``labels`` and ``meta/v1`` LabelSelector.
 """
 
@@ -17,6 +17,8 @@ from oarlock.meta.gotext import quote
 
 __all__ = [
     "EVERYTHING",
+    "MAX_CHARACTERS",
+    "MAX_REQUIREMENTS",
     "NOTHING",
     "Labels",
     "Requirement",
@@ -29,6 +31,14 @@ __all__ = [
 
 Labels = Mapping[str, str]
 """The labels of one object."""
+
+MAX_CHARACTERS = 65_536
+"""The longest text that is read as a selector. It bounds the values of ``in (…)`` as well: some thousand of them."""
+
+MAX_REQUIREMENTS = 1000
+"""The most terms that a text may have."""
+
+Test = Callable[[Labels], bool]
 
 _BINARY = ("in", "notin", "=", "==", "!=", "gt", "lt")
 _UNARY = ("exists", "!")
@@ -97,7 +107,53 @@ class Selector:
         return hash((self.requirements, self.nothing))
 
 
-# What a requirement asks of labels ----------------------------------------------------------------
+# What requirements ask of labels ------------------------------------------------------------------
+
+
+class _Asked:
+    """What all requirements for one key ask of its value together."""
+
+    __slots__ = ("absent", "compares", "key", "present", "unwanted", "wanted")
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.present = False
+        self.absent = False
+        self.wanted: frozenset[str] | None = None
+        self.unwanted: set[str] = set()
+        self.compares: list[Callable[[str], bool]] = []
+
+    def add(self, operator: str, values: tuple[str, ...]) -> None:
+        if operator == "!":
+            self.absent = True
+        elif operator in ("!=", "notin"):
+            self.unwanted.update(values)
+        else:
+            self.present = True
+            if operator in ("=", "==", "in"):
+                self.wanted = frozenset(values) if self.wanted is None else self.wanted.intersection(values)
+            elif operator != "exists":
+                self.compares.append(_compares(operator, values[0]))
+
+    def settle(self) -> bool:
+        """Join the parts; False when no labels can have what is asked for."""
+        if self.absent:
+            return not self.present
+        if self.wanted is None:
+            return True
+        fit = [
+            value
+            for value in self.wanted
+            if value not in self.unwanted and all(compare(value) for compare in self.compares)
+        ]
+        self.wanted, self.unwanted, self.compares = frozenset(fit), set(), []
+        return bool(fit)
+
+    def holds(self, value: str) -> bool:
+        """Whether a value that is there is one that is asked for."""
+        if self.wanted is not None:
+            return value in self.wanted
+        return value not in self.unwanted and all(compare(value) for compare in self.compares)
 
 
 def _always(labels: Labels) -> bool:
@@ -108,49 +164,75 @@ def _never(labels: Labels) -> bool:
     return False
 
 
-def _all(requirements: tuple[Requirement, ...]) -> Callable[[Labels], bool]:
-    tests = [_test(one) for one in requirements]
+def _all(requirements: tuple[Requirement, ...]) -> Test:
+    by_key: dict[str, _Asked] = {}
+    for key, operator, values in requirements:
+        asked = by_key.get(key)
+        if asked is None:
+            asked = by_key[key] = _Asked(key)
+        asked.add(operator, values)
+    if not all(asked.settle() for asked in by_key.values()):
+        return _never
+    tests = list(by_key.values())
     if not tests:
         return _always
     if len(tests) == 1:
-        return tests[0]
+        return _test(tests[0])
     if len(tests) == 2:
-        first, second = tests
+        first, second = map(_test, tests)
         return lambda labels: first(labels) and second(labels)
-    return lambda labels: all(test(labels) for test in tests)
+    return _several(tests)
 
 
-def _test(one: Requirement) -> Callable[[Labels], bool]:
-    key, operator, values = one
-    if operator in ("=", "==", "in") and len(values) == 1:
-        value = values[0]
+def _test(asked: _Asked) -> Test:
+    key, wanted, unwanted, holds = asked.key, asked.wanted, asked.unwanted, asked.holds
+    if wanted is not None and len(wanted) == 1:
+        (value,) = wanted
         return lambda labels: labels.get(key) == value
-    if operator == "in":
-        wanted = frozenset(values)
+    if wanted is not None:
         return lambda labels: labels.get(key) in wanted
-    if operator in ("!=", "notin"):
-        unwanted = frozenset(values)
-        return lambda labels: labels.get(key) not in unwanted
-    if operator == "exists":
-        return lambda labels: key in labels
-    if operator == "!":
+    if asked.absent:
         return lambda labels: key not in labels
-    return _compares(key, operator, values[0])
+    if asked.compares or (asked.present and unwanted):
+        return lambda labels: key in labels and holds(labels[key])
+    if asked.present:
+        return lambda labels: key in labels
+    return lambda labels: labels.get(key) not in unwanted
 
 
-def _compares(key: str, operator: str, value: str) -> Callable[[Labels], bool]:
-    limit = _int64(value)
-    if limit is None:
-        return _never
+def _several(tests: list[_Asked]) -> Test:
+    """One test of many keys. It takes as long as there are labels, or keys if they are fewer."""
+    present = [(asked.key, asked.holds) for asked in tests if asked.present]
+    others = {asked.key: asked for asked in tests if not asked.present}
+    count, other_keys = len(present), others.keys()
 
-    def test(labels: Labels) -> bool:
-        text = labels.get(key)
-        number = None if text is None else _int64(text)
-        if number is None:
+    def matches(labels: Labels) -> bool:
+        if len(labels) < count:
             return False
-        return number > limit if operator == "gt" else number < limit
+        for key, holds in present:
+            value = labels.get(key)
+            if value is None or not holds(value):
+                return False
+        for key in labels.keys() & other_keys if others else ():
+            asked = others[key]
+            if asked.absent or labels[key] in asked.unwanted:
+                return False
+        return True
 
-    return test
+    return matches
+
+
+def _compares(operator: str, value: str) -> Callable[[str], bool]:
+    limit = _int64(value)
+    greater = operator == "gt"
+
+    def compare(text: str) -> bool:
+        number = _int64(text)
+        if number is None or limit is None:
+            return False
+        return number > limit if greater else number < limit
+
+    return compare
 
 
 _is_integer = re.compile(r"[+-]?[0-9]{1,40}").fullmatch
@@ -172,8 +254,13 @@ NOTHING = Selector(nothing=True)
 
 def requirement(key: str, operator: str, values: Iterable[str] = ()) -> Requirement:
     """A checked requirement. Raises SelectorError with every complaint."""
+    return _requirement(key, operator, values, _key_complaints("key", key))
+
+
+def _requirement(key: str, operator: str, values: Iterable[str], complaints: list[FieldError]) -> Requirement:
+    """`complaints` are those about the key."""
     listed = sorted(set(values))
-    complaints = _key_complaints("key", key) + _operator_complaints(operator, listed)
+    complaints += _operator_complaints(operator, listed)
     for i, value in enumerate(listed):
         bad = names.label_value(value)
         if bad:
@@ -235,38 +322,48 @@ def from_label_selector(tree: Mapping[str, Any] | None) -> Selector:
 
 # Reading text -------------------------------------------------------------------------------------
 
-_TOKENS = re.compile(r"(?P<symbol>[!=]=|[=!(),<>])|(?P<word>[^=!(),<>\x20\t\r\n]+)|[\x20\t\r\n]+")
+_token = re.compile(r"(?P<symbol>[!=]=|[=!(),<>])|(?P<word>[^=!(),<>\x20\t\r\n]+)|[\x20\t\r\n]+").match
+_plain_values = re.compile(r"[^=!()<>\x20\t\r\n]*\)").match
 _OPERATORS = {"in": "in", "notin": "notin", "=": "=", "==": "==", "!=": "!=", ">": "gt", "<": "lt"}
 _END = ("end", "")
 
 
 def parse(text: str) -> Selector:
-    """Read a selector; an empty text selects everything. Raises SelectorError with the API's wording."""
+    """Read a selector; an empty text selects everything.
+
+    Raises SelectorError with the API's wording, also beyond `MAX_CHARACTERS` and `MAX_REQUIREMENTS`.
+    """
     if not text:
         return EVERYTHING
+    if len(text) > MAX_CHARACTERS:
+        raise SelectorError(f"the label selector has {len(text)} characters, at most {MAX_CHARACTERS} are allowed")
     return _sorted(_Parser(text).requirements())
 
 
 class _Parser:
     """Recursive descent over tokens; each token is its kind (``word``, ``end`` or the symbol itself) and text."""
 
-    __slots__ = ("position", "tokens")
+    __slots__ = ("_at", "_next", "_text")
 
     def __init__(self, text: str) -> None:
-        self.tokens: list[tuple[str, str]] = []
-        for found in _TOKENS.finditer(text.partition("\0")[0]):
-            if found["symbol"]:
-                self.tokens.append((found["symbol"], found["symbol"]))
-            elif found["word"]:
-                self.tokens.append(("word", found["word"]))
-        self.position = 0
+        self._text = text.partition("\0")[0]
+        self._at = 0
+        self._next = self._read()
+
+    def _read(self) -> tuple[str, str]:
+        while (found := _token(self._text, self._at)) is not None:
+            self._at = found.end()
+            kind = found.lastgroup
+            if kind:
+                return found[0] if kind == "symbol" else kind, found[0]
+        return _END
 
     def peek(self) -> tuple[str, str]:
-        return self.tokens[self.position] if self.position < len(self.tokens) else _END
+        return self._next
 
     def take(self) -> tuple[str, str]:
-        token = self.peek()
-        self.position += 1
+        token = self._next
+        self._next = self._read()
         return token
 
     def requirements(self) -> list[Requirement]:
@@ -277,6 +374,8 @@ class _Parser:
                 return found
             if kind not in ("word", "!"):
                 raise SelectorError(f"found '{text}', expected: !, identifier, or 'end of string'")
+            if len(found) == MAX_REQUIREMENTS:
+                raise SelectorError(f"the label selector has more than {MAX_REQUIREMENTS} requirements")
             try:
                 found.append(self.requirement())
             except SelectorError as error:
@@ -301,14 +400,14 @@ class _Parser:
         if complaints:
             raise SelectorError(complaints[0].message)
         if negated:
-            return requirement(key, "!")
+            return Requirement(key, "!")
         if self.peek()[0] in ("end", ","):
-            return requirement(key, "exists")
+            return Requirement(key, "exists")
         _, text = self.take()
         operator = _OPERATORS.get(text)
         if operator is None:
             raise SelectorError(f"found '{text}', expected: {', '.join(_BINARY)}")
-        return requirement(key, operator, self.listed() if operator in ("in", "notin") else self.single())
+        return _requirement(key, operator, self.listed() if operator in ("in", "notin") else self.single(), [])
 
     def single(self) -> set[str]:
         if self.peek()[0] in ("end", ","):
@@ -319,9 +418,15 @@ class _Parser:
         return {text}
 
     def listed(self) -> set[str]:
-        kind, text = self.take()
+        kind, text = self.peek()
         if kind != "(":
             raise SelectorError(f"found '{text}' expected: '('")
+        plain = _plain_values(self._text, self._at)
+        if plain is not None:  # thousands of values, token by token, would take long
+            self._at = plain.end()
+            self._next = self._read()
+            return set(plain[0][:-1].split(","))
+        self.take()
         kind, text = self.peek()
         if kind not in ("word", ",", ")"):
             raise SelectorError(f"found '{text}', expected: ',', ')' or identifier")

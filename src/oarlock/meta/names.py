@@ -152,6 +152,8 @@ def qualified_name(text: str) -> list[str]:
 
 def label_value(text: str) -> list[str]:
     """Values of labels: empty, or at most 63 bytes that begin and end alphanumerically."""
+    if not text or (len(text) <= 63 and _is_qualified(text)):
+        return []
     complaints = [max_length(63)] if _longer(text, 63) else []
     if text and not _is_qualified(text):
         complaints.append(_BAD_VALUE)

@@ -19,6 +19,7 @@ __all__ = [
     "PatchOptions",
     "Preconditions",
     "UpdateOptions",
+    "WatchOptions",
     "WriteOptions",
 ]
 
@@ -32,7 +33,11 @@ class GetOptions:
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """Options of list, watch and deletecollection; selectors are still text here."""
+    """Options of list, watch and deletecollection; selectors are still text here.
+
+    A virtual collection's `list` may take them to page in its own storage: `limit` (0 for all), and `continue_token`,
+    which is the one it gave out itself. Those with `watch` in their names and `send_initial_events` are for watches.
+    """
 
     label_selector: str = ""
     field_selector: str = ""
@@ -44,6 +49,24 @@ class ListOptions:
     limit: int = 0
     continue_token: str = ""
     send_initial_events: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOptions:
+    """What a virtual collection's `watch` may take, to know where it begins.
+
+    `resource_version` is that of a list or an object of the same collection: yield what happened after it, or raise
+    `errors.Expired` when that isn't known any more. It is empty only where there is no `list` that says its version:
+    then begin with what is there, as ADDED. The selectors are applied to what is yielded in any case; they are here for
+    a storage that can select itself. ``("BOOKMARK", version)`` may be yielded now and then when `allow_bookmarks` says
+    that the client wants to know how far it is. `timeout_s` is when the watch will be ended, in seconds, if known.
+    """
+
+    resource_version: str = ""
+    label_selector: str = ""
+    field_selector: str = ""
+    allow_bookmarks: bool = False
+    timeout_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-from urllib.parse import unquote_plus
 
+from oarlock.meta import percent
 from oarlock.meta.errors import BadRequest, InvalidObject, StatusError
-from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required, TooLong
+from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required, TooLong, WrongType
 from oarlock.meta.gotext import quote
 from oarlock.meta.kinds import GroupKind
 from oarlock.meta.options import (
@@ -44,7 +44,6 @@ Pairs = Sequence[tuple[str, str]]
 """Query parameters in their order, decoded."""
 
 _MAX_PAIRS = 10_000
-_bad_escape = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL).search
 _is_integer = re.compile(r"[+-]?[0-9]+").fullmatch
 
 
@@ -58,9 +57,9 @@ def parse_query(query: str) -> list[tuple[str, str]]:
         return []
     if ";" in query:
         raise BadRequest("invalid semicolon separator in query")
-    bad = _bad_escape(query) if "%" in query else None
+    bad = percent.bad_escape(query)
     if bad is not None:
-        raise BadRequest(f"invalid URL escape {quote(bad[0])}")
+        raise BadRequest(f"invalid URL escape {quote(bad)}")
     parts = query.split("&")
     if len(parts) > _MAX_PAIRS:
         raise BadRequest(f"number of URL query parameters exceeded limit of {_MAX_PAIRS}")
@@ -73,7 +72,9 @@ def parse_query(query: str) -> list[tuple[str, str]]:
 
 
 def _decoded(text: str) -> str:
-    return unquote_plus(text) if "%" in text or "+" in text else text
+    if "+" in text:
+        text = text.replace("+", " ")
+    return percent.decoded(text).decode(errors="replace") if "%" in text else text
 
 
 # Reading single parameters ------------------------------------------------------------------------
@@ -314,19 +315,19 @@ def delete_options_from_tree(tree: Mapping[str, Any]) -> DeleteOptions:
         raise StatusError(
             f"converting ({tree.get('apiVersion', 'v1')}.{kind}) to (v1.DeleteOptions): unknown conversion"
         )
-    before: Mapping[str, Any] = _typed(tree, "preconditions", dict, "v1.Preconditions") or {}
-    dry_run: list[str] = _typed(tree, "dryRun", list, "[]string") or []
+    before: Mapping[str, Any] = _typed(tree, "preconditions", dict) or {}
+    dry_run: list[str] = _typed(tree, "dryRun", list) or []
     for value in dry_run:
         if not isinstance(value, str):
-            raise _mistyped("dryRun", value, "string")
+            raise _mistyped("dryRun", str, value)
     return _checked_delete(
-        grace=_typed(tree, "gracePeriodSeconds", int, "int64"),
+        grace=_typed(tree, "gracePeriodSeconds", int),
         preconditions=_preconditions(
-            _typed(before, "uid", str, "types.UID", "preconditions."),
-            _typed(before, "resourceVersion", str, "string", "preconditions."),
+            _typed(before, "uid", str, "preconditions."),
+            _typed(before, "resourceVersion", str, "preconditions."),
         ),
-        orphan=_typed(tree, "orphanDependents", bool, "bool"),
-        policy=_typed(tree, "propagationPolicy", str, "v1.DeletionPropagation"),
+        orphan=_typed(tree, "orphanDependents", bool),
+        policy=_typed(tree, "propagationPolicy", str),
         dry_run=dry_run,
     )
 
@@ -356,20 +357,17 @@ def _preconditions(uid: str | None, resource_version: str | None) -> Preconditio
     return None if uid is None and resource_version is None else Preconditions(uid, resource_version)
 
 
-_JSON_NAMES = {bool: "bool", int: "number", float: "number", str: "string", list: "array", dict: "object"}
+_NAMES = {bool: "true or false", int: "an integer", str: "a string", list: "an array", dict: "an object"}
 
 
-def _typed(tree: Mapping[str, Any], field: str, wanted: type, go_type: str, path: str = "") -> Any:
+def _typed(tree: Mapping[str, Any], field: str, wanted: type, path: str = "") -> Any:
     value = tree.get(field)
     if value is None:
         return None
     if type(value) is not wanted or (isinstance(value, int) and not -(2**63) <= value < 2**63):
-        raise _mistyped(path + field, value, go_type)
+        raise _mistyped(path + field, wanted, value)
     return value
 
 
-def _mistyped(path: str, value: Any, go_type: str) -> BadRequest:
-    name = _JSON_NAMES.get(type(value), "value")
-    if name == "number":
-        name = f"number {value}"
-    return BadRequest(f"json: cannot unmarshal {name} into Go struct field DeleteOptions.{path} of type {go_type}")
+def _mistyped(path: str, wanted: type, value: Any) -> BadRequest:
+    return BadRequest(f"DeleteOptions.{WrongType(path, _NAMES[wanted], value).message}")

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from decimal import Context, Decimal
 from enum import Enum
 from functools import total_ordering
 
-__all__ = ["Family", "Quantity", "QuantityError", "from_json", "parse"]
+__all__ = ["Family", "Quantity", "QuantityError", "format_quantity", "from_json", "parse", "parse_quantity"]
 
 _WRONG_FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _WRONG_NUMBER = "unable to parse numeric part of quantity"
@@ -99,6 +100,12 @@ class Quantity:
         """The nearest float, infinite beyond their range."""
         return float(f"{self.unscaled}e{self.scale}")
 
+    def decimal(self) -> Decimal:
+        """The value, exactly."""
+        if self.is_whole():
+            return Decimal(self.scaled(0))
+        return Decimal(self.unscaled).scaleb(self.scale, _EXACT)
+
     def scaled(self, scale: int) -> int:
         """The value in units of ``10^scale``, rounded away from zero: ``scaled(-3)`` is in thousandths."""
         shift = self.scale - scale
@@ -129,6 +136,10 @@ class Quantity:
             return f"{self.scaled(exponent)}{f'e{exponent}' if exponent else ''}"
         exponent = max(_NANO, min(_EXA, self.scale // 3 * 3))
         return f"{self.scaled(exponent)}{_DECIMAL_SUFFIX[exponent]}"
+
+
+_EXACT = Context(prec=2 * _MAX_CHARS + _MAX_EXPONENT)
+"""Enough digits for any quantity that can be read."""
 
 
 def _ten_to(exponent: int) -> int:
@@ -186,3 +197,22 @@ def from_json(value: object) -> Quantity:
         text = repr(value)
         return parse(text.removesuffix(".0"))
     raise QuantityError(_WRONG_FORMAT)
+
+
+def parse_quantity(value: int | str) -> Decimal:
+    """What a quantity is worth: ``"1.5Gi"`` is 1610612736, ``"100m"`` is 0.1. Raises QuantityError, a ValueError."""
+    return from_json(value).decimal()
+
+
+def format_quantity(value: int | Decimal, *, binary: bool = False) -> str:
+    """A number as a quantity, with the largest suffix that loses nothing: ``1500m``, ``2k``; with `binary` ``1536Mi``.
+
+    What is smaller than a nano is rounded up. Raises QuantityError for what is no number.
+    """
+    exact = Decimal(value)
+    if not exact.is_finite():
+        raise QuantityError(_WRONG_NUMBER)
+    sign, digits, exponent = exact.as_tuple()
+    assert isinstance(exponent, int)
+    unscaled = int("".join(map(str, digits)) or "0") * (-1 if sign else 1)
+    return str(Quantity(unscaled, exponent, Family.BINARY_SI if binary else Family.DECIMAL_SI).rounded(_NANO))

@@ -93,11 +93,17 @@ _DATE_AND_TIME = (
 _any_fraction = re.compile(r"[.,]([0-9]+)").match
 _micro_fraction = re.compile(r"\.([0-9]{6})(?![0-9])").match
 _zone = re.compile(r"Z|([+-])([0-9]{2}):([0-9]{2})").match
+_as_servers_write = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z").fullmatch
 _DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def parse_rfc3339(text: str) -> float:
     """Read a time with any offset and fraction. Raises TimeError with Go's wording."""
+    if _as_servers_write(text) is not None:
+        try:
+            return datetime.fromisoformat(text).timestamp()
+        except ValueError:
+            pass  # a day that isn't: the other way finds the words
     return _parse(text, _SECONDS_LAYOUT)
 
 

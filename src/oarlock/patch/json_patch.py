@@ -1,8 +1,9 @@
 """JSON patch: a list of operations, carried out in order, all or none.
 
-Pure: neither the tree nor the patch is changed; what no operation touches is shared with the result. Differences
-from the letter of RFC 6902 are the API server's: negative indices count from the end, the whole document can't be
-replaced or removed, and what copies may add is limited. Next: `merge_patch`.
+Pure: neither the tree nor the patch is changed; what no operation touches is shared between tree and result, and
+nothing with the patch, so that it can be applied again. Differences from the letter of RFC 6902 are the API server's:
+negative indices count from the end, the whole document can't be replaced or removed, and what copies may add is
+limited. Next: `merge_patch`.
 Source: RFC 6902, RFC 6901; k8s.io/apiserver ``handlers/patch.go`` for the limits.
 """
 
@@ -13,6 +14,8 @@ from typing import Any, NamedTuple
 
 from oarlock.codec import duplicate_fields, json
 from oarlock.codec.errors import DecodeError
+from oarlock.meta.fielderrors import WrongType
+from oarlock.meta.gotext import quote
 from oarlock.patch.errors import PatchFailed, PatchFormatError, TooManyOperations
 
 __all__ = ["COPY_BUDGET_BYTES", "MAX_OPERATIONS", "Operation", "Patch", "Path", "apply", "parse", "strict_errors"]
@@ -21,7 +24,6 @@ MAX_OPERATIONS = 10_000
 COPY_BUDGET_BYTES = 3 * 1024 * 1024
 
 _KNOWN_FIELDS = frozenset(("op", "path", "from", "value"))
-_JSON_NAMES = {list: "array", dict: "object", str: "string", bool: "bool", int: "number", float: "number"}
 _is_index = re.compile(r"-?(?:0|[1-9][0-9]{0,17})", re.ASCII).fullmatch
 _MISSING: Any = object()
 
@@ -57,25 +59,21 @@ def parse(data: bytes) -> Patch:
     if not isinstance(listed, list):
         if listed is None:
             return ()
-        name = _JSON_NAMES[type(listed)]
-        raise PatchFormatError(f"json: cannot unmarshal {name} into Go value of type []handlers.jsonPatchOp")
+        raise PatchFormatError(WrongType("", "an array of operations", listed).body)
     if len(listed) > MAX_OPERATIONS:
         raise TooManyOperations(len(listed), MAX_OPERATIONS)
-    return tuple(map(_operation, listed))
+    return tuple(_operation(at, tree) for at, tree in enumerate(listed))
 
 
-def _operation(tree: Any) -> Operation:
+def _operation(at: int, tree: Any) -> Operation:
     if tree is None:
         tree = {}
     if not isinstance(tree, dict):
-        name = _JSON_NAMES[type(tree)]
-        raise PatchFormatError(f"json: cannot unmarshal {name} into Go value of type handlers.jsonPatchOp")
+        raise PatchFormatError(WrongType(f"[{at}]", "an object", tree).message)
     for field in ("op", "path", "from"):
         given = tree.get(field)
         if given is not None and not isinstance(given, str):
-            name = _JSON_NAMES[type(given)]
-            place = f"Go struct field jsonPatchOp.{field} of type string"
-            raise PatchFormatError(f"json: cannot unmarshal {name} into {place}")
+            raise PatchFormatError(WrongType(f"[{at}].{field}", "a string", given).message)
     value = tree.get("value", _MISSING)
     return Operation(tree.get("op") or "", _segments(tree.get("path")), _segments(tree.get("from")), value)
 
@@ -92,10 +90,10 @@ def _segments(pointer: str | None) -> Path:
 
 def strict_errors(data: bytes) -> list[str]:
     """What strict field validation says of a readable patch: duplicate and unknown fields of its operations."""
-    found = [f'json patch duplicate field "{path}"' for path in json.duplicates(data)]
+    found = [f"json patch duplicate field {quote(path)}" for path in json.duplicates(data)]
     for i, operation in enumerate(json.decode(data) or ()):
         unknown = [] if operation is None else [key for key in operation if key not in _KNOWN_FIELDS]
-        found.extend(f'json patch unknown field "[{i}].{key}"' for key in unknown)
+        found.extend(f"json patch unknown field {quote(f'[{i}].{key}')}" for key in unknown)
         if len(found) >= duplicate_fields.MAX_FOUND:
             break
     return found[: duplicate_fields.MAX_FOUND]
@@ -213,12 +211,17 @@ def _take(work: _Work, operation: Operation, path: Path) -> Any:
 
 
 def _add(work: _Work, operation: Operation) -> None:
-    _put(work, operation, _value(operation))
+    _put(work, operation, _new_value(operation))
 
 
 def _value(operation: Operation) -> Any:
     # An add without a value adds null, as the API server does.
     return None if operation.value is _MISSING else operation.value
+
+
+def _new_value(operation: Operation) -> Any:
+    """The value of an add or replace, for the result alone: whoever gets it may change it."""
+    return _deep_copy(_value(operation))
 
 
 def _remove(work: _Work, operation: Operation) -> None:
@@ -233,7 +236,7 @@ def _replace(work: _Work, operation: Operation) -> None:
         if key is None:
             raise _failed(operation, operation.path, "doc is missing key")
     # A field of an object may also be new: clients have come to rely on it.
-    container[key] = _value(operation)
+    container[key] = _new_value(operation)
 
 
 def _move(work: _Work, operation: Operation) -> None:

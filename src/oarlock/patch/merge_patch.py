@@ -11,11 +11,11 @@ from typing import Any
 
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
+from oarlock.meta.fielderrors import WrongType
+from oarlock.meta.gotext import quote
 from oarlock.patch.errors import PatchFormatError
 
 __all__ = ["apply", "parse", "strict_errors"]
-
-_JSON_NAMES = {list: "array", str: "string", bool: "bool", int: "number", float: "number"}
 
 
 def parse(data: bytes) -> dict[str, Any]:
@@ -25,14 +25,13 @@ def parse(data: bytes) -> dict[str, Any]:
     except DecodeError as error:
         raise PatchFormatError(str(error)) from None
     if not isinstance(patch, dict):
-        name = _JSON_NAMES.get(type(patch), "null")
-        raise PatchFormatError(f"json: cannot unmarshal {name} into Go value of type map[string]interface {{}}")
+        raise PatchFormatError(WrongType("", "an object", patch).body)
     return patch
 
 
 def strict_errors(data: bytes) -> list[str]:
     """What strict field validation says of the patch itself: ``duplicate field "spec.a"``."""
-    return [f'duplicate field "{path}"' for path in json.duplicates(data)]
+    return [f"duplicate field {quote(path)}" for path in json.duplicates(data)]
 
 
 def apply(tree: Any, patch: Any) -> Any:

@@ -11,6 +11,8 @@ from typing import NamedTuple, Protocol
 
 from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest, StatusError
+from oarlock.meta.fielderrors import FieldError
+from oarlock.meta.gotext import quote
 from oarlock.registry.served import Hooks, Tree
 from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
@@ -28,8 +30,8 @@ _OWNERS_TWICE = (
 class Wording(Protocol):
     """How a verb says that a body can't be taken."""
 
-    def undecodable(self, why: str) -> StatusError:
-        """The tree doesn't fit the type."""
+    def misfits(self, errors: list[FieldError], problems: list[str]) -> StatusError:
+        """Values of wrong JSON types, and what else is wrong; `problems` are those of strict decoding."""
         ...
 
     def strict(self, problems: list[str]) -> StatusError:
@@ -43,11 +45,16 @@ class BodyWording(NamedTuple):
     kind: str
     version: str
 
-    def undecodable(self, why: str) -> StatusError:
-        return BadRequest(f'{self.kind} in version "{self.version}" cannot be handled as a {self.kind}: {why}')
+    def misfits(self, errors: list[FieldError], problems: list[str]) -> StatusError:
+        texts = [*(error.message for error in errors), *problems]
+        causes = [error.cause() for error in errors]
+        return BadRequest(self._refused(", ".join(texts)), details={"causes": causes})
 
     def strict(self, problems: list[str]) -> StatusError:
-        return self.undecodable("strict decoding error: " + ", ".join(problems))
+        return BadRequest(self._refused("strict decoding error: " + ", ".join(problems)))
+
+    def _refused(self, why: str) -> str:
+        return f'{self.kind} in version "{self.version}" cannot be handled as a {self.kind}: {why}'
 
 
 @dataclass(slots=True)
@@ -93,11 +100,9 @@ def settle(body: Body, compiled: CompiledVersion, hooks: Hooks, ctx: Context) ->
 def _mend(body: Body, compiled: CompiledVersion, ctx: Context) -> None:
     """Types, undeclared fields, null and empty values."""
     tree = body.tree
-    why = compiled.type_error(tree)
-    if why is None and not isinstance(tree["metadata"], dict):
-        why = "json: cannot unmarshal into metadata: it must be an object"
-    if why is not None:
-        raise body.wording.undecodable(why)
+    misfits = compiled.misfits(tree)
+    if misfits:
+        raise body.wording.misfits(misfits, _problems(body, compiled.prune(tree)) if _is_strict(ctx) else [])
     unknown = compiled.prune(tree)
     if unknown or body.problems:
         _report(body, unknown, ctx)
@@ -126,11 +131,19 @@ def _keep_owners_once(body: Body, ctx: Context) -> None:
     ctx.warn(_OWNERS_TWICE.format(when, ", ".join(twice)))
 
 
+def _is_strict(ctx: Context) -> bool:
+    return ctx.options is not None and ctx.options.field_validation == "Strict"
+
+
+def _problems(body: Body, unknown: list[str]) -> list[str]:
+    return [*body.problems, *(f"unknown field {quote(path)}" for path in unknown)][:100]
+
+
 def _report(body: Body, unknown: list[str], ctx: Context) -> None:
     validation = ctx.options.field_validation if ctx.options is not None else "Ignore"
     if validation == "Ignore":
         return
-    problems = [*body.problems, *(f'unknown field "{path}"' for path in unknown)][:100]
+    problems = _problems(body, unknown)
     if validation == "Strict":
         raise body.wording.strict(problems)
     for problem in problems:

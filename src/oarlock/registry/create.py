@@ -37,7 +37,7 @@ async def create(
     settle_namespace(metadata, ctx.target.namespace, namespaced=resource.definition.namespaced)
     wipe_system(metadata)
     write = Write(resource, ctx, version, gate, "CREATE")
-    if metadata.get("name") or not metadata.get("generateName"):
+    if not metadata.get("generateName"):
         return await _attempt(write, body, applied)
     attempt = partial(_attempt, write, applied=applied)
     return await with_generated_name(body, ctx, resource.definition, resource.settings, attempt)

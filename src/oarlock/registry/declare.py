@@ -15,6 +15,8 @@ from typing import Any
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
 from oarlock.registry.collection import StoredCollection
+from oarlock.registry.distinct import check_distinct
+from oarlock.registry.foreign_hooks import with_foreign_checks
 from oarlock.registry.served import Converter, Hooks, NoConversion, Served, Tree
 from oarlock.registry.subresource_hooks import subresource_hooks, with_subresources
 from oarlock.registry.virtual import VirtualCollection
@@ -64,9 +66,14 @@ def served_from(items: Sequence[Any]) -> list[Served]:
             ready.append(item)
         else:
             _sort_in(item, groups)
-    served = [*(_served(group) for group in groups.values()), *ready]
-    _check_distinct(served)
-    return served
+    made = [(_served(group), _place(group.hub)) for group in groups.values()]
+    made += [(one, "") for one in ready]
+    check_distinct(made)
+    return [served for served, _ in made]
+
+
+def _place(hub: Any) -> str:
+    return hub.said.place if isinstance(hub, Foreign) else declared(hub).place
 
 
 def _sort_in(item: Any, groups: dict[int, _Group]) -> None:
@@ -112,21 +119,6 @@ def _instance(item: Any) -> Collection:
     return made
 
 
-def _check_distinct(served: list[Served]) -> None:
-    taken: dict[tuple[str, str], str] = {}
-    for one in served:
-        names = one.definition.names
-        for what, name in (("kind", names.kind), ("resource", names.plural)):
-            key = (one.definition.group, f"{what} {name}")
-            if key in taken:
-                raise DuplicateError(
-                    f"{one.definition.group_resource}",
-                    f"two declarations of the {what} {name!r}",
-                    "give one another plural= and kind=",
-                )
-            taken[key] = names.plural
-
-
 def _served(group: _Group) -> Served:
     collection = group.collection
     stored_as = type(collection).__stored_as__ if collection is not None else None
@@ -145,6 +137,8 @@ def _served(group: _Group) -> Served:
             virtual = virtual_methods(collection, lens, namespaced=definition.namespaced)
         else:
             hooks = replace(hooks, prepare=_prepare(collection, lens), validate=_validate(collection, lens))
+    if isinstance(group.hub, Foreign):
+        hooks = with_foreign_checks(hooks, group.hub)
     return Served(definition, converter, hooks, virtual)
 
 

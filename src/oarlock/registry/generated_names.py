@@ -29,12 +29,17 @@ async def with_generated_name(
     settings: Settings,
     attempt: Callable[[Body], Awaitable[Outcome]],
 ) -> Outcome:
-    """What `attempt` makes of the body, which has a generateName and no name, with the first name that isn't taken.
+    """What `attempt` makes of the body, which has a generateName: with its name, or the first one that isn't taken.
 
     Each attempt gets a body of its own, and starts with the warnings there were. Raises AlreadyExists when every
     name was taken, and what `attempt` raises.
     """
-    base = body.tree["metadata"]["generateName"]
+    base, name = body.tree["metadata"]["generateName"], body.tree["metadata"].get("name")
+    if name:
+        try:
+            return await attempt(body)
+        except AlreadyExists as taken:
+            raise taken.although_generated() from None
     pristine, mark = copy_tree(body.tree), ctx.notes.mark()
     for _ in range(NAME_ATTEMPTS):
         ctx.notes.rewind(mark)
@@ -45,4 +50,4 @@ async def with_generated_name(
             return await attempt(Body(tree, body.wording))
         except AlreadyExists:
             continue
-    raise AlreadyExists.generated(definition.group_resource, name)
+    raise AlreadyExists(definition.group_resource, name).although_generated()

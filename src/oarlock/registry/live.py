@@ -1,25 +1,38 @@
 """`Live`: the resources of a catalog, brought to life over one cache, and exchanged while requests run.
 
-A definition that stays as it was keeps its cache and its watches; one that changed or went has its watches
-ended and its cache dropped. Must not know: HTTP. Next: `resource`.
+A definition that stays as it was keeps its cache and its watches. One that changed without changing how its objects
+are kept and shown takes the cache over, watches included. Any other is loaded beside the one that still answers, and
+takes its place in one step of the loop; until then, and when that fails, everything stays as it was.
+Must not know: HTTP. Next: `resource`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
-from oarlock.registry.records import record
+from oarlock.registry.records import check, record
 from oarlock.registry.resource import Resource, Settings
-from oarlock.registry.served import Served
+from oarlock.registry.served import NoConversion, Served
 from oarlock.registry.virtual_resource import VirtualResource
+from oarlock.schema.definition import ResourceDefinition
+from oarlock.schema.proto_numbers import proto_fields
 from oarlock.storage.backend import Backend
-from oarlock.storage.cache.cache import Cache
+from oarlock.storage.cache.cache import Cache, ResourceCache
 from oarlock.storage.cache.entry import Interner
 
-__all__ = ["AnyResource", "Live"]
+__all__ = ["AnyResource", "Live", "Loaded"]
 
 AnyResource = Resource | VirtualResource
 Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Resources that could be served now: (group, plural) → resource. `caches` were loaded for them alone."""
+
+    resources: Mapping[Key, AnyResource]
+    caches: tuple[ResourceCache, ...]
 
 
 class Live:
@@ -32,10 +45,11 @@ class Live:
         self._backend = backend
         self._interner = Interner()
 
-    async def load(self, entries: Iterable[Served]) -> Mapping[Key, AnyResource]:
-        """Bring `entries` to life without serving them yet: what is unchanged is taken over.
+    async def load(self, entries: Iterable[Served]) -> Loaded:
+        """Bring `entries` to life without serving them yet; what is served isn't touched.
 
-        Raises `records.StoreTooNew`, `schema.SchemaError`, and what the store raises.
+        Follow it with `commit` or `discard`. Raises `records.StoreTooNew`, `schema.SchemaError`, and what the store
+        raises; what was loaded until then is let go.
         """
         loaded: dict[Key, AnyResource] = {}
         entries = list(entries)
@@ -43,31 +57,80 @@ class Live:
         for served in entries:
             key = (served.definition.group, served.definition.names.plural)
             current = self.resources.get(key)
-            if current is not None and current.served is served and self._is_current(current):
+            if current is not None and current.served is served:
                 loaded[key] = current
             elif served.virtual is not None:
                 loaded[key] = VirtualResource(served, self.settings)
             else:
                 loaded[key] = made = Resource(served, self.cache, self.settings, self._interner)
-                changed.append(made)
-        # whatever is wrong with a definition is known by now, before anything that is served is touched
-        await record(self._backend, (served.definition for served in entries if served.virtual is None))
-        for resource in changed:
-            prefix, form = resource.form.prefix, resource.form
-            await self.cache.drop(prefix)
-            resource.cache = await self.cache.resource(prefix, form.describe, form.restore)
-        return loaded
+                if isinstance(current, Resource) and _kept_alike(current.served, served):
+                    made.take_over(current)
+                else:
+                    changed.append(made)
+        await check(self._backend, _stored(entries))
+        caches: list[ResourceCache] = []
+        try:
+            for resource in changed:
+                form = resource.form
+                resource.cache = await self.cache.resource(form.prefix, form.describe, form.restore)
+                caches.append(resource.cache)
+        except BaseException:
+            self._drop(caches)
+            raise
+        return Loaded(loaded, tuple(caches))
 
-    def _is_current(self, resource: AnyResource) -> bool:
-        """False for a resource whose cache went when a later catalog was loaded that never came to be served."""
-        return not isinstance(resource, Resource) or resource.cache in self.cache.resources
+    async def record(self, entries: Iterable[Served]) -> None:
+        """Note in the store that this server serves `entries`, which must be known before the first is written.
 
-    async def commit(self, loaded: Mapping[Key, AnyResource]) -> None:
-        """Serve what `load` returned. The watches of what went end cleanly."""
-        before, self.resources = self.resources, loaded
+        Raises `records.StoreTooNew`, and what the store raises.
+        """
+        await record(self._backend, _stored(entries))
+
+    def discard(self, loaded: Loaded) -> None:
+        """Let go of what `load` returned and nobody is going to serve."""
+        self._drop(loaded.caches)
+
+    def commit(self, loaded: Loaded) -> Callable[[], None]:
+        """Serve what `load` returned. The watches of what changed or went end cleanly.
+
+        Returns what is to be called once every request that began before this has ended: until then their caches
+        are kept current, so that they read and write what is there.
+        """
+        before, self.resources = self.resources, loaded.resources
+        kept = {id(one.cache) for one in loaded.resources.values() if isinstance(one, Resource)}
+        retired: list[ResourceCache] = []
         for key, resource in before.items():
             if isinstance(resource, VirtualResource):
-                if loaded.get(key) is not resource:
+                if loaded.resources.get(key) is not resource:
                     resource.end_watches()
-            elif not isinstance(loaded.get(key), Resource):
-                await self.cache.drop(resource.form.prefix)
+            elif id(resource.cache) not in kept:
+                resource.cache.retire()
+                retired.append(resource.cache)
+        return lambda: self._drop(retired)
+
+    def _drop(self, caches: Iterable[ResourceCache]) -> None:
+        for cache in caches:
+            self.cache.drop(cache)
+
+
+def _stored(entries: Iterable[Served]) -> list[ResourceDefinition]:
+    return [served.definition for served in entries if served.virtual is None]
+
+
+def _kept_alike(old: Served, new: Served) -> bool:
+    """Whether entries of the old definition are entries of the new one, and an open watch shows what a new one would.
+
+    Selectors and frames know of a version its name, its selectable fields and, in protobuf, its numbered fields.
+    """
+    before, after = old.definition, new.definition
+    same_converter = old.converter is new.converter or type(old.converter) is type(new.converter) is NoConversion
+    return (
+        old.virtual is None
+        and same_converter
+        and (before.names.kind, before.scope, before.stored_as) == (after.names.kind, after.scope, after.stored_as)
+        and _wire(before) == _wire(after)
+    )
+
+
+def _wire(definition: ResourceDefinition) -> list[tuple[object, ...]]:
+    return [(one.name, one.served, one.selectable, proto_fields(one.schema)) for one in definition.versions]

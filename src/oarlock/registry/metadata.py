@@ -59,10 +59,7 @@ def check_place(metadata: Tree, target: Target, *, namespaced: bool) -> None:
     if not namespaced:
         metadata.pop("namespace", None)
     elif (metadata.get("namespace") or target.namespace) != target.namespace:
-        raise BadRequest(
-            f"the namespace of the object ({metadata['namespace']}) does not match the namespace on the request "
-            f"({target.namespace})"
-        )
+        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
     else:
         metadata["namespace"] = target.namespace
 
@@ -86,12 +83,17 @@ def fill_new(metadata: Tree, ctx: Context, definition: ResourceDefinition, rando
 
 
 def keep_system(new: Tree, old: Tree) -> None:
-    """Metadata of an object about to be updated: the system's fields come from the live object."""
-    for name in ("creationTimestamp", "deletionTimestamp", "generation"):
+    """Metadata of an object about to be updated: the system's fields come from the live object.
+
+    A deletionTimestamp stays as it is, and validation refuses one that a client sets.
+    """
+    for name in ("creationTimestamp", "generation"):
         if name in old:
             new[name] = old[name]
         else:
             new.pop(name, None)
+    if "deletionTimestamp" in old:
+        new["deletionTimestamp"] = old["deletionTimestamp"]
     if not new.get("uid") and "uid" in old:
         new["uid"] = old["uid"]
     if new.get("deletionGracePeriodSeconds") is None and "deletionGracePeriodSeconds" in old:

@@ -75,13 +75,14 @@ def _check_style(subject: str, name: str, function: Any, hook: Hook) -> None:
         raise HookError(subject, "isn't an async generator", f"write {hook.call(name)} with a yield in it")
 
 
-def hints_of(function: Any) -> dict[str, Any]:
-    """The type hints of a method, empty when one can't be resolved.
+def hints_of(function: Any, subject: str) -> dict[str, Any]:
+    """The type hints of a method. HookError, with what isn't defined, when they can't be resolved.
 
     Names of the function its class is defined in are found too.
     """
     frame = caller_frame()
     try:
         return get_type_hints(function, localns=dict(frame.f_locals) if frame is not None else None)
-    except NameError:
-        return {}
+    except NameError as error:
+        advice = "import the classes it names outside of TYPE_CHECKING"
+        raise HookError(subject, f"its hints can't be resolved: {error}", advice) from error

@@ -8,6 +8,7 @@ Next: ``storage.cache``.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from oarlock.meta.errors import BadRequest, Expired, StorageReadError, TooLargeR
 from oarlock.meta.options import ListOptions
 from oarlock.registry.outcome import Listing
 from oarlock.registry.resource import Resource
-from oarlock.registry.selection import Selection, compile_selection
+from oarlock.registry.selection import COMPILED_AT_ONCE, Selection, compile_selection
 from oarlock.storage.backend import Compacted, FutureRevision
 from oarlock.storage.cache.entry import Entry
 
@@ -67,9 +68,13 @@ async def wait_for(resource: Resource, rev: int) -> None:
         raise TooLargeResourceVersion(rev, error.current_rev) from None
 
 
-def select(resource: Resource, version: str, options: ListOptions) -> Selection:
-    """The selectors of a list, watch or deletecollection, compiled. Raises BadRequest."""
-    return compile_selection(options.label_selector, options.field_selector, resource.selectable[version])
+async def select(resource: Resource, version: str, options: ListOptions) -> Selection:
+    """The selectors of a list, watch or deletecollection, compiled; long ones beside the loop. Raises BadRequest."""
+    texts = options.label_selector, options.field_selector
+    places = resource.selectable[version]
+    if sum(map(len, texts)) <= COMPILED_AT_ONCE:
+        return compile_selection(*texts, places)
+    return await asyncio.get_running_loop().run_in_executor(None, compile_selection, *texts, places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +110,7 @@ async def list_entries(resource: Resource, namespace: str, options: ListOptions,
     chunks = snapshot.range(page.begin, end)
     if selection.everything:
         return Listing(chunks, str(rev))
-    return Listing((selection.filter(chunk) for chunk in chunks), str(rev))
+    return Listing([await selection.filter(chunks)], str(rev))
 
 
 async def _place(resource: Resource, options: ListOptions, start: str, end: str) -> _Page:
@@ -165,7 +170,7 @@ async def _at(resource: Resource, page: _Page, selection: Selection) -> Listing:
     except FutureRevision as error:
         raise TooLargeResourceVersion(page.rev, error.current_rev) from None
     _whole(resource, entries)
-    chosen = entries if selection.everything else selection.filter(entries)
+    chosen = entries if selection.everything else await selection.filter([entries])
     if not page.limit:
         return Listing([chosen], str(page.rev))
     return _page_of(page, page.rev, selection, chosen, more, remaining)
@@ -193,7 +198,7 @@ async def _filtered(resource: Resource, page: _Page, selection: Selection, rev: 
     while True:
         entries, more, _ = await resource.cache.list_at(rev, begin, page.end, size)
         _whole(resource, entries)
-        chosen += selection.filter(entries)
+        chosen += await selection.filter([entries])
         if len(chosen) >= page.limit or not more:
             break
         begin, size = entries[-1].key + "\0", min(size * 2, LARGEST_PAGE)

@@ -16,13 +16,20 @@ import msgspec
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.storage.backend import Backend, Rev
 
-__all__ = ["StoreTooNew", "record", "recorded", "shrink"]
+__all__ = ["StoreTooNew", "check", "record", "recorded", "shrink"]
 
 KEY = "/oarlock/definitions"
 
 
 class StoreTooNew(Exception):
     """The store holds objects this server can't read. The message is one line for the operator."""
+
+
+async def check(backend: Backend, definitions: Iterable[ResourceDefinition]) -> None:
+    """Raise StoreTooNew if objects of `definitions` are stored in no version that these know."""
+    known, _ = await recorded(backend)
+    for definition in definitions:
+        _updated(known.get(str(definition.group_resource), {}), definition)
 
 
 async def record(backend: Backend, definitions: Iterable[ResourceDefinition]) -> None:

@@ -58,7 +58,7 @@ class Settings:
 
 
 class Resource:
-    """One stored resource. `cache` is set once by ``live`` when the resource is loaded."""
+    """One stored resource. `cache` is set once by ``live``, when it has been loaded or is taken over."""
 
     cache: ResourceCache
 
@@ -75,6 +75,10 @@ class Resource:
         self.fields = tracker_of(served, self.compiled, copy_tree)
         self.form = StoredForm(served.definition, served.converter, self._select, interner)
         self._marks = {version: object() for version in self.compiled}
+
+    def take_over(self, before: Resource) -> None:
+        """Go on with the cache of `before`, whose objects are kept in the same form."""
+        self.form, self.cache = before.form, before.cache
 
     def _place_selectable(self) -> dict[str, dict[str, int]]:
         """For each version, where in `Entry.fields` the value of each of its field labels is."""

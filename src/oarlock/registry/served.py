@@ -14,7 +14,9 @@ from typing import Any, Final, Literal, Protocol
 
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
+from oarlock.meta.options import ListOptions, WatchOptions
 from oarlock.registry.channels import Channels, Pipe
+from oarlock.registry.pages import Page
 from oarlock.registry.parameters import Argument
 from oarlock.schema.definition import ResourceDefinition
 
@@ -172,17 +174,19 @@ class Hooks:
 class VirtualMethods:
     """A user's own storage. A verb is served when its method is there; trees are in the hub version.
 
-    `list` may return a resourceVersion beside the items. `takes_dry_run` names the methods that accept a
-    dry run; the others aren't called for one. `watch` yields (type, tree).
+    `list` returns a `Page`; it pages by itself when it is among `takes_options`, and is given all otherwise. `watch`
+    yields (type, tree), and begins where its options say when it is among them. `takes_dry_run` names the methods that
+    accept a dry run; the others aren't called for one.
     """
 
     get: Callable[[str, str, Context], Awaitable[Tree | None]] | None = None
-    list: Callable[[str, Context], Awaitable[tuple[list[Tree], str]]] | None = None
+    list: Callable[[str, Context, ListOptions], Awaitable[Page[Tree]]] | None = None
     create: Callable[[Tree, Context, bool], Awaitable[Tree]] | None = None
     update: Callable[[Tree, str, Context, bool], Awaitable[Tree]] | None = None
     delete: Callable[[str, str, Context, bool], Awaitable[Tree | None]] | None = None
-    watch: Callable[[str, Context], AsyncIterator[tuple[str, Tree]]] | None = None
+    watch: Callable[[str, Context, WatchOptions], AsyncIterator[tuple[str, Tree]]] | None = None
     takes_dry_run: frozenset[str] = frozenset()
+    takes_options: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

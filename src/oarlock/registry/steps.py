@@ -19,7 +19,7 @@ from oarlock.schema.objectmeta import validate_object_meta, validate_object_meta
 from oarlock.schema.views import ViewError
 from oarlock.storage.cache.entry import Entry
 
-__all__ = ["Live", "Write", "finish"]
+__all__ = ["Live", "Write", "besides", "finish"]
 
 
 class Live(NamedTuple):
@@ -57,9 +57,8 @@ async def finish(write: Write, new: Tree, live: Live | None) -> tuple[Tree, Tree
                     if version == definition.hub
                     else await resource.convert(copy_tree(hub_new), definition.hub, version)
                 )
-        except ViewError:
-            _validate(write, new, live, (None, None))  # says the same, and what is wrong besides
-            raise
+        except ViewError as error:
+            _validate(write, new, live, (None, None), error)
     if live is not None and definition.generation and write.ctx.target.subresource != "status":
         _count_change(write, (new, live.tree), (hub_new, hub_old))
     _validate(write, new, live, (hub_new, hub_old))
@@ -109,7 +108,14 @@ def _count_change(write: Write, seen: tuple[Tree, Tree], hub: tuple[Tree | None,
                 tree["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
-def _validate(write: Write, new: Tree, live: Live | None, hub: tuple[Tree | None, Tree | None]) -> None:
+def _validate(
+    write: Write,
+    new: Tree,
+    live: Live | None,
+    hub: tuple[Tree | None, Tree | None],
+    unreadable: ViewError | None = None,
+) -> None:
+    """Raise InvalidObject with every error; `unreadable` is why the object couldn't be shown to a hook."""
     resource, definition = write.resource, write.resource.definition
     metadata = new["metadata"]
     found: list[FieldError] = validate_object_meta(
@@ -122,8 +128,15 @@ def _validate(write: Write, new: Tree, live: Live | None, hub: tuple[Tree | None
     if validate is not None and hub[0] is not None:
         try:
             found += validate(hub[0], hub[1], write.ctx)
-        except ViewError:
-            if not found:
-                raise
+        except ViewError as error:
+            unreadable = error
+    if unreadable is not None:
+        found += besides(found, unreadable)
     if found:
         raise InvalidObject(definition.group_kind, metadata.get("name", ""), found)
+
+
+def besides(found: list[FieldError], unreadable: ViewError) -> list[FieldError]:
+    """What the type of an object minds where its schema has found nothing."""
+    paths = {error.path for error in found}
+    return [error for error in unreadable.errors if error.path not in paths]

@@ -20,6 +20,7 @@ from oarlock.codec import json as json_codec
 from oarlock.registry.keys import prefix_of, split_key
 from oarlock.registry.served import Converter, Tree
 from oarlock.schema.definition import ResourceDefinition
+from oarlock.storage.backend import Damaged
 from oarlock.storage.cache.entry import Entry, Interner
 
 __all__ = ["STALE", "StoredForm", "body_of", "encode_tail", "tail_of"]
@@ -126,6 +127,8 @@ class StoredForm:
 
     def describe(self, key: str, value: bytes, rev: int, create_rev: int) -> Entry:
         """The entry of a value found in the store. Never raises: what can't be read is a broken entry."""
+        if isinstance(value, Damaged):
+            return self._broken(key, (rev, create_rev), value.why)
         try:
             tree, stale = self._read(value)
             tail = encode_tail(tree)

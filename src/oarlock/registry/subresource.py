@@ -43,6 +43,8 @@ class _Mark:
     versions: tuple[str, ...]
     media_type: str = ""
     """Of the stream it answers with, empty for one that answers with an object."""
+    said: bool = False
+    """Whether the method is the one that was asked for."""
     end: Literal["", "channels", "pipe"] = ""
     """The parameter that one which connects talks through."""
     upgrade: tuple[str, ...] = ()
@@ -98,7 +100,8 @@ def subresource(
         async def _log(self, parent: Foo, *, follow: bool = False) -> AsyncIterator[bytes]:
             yield b"a line\n"
 
-    POST, the default, and PUT have a body. Returning None answers 204 without content. An async generator answers
+    POST, the default, and PUT have a body; with ``method="POST"`` (or PUT) and no parameter `body` it is an action
+    without one. Returning None answers 204 without content. An async generator answers
     GET with what it yields, as `media_type`, for as long as it runs: no deadline ends it. What it raises before its
     first yield is an ordinary error; later, the answer is cut. Keyword-only parameters come from the query.
 
@@ -129,7 +132,8 @@ def subresource(
         if end:
             if not inspect.iscoroutinefunction(function) or method is not None:
                 raise HookError(function.__qualname__, "it can't connect", "write async def, and leave method= out")
-            setattr(function, MARKER, _Mark(name, "GET", tuple(versions), "", end, protocols, numbered))
+            marked = _Mark(name, "GET", tuple(versions), end=end, upgrade=protocols, numbered=numbered)
+            setattr(function, MARKER, marked)
             return function
         if inspect.isasyncgenfunction(function):
             if method not in (None, "GET"):
@@ -138,7 +142,7 @@ def subresource(
             return function
         if not inspect.iscoroutinefunction(function):
             raise HookError(function.__qualname__, "a subresource is async", "write async def")
-        setattr(function, MARKER, _Mark(name, method or "POST", tuple(versions)))
+        setattr(function, MARKER, _Mark(name, method or "POST", tuple(versions), said=method is not None))
         return function
 
     return mark
@@ -186,11 +190,12 @@ def _found(cls: type, attribute: str, function: Any, mark: _Mark) -> Found:
         raise HookError(subject, f"it connects and takes no {mark.end!r}", f"add the parameter {mark.end}")
     if "body" in given and mark.method == "GET":
         raise HookError(subject, "GET has no body", 'leave the parameter body out, or say method="POST"')
-    if "body" not in given and mark.method != "GET":
-        raise HookError(subject, f"{mark.method} has a body", 'add the parameter body, or say method="GET"')
-    hints = hints_of(function)
-    if not hints:
-        raise HookError(subject, "its hints can't be resolved", "import the classes it names outside of TYPE_CHECKING")
+    if "body" not in given and mark.method != "GET" and not mark.said:
+        advice = (
+            'add the parameter body; or say method="POST" for an action without one, method="GET" for what only reads'
+        )
+        raise HookError(subject, "it takes no body", advice)
+    hints = hints_of(function, subject)
     arguments = arguments_of(function, hints, subject)
     parent = hints.get("parent")
     parent = parent if _is_declared(parent) else None
@@ -198,8 +203,8 @@ def _found(cls: type, attribute: str, function: Any, mark: _Mark) -> Found:
         return Found(mark, attribute, given, None, None, parent, arguments)
     body = _declared(subject, "body", hints.get("body")) if "body" in given else None
     answer = _declared(subject, "answer", take_apart(hints.get("return", type(None))).base)
-    if body is None and answer is None:
-        raise HookError(subject, "has neither a body nor an answer", "return a Resource")
+    if mark.method == "GET" and answer is None:
+        raise HookError(subject, "a GET has an answer", 'return a Resource, or say method="POST" for an action')
     return Found(mark, attribute, given, body, answer, parent, arguments)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from oarlock.meta.context import Context
 from oarlock.registry.collection import StoredCollection
+from oarlock.registry.field_owners import for_the_user, from_the_user
 from oarlock.registry.served import AnyHook, ConnectHook, Converter, StreamHook, SubresourceHook, Tree
 from oarlock.registry.subresource import Found
 from oarlock.registry.virtual import VirtualCollection
@@ -58,7 +59,7 @@ def subresource_hooks(
     """What the server calls for each subresource of `collection`, by its name."""
     hooks: dict[str, AnyHook] = {}
     for found in type(collection).__subresources__:
-        mark, giving = found.mark, _Giving(found, converter)
+        mark, giving = found.mark, _Giving(found, converter, isinstance(collection, VirtualCollection))
         method = getattr(collection, found.attribute)
         if mark.end:
             connect = _connect(method, giving, mark.end)
@@ -74,8 +75,9 @@ def subresource_hooks(
 class _Giving:
     """What a method is given, by the names of its parameters."""
 
-    def __init__(self, found: Found, converter: Converter) -> None:
+    def __init__(self, found: Found, converter: Converter, virtual: bool) -> None:
         self.found = found
+        self.virtual = virtual
         self.converter = converter
         self._parent_lens: Lens | None = lens_of(found.parent) if found.parent is not None else None
 
@@ -91,8 +93,8 @@ class _Giving:
             arguments["parent"] = parent
             if self._parent_lens is not None:
                 wanted = declared(found.parent).version
-                made = await self.converter.convert([parent], ctx.target.version, wanted)
-                arguments["parent"] = self._parent_lens.view(made[0])
+                (made,) = await self.converter.convert([parent], ctx.target.version, wanted)
+                arguments["parent"] = self._parent_lens.view(for_the_user(made) if self.virtual else made)
         return arguments
 
 
@@ -111,7 +113,7 @@ def _call(method: Any, giving: _Giving, definition: ResourceDefinition) -> Any:
             return None
         if opened is not None and answer is opened.object:
             return opened.result()
-        tree = wire(answer)
+        tree = from_the_user(wire(answer))
         said = declared(type(answer))
         if (said.group, said.kind) == (definition.group, definition.names.kind) and said.version != ctx.target.version:
             # the parent's own kind is answered in the version that was asked for

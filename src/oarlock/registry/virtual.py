@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Generic, TypeVar
 
+from oarlock.registry.class_bodies import WithList
 from oarlock.registry.collection import resource_of
 from oarlock.registry.methods import Hook, check_methods
 from oarlock.registry.subresource import MARKER, Found, find_subresources
@@ -25,11 +26,11 @@ _DRY = ("dry_run",)
 
 VERBS = {
     "get": Hook(("name", "ctx"), "async"),
-    "list": Hook(("ctx",), "async"),
+    "list": Hook(("ctx",), "async", ("options",)),
     "create": Hook(("new", "ctx"), "async", _DRY),
     "update": Hook(("new", "expected_version", "ctx"), "async", _DRY),
     "delete": Hook(("name", "ctx"), "async", _DRY),
-    "watch": Hook(("ctx",), "async generator"),
+    "watch": Hook(("ctx",), "async generator", ("options",)),
 }
 
 _WRONG_GUESSES = {
@@ -41,16 +42,19 @@ _WRONG_GUESSES = {
 }
 
 
-class VirtualCollection(Generic[T]):
+class VirtualCollection(Generic[T], metaclass=WithList):
     """The code for one resource that isn't in the store. Write any of these, all seeing the hub version `T`:
 
     - ``async def get(self, name: str, ctx: Context) -> T | None``: None answers 404.
-    - ``async def list(self, ctx: Context) -> Sequence[T]``, or ``tuple[Sequence[T], str]`` with a resourceVersion.
+    - ``async def list(self, ctx: Context) -> Sequence[T]``, or ``tuple[Sequence[T], str]`` with a resourceVersion. To
+      page in your own storage, ``async def list(self, ctx: Context, options: ListOptions) -> Page[T]``.
     - ``async def create(self, new: T, ctx: Context) -> T``: what is kept.
     - ``async def update(self, new: T, expected_version: str, ctx: Context) -> T``: `expected_version` is empty when the
       client doesn't mind; raise `errors.Conflict` when the object has another one. Not called when nothing changes.
     - ``async def delete(self, name: str, ctx: Context) -> T | None``: the object as it was.
-    - ``async def watch(self, ctx: Context) -> AsyncIterator[tuple[str, T]]``: ``("ADDED", object)`` and so on.
+    - ``async def watch(self, ctx: Context, options: WatchOptions) -> AsyncIterator[tuple[str, T]]``:
+      ``("ADDED", object)``, ``MODIFIED``, ``DELETED``, after ``options.resource_version``; raise `errors.Expired` when
+      that is too long ago. Without `options` it can't know where to begin.
 
     Where there are get and update, every kind of patch is served, apply too (with create, it creates). Who owns which
     field is ``new.metadata.field_owners``: keep that text with the object and return it, or no field has an owner.

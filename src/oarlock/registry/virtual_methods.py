@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
-import msgspec
-
 from oarlock.meta.context import Context
+from oarlock.meta.options import ListOptions, WatchOptions
+from oarlock.registry.field_owners import for_the_user, from_the_user
+from oarlock.registry.pages import Page
 from oarlock.registry.served import Tree, VirtualMethods
 from oarlock.registry.virtual import VERBS, VirtualCollection
 from oarlock.schema.foreign import Foreign
@@ -26,11 +28,7 @@ def virtual_methods(collection: VirtualCollection[Any], lens: Lens, *, namespace
     """The methods that are there, working on trees in the hub version."""
     adapter = _Adapter(collection, lens, namespaced)
     have = {verb: getattr(adapter, verb) for verb in VERBS if hasattr(collection, verb)}
-    return VirtualMethods(**have, takes_dry_run=adapter.takes_dry_run)
-
-
-_OWNERS = "fieldOwners"
-_entries = msgspec.json.Decoder(list[dict[str, Any]]).decode
+    return VirtualMethods(**have, takes_dry_run=adapter.takes_dry_run, takes_options=adapter.takes_options)
 
 
 class _Adapter:
@@ -39,11 +37,13 @@ class _Adapter:
         self._lens = lens
         self._namespaced = namespaced
         self._foreign = isinstance(type(collection).__resource__, Foreign)
-        self.takes_dry_run = frozenset(
-            verb
-            for verb in VERBS
-            if hasattr(collection, verb) and "dry_run" in inspect.signature(getattr(collection, verb)).parameters
-        )
+        self.takes_dry_run = self._taking("dry_run")
+        self.takes_options = self._taking("options")
+
+    def _taking(self, parameter: str) -> frozenset[str]:
+        """The methods with this parameter."""
+        have = {verb: getattr(self._collection, verb, None) for verb in VERBS}
+        return frozenset(verb for verb, method in have.items() if method and parameter in _parameters(method))
 
     def _dry(self, verb: str, dry_run: bool) -> dict[str, Any]:
         return {"dry_run": dry_run} if verb in self.takes_dry_run else {}
@@ -56,23 +56,12 @@ class _Adapter:
         return self._read(tree)
 
     def _read(self, tree: Tree) -> Tree:
-        """The tree of an object that the user kept, with its managedFields; what can't be read is none."""
-        said = None if self._foreign else tree["metadata"].pop(_OWNERS, None)
-        if said:
-            try:
-                entries = _entries(said)
-            except msgspec.MsgspecError:
-                entries = []
-            if entries:
-                tree["metadata"]["managedFields"] = entries
-        return tree
+        """The tree of an object that the user kept, with its managedFields."""
+        return tree if self._foreign else from_the_user(tree)
 
     def _open(self, new: Tree) -> Open:
         """The object that the user is to keep."""
-        entries = None if self._foreign else new["metadata"].pop("managedFields", None)
-        if entries:
-            new["metadata"][_OWNERS] = msgspec.json.encode(entries).decode()
-        return self._lens.open(new)
+        return self._lens.open(new if self._foreign else for_the_user(new))
 
     def _kept(self, opened: Open, made: Any, ctx: Context) -> Tree:
         return self._read(opened.result()) if made is opened.object else self._wire(made, ctx.target.namespace)
@@ -81,12 +70,18 @@ class _Adapter:
         found = await self._collection.get(name, ctx)
         return None if found is None else self._wire(found, namespace)
 
-    async def list(self, namespace: str, ctx: Context) -> tuple[list[Tree], str]:
-        found = await self._collection.list(ctx)
+    def _options(self, verb: str, options: Any) -> dict[str, Any]:
+        return {"options": options} if verb in self.takes_options else {}
+
+    async def list(self, namespace: str, ctx: Context, options: ListOptions) -> Page[Tree]:
+        found = await self._collection.list(ctx, **self._options("list", options))
+        if isinstance(found, Page):
+            items = [self._wire(model, namespace) for model in found.items]
+            return replace(found, items=items)
         version = ""
         if isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], str):
             found, version = found
-        return [self._wire(model, namespace) for model in found], version
+        return Page([self._wire(model, namespace) for model in found], version)
 
     async def create(self, new: Tree, ctx: Context, dry_run: bool) -> Tree:
         opened = self._open(new)
@@ -102,6 +97,13 @@ class _Adapter:
         gone = await self._collection.delete(name, ctx, **self._dry("delete", dry_run))
         return None if gone is None else self._wire(gone, namespace)
 
-    async def watch(self, namespace: str, ctx: Context) -> AsyncIterator[tuple[str, Tree]]:
-        async for kind, model in self._collection.watch(ctx):
-            yield kind, self._wire(model, namespace)
+    async def watch(self, namespace: str, ctx: Context, options: WatchOptions) -> AsyncIterator[tuple[str, Tree]]:
+        async for kind, model in self._collection.watch(ctx, **self._options("watch", options)):
+            if kind == "BOOKMARK" and isinstance(model, str):
+                yield kind, {"metadata": {"resourceVersion": model}}
+            else:
+                yield kind, self._wire(model, namespace)
+
+
+def _parameters(method: Any) -> Any:
+    return inspect.signature(method).parameters

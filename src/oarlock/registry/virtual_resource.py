@@ -8,15 +8,13 @@ Must not know: URLs. Next: `virtual_writes`, the other recipes; `virtual`, where
 
 from __future__ import annotations
 
-import base64
 from collections.abc import AsyncIterator, Awaitable, Callable
-
-import msgspec
+from dataclasses import replace
 
 from oarlock.meta.context import Context
 from oarlock.meta.errors import (
-    BadRequest,
     Conflict,
+    Expired,
     InvalidObject,
     MethodNotAllowed,
     NotFound,
@@ -25,11 +23,15 @@ from oarlock.meta.options import DeleteOptions, ListOptions
 from oarlock.registry.body import compile_bodies
 from oarlock.registry.managed_fields import tracker_of
 from oarlock.registry.outcome import Listing, Outcome
+from oarlock.registry.pages import Page, Place, own_token, place_token, read_token
 from oarlock.registry.resource import Settings, copy_tree
 from oarlock.registry.served import Gate, Served, Tree
-from oarlock.registry.virtual_selection import Choice, choose
+from oarlock.registry.steps import besides
+from oarlock.registry.virtual_selection import Choice, choose, chosen
+from oarlock.registry.virtual_watch import follow
 from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.schema.objectmeta import validate_object_meta, validate_object_meta_update
+from oarlock.schema.views import ViewError
 
 __all__ = ["VirtualResource"]
 
@@ -59,23 +61,65 @@ class VirtualResource:
         return await self.shown(await self.live(ctx), version)
 
     async def list_items(self, ctx: Context, version: str, options: ListOptions) -> Listing:
-        """Selected, sorted by namespace and name, and paged: a page starts after the last key of the one before."""
+        """Selected; and sorted by namespace and name, and paged, unless the user's `list` pages by itself.
+
+        A page of ours starts after the last key of the one before.
+        """
         if self.methods.list is None:
             raise MethodNotAllowed(self.definition.group_resource, "list")
-        choice = self._choice(version, options)
-        after = _after(options.continue_token) if options.continue_token else None
-        found, revision = await self.methods.list(ctx.target.namespace, ctx)
-        trees = [tree for tree in map(self.complete, found) if choice.metadata(tree["metadata"])]
-        if after is not None:
+        choice = await self._choice(version, options)
+        after = read_token(options.continue_token) if options.continue_token else None
+        page = await self._page(ctx, options, after)
+        trees = await chosen(map(self.complete, page.items), lambda tree: choice.metadata(tree["metadata"]))
+        if page.continue_token or isinstance(after, str):
+            return await self._own_page(page, trees, version, choice)
+        if isinstance(after, tuple):
             trees = [tree for tree in trees if _place(tree) > after]
         trees.sort(key=_place)
         if choice.content is not None:
-            trees = [tree for tree in await self._all_shown(trees, version) if choice.content(tree)]
+            trees = await chosen(await self._all_shown(trees, version), choice.content)
         rest = max(0, len(trees) - options.limit) if options.limit > 0 else 0
-        page = trees[: options.limit] if rest else trees
-        token = _token(_place(page[-1])) if rest else ""
-        shown = page if choice.content is not None else await self._all_shown(page, version)
-        return Listing([shown], revision or str(self._writes), token, rest if rest and choice.everything else None)
+        shown = trees[: options.limit] if rest else trees
+        token = place_token(_place(shown[-1])) if rest else ""
+        if choice.content is None:
+            shown = await self._all_shown(shown, version)
+        return Listing([shown], self._revision(page), token, rest if rest and choice.everything else None)
+
+    async def _own_page(self, page: Page[Tree], trees: list[Tree], version: str, choice: Choice) -> Listing:
+        """A page of the user's, which has more; fewer of its objects when there are selectors."""
+        shown = await self._all_shown(trees, version)
+        if choice.content is not None:
+            shown = await chosen(shown, choice.content)
+        remaining = page.remaining if choice.everything else None
+        return Listing([shown], self._revision(page), own_token(page.continue_token), remaining)
+
+    async def _page(self, ctx: Context, options: ListOptions, after: Place | str | None) -> Page[Tree]:
+        """What the user's `list` has: the page that is asked for, or everything when no page is."""
+        own = after if isinstance(after, str) else ""
+        if options.limit > 0 and not isinstance(after, tuple):
+            return await self._listed(ctx, replace(options, continue_token=own))
+        page = first = await self._listed(ctx, replace(options, limit=0, continue_token=own))
+        items = list(first.items)
+        while page.continue_token:
+            page = await self._listed(ctx, replace(options, limit=0, continue_token=page.continue_token))
+            items += page.items
+        return Page(items, first.resource_version)
+
+    async def _listed(self, ctx: Context, options: ListOptions) -> Page[Tree]:
+        if options.continue_token and "list" not in self.methods.takes_options:
+            raise Expired("the continue token is of a server that paged otherwise: start over without it")
+        assert self.methods.list is not None
+        page: Page[Tree] = await self.methods.list(ctx.target.namespace, ctx, options)
+        return page
+
+    def _revision(self, page: Page[Tree]) -> str:
+        return page.resource_version or str(self._writes)
+
+    async def everything(self, ctx: Context, version: str) -> tuple[list[Tree], str]:
+        """All objects in `version`, sorted, and the version of the user's own they have; empty when it has none."""
+        page = await self._page(ctx, ListOptions(), None)
+        trees = sorted(map(self.complete, page.items), key=_place)
+        return await self._all_shown(trees, version), page.resource_version
 
     async def delete(self, ctx: Context, version: str, options: DeleteOptions, gate: Gate) -> Outcome:
         if self.methods.delete is None:
@@ -97,19 +141,16 @@ class VirtualResource:
         return Outcome(old or {"metadata": {"name": ctx.target.name}}, gone=True, uid=uid, name=ctx.target.name)
 
     async def watch(self, ctx: Context, version: str, options: ListOptions) -> AsyncIterator[tuple[str, Tree]]:
-        """The user's events, selected and in `version`."""
+        """The events of a watch, selected and in `version`. Raises MethodNotAllowed, and BadRequest for a selector."""
         if self.methods.watch is None:
             raise MethodNotAllowed(self.definition.group_resource, "watch")
-        choice = self._choice(version, options)
-        seen: dict[tuple[str, str], Tree] = {}
-        async for kind, tree in self.methods.watch(ctx.target.namespace, ctx):
-            shown = await self.shown(self.complete(tree), version)
-            if choice.everything or kind not in ("ADDED", "MODIFIED", "DELETED"):
-                yield kind, shown
-            else:
-                told = _transition(kind, shown, choice.matches(shown), seen)
-                if told is not None:
-                    yield told
+        return follow(self, ctx, version, options, await self._choice(version, options))
+
+    async def knows_when_all_was_told(self, ctx: Context, version: str) -> bool:
+        """Can a watch say where its initial events end? For that a list has a version, and a watch begins there."""
+        if self.methods.list is None or "watch" not in self.methods.takes_options:
+            return False
+        return bool((await self.everything(ctx, version))[1])
 
     def on_end(self, end: Callable[[], None]) -> Callable[[], None]:
         """Call `end` when this resource is withdrawn; returns how to forget about it."""
@@ -160,13 +201,18 @@ class VirtualResource:
         """The tree in another version; `tree` itself must not be used afterwards."""
         return (await self.served.convert([tree], from_version, to_version))[0]
 
-    def validate(self, new: Tree, old: Tree | None, version: str) -> None:
-        """Raise InvalidObject with everything that metadata's rules and the schema mind."""
+    def validate(self, ctx: Context, new: Tree, old: Tree | None, version: str) -> None:
+        """Raise InvalidObject with everything that metadata's rules, the schema and the type itself mind."""
         definition, metadata = self.definition, new["metadata"]
         found = validate_object_meta(metadata, namespaced=definition.namespaced, name_rule=definition.name_rule)
         if old is not None:
             found += validate_object_meta_update(metadata, old["metadata"])
         found += self.compiled[version].validate(new, old)
+        if self.served.hooks.validate is not None:  # that of a foreign type, which has one version
+            try:
+                found += self.served.hooks.validate(new, old, ctx)
+            except ViewError as error:
+                found += besides(found, error)
         if found:
             raise InvalidObject(definition.group_kind, metadata.get("name", ""), found)
 
@@ -176,42 +222,10 @@ class VirtualResource:
                 why = f"the precondition ({asked}) does not match the record ({found})"
                 raise Conflict(self.definition.group_kind, ctx.target.name, why)
 
-    def _choice(self, version: str, options: ListOptions) -> Choice:
-        return choose(options, self.definition.version(version).selectable, self.compiled[version])
+    async def _choice(self, version: str, options: ListOptions) -> Choice:
+        return await choose(options, self.definition.version(version).selectable, self.compiled[version])
 
 
-def _transition(kind: str, shown: Tree, matches: bool, seen: dict[tuple[str, str], Tree]) -> tuple[str, Tree] | None:
-    """What an event is to a watch that selects: objects come into the selection and leave it.
-
-    `seen` is what this watch was told of; an object that leaves is told as it was, at the event's version.
-    """
-    place = _place(shown)
-    before = seen.pop(place, None)
-    if kind == "DELETED":
-        return ("DELETED", shown) if before is not None or matches else None
-    if matches:
-        seen[place] = shown
-        return ("ADDED" if before is None else "MODIFIED", shown)
-    if before is None:
-        return None
-    left = {**before, "metadata": {**before["metadata"]}}
-    if "resourceVersion" in shown["metadata"]:
-        left["metadata"]["resourceVersion"] = shown["metadata"]["resourceVersion"]
-    return "DELETED", left
-
-
-def _place(tree: Tree) -> tuple[str, str]:
+def _place(tree: Tree) -> Place:
     metadata = tree["metadata"]
     return metadata.get("namespace", ""), metadata.get("name", "")
-
-
-def _token(place: tuple[str, str]) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
-
-
-def _after(token: str) -> tuple[str, str]:
-    try:
-        raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
-        return msgspec.json.decode(raw, type=tuple[str, str])
-    except (ValueError, msgspec.DecodeError) as error:
-        raise BadRequest(f"invalid continue token: {error}") from None

@@ -6,17 +6,22 @@ first. Must not know: methods, paging. Next: `virtual_resource`; `selection` is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from oarlock.meta import fields, labels
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.options import ListOptions
-from oarlock.registry.selection import unknown_field
+from oarlock.registry.selection import COMPILED_AT_ONCE, unknown_field
 from oarlock.registry.served import Tree
 from oarlock.schema.compiled import CompiledVersion
+from oarlock.storage.pacing import Pacer
 
-__all__ = ["Choice", "choose"]
+__all__ = ["Choice", "choose", "chosen"]
+
+_STEP = 63
+"""The clock is looked at after every 64th tree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,31 +37,52 @@ class Choice:
         return self.metadata(shown["metadata"]) and (self.content is None or self.content(shown))
 
 
-def choose(options: ListOptions, selectable: tuple[str, ...], compiled: CompiledVersion) -> Choice:
-    """Raises BadRequest for a selector that can't be read or names a field that isn't `selectable`."""
+async def choose(options: ListOptions, selectable: tuple[str, ...], compiled: CompiledVersion) -> Choice:
+    """What the selectors of a list or watch choose; long ones are read beside the loop.
+
+    Raises BadRequest for a selector that can't be read, has too many terms or names a field not `selectable`.
+    """
+    if len(options.label_selector) + len(options.field_selector) <= COMPILED_AT_ONCE:
+        return _choice(options, selectable, compiled)
+    return await asyncio.get_running_loop().run_in_executor(None, _choice, options, selectable, compiled)
+
+
+def _choice(options: ListOptions, selectable: tuple[str, ...], compiled: CompiledVersion) -> Choice:
     try:
         wanted = labels.parse(options.label_selector)
-        requirements = fields.parse(options.field_selector).requirements
+        conditions = fields.parse(options.field_selector).conditions()
     except ValueError as error:
         raise BadRequest(str(error)) from None
     places = {path.removeprefix("."): at for at, path in enumerate(selectable)}
-    of_metadata: list[tuple[str, bool, str]] = []
-    of_content: list[tuple[int, bool, str]] = []
-    for field, operator, value in requirements:
+    of_metadata: list[tuple[str, fields.Condition]] = []
+    of_content: list[tuple[int, fields.Condition]] = []
+    for condition in conditions:
+        field = condition.field
         if field in ("metadata.name", "metadata.namespace"):
-            of_metadata.append((field.partition(".")[2], operator != "!=", value))
+            of_metadata.append((field.partition(".")[2], condition))
         elif field in places:
-            of_content.append((places[field], operator != "!=", value))
+            of_content.append((places[field], condition))
         else:
             raise BadRequest(unknown_field(field, places))
 
     def metadata(tree: Tree) -> bool:
         if not wanted.matches(tree.get("labels") or {}):
             return False
-        return all((tree.get(field, "") == value) is equal for field, equal, value in of_metadata)
+        return all(condition.holds(tree.get(field, "")) for field, condition in of_metadata)
 
     def content(tree: Tree) -> bool:
         values = compiled.selectable_values(tree)
-        return all((values[at] == value) is equal for at, equal, value in of_content)
+        return all(condition.holds(values[at]) for at, condition in of_content)
 
-    return Choice(metadata, content if of_content else None, wanted.empty and not requirements)
+    return Choice(metadata, content if of_content else None, wanted.empty and not conditions)
+
+
+async def chosen(trees: Iterable[Tree], test: Callable[[Tree], bool]) -> list[Tree]:
+    """Those that pass `test`, in slices that give the loop back."""
+    pacer, found = Pacer(), []
+    for number, tree in enumerate(trees):
+        if test(tree):
+            found.append(tree)
+        if not number & _STEP:
+            await pacer.turn()
+    return found

@@ -72,7 +72,7 @@ async def create(
     metadata = body.tree["metadata"]
     settle_namespace(metadata, ctx.target.namespace, namespaced=resource.definition.namespaced)
     wipe_system(metadata)
-    if metadata.get("name") or not metadata.get("generateName"):
+    if not metadata.get("generateName"):
         return await _create(write, body, applied)
     attempt = partial(_create, write, applied=applied)
     return await with_generated_name(body, ctx, resource.definition, resource.settings, attempt)
@@ -89,7 +89,7 @@ async def _create(write: _Write, body: Body, applied: bool) -> Outcome:
     fill_new(new["metadata"], ctx, resource.definition, resource.settings.random(16))
     if write.has_status:
         new.pop("status", None)  # admission can't set it either
-    resource.validate(new, None, write.version)
+    resource.validate(ctx, new, None, write.version)
     await write.gate.validate(ctx, "CREATE", new, None)
     if await resource.taken(ctx, new):
         raise AlreadyExists(resource.definition.group_resource, new["metadata"]["name"])
@@ -174,7 +174,7 @@ async def _update(write: _Write, change: Change, live: Tree | None, status: bool
     new = await _admitted(write, "UPDATE", (new, old), body)
     if old is not None:
         _keep_system(write, new, old, status)
-    resource.validate(new, old, version)
+    resource.validate(ctx, new, old, version)
     await write.gate.validate(ctx, "UPDATE", new, old)
     if old is not None and _unchanged(new, old):
         return Outcome(old)

@@ -14,7 +14,10 @@ from oarlock.meta.times import TimeError, human_duration, parse_rfc3339
 from oarlock.schema.definition import Column
 from oarlock.schema.jsonpath import compile_path
 
-__all__ = ["cell", "compile_cell"]
+__all__ = ["NEVER", "cell", "compile_cell"]
+
+NEVER = "0001-01-01T00:00:00Z"
+"""What stands for a time that isn't set where a time is shown as it is: Go's zero time."""
 
 
 def cell(values: list[Any], column_type: str, now: float) -> Any:
@@ -51,6 +54,10 @@ def _text(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
+def _time(values: list[Any]) -> str:
+    return values[0] if values and type(values[0]) is str and values[0] else NEVER
+
+
 def _age(value: str, now: float) -> str:
     if not value:
         return "<unknown>"
@@ -64,4 +71,6 @@ def compile_cell(column: Column) -> Callable[[Any, float], Any]:
     """A function from a tree and the time to the cell of `column`; `jsonpath.PathError` for a bad path."""
     find = compile_path(column.json_path)
     kind = column.type
+    if kind == "date" and not column.relative:
+        return lambda tree, now: _time(find(tree))
     return lambda tree, now: cell(find(tree), kind, now)

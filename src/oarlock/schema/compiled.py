@@ -1,6 +1,6 @@
 """One version of a resource, compiled: what its schema does to trees, as a handful of fast functions.
 
-All of them work in place on trees that nobody else holds, in the order a write needs them: `type_error`,
+All of them work in place on trees that nobody else holds, in the order a write needs them: `misfits`,
 `prune`, `normalize`, `default`, and `validate` once hooks have run. The schema is read once, here.
 Must not know: requests, storage, hooks. Next: `structural` for the nodes, then the module of each step.
 """
@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from oarlock.meta.fielderrors import FieldError, Invalid, Required, TooLong, TooMany, TypeInvalid
 from oarlock.schema.cel.gate import Rules, rules_of
-from oarlock.schema.defaulting import compile_default, compile_drop_nulls
+from oarlock.schema.defaulting import compile_default, compile_drop_nulls, copy_json
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.embedded import compile_embedded
-from oarlock.schema.findings import Enough, Findings
+from oarlock.schema.findings import MAX_ERRORS, Enough, Findings
 from oarlock.schema.jsonpath import Getter, PathError, compile_path
 from oarlock.schema.listtypes import compile_lists
 from oarlock.schema.metadata import OBJECT_META
@@ -25,7 +26,7 @@ from oarlock.schema.pruning import MAX_REPORTED, compile_clean, prune
 from oarlock.schema.ratcheting import still_wrong
 from oarlock.schema.structural import Node, SchemaError, parse
 from oarlock.schema.structural_rules import structural_errors
-from oarlock.schema.typing_errors import Place, compile_fits, first_misfit
+from oarlock.schema.typing_errors import compile_fits, misfits
 from oarlock.schema.untouched import compile_untouched
 from oarlock.schema.validation import compile_check
 from oarlock.schema.whole_numbers import compile_whole_numbers
@@ -59,8 +60,7 @@ def compile_version(definition: ResourceDefinition, version: str) -> CompiledVer
         selectable = tuple(compile_path(path) for path in found.selectable)
     except PathError as error:
         raise SchemaError("selectable", str(error)) from error
-    place = Place(version, definition.names.kind)
-    return CompiledVersion(node, place, typed=definition.typed, selectable=selectable, cel=cel)
+    return CompiledVersion(node, typed=definition.typed, selectable=selectable, cel=cel)
 
 
 class CompiledVersion:
@@ -75,8 +75,8 @@ class CompiledVersion:
         "_fits",
         "_node",
         "_normalize",
-        "_place",
         "_rules",
+        "_shape",
         "_typed",
         "_untouched",
         "selectable",
@@ -85,7 +85,6 @@ class CompiledVersion:
     def __init__(
         self,
         node: Node,
-        place: Place,
         *,
         typed: bool,
         selectable: tuple[Getter, ...] = (),
@@ -93,13 +92,12 @@ class CompiledVersion:
     ) -> None:
         self._typed = typed
         self._cel = cel
-        self._place = place
         self.selectable = selectable
         # what objects really have: metadata is the same for every kind, whatever the schema says of it
         self._node = whole = _with_metadata(node)
         self._rules = rules = _without_metadata(node)
-        shape = whole if typed else Node(type="object", properties={"metadata": OBJECT_META})
-        self._fits = compile_fits(shape)
+        self._shape = whole if typed else Node(type="object", properties={"metadata": OBJECT_META})
+        self._fits = compile_fits(self._shape)
         self._clean = compile_clean(whole)
         self._embedded = compile_embedded(rules)
         self._normalize = _normalizers(whole, rules, typed)
@@ -108,19 +106,28 @@ class CompiledVersion:
         self._checks = tuple(check for check in (compile_check(rules), compile_lists(rules)) if check is not None)
 
     def untouched(self, tree: Tree) -> bool:
-        """Would `type_error`, `prune` and `normalize` leave the tree as it is? No may mean that it isn't known."""
+        """Would `misfits`, `prune` and `normalize` leave the tree as it is? No may mean that it isn't known."""
         return self._untouched is not None and self._untouched(tree)
 
-    def type_error(self, tree: Tree) -> str | None:
-        """The first value of a wrong JSON type, in the words of Go's decoder; None when there is none.
+    def misfits(self, tree: Tree) -> list[FieldError]:
+        """Every value of a wrong JSON type, the first `findings.MAX_ERRORS` of them; with them, what else is wrong.
 
         Of a custom resource only metadata is looked at: the rest is reported by `validate`, with everything else.
         """
+        found: list[FieldError] = []
         if self._fits is not None and not self._fits(tree):
-            shape = self._node if self._typed else Node(type="object", properties={"metadata": OBJECT_META})
-            return first_misfit(tree, shape, self._place)
-        wrong = None if self._embedded is None else self._embedded.first_wrong_type(tree)
-        return None if wrong is None else wrong.message
+            found.extend(islice(misfits(tree, self._shape), MAX_ERRORS))
+        elif self._embedded is not None:
+            found.extend(islice(self._embedded.wrong_types(tree), MAX_ERRORS))
+        return found + self._besides(tree, found) if found and self._typed else found
+
+    def _besides(self, tree: Tree, misfits: list[FieldError]) -> list[FieldError]:
+        """What the schema minds of the rest of a tree in which some values have a wrong type."""
+        rest = copy_json(tree)
+        self.normalize(rest)
+        self.default(rest)
+        places = tuple(error.path for error in misfits)
+        return [error for error in self._violations(rest, None) if not _is_at(error, places)][:MAX_ERRORS]
 
     def prune(self, tree: Tree) -> list[str]:
         """Remove undeclared fields; returns the paths of the first `MAX_REPORTED`, as strict decoding names them."""
@@ -178,6 +185,11 @@ class CompiledVersion:
     def selectable_values(self, tree: Tree) -> tuple[str, ...]:
         """The values of the selectable fields as field selectors write them; ``""`` for one that isn't there."""
         return tuple([_label(get(tree)) for get in self.selectable])
+
+
+def _is_at(error: FieldError, places: tuple[str, ...]) -> bool:
+    """Is it another finding about a value of a wrong type, or about a list or map with one in it?"""
+    return isinstance(error, TypeInvalid) or error.path == "<nil>" or error.path in places
 
 
 def _label(values: list[Any]) -> str:

@@ -113,6 +113,7 @@ def _parse_column(tree: Tree) -> Column:
         format=tree.get("format") or "",
         description=tree.get("description") or "",
         priority=tree.get("priority") or 0,
+        relative=tree.get(_OWN + "relative", True),
     )
 
 
@@ -195,7 +196,7 @@ def _print_scale(scale: Scale) -> Tree:
 def _print_column(column: Column) -> Tree:
     tree = {"name": column.name, "type": column.type, "jsonPath": column.json_path}
     rest = {"format": column.format, "description": column.description, "priority": column.priority}
-    return {**tree, **_said(rest)}
+    return {**tree, **_said(rest)} | ({} if column.relative else {_OWN + "relative": False})
 
 
 def _print_subresource(subresource: Subresource) -> Tree:

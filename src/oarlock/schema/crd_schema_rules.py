@@ -13,14 +13,13 @@ from typing import Any, Literal
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required
 from oarlock.schema.cel.gate import rules_of
 from oarlock.schema.defaulting import copy_json
+from oarlock.schema.defaults_check import broken_rules
 from oarlock.schema.embedded import compile_embedded, object_errors
-from oarlock.schema.findings import Enough, Findings
-from oarlock.schema.listtypes import compile_lists
+from oarlock.schema.findings import Findings
 from oarlock.schema.merge_keys import MERGE_KEY, STRATEGIES, STRATEGY
 from oarlock.schema.pruning import prune
 from oarlock.schema.structural import MAX_DEPTH, MISSING, Node, SchemaError, parse
 from oarlock.schema.structural_rules import structural_errors
-from oarlock.schema.validation import compile_check
 
 __all__ = ["schema_errors"]
 
@@ -223,7 +222,7 @@ def _default_in_metadata(node: Node, where: str, steps: tuple[str | None, ...]) 
         said = "; ".join(error.message for error in mistakes)
         yield Invalid(where, node.default, f"must result in valid metadata: {said}")
     else:
-        yield from _broken_rules(node, where)
+        yield from broken_rules(node, where)
 
 
 def _default_errors(node: Node, where: str) -> Iterator[FieldError]:
@@ -234,20 +233,9 @@ def _default_errors(node: Node, where: str) -> Iterator[FieldError]:
     embedded = compile_embedded(Node(type="object", properties={where: node}))
     mistakes: list[FieldError] = []
     if embedded is not None:
-        wrong = embedded.first_wrong_type(whole)
-        found = Findings()
-        if wrong is None:
+        mistakes.extend(embedded.wrong_types(whole))
+        if not mistakes:
+            found = Findings()
             embedded.validate(whole, found)
-        mistakes = found.errors if wrong is None else [wrong]
-    yield from mistakes or _broken_rules(node, where)
-
-
-def _broken_rules(node: Node, where: str) -> list[FieldError]:
-    found = Findings()
-    try:
-        for check in (compile_check(node), compile_lists(node)):
-            if check is not None:
-                check(node.default, (None, where), found)
-    except Enough:
-        pass
-    return found.errors
+            mistakes = found.errors
+    yield from mistakes or broken_rules(node, where)

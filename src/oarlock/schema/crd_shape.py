@@ -36,7 +36,7 @@ _SCALE = _Shape("object", known={"specReplicasPath": _TEXT, "statusReplicasPath"
 _COLUMN = _Shape(
     "object",
     needed={"name": _TEXT, "type": _TEXT, "jsonPath": _TEXT},
-    known={"format": _TEXT, "description": _TEXT, "priority": _WHOLE},
+    known={"format": _TEXT, "description": _TEXT, "priority": _WHOLE, "x-oarlock-relative": _FLAG},
 )
 _SUBRESOURCE = _Shape(
     "object",

@@ -1,7 +1,8 @@
 """What can be wrong with a declaration, as one family, and the words it is told in.
 
-A declaration is wrong at import, never later: the message names the file, the class and what to write
-instead. Knows no classes of ours, so that everything that declares may import it. Next: `shapes`.
+A declaration is wrong at import, never later: the message names the file, the line (of the field or method, where
+it is about one), the class and what to write instead. Knows no classes of ours, so that everything that declares may
+import it. Next: `shapes`.
 
     DeclarationError
     ├─ KeywordError        a class keyword that doesn't exist, is missing or has an impossible value
@@ -15,7 +16,10 @@ instead. Knows no classes of ours, so that everything that declares may import i
 
 from __future__ import annotations
 
+import ast
 import difflib
+import linecache
+import re
 import sys
 from collections.abc import Iterable
 from types import FrameType
@@ -33,6 +37,7 @@ __all__ = [
     "caller_frame",
     "caller_place",
     "did_you_mean",
+    "member_place",
     "type_argument",
 ]
 
@@ -41,16 +46,16 @@ _MACHINERY = frozenset({"typing", "types", "abc", "msgspec", "dataclasses", "con
 
 
 class DeclarationError(TypeError):
-    """A declaration that can't be served. `subject` is what is declared, `place` is ``file:line`` or empty.
+    """A declaration that can't be served. `subject` is what is declared: a class, or ``Class.member``.
 
-    `instead` says what to write.
+    `place` is ``file:line``, that of the member where the source can be read, or empty. `instead` says what to write.
     """
 
     def __init__(self, subject: str, what: str, instead: str = "", place: str = "") -> None:
         self.subject = subject
         self.what = what
         self.instead = instead
-        self.place = place or caller_place()
+        self.place = place or member_place(caller_place(), subject)
         super().__init__(subject, what, instead)
 
     def __str__(self) -> str:
@@ -112,6 +117,32 @@ def caller_place() -> str:
     """``file:line`` of that caller; empty when there is none."""
     frame = caller_frame()
     return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else ""
+
+
+def member_place(place: str, subject: str) -> str:
+    """``file:line`` of ``Class.member`` in the class statement that `place` is in; `place` where that can't be told."""
+    named = re.match(r"(\w+)\.(\w+)", subject)
+    file, _, number = place.rpartition(":")
+    if named is None or not file:
+        return place
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except SyntaxError:
+        return place
+    line, found = int(number), place
+    for node in ast.walk(tree):
+        # the innermost is walked last
+        if isinstance(node, ast.ClassDef) and node.name == named[1] and node.lineno <= line <= (node.end_lineno or 0):
+            found = next((f"{file}:{part.lineno}" for part in node.body if _name_of(part) == named[2]), found)
+    return found
+
+
+def _name_of(statement: ast.stmt) -> str:
+    """What a statement of a class body defines."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+        return statement.name
+    targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+    return next((target.id for target in targets if isinstance(target, ast.Name)), "")
 
 
 def type_argument(cls: type, base: type) -> Any:

@@ -40,8 +40,8 @@ def _api_version(group: str, version: str) -> str:
 class Column:
     """A column of ``kubectl get``. `json_path` is a simple JSONPath from the object's root (``.spec.replicas``).
 
-    `type` is integer, number, string, boolean or date (a date is shown as an age). A column with a
-    `priority` above 0 is shown only with ``-o wide``.
+    `type` is integer, number, string, boolean or date. A date is shown as an age (``5m``), with `relative=False` as
+    the time it is, which a CRD can't say. A column with a `priority` above 0 is shown only with ``-o wide``.
     Source: CustomResourceDefinition additionalPrinterColumns.
     """
 
@@ -51,6 +51,7 @@ class Column:
     format: str = ""
     description: str = ""
     priority: int = 0
+    relative: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,15 @@ Must not know: hooks, collections. Next: `definition`, the waist.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from oarlock.schema.declaring import DuplicateError, KeywordError, did_you_mean
+from oarlock.schema.declaring import DuplicateError, FieldNameError, HintError, KeywordError, did_you_mean
+from oarlock.schema.defaults_check import default_mistakes
 from oarlock.schema.definition import Names, ResourceDefinition, Schema, VersionDefinition
 from oarlock.schema.foreign import Foreign
 from oarlock.schema.object_schema import object_schema
-from oarlock.schema.resources import Declared, declared
+from oarlock.schema.resources import ITEMS, REQUIRED_STATUS, Declared, declared
 
 __all__ = ["definition_of", "plural_of"]
 
@@ -86,8 +87,35 @@ def _version(cls: Any) -> VersionDefinition:
         status=facts.get("status_subresource", False),
         scale=facts.get("scale"),
     )
+    if isinstance(cls, Foreign):
+        _check_foreign(said, version)
     _check_paths(said, version)
     return version
+
+
+def _check_foreign(said: Declared, version: VersionDefinition) -> None:
+    """What is refused of a class of ours when it is made, of a type that was made elsewhere."""
+    subject = f"{said.kind} {said.version}"
+    schema, place = version.schema, said.place
+    if "items" in schema["properties"]:
+        raise FieldNameError(f"{subject}, field items", *ITEMS, place)
+    if version.status and "status" in schema.get("required", ()):
+        raise KeywordError(f"{subject}, field status", *REQUIRED_STATUS, place)
+    for path, field in _fields(schema, ""):
+        for why in default_mistakes(field, path):
+            what = f"the default {field['default']!r} is refused by its own rules: {why}"
+            raise HintError(f"{subject}, field {path}", what, place=place)
+
+
+def _fields(schema: Schema, path: str) -> Iterator[tuple[str, Schema]]:
+    """Every field below, with its path."""
+    for name, field in schema.get("properties", {}).items():
+        here = f"{path}.{name}" if path else name
+        yield here, field
+        yield from _fields(field, here)
+    for key in ("items", "additionalProperties"):
+        if isinstance(schema.get(key), dict):
+            yield from _fields(schema[key], f"{path}[]")
 
 
 def _warning(said: Declared, deprecated: bool | str) -> str:

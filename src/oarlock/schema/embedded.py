@@ -8,6 +8,7 @@ Source: ``x-kubernetes-embedded-resource`` of structural schemas.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 from oarlock.meta import names
@@ -15,9 +16,9 @@ from oarlock.meta.fielderrors import FieldError, Invalid, Required
 from oarlock.schema.findings import Findings
 from oarlock.schema.metadata import OBJECT_META
 from oarlock.schema.objectmeta import validate_object_meta
-from oarlock.schema.pruning import compile_clean, prune
+from oarlock.schema.pruning import MAX_REPORTED, compile_clean, prune
 from oarlock.schema.structural import Node
-from oarlock.schema.typing_errors import Place, compile_fits, first_misfit
+from oarlock.schema.typing_errors import compile_fits, misfits
 from oarlock.schema.where import Key, Where, render
 
 __all__ = ["Embedded", "compile_embedded", "object_errors"]
@@ -27,6 +28,8 @@ Find = Callable[[Any, Where], Iterator[tuple[dict[str, Any], Where]]]
 _clean = compile_clean(OBJECT_META)
 _fits = compile_fits(OBJECT_META)
 _EMPTY = "must not be empty"
+_MOST = 10
+"""So many parts of wrong types are named in one metadata."""
 
 
 class Embedded:
@@ -37,22 +40,22 @@ class Embedded:
     def __init__(self, find: Find) -> None:
         self._find = find
 
-    def first_wrong_type(self, tree: Any) -> FieldError | None:
-        """The first apiVersion, kind or metadata that has the wrong type."""
+    def wrong_types(self, tree: Any) -> Iterator[FieldError]:
+        """Every apiVersion, kind and part of metadata that has the wrong type."""
         for inner, where in self._find(tree, None):
-            for error in _wrong_types(inner, where):
-                return error
-        return None
+            yield from _wrong_types(inner, where)
 
     def prune(self, tree: Any) -> list[str]:
-        """Remove undeclared metadata fields in place; returns their paths."""
+        """Remove undeclared metadata fields in place; returns their paths, at most `MAX_REPORTED`."""
         found: list[str] = []
         for inner, where in self._find(tree, None):
             metadata = inner.get("metadata")
             if type(metadata) is dict and _clean is not None and not _clean(metadata):
-                path = render((where, "metadata"))
-                found += [f"{path}.{name}" for name in prune(metadata, OBJECT_META)]
-        return found
+                removed = prune(metadata, OBJECT_META)
+                if len(found) < MAX_REPORTED:
+                    path = render((where, "metadata"))
+                    found += [f"{path}.{name}" for name in removed]
+        return found[:MAX_REPORTED]
 
     def validate(self, tree: Any, found: Findings) -> None:
         """Report what is wrong with apiVersion, kind and metadata."""
@@ -67,9 +70,8 @@ def _wrong_types(inner: dict[str, Any], where: Where) -> Iterator[FieldError]:
             yield Invalid(render((where, key)), inner[key], "must be a string")
     metadata = inner.get("metadata")
     if metadata is not None and _fits is not None and not _fits(metadata):
-        path = render((where, "metadata"))
-        why = first_misfit(metadata, OBJECT_META, Place("v1", "Object", path), "metadata")
-        yield Invalid(path, metadata, why or "")
+        why = "; ".join(error.message for error in islice(misfits(metadata, OBJECT_META), _MOST))
+        yield Invalid(render((where, "metadata")), metadata, why)
 
 
 def object_errors(inner: dict[str, Any], where: Where) -> Iterator[FieldError]:

@@ -19,7 +19,7 @@ __all__ = ["CommonFacts", "ResourceFacts", "VersionFacts", "check_facts"]
 class VersionFacts(TypedDict, total=False):
     """Class keywords that belong to one version; a spoke doesn't inherit them from its hub.
 
-    - `columns`: what ``kubectl get`` shows; none for the default table (Name, Created At).
+    - `columns`: what ``kubectl get`` shows; name and age unless given.
     - `selectable`: JSON paths of at most 8 scalar fields that field selectors may name.
     - `status_subresource`: serve ``/status``, with its own update rules.
     - `scale`: serve ``/scale``.
@@ -92,6 +92,13 @@ def check_facts(subject: str, named: dict[str, Any], facts: Any) -> None:
             pattern, instead = _NAMES[keyword]
             if not (isinstance(value, str) and pattern.fullmatch(value)):
                 raise KeywordError(subject, f"{keyword}={value!r}", instead)
+    for keyword in ("short_names", "categories"):
+        given = facts.get(keyword, ())
+        for name in given:
+            if not _LABEL.fullmatch(name):
+                raise KeywordError(subject, f"{keyword}={list(given)!r}: {name!r}", "lower-case letters, digits and -")
+            if given.count(name) > 1:
+                raise KeywordError(subject, f"{keyword}={list(given)!r}: {name!r} is there twice")
     if facts.get("ttl_s", 1) <= 0:
         raise KeywordError(subject, f"ttl_s={facts['ttl_s']!r}", "seconds, more than 0")
 

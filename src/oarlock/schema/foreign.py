@@ -4,33 +4,47 @@
 
 The type is never touched: group, version and the rest are said beside it. It must have the fields of a
 whole object, ``metadata`` included when code wants to see it. One version, no conversion.
-Must not know: the libraries such types come from. Next: `definitions`.
+Every object is read as the type before it is kept, so that what the type's own code minds is refused, and what it
+makes of a value is what is kept. Must not know: the libraries such types come from.
+Next: `foreign_pydantic` and `foreign_dataclass`, which make shapes; `foreign_trees`.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, TypeVar, Union, Unpack, cast, get_args, get_origin, get_type_hints
+from itertools import islice
+from typing import Any, Generic, TypeVar, Unpack, cast
 
-import msgspec
-
-from oarlock.meta.errors import InvalidObject
-from oarlock.meta.fielderrors import Invalid
+from oarlock.meta.fielderrors import FieldError, Invalid, Required
 from oarlock.meta.kinds import GroupKind
-from oarlock.schema import reflect, views
-from oarlock.schema.declaring import HintError, caller_place
+from oarlock.schema import reflect
+from oarlock.schema.declaring import FieldNameError, HintError, caller_place
+from oarlock.schema.defaulting import compile_default, copy_json
 from oarlock.schema.definition import Schema
 from oarlock.schema.facts import CommonFacts, ResourceFacts, check_facts
+from oarlock.schema.findings import MAX_ERRORS
+from oarlock.schema.folding import same
+from oarlock.schema.foreign_trees import place_of, value_at, written_back
+from oarlock.schema.pruning import prune
 from oarlock.schema.resources import Declared
-from oarlock.schema.shapes import Model
+from oarlock.schema.structural import parse
 from oarlock.schema.views import Tree, ViewError
+from oarlock.schema.where import render
 
-__all__ = ["Foreign", "Shape", "dataclass_shape", "pydantic_shape"]
+__all__ = ["Foreign", "Shape", "ShapeError"]
 
 T = TypeVar("T")
+
+_HEAD = ("apiVersion", "kind", "metadata")
+
+
+class ShapeError(ValueError):
+    """What a `Shape`'s `view` raises for a tree that doesn't fit, to say where: each of `errors` has its path."""
+
+    def __init__(self, errors: Iterable[FieldError]) -> None:
+        self.errors = list(errors)
+        super().__init__("; ".join(error.message for error in self.errors[:10]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +52,8 @@ class Shape(Generic[T]):
     """A type as three functions.
 
     - `schema()`: the structural schema of an object, without apiVersion, kind and metadata.
-    - `view(tree)`: the tree as a T, sharing nothing with it; raises ValueError when it doesn't fit.
+    - `view(tree)`: the tree as a T, sharing nothing with it; raises ValueError when it doesn't fit: a `ShapeError`, or
+      one with an `errors()` as pydantic's.
     - `wire(object)`: a T as a fresh tree.
     """
 
@@ -55,11 +70,27 @@ class Foreign(Generic[T]):
         check_facts(f"Foreign {kind}", {"group": group, "version": version}, given)
         self.shape = shape
         self.said = Declared(group, version, kind, type(self), given, caller_place())
+        self._own: Schema | None = None
+        self._whole: Schema | None = None
 
     def schema(self) -> Schema:
         """The schema of a whole object."""
-        schema = self.shape.schema()
-        own = {k: v for k, v in schema.get("properties", {}).items() if k not in ("apiVersion", "kind", "metadata")}
+        if self._whole is None:
+            self._whole = self._made_whole()
+        return self._whole
+
+    def _of_shape(self) -> Schema:
+        if self._own is None:
+            try:
+                self._own = self.shape.schema()
+            except (HintError, FieldNameError) as error:
+                error.place = self.said.place
+                raise
+        return self._own
+
+    def _made_whole(self) -> Schema:
+        schema = self._of_shape()
+        own = {k: v for k, v in schema.get("properties", {}).items() if k not in _HEAD}
         head = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
         required = [name for name in schema.get("required", ()) if name in own]
         whole = {k: v for k, v in schema.items() if k not in ("properties", "required")}
@@ -71,161 +102,112 @@ class Foreign(Generic[T]):
         return made
 
     def view(self, tree: Tree) -> T:
+        """The tree as a T; apiVersion, kind and metadata only where the type has fields for them. Raises ViewError."""
+        known = self._of_shape().get("properties", {})
+        shown = {key: value for key, value in tree.items() if key in known or key not in _HEAD}
         try:
-            return self.shape.view(tree)
+            return self.shape.view(shown)
         except ValueError as error:
-            if isinstance(error, InvalidObject):
-                raise
-            name = (tree.get("metadata") or {}).get("name", "")
-            raise ViewError(
-                GroupKind(self.said.group, self.said.kind), name, [Invalid("", None, str(error))]
-            ) from error
+            metadata = tree.get("metadata")
+            name = metadata.get("name", "") if isinstance(metadata, dict) else ""
+            kind = GroupKind(self.said.group, self.said.kind)
+            found = list(islice(_mistakes(error, shown, self._of_shape()), MAX_ERRORS))
+            raise ViewError(kind, name if isinstance(name, str) else "", found) from error
 
     def wire(self, model: T) -> Tree:
+        """An object as a tree, with apiVersion and kind first."""
         return {"apiVersion": self.said.gvk.api_version, "kind": self.said.kind, **self.shape.wire(model)}
 
+    def settled(self, tree: Tree) -> Tree:
+        """`tree` with what the type makes of its values: defaults it makes up, texts it normalizes.
 
-def dataclass_shape(cls: type[T]) -> Shape[T]:
-    """The `Shape` of a dataclass, nested ones included. Its snake_case names are camelCase on the wire."""
-    shadow = _shadow(cls, {})
+        Metadata stays as it is, and so does the whole tree when reading what the type writes gives something else.
+        The very tree when nothing changes. Raises ViewError.
+        """
+        schema = self._fields()
+        normal = self.shape.wire(self.view(tree))
+        made: Tree = written_back(tree, _without_head(normal), schema)
+        if made is tree or not same(self._again(made), _without_head(normal)):
+            return tree
+        return made
 
-    def view(tree: Tree) -> T:
-        return msgspec.convert(views.view(tree, shadow), cls, from_attributes=True)
+    def check(self, new: Tree, old: Tree | None) -> None:
+        """Raise ViewError for what the type minds in `new`.
 
-    def wire(model: T) -> Tree:
-        return views.builtins_of(msgspec.convert(model, shadow, from_attributes=True))
+        What it minds in `old` as well, at a place whose value is the same, is no mistake of this write's.
+        """
+        try:
+            self.view(new)
+        except ViewError as error:
+            left = error.errors if old is None else self._new_mistakes(error.errors, new, old)
+            if left:
+                kind = GroupKind(self.said.group, self.said.kind)
+                raise ViewError(kind, new["metadata"].get("name", ""), left) from None
 
-    return Shape(lambda: reflect.schema_of(shadow), view, wire)
+    def _new_mistakes(self, errors: list[FieldError], new: Tree, old: Tree) -> list[FieldError]:
+        try:
+            self.view(old)
+        except ViewError as error:
+            before, was = set(error.errors), self._as_it_comes_in(old)
+            return [one for one in errors if one not in before or not _same_at(new, was, one.path)]
+        return errors
 
+    def _as_it_comes_in(self, old: Tree) -> Tree:
+        """What was stored, pruned and with the schema's defaults, as what is compared with it was."""
+        node, tree = parse(self.schema()), copy_json(old)
+        prune(tree, node, root=True)
+        default = compile_default(node)
+        if default is not None:
+            default(tree)
+        made: Tree = tree
+        return made
 
-def _shadow(cls: Any, made: dict[Any, Any]) -> Any:
-    """A Model with the fields, defaults and docstring of a dataclass."""
-    if cls in made:
-        raise HintError(cls.__name__, f"{cls.__name__} contains itself")
-    made[cls] = None
-    hints = get_type_hints(cls, include_extras=True)
-    doc = cls.__doc__ or ""
-    namespace: dict[str, Any] = {
-        "__module__": cls.__module__,
-        # a dataclass without a docstring gets its signature for one, which describes nothing
-        "__doc__": None if doc.startswith(cls.__name__ + "(") else doc,
-        "__annotations__": {f.name: _swapped(hints[f.name], made) for f in dataclasses.fields(cls)},
-    }
-    for f in dataclasses.fields(cls):
-        if f.default is not dataclasses.MISSING:
-            namespace[f.name] = _as_shadow(f.default, made)
-        elif f.default_factory is not dataclasses.MISSING:
-            namespace[f.name] = _as_shadow(f.default_factory(), made)
-    make: Any = type(Model)
-    made[cls] = make(cls.__name__, (Model,), namespace)
-    return made[cls]
+    def _again(self, tree: Tree) -> Tree | None:
+        try:
+            return _without_head(self.shape.wire(self.view(tree)))
+        except ViewError:
+            return None
 
-
-def _as_shadow(value: Any, made: dict[Any, Any]) -> Any:
-    if type(value) in made:
-        return msgspec.convert(value, made[type(value)], from_attributes=True)
-    return value
-
-
-def _swapped(hint: Any, made: dict[Any, Any]) -> Any:
-    """The hint with shadows in the place of dataclasses."""
-    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-        return made.get(hint) or _shadow(hint, made)
-    origin, args = get_origin(hint), get_args(hint)
-    if origin is Annotated:
-        return Annotated[(_swapped(args[0], made), *args[1:])]
-    if origin in (Union, types.UnionType):
-        return Union[tuple(_swapped(arg, made) for arg in args)]  # noqa: UP007  (made at run time)
-    if origin in (list, dict):
-        return origin[tuple(_swapped(arg, made) for arg in args)]
-    return hint
-
-
-def pydantic_shape(cls: Any) -> Shape[Any]:
-    """The `Shape` of a pydantic 2 model. Aliases are the names on the wire.
-
-    None is left out on the wire, also inside free JSON.
-    """
-
-    def schema() -> Schema:
-        whole = cls.model_json_schema(by_alias=True, mode="validation")
-        structural: Schema = _structural(whole, whole.get("$defs", {}), cls.__name__, ())
-        return structural
-
-    def wire(model: Any) -> Tree:
-        tree: Tree = model.model_dump(mode="json", by_alias=True, exclude_none=True)
-        return tree
-
-    return Shape(schema, cls.model_validate, wire)
+    def _fields(self) -> Schema:
+        """The schema without what the server fills in."""
+        schema = self.schema()
+        return {**schema, "properties": _without_head(schema["properties"])}
 
 
-_KEPT = (
-    "description",
-    "type",
-    "format",
-    "enum",
-    "required",
-    "minimum",
-    "maximum",
-    "multipleOf",
-    "minLength",
-    "maxLength",
-    "pattern",
-    "minItems",
-    "maxItems",
-    "minProperties",
-    "maxProperties",
-)
+def _without_head(tree: Tree) -> Tree:
+    return {key: value for key, value in tree.items() if key not in _HEAD}
 
 
-def _structural(schema: Any, defs: dict[str, Any], path: str, inside: tuple[str, ...]) -> Schema:
-    """A JSON schema as pydantic writes it, in the words a structural schema has."""
-    if "$ref" in schema:
-        name = schema["$ref"].rpartition("/")[2]
-        if name in inside:
-            raise HintError(path, f"{name} contains itself")
-        found = _structural(defs[name], defs, path, (*inside, name))
-        return {**found, **_own(schema)}
-    if "allOf" in schema and len(schema["allOf"]) == 1:
-        return {**_structural(schema["allOf"][0], defs, path, inside), **_own(schema)}
-    if "anyOf" in schema:
-        return {**_choice(schema["anyOf"], defs, path, inside), **_own(schema)}
-    result: Schema = {key: schema[key] for key in _KEPT if key in schema}
-    if "const" in schema:
-        result["enum"] = [schema["const"]]
-    for bound, key in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
-        if bound in schema:
-            result.update({key: schema[bound], bound: True})
-    if "properties" in schema:
-        result["properties"] = {
-            name: _structural(inner, defs, f"{path}.{name}", inside) for name, inner in schema["properties"].items()
-        }
-    rest = schema.get("additionalProperties")
-    if isinstance(rest, dict) and rest:
-        result["additionalProperties"] = _structural(rest, defs, f"{path}[]", inside)
-    if "items" in schema:
-        result["items"] = _structural(schema["items"], defs, f"{path}[]", inside)
-    if result.get("type") == "array" and not result.get("items"):
-        result["items"] = {"x-kubernetes-preserve-unknown-fields": True}
-    free = result.get("type") == "object" and "properties" not in result and "additionalProperties" not in result
-    if free or "type" not in result:
-        result["x-kubernetes-preserve-unknown-fields"] = True
-    return {**result, **_own(schema)}
+_ROOT = "<nil>"
+"""How field errors call the whole object."""
 
 
-def _choice(choices: list[Any], defs: dict[str, Any], path: str, inside: tuple[str, ...]) -> Schema:
-    rest = [choice for choice in choices if choice.get("type") != "null"]
-    nullable: Schema = {"nullable": True} if len(rest) < len(choices) else {}
-    if len(rest) == 1:
-        return {**_structural(rest[0], defs, path, inside), **nullable}
-    if [choice.get("type") for choice in rest] == ["integer", "string"]:
-        return {"anyOf": rest, "x-kubernetes-int-or-string": True, **nullable}
-    raise HintError(path, "a union has no structural schema", "use a model with a field for each choice")
+def _same_at(new: Tree, old: Tree, path: str) -> bool:
+    if path == _ROOT:
+        return same(_without_head(new), _without_head(old))
+    return same(value_at(new, path), value_at(old, path))
 
 
-def _own(schema: Any) -> Schema:
-    """What stands beside a ``$ref``. A default that says nothing is left out."""
-    own = {key: schema[key] for key in ("description", "default") if key in schema}
-    if own.get("default", 0) in (None, [], {}):
-        del own["default"]
-    return own
+def _mistakes(error: ValueError, tree: Tree, schema: Schema) -> Iterable[FieldError]:
+    """What a `view` raised, as field errors of the tree it was given."""
+    listed: Any = getattr(error, "errors", None)
+    if isinstance(error, ShapeError):
+        yield from error.errors
+    elif callable(listed):
+        for one in listed(include_url=False, include_context=False, include_input=False):
+            yield _mistake(one, tree, schema)
+    else:
+        yield Invalid(_ROOT, "object", str(error))
+
+
+def _mistake(told: Any, tree: Tree, schema: Schema) -> FieldError:
+    """One entry of pydantic's ``errors()``."""
+    path = render(place_of(told["loc"], schema, tree)) or _ROOT
+    if told["type"] == "missing":
+        return Required(path)
+    value = tree if path == _ROOT else value_at(tree, path)
+    shown = "object" if isinstance(value, dict) else "array" if isinstance(value, list) else value
+    text: str = told["msg"]
+    for head in ("Value error, ", "Assertion failed, "):
+        text = text.removeprefix(head)
+    return Invalid(path, shown, text)

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 __all__ = [
+    "AS_JSON",
     "JSON",
+    "AsJSON",
     "Atomic",
     "Doc",
     "Embedded",
@@ -49,6 +51,9 @@ __all__ = [
 ]
 
 Number = int | float
+
+AS_JSON = "x-oarlock-as-json"
+"""The key of a schema that says what `AsJSON` does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +197,18 @@ class _Preserve:
 
 
 @dataclass(frozen=True, slots=True)
+class _AsJSON:
+    """A field of somebody else's type (`Foreign`) that is published as free JSON, whatever its hint is.
+
+    Its type goes on reading and checking it; what was sent is kept as it is.
+    """
+
+    def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> dict[str, Any]:
+        # pydantic asks this of whatever stands in an Annotated
+        return {AS_JSON: True}
+
+
+@dataclass(frozen=True, slots=True)
 class _Embedded:
     """A whole Kubernetes object inside this one: apiVersion, kind and metadata are checked, the rest is kept."""
 
@@ -247,6 +264,7 @@ ListSet = _ListSet()
 Unique = ListSet
 Atomic = _Atomic()
 Preserve = _Preserve()
+AsJSON = _AsJSON()
 Embedded = _Embedded()
 Nullable = _Nullable()
 OmitEmpty = _OmitEmpty()

@@ -1,7 +1,7 @@
 """The schema of ObjectMeta, for everything that is done to metadata as to any other part of a tree.
 
 Whether names and labels are well formed is `objectmeta`'s. Source: meta/v1 ObjectMeta, OwnerReference,
-ManagedFieldsEntry, with Go's names for the types that decoding errors mention.
+ManagedFieldsEntry.
 """
 
 from __future__ import annotations
@@ -16,28 +16,21 @@ __all__ = ["OBJECT_META", "OBJECT_META_SCHEMA"]
 Schema = dict[str, Any]
 
 _OMITTED: Final = "x-oarlock-omit-empty"
-_GO: Final = "x-oarlock-go-type"
-
-
-def _text(go_type: str = "") -> Schema:
-    schema: Schema = {"type": "string", _OMITTED: True}
-    return {**schema, _GO: go_type} if go_type else schema
-
 
 _TIME: Schema = {"type": "string", "format": "date-time"}
 _INT64: Schema = {"type": "integer", "format": "int64"}
 _BOOL: Schema = {"type": "boolean"}
 _TEXT: Schema = {"type": "string"}
+_OMITTED_TEXT: Schema = {"type": "string", _OMITTED: True}
 _TEXTS: Schema = {"type": "object", "additionalProperties": _TEXT, _OMITTED: True}
 
 _OWNER_REFERENCE: Schema = {
     "type": "object",
-    _GO: "v1.OwnerReference",
     "properties": {
         "apiVersion": _TEXT,
         "kind": _TEXT,
         "name": _TEXT,
-        "uid": {"type": "string", _GO: "types.UID"},
+        "uid": _TEXT,
         "controller": _BOOL,
         "blockOwnerDeletion": _BOOL,
     },
@@ -45,28 +38,26 @@ _OWNER_REFERENCE: Schema = {
 
 _MANAGED_FIELDS: Schema = {
     "type": "object",
-    _GO: "v1.ManagedFieldsEntry",
     "properties": {
-        "manager": _text(),
-        "operation": _text("v1.ManagedFieldsOperationType"),
-        "apiVersion": _text(),
+        "manager": _OMITTED_TEXT,
+        "operation": _OMITTED_TEXT,
+        "apiVersion": _OMITTED_TEXT,
         "time": _TIME,
-        "fieldsType": _text(),
+        "fieldsType": _OMITTED_TEXT,
         "fieldsV1": {"x-kubernetes-preserve-unknown-fields": True},
-        "subresource": _text(),
+        "subresource": _OMITTED_TEXT,
     },
 }
 
 OBJECT_META_SCHEMA: Final[Schema] = {
     "type": "object",
-    _GO: "v1.ObjectMeta",
     "properties": {
-        "name": _text(),
-        "generateName": _text(),
-        "namespace": _text(),
-        "selfLink": _text(),
-        "uid": _text("types.UID"),
-        "resourceVersion": _text(),
+        "name": _OMITTED_TEXT,
+        "generateName": _OMITTED_TEXT,
+        "namespace": _OMITTED_TEXT,
+        "selfLink": _OMITTED_TEXT,
+        "uid": _OMITTED_TEXT,
+        "resourceVersion": _OMITTED_TEXT,
         "generation": {**_INT64, _OMITTED: True},
         "creationTimestamp": _TIME,
         "deletionTimestamp": _TIME,

@@ -6,7 +6,7 @@ Must not know: other versions. Next: `definitions` and `views`, which need it.
 from __future__ import annotations
 
 from oarlock.schema import reflect
-from oarlock.schema.declaring import HintError
+from oarlock.schema.declaring import HintError, member_place
 from oarlock.schema.definition import Schema
 from oarlock.schema.resources import declared
 
@@ -20,10 +20,10 @@ def object_schema(cls: type) -> Schema:
         schema = reflect.schema_of(cls)
     except reflect.Unresolved as error:
         raise HintError(
-            f"class {cls.__name__}",
-            f"a hint can't be resolved: {error}",
-            "import it outside of TYPE_CHECKING",
-            place=said.place,
+            error.subject,
+            f"its hint can't be resolved: {error.why}",
+            "import or define it in this module, outside of TYPE_CHECKING",
+            place=member_place(error.place or said.place, error.subject),
         ) from error
     own = {name: prop for name, prop in schema["properties"].items() if name != "metadata"}
     string: Schema = {"type": "string"}

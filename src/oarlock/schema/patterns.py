@@ -11,8 +11,8 @@ import re2
 
 __all__ = ["Pattern", "PatternError"]
 
-_REMEMBERED = 512
-_SHORT = 128
+_REMEMBERED = 256
+_SHORT = 64
 
 _GO_WORDS = (
     ("no argument for repetition operator: ", "missing argument to repetition operator: "),

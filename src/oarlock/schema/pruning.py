@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from oarlock.schema.structural import Node
+from oarlock.schema.where import Where, render
 
 __all__ = ["MAX_REPORTED", "compile_clean", "prune"]
 
@@ -28,13 +29,13 @@ def prune(tree: Any, node: Node | None, *, root: bool = False) -> list[str]:
     `root` spares the apiVersion, kind and metadata of `tree` itself, as of any embedded object.
     """
     found: list[str] = []
-    _prune(tree, node or _NOTHING, "", found, root)
+    _prune(tree, node or _NOTHING, None, found, root)
     return found
 
 
-def _prune(tree: Any, node: Node, path: str, found: list[str], root: bool) -> None:
+def _prune(tree: Any, node: Node, where: Where, found: list[str], root: bool) -> None:
     if type(tree) is dict:
-        _prune_object(tree, node, path, found, root or node.embedded)
+        _prune_object(tree, node, where, found, root or node.embedded)
     elif type(tree) is list:
         items = node.items
         if items is None:
@@ -43,10 +44,10 @@ def _prune(tree: Any, node: Node, path: str, found: list[str], root: bool) -> No
             items = _NOTHING
         for i, item in enumerate(tree):
             if type(item) is dict or type(item) is list:
-                _prune(item, items, f"{path}[{i}]", found, False)
+                _prune(item, items, (where, i), found, False)
 
 
-def _prune_object(tree: dict[str, Any], node: Node, path: str, found: list[str], embedded: bool) -> None:
+def _prune_object(tree: dict[str, Any], node: Node, where: Where, found: list[str], embedded: bool) -> None:
     properties, additional = node.properties, node.additional
     unknown: list[str] = []
     for key, value in tree.items():
@@ -59,10 +60,10 @@ def _prune_object(tree: dict[str, Any], node: Node, path: str, found: list[str],
             if node.preserve:
                 continue
             unknown.append(key)
-            if len(found) < MAX_REPORTED and (path or key not in _META):
-                found.append(f"{path}.{key}" if path else key)
+            if len(found) < MAX_REPORTED and (where or key not in _META):
+                found.append(render((where, key)))
         elif type(value) is dict or type(value) is list:
-            _prune(value, child, f"{path}.{key}" if path else key, found, False)
+            _prune(value, child, (where, key), found, False)
     for key in unknown:
         del tree[key]
 

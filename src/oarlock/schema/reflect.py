@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import inspect
+import sys
 import types
 import typing
 from collections.abc import Callable
@@ -21,8 +22,11 @@ import msgspec
 
 from oarlock.schema import patterns
 from oarlock.schema.declaring import HintError
+from oarlock.schema.defaults_check import default_mistakes
 from oarlock.schema.definition import Rule, Schema
 from oarlock.schema.markers import (
+    AS_JSON,
+    AsJSON,
     Atomic,
     Embedded,
     IntOrStringMark,
@@ -41,6 +45,7 @@ from oarlock.schema.merge_keys import MERGE_KEY, STRATEGY
 from oarlock.schema.proto_numbers import NUMBER, number_errors
 
 __all__ = [
+    "QUANTITY_PATTERN",
     "Field",
     "Hint",
     "Unresolved",
@@ -89,7 +94,16 @@ _CONSTRAINTS: tuple[tuple[str, str, str, bool], ...] = (
 
 
 class Unresolved(Exception):
-    """A hint names something that isn't defined yet."""
+    """A hint names something that isn't defined yet: `why`, in a field of a class (``Class.field``).
+
+    `place` is the ``file:line`` of that class, if known.
+    """
+
+    def __init__(self, subject: str, why: str, place: str = "") -> None:
+        super().__init__(subject, why)
+        self.subject = subject
+        self.why = why
+        self.place = place
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +151,32 @@ def fields_of(cls: Any) -> list[Field]:
     try:
         infos = msgspec.structs.fields(cls)
     except NameError as error:
-        raise Unresolved(str(error)) from error
+        raise Unresolved(_unresolved(cls), str(error), getattr(cls, "__place__", "")) from error
     return [Field(f.name, f.encode_name, f.type, defaults.get(f.name, msgspec.NODEFAULT)) for f in infos]
+
+
+def _unresolved(cls: Any) -> str:
+    """``Class.field`` of the first field whose hint can't be resolved."""
+    for base in cls.__mro__:
+        for name, hint in vars(base).get("__annotations__", {}).items():
+            try:
+                typing.get_type_hints(
+                    types.SimpleNamespace(__annotations__={name: hint}), vars(sys.modules[base.__module__])
+                )
+            except NameError:
+                return f"{base.__name__}.{name}"
+    return str(cls.__name__)
 
 
 def check_fields(cls: Any) -> None:
     """Refuse hints without a schema as soon as the class exists; those that can't be resolved yet wait."""
     try:
-        schema_of(cls)
+        schema = schema_of(cls)
     except Unresolved:
         return
+    for f in fields_of(cls):
+        for why in default_mistakes(schema["properties"][f.wire], f.wire):
+            raise HintError(f"{cls.__name__}.{f.name}", f"the default {f.default!r} is refused by its own rules: {why}")
 
 
 def schema_of(cls: Any) -> Schema:
@@ -246,7 +276,7 @@ def _bare(hint: Hint, path: str, inside: tuple[type, ...]) -> Schema:
     """The schema of a type without its constraints."""
     base, markers = hint.base, hint.markers
     if isinstance(base, str | ForwardRef | TypeVar):
-        raise Unresolved(f"{path}: {base}")
+        raise Unresolved(path, f"{_shown(base)} isn't a type yet")
     if any(isinstance(m, IntOrStringMark) for m in markers):
         return dict(_INT_OR_STRING)
     if any(isinstance(m, QuantityMark) for m in markers):
@@ -266,7 +296,7 @@ def _bare(hint: Hint, path: str, inside: tuple[type, ...]) -> Schema:
 
 
 def _any(hint: Hint, path: str, inside: tuple[type, ...]) -> Schema:
-    if Preserve in hint.markers:
+    if Preserve in hint.markers or AsJSON in hint.markers:
         return {}
     raise HintError(path, "Any says nothing about the field", "write JSON if it may be anything")
 
@@ -351,6 +381,10 @@ def _mark(schema: Schema, marker: Any, hint: Hint, path: str) -> None:
         schema.setdefault("x-kubernetes-validations", []).append(rule_tree(marker))
     elif marker == Preserve:
         schema["x-kubernetes-preserve-unknown-fields"] = True
+    elif marker == AsJSON:
+        if hint.base is not Any:
+            raise HintError(path, "AsJSON is for fields of types that aren't Models", "write JSON")
+        schema.update({"x-kubernetes-preserve-unknown-fields": True, AS_JSON: True})
     elif marker == Embedded:
         schema.update({"x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True})
     elif marker == Atomic:

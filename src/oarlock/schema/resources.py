@@ -13,12 +13,32 @@ from typing import Any, Generic, Self, TypeVar, Unpack, cast
 
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.schema import reflect
-from oarlock.schema.declaring import KeywordError, MissingConversion, caller_place, did_you_mean, type_argument
+from oarlock.schema.declaring import (
+    FieldNameError,
+    KeywordError,
+    MissingConversion,
+    caller_place,
+    did_you_mean,
+    type_argument,
+)
 from oarlock.schema.facts import ResourceFacts, VersionFacts, check_facts
 from oarlock.schema.rules_check import check_rules
 from oarlock.schema.shapes import Model, ObjectMeta, field
 
-__all__ = ["Declared", "HubT", "Resource", "Spoke", "declared"]
+__all__ = ["ITEMS", "REQUIRED_STATUS", "Declared", "HubT", "Resource", "Spoke", "declared"]
+
+
+ITEMS = (
+    "is 'items' on the wire, and kubectl and other clients take every object with such a field for a list of objects",
+    "give it another name, or put it into spec",
+)
+"""Why no top-level field may be called so, and what to write."""
+
+REQUIRED_STATUS = (
+    "is required, and status_subresource=True drops the status of what is created, so that nothing could be created",
+    "write status: YourStatus | None = None",
+)
+"""Why a status with a subresource of its own needs a default, and what to write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +71,7 @@ class Resource(Model):
     def __init_subclass__(cls, *, group: str, version: str, **facts: Unpack[ResourceFacts]) -> None:
         kind = facts.get("kind", cls.__name__)
         check_facts(f"class {cls.__name__}", {"group": group, "version": version, "kind": kind}, facts)
-        _check_fields(cls)
+        _check_fields(cls, facts)
         check_rules(cls, facts.get("rules", ()))
         _keep(cls, Declared(group, version, kind, cls, facts, caller_place()))
 
@@ -80,7 +100,7 @@ class Spoke(Model, Generic[HubT]):
         hub = _hub_of(cls)
         of = declared(hub)
         check_facts(f"class {cls.__name__}", {"version": version}, facts)
-        _check_fields(cls)
+        _check_fields(cls, facts)
         _check_conversion(cls, hub, version)
         check_rules(cls, facts.get("rules", ()))
         _keep(cls, Declared(of.group, version, of.kind, hub, cast(ResourceFacts, facts), caller_place()))
@@ -146,13 +166,17 @@ def _hub_of(cls: type) -> Any:
     return hub
 
 
-def _check_fields(cls: Any) -> None:
+def _check_fields(cls: Any, facts: VersionFacts) -> None:
     for name, wire in zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True):
         if wire in ("apiVersion", "kind"):
             raise KeywordError(f"{cls.__name__}.{name}", f"{wire!r} is said by the class itself", "remove the field")
+        if wire == "items":
+            raise FieldNameError(f"{cls.__name__}.{name}", *ITEMS)
     try:
         fields = {f.name: f for f in reflect.fields_of(cls)}
     except reflect.Unresolved:
         return
+    if facts.get("status_subresource") and "status" in fields and fields["status"].required:
+        raise KeywordError(f"{cls.__name__}.status", *REQUIRED_STATUS)
     if reflect.take_apart(fields["metadata"].hint).base is not ObjectMeta:
         raise KeywordError(f"{cls.__name__}.metadata", "metadata is an ObjectMeta", "remove the field, it is inherited")

@@ -21,10 +21,17 @@ import msgspec
 from msgspec import NODEFAULT
 
 from oarlock.schema import reflect
-from oarlock.schema.declaring import DeclarationError, FieldNameError, HintError, KeywordError, did_you_mean
+from oarlock.schema.declaring import (
+    DeclarationError,
+    FieldNameError,
+    HintError,
+    KeywordError,
+    caller_place,
+    did_you_mean,
+)
 from oarlock.schema.markers import Name, OmitEmpty
 
-__all__ = ["Model", "ObjectMeta", "OwnerReference", "camel", "field", "replace"]
+__all__ = ["Model", "ObjectMeta", "OwnerReference", "camel", "field", "is_snake_case", "replace"]
 
 T = TypeVar("T")
 
@@ -105,6 +112,7 @@ class _Meta(msgspec.StructMeta):
         except (ValueError, TypeError) as error:
             raise DeclarationError(f"class {name}", str(error)) from error
         kept: Any = cls
+        kept.__place__ = caller_place()
         kept.__defaults__ = {k: v for k, v in _inherited(bases).items() if k not in hints} | defaults
         reflect.check_fields(cls)
         declare = getattr(super(cls, cls), "__declare__", None)
@@ -205,6 +213,11 @@ def _check_taken(cls: str, names: dict[str, str], bases: tuple[type, ...]) -> No
             what = f"is {wire!r} on the wire, as {taken[wire]!r} is"
             raise FieldNameError(f"{cls}.{key}", what, "give one another Name")
         taken[wire] = key
+
+
+def is_snake_case(name: str) -> bool:
+    """Can a name on the wire be made of this one?"""
+    return _FIELD_NAME.fullmatch(name) is not None
 
 
 def camel(name: str) -> str:

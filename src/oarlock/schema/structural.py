@@ -68,13 +68,11 @@ class Constraints:
 class Node:
     """One level of a schema. `additional` is the schema of fields that `properties` doesn't name, True for anything.
 
-    `has_rules` says that there are CEL rules, which are read elsewhere. `go_type` is what Go calls the type in
-    decoding errors, where that is known.
+    `has_rules` says that there are CEL rules, which are read elsewhere.
     """
 
     type: str = ""
     format: str = ""
-    go_type: str = ""
     title: str = ""
     description: str = ""
     nullable: bool = False
@@ -146,7 +144,6 @@ _SCALARS: dict[str, tuple[str, str, str]] = {
     "format": ("format", "str", "node"),
     "title": ("title", "str", "node"),
     "description": ("description", "str", "node"),
-    "x-oarlock-go-type": ("go_type", "str", "node"),
     "nullable": ("nullable", "bool", "node"),
     "x-kubernetes-preserve-unknown-fields": ("preserve", "bool", "node"),
     "x-kubernetes-embedded-resource": ("embedded", "bool", "node"),

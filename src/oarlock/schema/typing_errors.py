@@ -1,23 +1,23 @@
-"""The first wrong JSON type in a body, in the words of Go's decoder.
+"""Wrong JSON types in a body: whether there are any, which is asked of every write, and which ones.
 
-For definitions that behave as compiled-in kinds do, a body is decoded into a type before anything looks at it,
-and clients know the text of that failure. `compile_fits` answers fast whether a tree fits; `first_misfit`
-finds and words the first mistake, in the order of the document.
-Must not know: constraints, which are `validation`'s. Source: encoding/json and sigs.k8s.io/json.
+For definitions that behave as compiled-in kinds do, a body is decoded into a type before anything looks at it.
+`compile_fits` answers fast whether a tree fits; `misfits` finds every value that doesn't, in the order of the
+document, and words it in JSON's terms. Must not know: constraints, which are `validation`'s.
 """
 
 from __future__ import annotations
 
 import binascii
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
+from oarlock.meta.fielderrors import WrongType
 from oarlock.meta.times import TimeError, parse_rfc3339
 from oarlock.schema.structural import Node
+from oarlock.schema.where import Key, Where, render
 
-__all__ = ["Place", "bounds_of", "compile_fits", "first_misfit"]
+__all__ = ["bounds_of", "compile_fits", "misfits"]
 
 Fits = Callable[[Any], bool]
 
@@ -61,7 +61,7 @@ def _fits_integer(node: Node) -> Fits:
 
 def _fits_text(node: Node) -> Fits:
     if node.format in _TEXT_FORMATS:
-        return lambda value: value is None or (type(value) is str and _text_misfit(node, value) is None)
+        return lambda value: value is None or (type(value) is str and _fits_format(node, value))
     return lambda value: type(value) is str or value is None
 
 
@@ -122,155 +122,80 @@ def _fits_array(node: Node) -> Fits:
     return fits_array
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where the decoder is: the package and type it fills, and the path of struct fields that led there."""
-
-    package: str
-    struct: str
-    path: str = ""
-
-    @property
-    def field(self) -> str:
-        return f" into Go struct field {self.struct}.{self.path}" if self.path else " into Go value"
-
-    def into(self, key: str, node: Node) -> Place:
-        path = f"{self.path}.{key}" if self.path else key
-        return replace(self, path=path)
-
-    def inside(self, name: str) -> Place:
-        return replace(self, struct=name)
-
-
-def first_misfit(value: Any, node: Node, place: Place, key: str = "") -> str | None:
-    """The text of the first mistake below, or None. `key` is the field that holds the value, for naming its type."""
+def misfits(value: Any, node: Node, where: Where = None) -> Iterator[WrongType]:
+    """Every value of a wrong type at or below `where`; what is inside of a misfit isn't looked at."""
     if value is None:
-        return None
-    if node.int_or_string:
-        return _int_or_string_misfit(value, node)
-    if node.type == "object":
-        return _object_misfit(value, node, place, key)
-    if node.type == "array":
-        return _array_misfit(value, node, place, key)
-    if node.type == "string" and type(value) is str:
-        return _text_misfit(node, value)
-    if node.type == "string" and node.format == "date-time":
-        return f"json: cannot unmarshal {_json_kind(value)} into Go value of type string"
-    fits = compile_fits(node)
-    if fits is None or fits(value):
-        return None
-    number = f" {_literal(value)}" if node.type == "integer" and type(value) in (int, float) else ""
-    return f"json: cannot unmarshal {_json_kind(value)}{number}{place.field} of type {_go_type(node, place, key)}"
+        return
+    if node.type == "object" and type(value) is dict:
+        yield from _misfits_in_object(value, node, where)
+    elif node.type == "array" and type(value) is list:
+        if node.items is not None:
+            for i, item in enumerate(value):
+                yield from misfits(item, node.items, (where, i))
+    elif node.type in ("object", "array") or not _fits_scalar(value, node):
+        yield WrongType(render(where), _expected(value, node), value)
 
 
-def _object_misfit(value: Any, node: Node, place: Place, key: str) -> str | None:
-    if type(value) is not dict:
-        return f"json: cannot unmarshal {_json_kind(value)}{place.field} of type {_go_type(node, place, key)}"
-    inside = place.inside(_struct_name(node, place, key)) if node.properties else place
+def _misfits_in_object(value: dict[str, Any], node: Node, where: Where) -> Iterator[WrongType]:
     for name, item in value.items():
         child = node.properties.get(name)
         if child is not None:
-            why = first_misfit(item, child, inside.into(name, child), name)
+            yield from misfits(item, child, (where, name))
         elif isinstance(node.additional, Node):
-            why = first_misfit(item, node.additional, place, key)
-        else:
-            continue
-        if why is not None:
-            return why
-    return None
+            yield from misfits(item, node.additional, (where, Key(name)))
 
 
-def _array_misfit(value: Any, node: Node, place: Place, key: str) -> str | None:
-    if type(value) is not list:
-        return f"json: cannot unmarshal {_json_kind(value)}{place.field} of type {_go_type(node, place, key)}"
-    if node.items is not None:
-        for item in value:
-            why = first_misfit(item, node.items, place, key)
-            if why is not None:
-                return why
-    return None
+def _fits_scalar(value: Any, node: Node) -> bool:
+    fits = compile_fits(node)
+    return fits is None or fits(value)
 
 
-def _int_or_string_misfit(value: Any, node: Node) -> str | None:
-    if _fits_int_or_string(value):
-        return None
-    if node.constraints.pattern and type(value) in (int, float):
-        return None  # a quantity is any number
-    number = f" {_literal(value)}" if type(value) in (int, float) else ""
-    return f"json: cannot unmarshal {_json_kind(value)}{number} into Go value of type int32"
+_NAMES = {
+    "object": "an object",
+    "array": "an array",
+    "string": "a string",
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "true or false",
+}
 
 
-def _json_kind(value: Any) -> str:
-    return {str: "string", bool: "bool", dict: "object", list: "array"}.get(type(value), "number")
+def _expected(value: Any, node: Node) -> str:
+    """What should be there, in JSON's terms."""
+    if node.int_or_string:
+        return "an integer or a string"
+    if node.type == "string" and node.format in _TEXT_FORMATS and type(value) is str:
+        return _TEXT_FORMATS[node.format]
+    if node.type == "integer" and type(value) is int:
+        low, high = bounds_of(node)
+        return f"an integer from {low} to {high}"
+    return _NAMES[node.type]
 
 
-def _literal(value: float | int) -> str:
-    # what was written is gone by now; this is the nearest text
-    return repr(value)
+_TEXT_FORMATS = {"date-time": 'a time such as "2006-01-02T15:04:05Z"', "byte": "base64"}
+"""Texts that are read into something else while decoding, however right their JSON type is."""
 
 
-def _struct_name(node: Node, place: Place, key: str) -> str:
-    if node.go_type:
-        return node.go_type.rpartition(".")[2]
-    if not place.path:
-        return place.struct
-    name = key[:1].upper() + key[1:]
-    return place.struct + name if place.path in ("spec", "status") else name
-
-
-def _go_type(node: Node, place: Place, key: str) -> str:
-    """How Go names the type of a field of this schema."""
-    if node.go_type:
-        return node.go_type
-    if node.type == "array":
-        return "[]" + ("interface {}" if node.items is None else _go_type(node.items, place, key))
-    if node.type == "object":
-        if node.properties:
-            return f"{place.package}.{_struct_name(node, place, key)}"
-        values = _go_type(node.additional, place, key) if isinstance(node.additional, Node) else "interface {}"
-        return f"map[string]{values}"
-    if node.type == "integer":
-        return "int32" if node.format == "int32" else "int64"
-    if node.type == "string" and node.format == "byte":
-        return "[]uint8"
-    return {"string": "string", "number": "float64", "boolean": "bool"}.get(node.type, "interface {}")
-
-
-_TEXT_FORMATS = frozenset({"date-time", "byte"})
-
-
-def _text_misfit(node: Node, value: str) -> str | None:
-    """A text that its Go type can't read, however right its JSON type is."""
+def _fits_format(node: Node, value: str) -> bool:
     if node.format == "date-time":
-        return _time_misfit(value)
-    if node.format == "byte":
-        try:
-            binascii.a2b_base64(value.encode().translate(None, b"\r\n"), strict_mode=True)
-        except (ValueError, UnicodeEncodeError):
-            return f"illegal base64 data at input byte {_base64_prefix(value)}"
-    return None
+        return _is_time(value)
+    try:
+        binascii.a2b_base64(value.encode().translate(None, b"\r\n"), strict_mode=True)
+    except (ValueError, UnicodeEncodeError):
+        return False
+    return True
 
 
-def _time_misfit(value: str) -> str | None:
+def _is_time(value: str) -> bool:
     if len(value) == 20 and value[19] == "Z" and value[10] == "T":
         try:
             datetime.fromisoformat(value[:19])  # what nearly every time is, read without our own reader
         except ValueError:
             pass
         else:
-            return None
+            return True
     try:
         parse_rfc3339(value)
-    except TimeError as error:
-        return str(error)
-    return None
-
-
-_BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
-
-
-def _base64_prefix(value: str) -> int:
-    for i, char in enumerate(value):
-        if char not in _BASE64:
-            return i
-    return len(value) - len(value) % 4
+    except TimeError:
+        return False
+    return True

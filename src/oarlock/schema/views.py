@@ -54,7 +54,7 @@ def view(tree: Tree, cls: type[T]) -> T:
 
 
 def wire(model: Any) -> Tree:
-    """An object of a declared class as a tree, with apiVersion and kind first."""
+    """An object of a declared class as a tree, with apiVersion and kind first: what is sent to a server."""
     cls = type(model)
     said: Declared = cls.__declared__
     return {"apiVersion": said.gvk.api_version, "kind": said.kind, **builtins_of(model)}

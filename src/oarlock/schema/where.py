@@ -31,12 +31,19 @@ def steps(where: Where) -> list[Step]:
     return found
 
 
+_LONGEST = 1024
+"""Characters of a path that are shown: a client names its keys, and may be told of a thousand errors below one."""
+
+
 def render(where: Where) -> str:
-    """``spec.containers[0].labels[app]``; empty for the root."""
+    """``spec.containers[0].labels[app]``; empty for the root. A path of more than 1,024 characters is cut."""
     text = ""
     for step in steps(where):
+        shown = step if type(step) is int else str(step)[: _LONGEST + 1]
         if type(step) is str:
-            text += f".{step}" if text else step
+            text += f".{shown}" if text else str(shown)
         else:
-            text += f"[{step}]"
+            text += f"[{shown}]"
+        if len(text) > _LONGEST:
+            return text[:_LONGEST] + "..."
     return text

@@ -45,6 +45,14 @@ class APIServer:
     it says, when a plugin names a subresource that nothing here has, or when an informer's kind isn't stored here.
     """
 
+    if not TYPE_CHECKING:  # checkers read `__init__`, which has no positional parameters
+
+        def __new__(cls, *listed: Any, **keywords: Any) -> APIServer:
+            if listed:
+                shown = ", ".join(getattr(one, "__name__", repr(one)) for one in listed)
+                raise KeywordError("APIServer", f"{shown} without a keyword", f"write APIServer(serve=[{shown}])")
+            return super().__new__(cls)
+
     def __init__(
         self,
         *,
@@ -77,10 +85,13 @@ class APIServer:
         importlib.import_module("oarlock.server.command").main(self, argv)
 
     async def replace(self, catalog: Catalog) -> None:
-        """Serve `catalog` from the next request on, in the loop the server runs in.
+        """Serve `catalog` once this returns, in the loop the server runs in; one replacement at a time.
 
-        What is unchanged goes on undisturbed; the watches of what changed or went end. Raises `NotServing`,
-        and whatever keeps the new catalog from being loaded, after which the old one is still served.
+        The old catalog is served until everything in the new one is loaded. What is unchanged goes on undisturbed. A
+        definition that changed is loaded beside the old one (both are in memory meanwhile), and its watches end when
+        the new one takes over; they go on if the change concerns neither versions, conversion, selectable fields nor
+        field numbers. Raises `NotServing`, and whatever keeps the new catalog from being loaded: then, and when this
+        is cancelled, nothing has changed.
         """
         if self.running is None:
             raise NotServing("the server isn't running: run it with main(), or oarlock serve")

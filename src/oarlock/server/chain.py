@@ -14,6 +14,7 @@ from typing import Any
 
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Handler, Request, Response
+from oarlock.endpoints.unsent import UNLIMITED, Unsent
 from oarlock.meta.context import Clock
 from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer
@@ -25,6 +26,7 @@ from oarlock.server.filters.errors import answer_errors
 from oarlock.server.filters.filter import Filter, Next
 from oarlock.server.filters.impersonation import no_impersonation
 from oarlock.server.filters.max_in_flight import MaxInFlight
+from oarlock.server.filters.memory import MemoryReserve
 from oarlock.server.filters.recovery import panic_recovery
 from oarlock.server.filters.request_info import request_info
 from oarlock.server.filters.shutdown import Shutdown
@@ -47,6 +49,7 @@ class Links:
     observe: Callable[[Exchange, Response], None] = _unobserved
     shutdown: Shutdown = field(default_factory=Shutdown)
     max_in_flight: MaxInFlight = field(default_factory=MaxInFlight)
+    memory: MemoryReserve | None = None
     anonymous_paths: tuple[str, ...] = ()
     request_timeout_s: float = 60.0
     random: Callable[[int], bytes] = os.urandom
@@ -56,7 +59,7 @@ def filters(links: Links) -> list[Filter]:
     """The filters in order; what `build` puts inside the last one is the verb."""
     return [
         audit_id(links.random),
-        panic_recovery,
+        panic_recovery(links.observe),
         request_info(links.resolve, links.observe),
         links.shutdown,
         deadline(links.request_timeout_s),
@@ -66,17 +69,18 @@ def filters(links: Links) -> list[Filter]:
         no_impersonation,
         links.max_in_flight,
         authorization(links.authorizer),
+        *([] if links.memory is None else [links.memory]),
     ]
 
 
-def build(filters: Sequence[Filter], dispatch: Next, clock: Clock) -> Handler:
+def build(filters: Sequence[Filter], dispatch: Next, clock: Clock, unsent: Unsent = UNLIMITED) -> Handler:
     """Put `filters` around `dispatch`, once; what comes out is called for every request."""
     chain = dispatch
     for step in reversed(filters):
         chain = _around(step, chain)
 
     def handle(request: Request) -> Coroutine[Any, Any, Response]:
-        return chain(Exchange(request, clock))
+        return chain(Exchange(request, clock, unsent))
 
     return handle
 

@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import faulthandler
 import inspect
 import logging
+import re
 import sys
 import typing
 from collections.abc import Callable, Sequence
@@ -80,10 +83,22 @@ def new_app(help: str | None = None) -> typer.Typer:
     )
 
 
+class _Terminal:
+    """The line to try goes to stdout, for scripts; what happens, to stderr, for people."""
+
+    def announce(self, line: str) -> None:
+        print(line, flush=True)  # noqa: T201
+
+    def tell(self, line: str) -> None:
+        print(line, file=sys.stderr, flush=True)  # noqa: T201
+
+
 def serve_with(server: APIServer, config: ServerConfig) -> None:
     """Run until told to leave."""
+    with contextlib.suppress(OSError, ValueError, RuntimeError):  # stderr is no file
+        faulthandler.enable()  # a library that breaks is named, on stderr, before the process ends
     with asyncio.Runner(loop_factory=uvloop.new_event_loop if uvloop else None) as runner:
-        runner.run(live(server, config, SystemClock(), lambda line: print(line, flush=True)))  # noqa: T201
+        runner.run(live(server, config, SystemClock(), _Terminal()))
 
 
 def with_serve_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -134,7 +149,9 @@ def run_app(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
 
 
 def _say(text: str, code: int = 1) -> int:
-    print("oarlock:", " ".join(text.split()), file=sys.stderr)  # noqa: T201
+    """One line, but for those that point at a place in a rule."""
+    head, *shown = re.split(r"\n(?= \| )", text)
+    print("oarlock:", "\n".join([" ".join(head.split()), *shown]), file=sys.stderr)  # noqa: T201
     return code
 
 

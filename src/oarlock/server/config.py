@@ -23,7 +23,8 @@ class ServerConfig:
     """How one process serves. Times in seconds, sizes in bytes.
 
     `storage` is a URL (``memory://``, ``sqlite:///relative``, ``sqlite:////absolute``). Without certificate files a
-    serving certificate is made in `cert_dir`, and that is beside the store unless given. Without
+    serving certificate is made in `cert_dir`, and that is beside the store unless given; it is for this machine, and
+    for the names and addresses in `tls_sans`. Without
     `token_auth_file` an admin token is made beside the store. `secure_port` 0 takes any free port.
     `compaction_interval_s` is how often history is forgotten; between one and two intervals of it are kept.
     """
@@ -34,6 +35,7 @@ class ServerConfig:
     cert_dir: Path | None = None
     tls_cert_file: Path | None = None
     tls_private_key_file: Path | None = None
+    tls_sans: tuple[str, ...] = ()
     client_ca_file: Path | None = None
     token_auth_file: Path | None = None
     anonymous_paths: tuple[str, ...] = ()
@@ -45,6 +47,7 @@ class ServerConfig:
     verbosity: int = 0
     max_read_only_in_flight: int = 400
     max_mutating_in_flight: int = 200
+    max_unsent_bytes: int = 256 * MIB
     compaction_interval_s: float = INTERVAL_S
 
     def beside_store(self, name: str) -> Path:

@@ -7,10 +7,10 @@ and keeps it beside the store for the next start. Must not know: requests. Next:
 from __future__ import annotations
 
 import base64
-import contextlib
-import os
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -19,9 +19,11 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from oarlock.meta.context import Clock, User
 from oarlock.policy.authn.authenticator import Authenticator, Union
-from oarlock.policy.authn.certificates import ClientCertificates, load_bundle
-from oarlock.policy.authn.token_file import Tokens, parse_token_file
+from oarlock.policy.authn.certificates import CertificateBundleError, ClientCertificates, load_bundle
+from oarlock.policy.authn.token_file import TokenFileError, Tokens, parse_token_file
 from oarlock.server.config import ServerConfig
+from oarlock.server.files import locked, write_file
+from oarlock.server.following import FollowedFiles
 
 __all__ = ["BadFile", "Credentials", "Kubeconfig", "credentials_of", "trusted_by_clients", "write_kubeconfig"]
 
@@ -35,47 +37,77 @@ class BadFile(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """How clients are known, and a token of somebody who may do everything, or of the first there is."""
+    """How clients are known, and a token of somebody who may do everything, or of the first there is.
+
+    `files` is what the authenticator was made of; who is in them when they are read again is known from then on.
+    """
 
     authenticator: Authenticator
     token: str
     user: str
+    files: tuple[FollowedFiles, ...] = ()
 
 
 def credentials_of(config: ServerConfig, clock: Clock) -> Credentials:
     """Read or make what `config` says. Raises `BadFile`, `TokenFileError`, `CertificateBundleError`."""
-    ways: list[Authenticator] = []
+    tokens = _tokens(config)  # makes the admin's when there is none yet
+    sources: list[tuple[Path, Callable[[], Authenticator]]] = []
     if config.client_ca_file is not None:
-        ways.append(ClientCertificates(load_bundle(_read(config.client_ca_file), str(config.client_ca_file)), clock))
-    if config.token_auth_file is not None:
-        tokens = parse_token_file(_read(config.token_auth_file), str(config.token_auth_file))
-        if not tokens and config.client_ca_file is None:
-            why = "it holds no token, so nobody would be let in; write one, or give a --client-ca-file"
-            raise BadFile(f"{config.token_auth_file}: {why}")
-    else:
-        tokens = [(_kept_token(config.admin_token), ADMIN)]
-    ways.append(Tokens(tokens))
+        sources.append((config.client_ca_file, partial(_client_certificates, config.client_ca_file, clock)))
+    sources.append((config.token_auth_file or config.admin_token, lambda: Tokens(_tokens(config))))
+
+    def read_again(position: int) -> None:
+        union.exchange(position, sources[position][1]())
+
+    refusals = (BadFile, TokenFileError, CertificateBundleError)
+    files = tuple(FollowedFiles([file], partial(read_again, i), refusals) for i, (file, _) in enumerate(sources))
+    union = Union([make() for _, make in sources])
     shown = next((one for one in tokens if "system:masters" in one[1].groups), tokens[0] if tokens else ("", ADMIN))
-    return Credentials(Union(ways), shown[0], shown[1].name)
+    return Credentials(union, shown[0], shown[1].name, files)
+
+
+def _client_certificates(file: Path, clock: Clock) -> Authenticator:
+    return ClientCertificates(load_bundle(_read(file), str(file)), clock)
+
+
+def _tokens(config: ServerConfig) -> list[tuple[str, User]]:
+    file = config.token_auth_file
+    if file is None:
+        return [(_kept_token(config.admin_token), ADMIN)]
+    tokens = parse_token_file(_read(file), str(file))
+    if not tokens and config.client_ca_file is None:
+        raise BadFile(f"{file}: it holds no token, so nobody would be let in; write one, or give a --client-ca-file")
+    return tokens
 
 
 def _kept_token(file: Path) -> str:
-    """The token in `file`, made when there is none."""
+    """The token in `file`, made when there is none. However many servers start at once, all have the same."""
     try:
-        token = file.read_text("ascii").strip()
-        if len(token) < TOKEN_BYTES or not token.isprintable() or " " in token:
-            raise BadFile(f"{file}: it holds no token; remove it, and a new one will be made")
-        if file.stat().st_mode & 0o077:
-            file.chmod(0o600)
-        return token
-    except FileNotFoundError:
-        token = secrets.token_urlsafe(TOKEN_BYTES)
-        _write(file, token + "\n")
-        return token
+        token = _token_in(file)
+        if token is None:
+            with locked(file.parent):
+                token = _token_in(file)
+                if token is None:
+                    token = secrets.token_urlsafe(TOKEN_BYTES)
+                    write_file(file, f"{token}\n".encode(), 0o600)
     except OSError as error:
         raise BadFile(f"{file}: {error.strerror}") from error
+    return token
+
+
+def _token_in(file: Path) -> str | None:
+    """The token in `file`, None when there is no such file."""
+    try:
+        token = file.read_text("ascii").strip()
+    except FileNotFoundError:
+        return None
     except UnicodeDecodeError:
-        raise BadFile(f"{file}: it holds no token; remove it, and a new one will be made") from None
+        token = ""
+    if len(token) < TOKEN_BYTES or not token.isprintable() or " " in token:
+        raise BadFile(f"{file}: it holds no token; remove it, and a new one will be made")
+    if file.stat().st_mode & 0o077:
+        file.chmod(0o600)
+    return token
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +135,12 @@ def write_kubeconfig(file: Path, kubeconfig: Kubeconfig) -> None:
         "contexts": [{"name": name, "context": {"cluster": name, "user": user, "namespace": "default"}}],
         "current-context": name,
     }
-    _write(file, yaml.safe_dump(tree, sort_keys=False))
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with locked(file.parent):
+            write_file(file, yaml.safe_dump(tree, sort_keys=False).encode(), 0o600)
+    except OSError as error:
+        raise BadFile(f"{file}: {error.strerror}") from error
 
 
 def trusted_by_clients(certificate: Path) -> bytes | None:
@@ -120,18 +157,4 @@ def _read(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        raise BadFile(f"{file}: {error.strerror}") from error
-
-
-def _write(file: Path, text: str) -> None:
-    """Put a whole file in place of the old one; others never see its content."""
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-            out.write(text)
-        os.replace(temporary, file)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
         raise BadFile(f"{file}: {error.strerror}") from error

@@ -52,6 +52,7 @@ class _Page(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield from self._requests()
+        yield from self._unsent()
         yield from self._watches()
         yield from self._stored()
 
@@ -80,6 +81,19 @@ class _Page(Collector):
         for kind, count in self._page.in_flight.items():
             in_flight.add_metric([kind], count)
         yield in_flight
+
+    def _unsent(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily(
+            "oarlock_unsent_bytes", "Bytes kept for clients that haven't read them.", self._page.unsent_bytes
+        )
+        cut = CounterMetricFamily(
+            "oarlock_slow_readers_cut_total",
+            "Answers and connections cut: too little was read.",
+            labels=["reason"],
+        )
+        for reason, count in self._page.readers_cut.items():
+            cut.add_metric([reason], count)
+        yield cut
 
     def _watches(self) -> Iterator[Metric]:
         running = GaugeMetricFamily(

@@ -1,8 +1,8 @@
 """``/healthz``, ``/livez`` and ``/readyz``, whole, check by check, verbose and with exclusions.
 
 Checks are named as Kubernetes names them, so that probes and scripts written for it work: ``etcd`` is the store,
-whichever it is. What fails is only named; why is in the log. Must not know: what is served.
-Source: k8s.io/apiserver ``server/healthz``.
+whichever it is; ``storage-integrity`` is ours. What fails is only named; why is in the log.
+Must not know: what is served. Source: k8s.io/apiserver ``server/healthz``.
 """
 
 from __future__ import annotations
@@ -86,12 +86,16 @@ def in_time(call: Callable[[], Awaitable[object]], seconds: float) -> Test:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What the checks of a server look at. `hooks` are names of further things that must be `started`."""
+    """What the checks of a server look at. `hooks` are names of further things that must be `started`.
+
+    `sound` is about damage in the store; without it there is no such check.
+    """
 
     store: Test
     started: Callable[[], bool]
     leaving: Callable[[], bool]
     hooks: Sequence[str] = ()
+    sound: Test | None = None
 
 
 def checks_of(conditions: Conditions) -> list[Check]:
@@ -103,6 +107,7 @@ def checks_of(conditions: Conditions) -> list[Check]:
         Check("log", always),
         Check("etcd", conditions.store),
         Check("etcd-readiness", conditions.store, ("readyz",)),
+        *([Check("storage-integrity", conditions.sound, ("readyz",))] if conditions.sound else ()),
         Check("poststarthook/start-apiserver-admission-initializer", started),
         Check("poststarthook/generic-apiserver-start-informers", started),
         Check("informer-sync", started, ("readyz",)),

@@ -13,22 +13,27 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
+import ssl
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from oarlock.endpoints.http import Handler
 from oarlock.meta.context import Clock
 from oarlock.server.app import APIServer
 from oarlock.server.config import EVERY_INTERFACE, ServerConfig
 from oarlock.server.credentials import Credentials, Kubeconfig, credentials_of, trusted_by_clients, write_kubeconfig
+from oarlock.server.following import FollowedFiles, follow
 from oarlock.server.run import Parts, Running, assemble
-from oarlock.server.serving.certs import ensure_certificates
+from oarlock.server.serving.certs import ensure_certificates, held_certificates
 from oarlock.server.serving.config import Limits, ServingConfig
 from oarlock.server.serving.server import Listening, serve
-from oarlock.server.serving.tls import server_context
-from oarlock.storage.url import open_backend
+from oarlock.server.serving.tls import BadCertificateFile, reload_certificate, server_context
+from oarlock.storage.backend import StorageError
+from oarlock.storage.url import check_storage, open_backend
 
-__all__ = ["live"]
+__all__ = ["Terminal", "live", "start"]
 
 log = logging.getLogger("oarlock.server")
 
@@ -36,14 +41,26 @@ YOUNG_OBJECTS = 50_000
 """How many objects are made before the collector looks at the young ones: a request makes dozens, none in cycles."""
 
 
-async def live(server: APIServer, config: ServerConfig, clock: Clock, announce: Callable[[str], None]) -> None:
-    """Serve until told to leave. `announce` is handed the one line to try, once the server is ready.
+class Terminal(Protocol):
+    """Where a process says what it does."""
+
+    def announce(self, line: str) -> None:
+        """The one line to try, once the server is ready."""
+        ...
+
+    def tell(self, line: str) -> None:
+        """Where it serves, at the start, and that it has stopped, at the end."""
+        ...
+
+
+async def live(server: APIServer, config: ServerConfig, clock: Clock, terminal: Terminal) -> None:
+    """Serve until told to leave.
 
     Raises what keeps it from starting: `BadFile`, `BadCertificateFile`, `TokenFileError`, `CertificateBundleError`,
     `CannotListen`, `StorageError`, `StoreTooNew`.
     """
     told = _signals()
-    starting = asyncio.ensure_future(_start(server, config, clock, announce))
+    starting = asyncio.ensure_future(_start_to_stay(server, config, clock, terminal))
     waiting = asyncio.ensure_future(told.wait())
     await asyncio.wait((starting, waiting), return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():
@@ -56,6 +73,7 @@ async def live(server: APIServer, config: ServerConfig, clock: Clock, announce: 
         await waiting
         log.info("leaving")
         await running.leave()
+        terminal.tell(f"{server.name}: stopped")
     finally:
         waiting.cancel()
 
@@ -75,60 +93,110 @@ def _signals() -> asyncio.Event:
     return told
 
 
-async def _start(server: APIServer, config: ServerConfig, clock: Clock, announce: Callable[[str], None]) -> Running:
-    credentials = credentials_of(config, clock)
-    serving, ca = _serving(config, clock)
+async def start(server: APIServer, config: ServerConfig, clock: Clock, terminal: Terminal) -> Running:
+    """Listen, load the store and write the kubeconfig. Signals and the collector are left alone.
 
-    async def listen(handler: Handler) -> Listening:
-        return await serve(handler, serving, clock)
+    `Running.leave` ends what this begins. Raises what `live` does.
+    """
+    try:
+        check_storage(config.storage)
+    except StorageError as error:  # before anything is made beside a store that can't be there
+        raise StorageError(f"--storage={config.storage}: {error}") from None
+    credentials = credentials_of(config, clock)
+    identity = _given(config) if config.tls_cert_file is not None else _generated(config, clock)
+    limits = Limits(max_request_bytes=config.max_request_bytes, answer_timeout_s=config.request_timeout_s)
+    serving = ServingConfig(
+        host=config.bind_address, port=config.secure_port, tls=identity.tls, http2=config.http2, limits=limits
+    )
 
     parts = Parts(server, config, open_backend(config.storage, clock), clock)
+
+    async def listen(handler: Handler) -> Listening:
+        return await serve(handler, serving, clock, parts.unsent)
+
     running = await assemble(parts, credentials.authenticator, listen)
     try:
-        with _nothing_to_collect():
-            await running.load()
-        _introduce(running, credentials, ca, announce)
+        await running.load()
+        running.accompany(follow((*credentials.files, identity.files), identity.renew))
+        _introduce(running, credentials, identity.ca, terminal)
     except BaseException:
         await running.close()
         raise
     return running
 
 
-def _serving(config: ServerConfig, clock: Clock) -> tuple[ServingConfig, bytes | None]:
-    """How to listen, and the authority clients must trust for it."""
+async def _start_to_stay(server: APIServer, config: ServerConfig, clock: Clock, terminal: Terminal) -> Running:
+    """`start`, in a process that does nothing else."""
+    with _nothing_to_collect():
+        return await start(server, config, clock, terminal)
+
+
+@dataclass(frozen=True, slots=True)
+class _Identity:
+    """What a server shows its clients. `ca` is the authority they must trust for it, None for one of the system's.
+
+    `renew` makes a certificate that is about to expire anew, if it was made here; `files` are then read again.
+    """
+
+    tls: ssl.SSLContext
+    ca: bytes | None
+    files: FollowedFiles
+    renew: Callable[[], Awaitable[None]] | None = None
+
+
+def _given(config: ServerConfig) -> _Identity:
+    """The certificate that is named in `config`."""
+    certificate, key = config.tls_cert_file, config.tls_private_key_file
+    assert certificate is not None
+    assert key is not None
+    files = FollowedFiles([certificate, key], lambda: reload_certificate(tls, certificate, key), (BadCertificateFile,))
+    tls = _tls(config, certificate, key)
+    return _Identity(tls, trusted_by_clients(certificate), files)
+
+
+def _generated(config: ServerConfig, clock: Clock) -> _Identity:
+    """A certificate that is made here, and made anew before it expires."""
     host = config.bind_address
-    if config.tls_cert_file is not None and config.tls_private_key_file is not None:
-        certificate, key = config.tls_cert_file, config.tls_private_key_file
-        ca = None
-    else:
-        names = [socket.gethostname()] if host in EVERY_INTERFACE else [host]
-        files = ensure_certificates(config.certificates, names, clock.now())
-        certificate, key, ca = files.certificate, files.key, files.ca.read_bytes()
-    tls = server_context(
+    names = [socket.gethostname() if host in EVERY_INTERFACE else host, *config.tls_sans]
+
+    async def renew() -> None:
+        try:
+            await asyncio.to_thread(ensure_certificates, config.certificates, names, clock.now())
+        except BadCertificateFile as error:
+            log.error("the certificate can't be renewed: %s", error)
+
+    with held_certificates(config.certificates, names, clock.now()) as made:
+        pair = made.certificate, made.key
+        files = FollowedFiles(pair, lambda: reload_certificate(tls, *pair), (BadCertificateFile,))
+        tls = _tls(config, *pair)
+        return _Identity(tls, made.ca.read_bytes(), files, renew)
+
+
+def _tls(config: ServerConfig, certificate: Path, key: Path) -> ssl.SSLContext:
+    return server_context(
         certificate,
         key,
         http2=config.http2,
         client_certificates=config.client_ca_file is not None,
         client_ca=config.client_ca_file,
     )
-    limits = Limits(max_request_bytes=config.max_request_bytes)
-    serving = ServingConfig(host=host, port=config.secure_port, tls=tls, http2=config.http2, limits=limits)
-    return serving, ca if ca is not None else trusted_by_clients(certificate)
 
 
-def _introduce(running: Running, credentials: Credentials, ca: bytes | None, announce: Callable[[str], None]) -> None:
-    """Write the kubeconfig and say how to use it."""
+def _introduce(running: Running, credentials: Credentials, ca: bytes | None, terminal: Terminal) -> None:
+    """Write the kubeconfig; say where the server is, how it is used and how it is stopped."""
     config, server = running.parts.config, running.parts.server
     url = running.url
     for everywhere, local in (("//0.0.0.0:", "//127.0.0.1:"), ("//[::]:", "//[::1]:")):
         url = url.replace(everywhere, local)
     file = config.kubeconfig
-    log.info("serving at %s", url)
+    if file is not None:
+        write_kubeconfig(file, Kubeconfig(url, ca, credentials.user, credentials.token, server.name))
+    kept = "objects in memory, gone when it stops" if config.storage == "memory://" else f"objects in {config.storage}"
+    terminal.tell(f"{server.name}: serving at {url}, {kept}; Ctrl-C stops it")
     if file is None:
-        announce(f"serving at {url}")
+        terminal.announce(f"serving at {url}")
         return
-    write_kubeconfig(file, Kubeconfig(url, ca, credentials.user, credentials.token, server.name))
-    announce(f"kubectl --kubeconfig {_quoted(file)} {_first_words(server)}")
+    terminal.announce(f"kubectl --kubeconfig {_quoted(file)} {_first_words(server)}")
 
 
 def _first_words(server: APIServer) -> str:

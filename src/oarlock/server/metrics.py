@@ -9,12 +9,12 @@ Next: `exposition`, which prints them.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from oarlock.endpoints.exchange import Exchange
-from oarlock.endpoints.http import Response, Stream
-from oarlock.meta.context import Target
+from oarlock.endpoints.http import Response
+from oarlock.meta.context import Clock, Target
 
 __all__ = ["BOUNDS_S", "Histogram", "Labels", "RequestMetrics", "RequestSnapshot", "StoreMetrics"]
 
@@ -81,7 +81,7 @@ class RequestMetrics:
         self._open: dict[Labels, int] = {}
 
     def observe(self, x: Exchange, response: Response) -> None:
-        """Count a request that has been answered, or whose answer begins now."""
+        """Count a request when its answer, which begins now, has been sent or cut."""
         target, route = x.target, x.route
         dry_run = "All" if x.request.query and "dryRun=" in x.request.query else ""
         verb = _VERBS.get(target.verb, "other")
@@ -96,23 +96,16 @@ class RequestMetrics:
         series = self._series.get(labels)
         if series is None:
             series = self._series[labels] = _Series()
-        status = response.status
-        series.codes[status] = series.codes.get(status, 0) + 1
         if response.stream is None:
-            series.durations.add(x.clock.monotonic() - x.request.received)
+            response.on_sent(partial(_sent, series, response.status, x.clock, x.request.received))
         else:
-            response.stream = self._watched(labels, response.stream)
-
-    def _watched(self, labels: Labels, start: Callable[[Stream], None]) -> Callable[[Stream], None]:
-        def begin(stream: Stream) -> None:
+            # counted as it begins: a watch may last for an hour
+            series.codes[response.status] = series.codes.get(response.status, 0) + 1
             self._open[labels] = self._open.get(labels, 0) + 1
-            stream.on_close(end)
-            start(stream)
+            response.on_sent(partial(self._ended, labels))
 
-        def end() -> None:
-            self._open[labels] -= 1
-
-        return begin
+    def _ended(self, labels: Labels, whole: bool) -> None:
+        self._open[labels] -= 1
 
     def snapshot(self) -> RequestSnapshot:
         return RequestSnapshot(
@@ -120,6 +113,11 @@ class RequestMetrics:
             {labels: series.durations.copy() for labels, series in self._series.items()},
             dict(self._open),
         )
+
+
+def _sent(series: _Series, status: int, clock: Clock, received: float, whole: bool) -> None:
+    series.codes[status] = series.codes.get(status, 0) + 1
+    series.durations.add(clock.monotonic() - received)
 
 
 def _scope(target: Target) -> str:

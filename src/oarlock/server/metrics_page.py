@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from oarlock.endpoints.http import Response
+from oarlock.endpoints.unsent import Unsent
 from oarlock.server.filters.max_in_flight import MaxInFlight
 from oarlock.server.health import Health, Probe
 from oarlock.server.metrics import Histogram, RequestMetrics, RequestSnapshot, StoreMetrics
@@ -35,6 +36,7 @@ class Sources:
     requests: RequestMetrics
     store: StoreMetrics
     in_flight: MaxInFlight
+    unsent: Unsent
     objects: Callable[[], ByResource]
     watch_events: Callable[[], ByGroupVersion]
 
@@ -47,6 +49,8 @@ class Numbers:
     store: dict[tuple[str, str, str], Histogram]
     store_failed: dict[tuple[str, str, str], int]
     in_flight: dict[str, int]
+    unsent_bytes: int
+    readers_cut: dict[str, int]
     objects: ByResource
     watch_events: ByGroupVersion
 
@@ -80,6 +84,8 @@ class MetricsPage:
             durations,
             failed,
             in_flight,
+            sources.unsent.size,
+            dict(sources.unsent.cut),
             dict(sources.objects()),
             dict(sources.watch_events()),
         )

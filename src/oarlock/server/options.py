@@ -6,12 +6,14 @@ Next: `command`, which parses them.
 
 from __future__ import annotations
 
+import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from oarlock.meta.names import dns1123_subdomain
 from oarlock.meta.times import TimeError, parse_go_duration
 from oarlock.server.config import ServerConfig
 from oarlock.storage.backend import StorageError
@@ -57,6 +59,13 @@ class ServeOptions:
         File, typer.Option(metavar="F", help="Serve with this certificate (PEM, intermediates after it).")
     ] = None
     tls_private_key_file: Annotated[File, typer.Option(metavar="F", help="The key of --tls-cert-file.")] = None
+    tls_san: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="More names and addresses the generated certificate is for: db.example.com,10.0.0.7,*.example.com.",
+        ),
+    ] = ""
     client_ca_file: Annotated[
         File,
         typer.Option(
@@ -87,6 +96,14 @@ class ServeOptions:
     max_request_bytes: Annotated[int, typer.Option(metavar="N", min=1, help="Refuse larger bodies with 413.")] = (
         3 * 1024 * 1024
     )
+    max_unsent_bytes: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Keep this much for clients that don't read, all together; beyond it: 429, and the slowest are cut.",
+        ),
+    ] = 256 * 1024 * 1024
     shutdown_delay_duration: Annotated[
         str, typer.Option(metavar="DURATION", help="Go on serving for this long after /readyz has begun to fail.")
     ] = "0s"
@@ -110,6 +127,8 @@ def config_of(options: ServeOptions) -> ServerConfig:
         raise BadOption("--anonymous-auth=true is not supported: name the paths anybody may read in --anonymous-paths")
     if (options.tls_cert_file is None) != (options.tls_private_key_file is None):
         raise BadOption("--tls-cert-file and --tls-private-key-file must be given together")
+    if options.tls_san and options.tls_cert_file is not None:
+        raise BadOption("--tls-san names what is generated, and --tls-cert-file is served as it is: leave one out")
     try:
         sqlite_path(options.storage)
     except StorageError as error:
@@ -121,12 +140,14 @@ def config_of(options: ServeOptions) -> ServerConfig:
         cert_dir=options.cert_dir,
         tls_cert_file=options.tls_cert_file,
         tls_private_key_file=options.tls_private_key_file,
+        tls_sans=_names("--tls-san", options.tls_san),
         client_ca_file=options.client_ca_file,
         token_auth_file=options.token_auth_file,
         anonymous_paths=_paths("--anonymous-paths", options.anonymous_paths),
         write_kubeconfig=options.write_kubeconfig,
         request_timeout_s=_seconds("--request-timeout", options.request_timeout, above=0.0),
         max_request_bytes=options.max_request_bytes,
+        max_unsent_bytes=options.max_unsent_bytes,
         shutdown_delay_s=_seconds("--shutdown-delay-duration", options.shutdown_delay_duration),
         http2=_boolean("--http2", options.http2),
         verbosity=options.verbosity,
@@ -148,6 +169,17 @@ def _seconds(option: str, text: str, above: float | None = None) -> float:
     if seconds < 0 or (above is not None and seconds <= above):
         raise BadOption(f"{option}={text}: must be {'more than' if above is not None else 'at least'} 0")
     return seconds
+
+
+def _names(option: str, text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(part.strip().lower() for part in text.split(",") if part.strip()))
+    for name in names:
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            if dns1123_subdomain(name.removeprefix("*.")):
+                raise BadOption(f"{option}: {name} is neither a DNS name nor an IP address") from None
+    return names
 
 
 def _paths(option: str, text: str) -> tuple[str, ...]:

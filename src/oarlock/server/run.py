@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from oarlock.endpoints.catalog import Catalog, CatalogIndex
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Handler, Response
 from oarlock.endpoints.router import About, Router, Surface
+from oarlock.endpoints.unsent import Unsent
 from oarlock.meta.context import Clock, Context
 from oarlock.meta.gotext import quote
 from oarlock.policy.admission.gate import AdmissionGate
@@ -30,10 +32,12 @@ from oarlock.server.about import own_version
 from oarlock.server.app import APIServer
 from oarlock.server.config import EVERY_INTERFACE, ServerConfig
 from oarlock.server.filters.max_in_flight import MaxInFlight
+from oarlock.server.filters.memory import MemoryReserve, is_limited
 from oarlock.server.filters.shutdown import Leaving, Shutdown
 from oarlock.server.health import Conditions, Health, checks_of, in_time
 from oarlock.server.metrics import RequestMetrics, StoreMetrics
 from oarlock.server.metrics_page import MetricsPage, Sources
+from oarlock.server.soundness import Soundness
 from oarlock.server.timed_backend import TimedBackend
 from oarlock.storage.backend import Backend
 from oarlock.storage.cache.cache import Cache
@@ -62,12 +66,16 @@ class Parts:
         self.live = Live(self.backend, self.cache, Settings(garbage_collection=server.garbage_collection))
         self.router = Router(self._own)
         self.shutdown = Shutdown()
+        self.unsent = Unsent(config.max_unsent_bytes)
         self.in_flight = MaxInFlight(config.max_read_only_in_flight, config.max_mutating_in_flight)
         self.authorizer = server.authorizer or AlwaysAllow()
+        self.soundness = Soundness(self.backend)
         self.health = Health(checks_of(self._conditions()))
         self.own_paths = (*self.health.paths, *MetricsPage.paths)
         self.request_metrics = RequestMetrics(frozenset((*self.own_paths, "/version")))
-        sources = Sources(self.request_metrics, self.store_metrics, self.in_flight, self._objects, self._watch_events)
+        sources = Sources(
+            self.request_metrics, self.store_metrics, self.in_flight, self.unsent, self._objects, self._watch_events
+        )
         self.metrics = MetricsPage(sources, self.health)
         self.leaving = False
         self.opened = False
@@ -82,21 +90,30 @@ class Parts:
             observe=self._logged if self.config.verbosity >= 3 else self.request_metrics.observe,
             shutdown=self.shutdown,
             max_in_flight=self.in_flight,
+            memory=MemoryReserve() if is_limited() else None,
             anonymous_paths=self.config.anonymous_paths,
             request_timeout_s=self.config.request_timeout_s,
         )
-        return chain.build(chain.filters(links), self._dispatch, self.clock)
+        return chain.build(chain.filters(links), self._dispatch, self.clock, self.unsent)
 
     async def serve_catalog(self, catalog: Catalog, address: str) -> None:
-        """Bring `catalog` to life and serve it from the next request on."""
+        """Bring `catalog` to life and serve it from the next request on; when that fails, nothing has changed."""
         loaded = await self.live.load(catalog.entries)
-        gate = AdmissionGate(self.server.admission, catalog.entries, self._may)
-        about = About(own_version(), self.own_paths, address)
-        surface = Surface(CatalogIndex(catalog), loaded, gate, about)
+        try:
+            resources = loaded.resources
+            gate = AdmissionGate(self.server.admission, catalog.entries, self._may)
+            about = About(own_version(), self.own_paths, address)
+            surface = Surface(CatalogIndex(catalog), resources, gate, about)
+            for informer in self.server.informers:
+                _find(resources, informer.kind)
+            await self.live.record(catalog.entries)
+        except BaseException:
+            self.live.discard(loaded)
+            raise
+        # From here on nothing waits and nothing fails: the exchange is one step of the loop.
         for informer in self.server.informers:
-            informer.attach(lambda kind: _find(loaded, kind))
-        self.router.replace(surface)
-        await self.live.commit(loaded)
+            informer.attach(lambda kind: _find(resources, kind))
+        self.router.replace(surface, self.live.commit(loaded))
 
     async def _dispatch(self, x: Exchange) -> Response:
         if x.route is None:  # no catalog yet: probes are answered all the same
@@ -122,7 +139,7 @@ class Parts:
         async def store() -> str:
             return await asked() if self.opened else "the store is being opened"
 
-        return Conditions(store, lambda: self.started, lambda: self.leaving, hooks)
+        return Conditions(store, lambda: self.started, lambda: self.leaving, hooks, self.soundness.test)
 
     def _objects(self) -> dict[tuple[str, str], int]:
         stored = [one for one in self.live.resources.values() if isinstance(one, Resource)]
@@ -133,13 +150,18 @@ class Parts:
 
     def _logged(self, x: Exchange, response: Response) -> None:
         self.request_metrics.observe(x, response)
+        response.on_sent(partial(self._log, x, response.status))
+
+    def _log(self, x: Exchange, status: int, whole: bool) -> None:
+        """A line for a request whose answer has been sent, or was cut."""
         request = x.request
         access_log.info(
-            'verb="%s" URI=%s latency="%.1fms" userAgent=%s audit-ID=%s srcIP="%s:%d" user=%s resp=%d',
+            'verb="%s" URI=%s latency="%.1fms" userAgent=%s audit-ID=%s srcIP="%s:%d" user=%s resp=%d%s',
             *(x.target.verb, quote(f"{request.path}?{request.query}" if request.query else request.path)),
             (x.clock.monotonic() - request.received) * 1000,
             *(quote(request.headers.get("user-agent", "")), quote(x.audit_id)),
-            *(request.peer.address, request.peer.port, quote(x.user.name), response.status),
+            *(request.peer.address, request.peer.port, quote(x.user.name), status),
+            "" if whole else " cut",
         )
 
 
@@ -153,7 +175,7 @@ class Running:
         place = url.removeprefix("https://")
         self._address = place[place.rindex(":") :] if parts.config.bind_address in EVERY_INTERFACE else place
         self._replacing = asyncio.Lock()
-        self._compacting: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def load(self) -> None:
         """Open the store and serve the catalog. Raises StorageError, StoreTooNew."""
@@ -163,9 +185,14 @@ class Running:
         await parts.cache.start()
         await parts.serve_catalog(parts.server.catalog, self._address)
         compactor = Compactor(parts.backend, interval_s=parts.config.compaction_interval_s)
-        self._compacting = asyncio.ensure_future(compactor.run())
+        self.accompany(compactor.run())
+        self.accompany(parts.soundness.look())
         parts.started = True
         parts.server.running = self
+
+    def accompany(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run `work` beside the requests, until the server closes if it has no end of its own."""
+        self._tasks.append(asyncio.create_task(work))
 
     async def replace(self, catalog: Catalog) -> None:
         """See `APIServer.replace`."""
@@ -196,9 +223,10 @@ class Running:
         """Cut what is left and let go of the store. Safe after a failed `load`."""
         self.parts.shutdown.leaving = Leaving.NOW
         await self._listening.close()
-        if self._compacting is not None:
-            self._compacting.cancel()
-            await asyncio.wait((self._compacting,))
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
         await self.parts.cache.close()
         await self.parts.backend.close()
 
@@ -209,6 +237,7 @@ Listen = Callable[[Handler], Awaitable[Any]]
 async def assemble(parts: Parts, authenticator: Authenticator, listen: Listen) -> Running:
     """Listen with `listen` (``serving.serve`` with its configuration); nothing but probes is answered until `load`."""
     listening = await listen(parts.handler(authenticator))
+    parts.in_flight.on_full = listening.want_slot
     host = parts.config.bind_address
     host = f"[{host}]" if ":" in host else host
     return Running(parts, listening, f"https://{host}:{listening.port}")

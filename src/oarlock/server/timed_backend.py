@@ -90,5 +90,5 @@ class TimedBackend:
     async def compact_rev(self) -> Rev:
         return await self._inner.compact_rev()
 
-    async def check(self) -> Findings:
-        return await self._inner.check()
+    async def check(self, *, quick: bool = False) -> Findings:
+        return await self._inner.check(quick=quick)

@@ -34,6 +34,7 @@ __all__ = [
     "Batch",
     "Caps",
     "Compacted",
+    "Damaged",
     "Deliver",
     "Event",
     "Failed",
@@ -62,8 +63,19 @@ class Op(IntEnum):
     DELETE = 3
 
 
+class Damaged(bytes):
+    """Stands in a list for a value that the store can't read any more; `why` says so in one line. It is empty."""
+
+    why: str
+
+    def __new__(cls, why: str) -> Damaged:
+        self = super().__new__(cls)
+        self.why = why
+        return self
+
+
 class KV(NamedTuple):
-    """A live key. `expires` is in epoch milliseconds of the store's clock."""
+    """A live key. `expires` is in epoch milliseconds of the store's clock. A list may have `Damaged` values."""
 
     key: str
     value: bytes
@@ -117,8 +129,6 @@ class Caps:
     multi_process: bool
     multi_host: bool
     max_value: int
-    trusted_progress: bool = True
-    """False: the cache may not be used for linearizable reads; they go to the store."""
 
 
 class StorageError(Exception):
@@ -245,6 +255,10 @@ class Backend(Protocol):
         """Below this, history is gone; 0 when nothing was compacted."""
         ...
 
-    async def check(self) -> Findings:
-        """What is wrong with the store, one line each; empty when it is sound. May take long."""
+    async def check(self, *, quick: bool = False) -> Findings:
+        """What is wrong with the store, one line each; empty when it is sound. May take long.
+
+        `quick`: only what can be told without holding up anybody who reads or writes meanwhile. Raises `Unavailable`
+        when it couldn't be finished; cancelling it ends it.
+        """
         ...

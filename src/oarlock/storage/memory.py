@@ -231,7 +231,7 @@ class MemoryBackend:
     async def compact_rev(self) -> Rev:
         return self._compact_rev
 
-    async def check(self) -> Findings:
+    async def check(self, *, quick: bool = False) -> Findings:
         wrong: Findings = []
         if self._keys != sorted(self._live):
             wrong.append("the ordered keys differ from the live keys")

@@ -12,8 +12,9 @@ from oarlock.meta.context import Clock
 from oarlock.storage.backend import Backend, StorageError
 from oarlock.storage.memory import MemoryBackend
 from oarlock.storage.sqlite.backend import SqliteBackend
+from oarlock.storage.sqlite.schema import check_place
 
-__all__ = ["open_backend", "sqlite_path"]
+__all__ = ["check_storage", "open_backend", "sqlite_path"]
 
 _KNOWN = "memory://, sqlite:///relative.db or sqlite:////absolute.db"
 
@@ -29,6 +30,16 @@ def open_backend(url: str, clock: Clock, *, create: bool = True) -> Backend:
     if path is None:
         raise StorageError(f"cannot use {url!r} as storage: give {_KNOWN}")
     return SqliteBackend(path, clock, create=create)
+
+
+def check_storage(url: str) -> None:
+    """Make sure that there is a store at `url`, or that one can be made there, without making anything.
+
+    Raises `StorageError` with one line.
+    """
+    path = sqlite_path(url)
+    if path is not None:
+        check_place(path, create=True)
 
 
 def sqlite_path(url: str) -> Path | None:

@@ -1,7 +1,7 @@
-"""What users import in their tests: the real server in memory, a clock they move, and contract suites.
+"""What users import in their tests: the real server in memory or on a port, a clock they move, contract suites.
 
-Nothing here is a double of our own code: `server.InMemory` runs the whole chain, only without sockets.
-Names are loaded when first used, because some need hypothesis.
+Nothing here is a double of our own code: `InMemory` runs the whole chain, only without sockets. Names are loaded when
+first used, because some need hypothesis or pytest, which ``pip install 'oarlock[testing]'`` brings.
 """
 
 from __future__ import annotations
@@ -10,15 +10,39 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from oarlock.testing.client import HTTPClient, InMemoryClient, TestClient
+    from oarlock.testing.clock import VirtualClock
     from oarlock.testing.roundtrips import LossyRoundTrip, assert_round_trips
+    from oarlock.testing.server import Answer, InMemory
+    from oarlock.testing.thread import ServerThread
 
-__all__ = ["LossyRoundTrip", "assert_round_trips"]
+__all__ = [
+    "Answer",
+    "HTTPClient",
+    "InMemory",
+    "InMemoryClient",
+    "LossyRoundTrip",
+    "ServerThread",
+    "TestClient",
+    "VirtualClock",
+    "assert_round_trips",
+]
 
 # a visible __getattr__ would make type checkers accept any name
 if not TYPE_CHECKING:
-    _WHERE = {"LossyRoundTrip": "roundtrips", "assert_round_trips": "roundtrips"}
+    _WHERE = {
+        "client": "HTTPClient InMemoryClient TestClient",
+        "clock": "VirtualClock",
+        "roundtrips": "LossyRoundTrip assert_round_trips",
+        "server": "Answer InMemory",
+        "thread": "ServerThread",
+    }
+    _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names.split()}
 
     def __getattr__(name: str) -> object:
-        if name not in _WHERE:
+        if name not in _MODULE_OF:
             raise AttributeError(f"module 'oarlock.testing' has no attribute {name!r}")
-        return getattr(importlib.import_module(f"oarlock.testing.{_WHERE[name]}"), name)
+        return getattr(importlib.import_module(f"oarlock.testing.{_MODULE_OF[name]}"), name)
+
+    def __dir__() -> list[str]:
+        return sorted(__all__)

@@ -19,7 +19,9 @@ from typing import Any
 from wsproto.connection import Connection, ConnectionState, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Ping, TextMessage
 
-__all__ = ["RawClient", "Tunnel", "WebSocketClient"]
+from oarlock.endpoints.http import Response
+
+__all__ = ["CONGESTED_BYTES", "RawClient", "Tunnel", "WebSocketClient"]
 
 CONGESTED_BYTES = 64 * 1024
 ERROR_CHANNEL = 3
@@ -59,7 +61,8 @@ class _Way:
 class Tunnel:
     """The server's end, see `oarlock.endpoints.http.Tunnel`; what the client doesn't read holds the server back."""
 
-    def __init__(self) -> None:
+    def __init__(self, response: Response | None = None) -> None:
+        self._response = response
         self.to_client, self.to_server = _Way(), _Way()
         self._callbacks: list[Callable[[], None]] = []
         self.closed = False
@@ -89,6 +92,8 @@ class Tunnel:
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback()
+        if self._response is not None:
+            self._response.sent(not self.aborted)
 
     def abort(self) -> None:
         self.aborted = not self.closed

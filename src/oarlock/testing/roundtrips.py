@@ -13,10 +13,6 @@ import string
 from collections.abc import Iterable
 from typing import Any
 
-from hypothesis import HealthCheck, assume, find, settings
-from hypothesis import strategies as st
-from hypothesis.errors import NoSuchExample
-
 from oarlock.registry.declare import served_from
 from oarlock.registry.served import Served
 from oarlock.schema.classes_conversion import ClassConversion
@@ -24,6 +20,14 @@ from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.schema.definition import Schema
 from oarlock.schema.folding import same
 from oarlock.schema.views import view, wire
+from oarlock.testing.extra import missing
+
+try:
+    from hypothesis import HealthCheck, assume, find, settings
+    from hypothesis import strategies as st
+    from hypothesis.errors import NoSuchExample
+except ModuleNotFoundError as error:
+    raise missing("assert_round_trips", error) from None
 
 __all__ = ["LossyRoundTrip", "assert_round_trips", "trees_of"]
 

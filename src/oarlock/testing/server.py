@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Self
 
 from oarlock.endpoints.catalog import Catalog
-from oarlock.endpoints.http import BodyTooLarge, Peer, Request, Response
+from oarlock.endpoints.http import Body, BodySource, BodyTooLarge, Peer, Request, Response
 from oarlock.meta.context import Clock, User
 from oarlock.policy.authn.authenticator import Credentials, authenticated
 from oarlock.server.app import APIServer
@@ -28,12 +29,15 @@ from oarlock.server.run import Parts, Running
 from oarlock.storage.backend import Backend
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
-from oarlock.testing.connections import RawClient, Tunnel, WebSocketClient
+from oarlock.testing.connections import CONGESTED_BYTES, RawClient, Tunnel, WebSocketClient
 
-__all__ = ["Answer", "Events", "InMemory", "Lines"]
+__all__ = ["ADMIN", "Answer", "Events", "InMemory", "Lines", "encoded", "header_names", "with_watch"]
 
 ADMIN = User("admin", groups=("system:masters",))
 MAX_REQUEST_BYTES = 3 * 1024 * 1024
+_WARNING = re.compile(r'299 - "((?:[^"\\]|\\.)*)"')
+_ESCAPED = re.compile(r"\\(.)")
+READ_BYTES = 64 * 1024
 _WEBSOCKET = {
     "connection": "Upgrade",
     "upgrade": "websocket",
@@ -56,9 +60,8 @@ class Answer:
 
     @property
     def warnings(self) -> list[str]:
-        """The texts of its ``Warning`` headers."""
-        joined = self.headers.get("warning", "")
-        return [part for part in joined.split("299 - ") if part]
+        """The texts of its ``Warning`` headers (RFC 7234 §5.5), without quotes and escapes."""
+        return [_ESCAPED.sub(r"\1", text) for text in _WARNING.findall(self.headers.get("warning", ""))]
 
     def __repr__(self) -> str:
         return f"<{self.status} {self.body[:200]!r}>"
@@ -67,15 +70,31 @@ class Answer:
 class Lines:
     """An answer that goes on, line by line. `buffered` is what a client that doesn't read would leave waiting."""
 
-    def __init__(self) -> None:
+    def __init__(self, response: Response | None = None) -> None:
         self._arrived: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._rest = b""
         self._callbacks: list[Callable[[], None]] = []
+        self._response = response
+        self._buffered = 0
+        self._changed = asyncio.Event()
         self.closed = False
         self.aborted = False
-        self.buffered = 0
         self.arrived = 0
         """How many lines have been written, taken or not."""
+
+    @property
+    def buffered(self) -> int:
+        return self._buffered
+
+    @buffered.setter
+    def buffered(self, size: int) -> None:
+        self._buffered = size
+        self._changed.set()
+
+    async def drained(self) -> None:
+        while self._buffered > CONGESTED_BYTES and not self.closed:
+            self._changed.clear()
+            await self._changed.wait()
 
     def write(self, data: bytes) -> None:
         if self.closed:
@@ -89,9 +108,12 @@ class Lines:
         if self.closed:
             return
         self.closed = True
+        self._changed.set()
         self._arrived.put_nowait(None)
         for callback in self._callbacks:
             callback()
+        if self._response is not None:
+            self._response.sent(not self.aborted)
 
     async def line(self, timeout_s: float = 5.0) -> bytes:
         """The next line, without its end. EOFError when there is none any more; TimeoutError."""
@@ -199,26 +221,25 @@ class InMemory:
         """Send a request; a `body` that isn't bytes is sent as JSON. What goes on is answered once it has ended."""
         response = await self._send(method, path, body, headers or {})
         if response.stream is not None:
-            lines = Lines()
+            lines = Lines(response)
             response.stream(lines)
             await _ended(lines)
             return Answer(response.status, _headers(response), lines.rest())
-        whole = response.body
-        if not isinstance(whole, bytes):
-            whole = b"".join([piece async for piece in whole])
+        whole = await _whole(response.body)
+        response.sent(True)
         return Answer(response.status, _headers(response), whole)
 
     async def get(self, path: str, **headers: str) -> Answer:
-        return await self.request("GET", path, None, _named(headers))
+        return await self.request("GET", path, None, header_names(headers))
 
     async def post(self, path: str, body: Any, **headers: str) -> Answer:
-        return await self.request("POST", path, body, _named(headers))
+        return await self.request("POST", path, body, header_names(headers))
 
     async def put(self, path: str, body: Any, **headers: str) -> Answer:
-        return await self.request("PUT", path, body, _named(headers))
+        return await self.request("PUT", path, body, header_names(headers))
 
     async def delete(self, path: str, body: Any = None, **headers: str) -> Answer:
-        return await self.request("DELETE", path, body, _named(headers))
+        return await self.request("DELETE", path, body, header_names(headers))
 
     async def patch(self, path: str, body: Any, content_type: str = "application/merge-patch+json") -> Answer:
         return await self.request("PATCH", path, body, {"content-type": content_type})
@@ -226,11 +247,10 @@ class InMemory:
     @asynccontextmanager
     async def watch(self, path: str, **headers: str) -> AsyncIterator[Events]:
         """Watch `path` (``?watch=1`` is added) while the context lasts. AssertionError unless that is a 200."""
-        joined = path + ("&" if "?" in path else "?") + "watch=1"
-        response = await self._send("GET", joined, None, _named(headers))
+        response = await self._send("GET", with_watch(path), None, header_names(headers))
         if response.stream is None:
             raise AssertionError(f"the watch was answered with {response.status}: {response.body!r}")
-        events = Events()
+        events = Events(response)
         response.stream(events)
         try:
             yield events
@@ -240,10 +260,10 @@ class InMemory:
     @asynccontextmanager
     async def follow(self, path: str, **headers: str) -> AsyncIterator[Lines]:
         """Read an answer that goes on, line by line, while the context lasts. AssertionError unless it is one."""
-        response = await self._send("GET", path, None, _named(headers))
+        response = await self._send("GET", path, None, header_names(headers))
         if response.stream is None:
             raise AssertionError(f"the stream was answered with {response.status}: {response.body!r}")
-        lines = Lines()
+        lines = Lines(response)
         response.stream(lines)
         try:
             yield lines
@@ -255,7 +275,7 @@ class InMemory:
         self, path: str, protocol: str = "v5.channel.k8s.io", **headers: str
     ) -> AsyncIterator[WebSocketClient]:
         """Talk to a subresource that connects while the context lasts. AssertionError when it is refused."""
-        named = {**_WEBSOCKET, **({"sec-websocket-protocol": protocol} if protocol else {}), **_named(headers)}
+        named = {**_WEBSOCKET, **({"sec-websocket-protocol": protocol} if protocol else {}), **header_names(headers)}
         tunnel, answer = await self._tunnel(path, named)
         client = WebSocketClient(tunnel, answer.get("sec-websocket-protocol", ""))
         try:
@@ -266,7 +286,7 @@ class InMemory:
     @asynccontextmanager
     async def upgrade(self, path: str, protocol: str, **headers: str) -> AsyncIterator[RawClient]:
         """Speak `protocol` with a subresource while the context lasts. AssertionError when it is refused."""
-        tunnel, _ = await self._tunnel(path, {"connection": "Upgrade", "upgrade": protocol, **_named(headers)})
+        tunnel, _ = await self._tunnel(path, {"connection": "Upgrade", "upgrade": protocol, **header_names(headers)})
         client = RawClient(tunnel)
         try:
             yield client
@@ -277,13 +297,13 @@ class InMemory:
         response = await self._send("GET", path, None, headers)
         if response.status != 101 or response.stream is None:
             raise AssertionError(f"the upgrade was answered with {response.status}: {response.body!r}")
-        tunnel = Tunnel()
+        tunnel = Tunnel(response)
         response.stream(tunnel)
         return tunnel, _headers(response)
 
     async def _send(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> Response:
         where, _, query = path.partition("?")
-        data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        data = b"" if body is None else encoded(body)
         named = {name.lower(): value for name, value in headers.items()}
 
         async def read() -> bytes:
@@ -294,6 +314,17 @@ class InMemory:
         peer = Peer("127.0.0.1", 1)
         request = Request(method, where, query, named, list(named.items()), peer, read, self.clock.monotonic())
         return await self._handle(request)
+
+
+async def _whole(body: Body) -> bytes:
+    if isinstance(body, bytes):
+        return body
+    if not isinstance(body, BodySource):
+        return b"".join([piece async for piece in body])
+    pieces = []
+    while not body.done:
+        pieces.append(body.read(READ_BYTES))
+    return b"".join(pieces)
 
 
 async def _ended(lines: Lines) -> None:
@@ -309,5 +340,16 @@ def _headers(response: Response) -> dict[str, str]:
     return joined
 
 
-def _named(headers: Mapping[str, str]) -> dict[str, str]:
+def encoded(body: Any) -> bytes:
+    """A request's body: bytes as they are, everything else as JSON."""
+    return body if isinstance(body, bytes) else json.dumps(body).encode()
+
+
+def with_watch(path: str) -> str:
+    """`path` with ``watch=1`` in its query."""
+    return path + ("&" if "?" in path else "?") + "watch=1"
+
+
+def header_names(headers: Mapping[str, str]) -> dict[str, str]:
+    """Keywords as headers: ``content_type`` is ``content-type``."""
     return {name.replace("_", "-"): value for name, value in headers.items()}

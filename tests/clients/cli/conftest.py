@@ -52,7 +52,7 @@ def oarlock(folder: Path) -> Run:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "oarlock", *arguments]
         return subprocess.run(
-            command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=30, check=False
+            command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=120, check=False
         )
 
     return run

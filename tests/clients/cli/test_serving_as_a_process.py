@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import resource
 import signal
 import ssl
 import subprocess
@@ -38,7 +39,7 @@ class Client:
         self.tls = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
 
     def connect(self) -> http.client.HTTPSConnection:
-        return http.client.HTTPSConnection(self.address, context=self.tls, timeout=10)
+        return http.client.HTTPSConnection(self.address, context=self.tls, timeout=60)
 
     def ask(self, method: str, path: str, body: Any = None, token: str | None = None) -> tuple[int, bytes]:
         connection = self.connect()
@@ -222,6 +223,37 @@ def test_mistakes_end_the_process_with_one_line(oarlock: Any) -> None:
         assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (code, "", 1), done.stderr
 
 
+def test_a_place_that_cannot_hold_a_store_is_named_before_anything_is_made(oarlock: Any, folder: Path) -> None:
+    (folder / "file").write_text("")
+    for path, why in (
+        ("no/shop.db", "cannot open the store no/shop.db: there is no directory no; create it first"),
+        ("file/shop.db", "cannot open the store file/shop.db: there is no directory file; create it first"),
+        ("pki", "cannot open the store pki: it is a directory; name a file in it"),
+    ):
+        if path == "pki":
+            (folder / "pki").mkdir()
+        done = oarlock("serve", "things.py", "--storage", f"sqlite:///{path}")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == f"oarlock: --storage=sqlite:///{path}: {why}\n"
+    assert sorted(path.name for path in folder.iterdir() if path.name != "__pycache__") == ["file", "pki", "things.py"]
+    assert list((folder / "pki").iterdir()) == []
+
+
+def test_servers_that_start_first_at_once_on_one_store_let_the_same_client_in(start: Any, folder: Path) -> None:
+    kubeconfigs = [folder / f"{name}.kubeconfig" for name in "abc"]
+    processes = [start("things.py", "--secure-port", "0", "--write-kubeconfig", file.name) for file in kubeconfigs]
+    for process in processes:
+        ready(process)
+    clients = [Client(file) for file in kubeconfigs]
+    assert len({client.token for client in clients}) == 1
+    for number, client in enumerate(clients):
+        assert client.ask("POST", THINGS, {"metadata": {"name": f"t{number}"}})[0] == 201
+    for client in clients:
+        client.tls = clients[0].tls
+        assert {client.ask("GET", f"{THINGS}/t{number}")[0] for number in range(3)} == {200}
+    assert [stop(process) for process in processes] == [0, 0, 0]
+
+
 def test_a_client_certificate_is_a_credential_and_a_bad_one_is_401(start: Any, folder: Path) -> None:
     now = time.time()
     ensure_certificates(folder / "pki", [], now)
@@ -241,3 +273,52 @@ def test_a_client_certificate_is_a_credential_and_a_bad_one_is_401(start: Any, f
     assert (status, json.loads(body)["message"]) == (401, "Unauthorized")
     assert stranger.ask("GET", THINGS)[0] == 200  # the token is good whatever the certificate
     assert stop(process) == 0
+
+
+LIMITED = """
+import resource, sys
+from oarlock.cli import main
+resource.setrlimit(resource.RLIMIT_AS, (1 << 40, 1 << 40))
+main(["serve", *sys.argv[1:]])
+"""
+
+
+def leave_room(process: subprocess.Popen[str], room: int) -> None:
+    """Let the process have only so much more address space than it has now."""
+    pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + room
+    resource.prlimit(process.pid, resource.RLIMIT_AS, (limit, limit))
+
+
+def test_running_out_of_address_space_costs_writes_and_not_the_process(start: Any, folder: Path) -> None:
+    """Without a reserve it ended by SIGSEGV, in a library that doesn't look whether it was given memory."""
+    process = start("things.py", "--secure-port", "0", program=("-c", LIMITED))
+    ready(process)
+    leave_room(process, 60 << 20)
+    client = Client(folder / "oarlock.kubeconfig")
+    filling = {"annotations": {"filling": "x" * 250_000}}
+    for number in range(2000):
+        status, body = client.ask("POST", THINGS, {"metadata": {"name": f"t{number}", **filling}})
+        if status != 201:
+            break
+    assert status == 503, body
+    assert json.loads(body)["message"] == "the server is short of memory and takes no more objects"
+    assert client.ask("POST", THINGS, {"metadata": {"name": "one-more", **filling}})[0] == 503
+    assert client.ask("GET", f"{THINGS}/t0")[0] == 200
+    assert client.ask("DELETE", f"{THINGS}/t0")[0] == 200
+    assert client.ask("GET", "/readyz")[0] == 200
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    _, log = process.communicate(timeout=15)
+    assert process.returncode == 0
+    assert log.count("address space are left: creates and changes are refused") == 1
+
+
+def test_a_library_that_breaks_is_named_before_the_process_ends(start: Any, folder: Path) -> None:
+    process = start("things.py", "--secure-port", "0", "--storage", "memory://")
+    ready(process)
+    process.send_signal(signal.SIGSEGV)
+    _, log = process.communicate(timeout=15)
+    assert process.returncode == -signal.SIGSEGV
+    assert "Fatal Python error: Segmentation fault" in log
+    assert "(most recent call first)" in log

@@ -5,12 +5,13 @@ Never imported. A hint that both checkers stop reporting means that a user's mis
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Self
 
 import oarlock
 from oarlock import (
     Admission,
+    APIServer,
     Column,
     Context,
     FieldError,
@@ -19,6 +20,8 @@ from oarlock import (
     Review,
     Spoke,
     StoredCollection,
+    VirtualCollection,
+    WatchOptions,
     replace,
 )
 
@@ -81,6 +84,11 @@ class Goods(StoredCollection[Good], stored_at=Good):  # mistake: a misspelt keyw
         yield "spec is wrong"  # mistake: not a field error
 
 
+class Far(VirtualCollection[Good], off=Good):  # mistake: a misspelt keyword
+    async def watch(self, ctx: Context, options: WatchOptions) -> AsyncIterator[tuple[str, Good]]:
+        yield options.revision, Good()  # mistake: no such option
+
+
 class Ban(Admission[Good], operations=["PATCH"]):  # mistake: no such operation
     async def validate(self, review: Review[Spec]) -> None:  # mistake: a review of something else
         pass
@@ -92,4 +100,5 @@ Good(Spec())  # mistake: fields are keyword-only
 Good().spec.sizes  # mistake: no such field  # noqa: B018
 replace(Good(), spec=Spec()).spce  # mistake: no such field  # noqa: B018
 Column("Size", ".spec.size", "int")  # mistake: no such column type
+APIServer(Goods)  # mistake: what is served is given by keyword
 oarlock.Informr  # mistake: no such name  # noqa: B018

@@ -62,7 +62,7 @@ def test_pyright_reports_every_mistake_and_nothing_else() -> None:
     assert {line for line, _ in found} == expected(), found
 
 
-@pytest.mark.parametrize("example", ["wardle", "hello"])
+@pytest.mark.parametrize("example", ["wardle", "hello", "machines"])
 def test_the_examples_are_strictly_typed(example: str) -> None:
     assert mypy(ROOT / "examples" / example) == ""
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from virtual_time import HastyLoop
 
 from oarlock.storage.backend import Batch, StorageError
 from oarlock.storage.cache.cache import Cache
@@ -20,6 +21,12 @@ END = "/registry/example.com/things0"
 
 QUICK = Limits(nudge_s=0.002, fresh_s=0.05, retry_s=0.001)
 """Short waits, so that a test of what happens at their end is short too."""
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    """Waits are the loop's own: short or long, they take no time, and none is shorter on a busy machine."""
+    return "asyncio", {"loop_factory": HastyLoop}
 
 
 class StillClock:

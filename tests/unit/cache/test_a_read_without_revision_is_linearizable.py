@@ -14,7 +14,6 @@ pytestmark = pytest.mark.anyio
 
 async def test_who_alone_holds_the_store_waits_for_nothing(world: Any) -> None:
     await world.load()
-    assert world.cache.trusted
     assert world.cache.fresh() is None
     await world.write("a", "1")
     assert world.cache.fresh() is None

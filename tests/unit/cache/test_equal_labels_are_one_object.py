@@ -11,7 +11,6 @@ def test_equal_sets_are_one_object() -> None:
     assert interner.labels({"tier": "b", "app": "a"}) is one
     assert one == {"app": "a", "tier": "b"}
     assert interner.labels({}) is interner.labels({})
-    assert interner.text("".join(["x", "y"])) is interner.text("".join(["x", "y"]))
 
 
 def test_what_is_returned_is_not_what_was_passed() -> None:
@@ -22,11 +21,20 @@ def test_what_is_returned_is_not_what_was_passed() -> None:
 
 
 def test_different_sets_are_bounded() -> None:
-    interner = Interner(limit=10)
+    interner = Interner(limit_bytes=20_000)
     sets = [interner.labels({"n": str(n)}) for n in range(1000)]
     assert [s["n"] for s in sets] == [str(n) for n in range(1000)]
-    assert len(interner._labels) <= 10
-    assert len(interner._texts) <= 10
+    assert len(interner._labels) <= 20
+    assert len(interner._texts) <= 21
+
+
+def test_long_sets_are_not_kept() -> None:
+    interner = Interner()
+    mine = {f"key-{n}": "v" * 60 for n in range(100)}
+    found = interner.labels(mine)
+    assert found == mine
+    assert found is not mine
+    assert interner.held_bytes == 0
 
 
 def test_an_entry_carries_no_dictionary() -> None:

@@ -28,6 +28,7 @@ def small_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
 KEYS = st.text("abc/é", max_size=4)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
     first=st.sets(KEYS),

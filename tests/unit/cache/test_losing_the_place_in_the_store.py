@@ -216,7 +216,7 @@ async def test_a_withdrawn_resource_is_not_brought_back_by_a_reload(world: Any, 
 
     async def withdraw() -> None:
         world.backend.on_list = None
-        await world.cache.drop(kit.PREFIX)
+        world.cache.drop(world.cache.resources[0])
 
     world.backend.on_list = withdraw
     world.backend.break_watch(Compacted(1, 1))

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from oarlock.storage.backend import Unavailable
 from oarlock.storage.cache.events import CacheEvent, Subscription, TooOld
 
 pytestmark = pytest.mark.anyio
@@ -112,13 +111,14 @@ async def test_a_withdrawn_resource_ends_its_watches_with_none(world: Any, kit: 
     things = await world.load()
     heard = kit.Heard()
     things.subscribe(world.cache.rev, heard.deliver, heard.closed)
-    await world.cache.drop(kit.PREFIX)
-    await world.cache.drop(kit.PREFIX)
+    world.cache.drop(things)
+    world.cache.drop(things)
     await world.write("a", "1")
     assert heard.ended == [None]
     assert heard.events == []
-    with pytest.raises(Unavailable):
-        things.subscribe(world.cache.rev, heard.deliver, heard.closed)
+    late = kit.Heard()
+    things.subscribe(world.cache.rev, late.deliver, late.closed)
+    assert late.ended == [None], "who comes too late is ended as those that were there"
     again = await world.load()
     assert again is not things
     assert len(again) == 1

@@ -173,3 +173,17 @@ def test_version(oarlock: Any) -> None:
     done = oarlock("--version")
     assert done.returncode == 0
     assert re.fullmatch(r"oarlock \d+\.\d+\.\d+\S*\n", done.stdout)
+
+
+def test_a_rule_that_cannot_be_read_is_shown_with_the_place_that_is_wrong(oarlock: Any, folder: Path) -> None:
+    program = (
+        "from oarlock import Resource, Rule\n"
+        "class A(Resource, group='a.example.com', version='v1', rules=[Rule('self.x >')]):\n"
+        "    x: int\n"
+    )
+    (folder / "ruled.py").write_text(program)
+    done = oarlock("serve", "ruled.py")
+    assert done.returncode == 1
+    first, *shown = done.stderr.splitlines()
+    assert "ruled.py:2: class A: x-kubernetes-validations[0].rule: compilation failed: ERROR: <input>:1:9" in first
+    assert shown == [" | self.x >", " | ........^"]

@@ -30,6 +30,7 @@ def as_bytes(tree: Any) -> Any:
     return [as_bytes(item) for item in tree] if isinstance(tree, list) else tree
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(trees)
 def test_trees_come_back(tree: Any):
@@ -141,14 +142,14 @@ def test_what_is_refused(hexed: str, why: str):
 
 @pytest.mark.parametrize("count", [0, 1, 23, 24, 255, 256, 65_535, 65_536])
 def test_a_list_of_any_length(count: int):
-    items = [cbor.from_json(b'{"n":"x"}')] * count
-    data = cbor.list_of(b'{"kind":"L","metadata":{"resourceVersion":"1"},"items":[]}', items)
+    item = cbor.from_json(b'{"n":"x"}').removeprefix(cbor.SELF_DESCRIBED)
+    data = cbor.list_head(b'{"kind":"L","metadata":{"resourceVersion":"1"},"items":[]}', count) + item * count
     assert cbor.decode(data) == {"kind": "L", "metadata": {"resourceVersion": "1"}, "items": [{"n": "x"}] * count}
 
 
 def test_a_list_needs_its_items_last():
     with pytest.raises(ValueError, match="items"):
-        cbor.list_of(b'{"items":[],"kind":"L"}', [])
+        cbor.list_head(b'{"items":[],"kind":"L"}', 0)
 
 
 @pytest.mark.parametrize(

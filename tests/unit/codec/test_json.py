@@ -103,8 +103,6 @@ def test_what_the_serializer_reads(shared_vectors: Vectors) -> None:
         (b'{"a":' + b"9" * 400 + b"}", "json: cannot unmarshal number " + "9" * 400 + " into Go value of type float64"),
         (b'"\xff"', "invalid UTF-8 in string literal"),
         (b'"\xed\xa0\x80"', "invalid UTF-8 in string literal"),
-        (b'"\\ud800"', "invalid surrogate pair in string literal"),
-        (b'"\\udc00x"', "invalid surrogate pair in string literal"),
         (b"[" * 201 + b"]" * 201, "exceeded max depth"),
         (b"[" * 100_000, "exceeded max depth"),
         (b'{"a":' * 100_000, "exceeded max depth"),
@@ -257,3 +255,56 @@ def test_go_finds_fault_exactly_with_what_is_no_json(data: bytes) -> None:
     except ValueError:
         valid = False
     assert (syntax_error(data) == "") is valid
+
+
+def test_half_of_a_surrogate_pair_is_replaced() -> None:
+    cases = {
+        b'"\\ud800"': "\ufffd",
+        b'"\\udc00x"': "\ufffdx",
+        b'"\\uD800\\uD800\\uDC00"': "\ufffd\U00010000",
+        b'"\\ud83d\\ude00\\ud83d"': "\U0001f600\ufffd",
+        b'"\\\\ud800\\ud800"': "\\ud800\ufffd",
+        b'"\\ud800\\u0041"': "\ufffdA",
+        b'{"\\udfff":["\\udbff"]}': {"\ufffd": ["\ufffd"]},
+    }
+    for data, tree in cases.items():
+        assert json.decode(data) == tree
+        assert json.duplicates(data) == []
+    assert json.duplicates(b'{"\\ud800":1,"\\udc00":2}') == ["\ufffd"]
+    for data, message in (
+        (b'"\\ud800', "unexpected end of JSON input"),
+        (b"[" * 100_000 + b'"\\ud800"', "exceeded max depth"),
+    ):
+        with pytest.raises(DecodeError) as caught:
+            json.decode(data)
+        assert str(caught.value) == message
+
+
+ESCAPES = st.lists(st.sampled_from(["\\ud800", "\\uDFFF", "\\udc00", "\\uDBFF", "\\u0041", "\\\\", "u", "d800", "\\n"]))
+
+
+@given(ESCAPES)
+def test_pythons_own_decoder_agrees_on_pairs(parts: list[str]) -> None:
+    data = f'"{"".join(parts)}"'.encode()
+    halves = stdlib_json.loads(data)
+    assert json.decode(data) == "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in halves)
+
+
+def test_an_object_given_twice_has_the_fields_of_both() -> None:
+    data = b'{"m":{"l":{"a":"b"},"l":{"c":"d"}},"m":{"x":1},"n":[1],"n":[2],"o":{"p":1},"o":3,"q":99999999999999999999}'
+    assert json.merged(data) == {"m": {"l": {"a": "b", "c": "d"}, "x": 1}, "n": [2], "o": 3, "q": 1e20}
+    assert type(json.merged(data)["m"]) is dict
+
+
+@given(TREES)
+def test_what_has_no_duplicates_is_merged_to_itself(tree: Any) -> None:
+    data = json.encode(tree)
+    assert json.merged(data) == json.decode(data)
+
+
+def test_the_path_of_a_duplicate_is_cut_where_nobody_reads_on() -> None:
+    data = b'{"%s":{%s}}' % (b"k" * 500_000, b",".join([b'"a":1'] * 50_000))
+    (path,) = json.duplicates(data)
+    assert len(path) < 2000
+    assert path.startswith("kkk")
+    assert path.endswith("...")

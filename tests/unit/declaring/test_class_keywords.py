@@ -328,7 +328,7 @@ def test_the_same_thing_twice() -> None:
     for items, said in (
         ([Foos, More], "Foos is the collection of this resource already"),
         ([Foo, Again], "two declarations of the kind 'Foo'"),
-        ([Foo, SamePlural], "two declarations of the resource 'foos'"),
+        ([Foo, SamePlural], "its plural 'foos' is taken: it is the plural of Foo"),
         ([FooV2, TwiceV2], "two classes declare version 'v2'"),
     ):
         with pytest.raises(DuplicateError, match=said):

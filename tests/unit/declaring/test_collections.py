@@ -13,8 +13,10 @@ from oarlock.meta import errors
 from oarlock.meta.context import Context, Target, User
 from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.meta.kinds import GroupVersionKind
+from oarlock.meta.options import ListOptions, WatchOptions
 from oarlock.registry.collection import StoredCollection
 from oarlock.registry.declare import served_from
+from oarlock.registry.pages import Page
 from oarlock.registry.served import Served
 from oarlock.registry.subresource import subresource
 from oarlock.registry.virtual import VirtualCollection
@@ -216,12 +218,20 @@ def test_subresource_mistakes() -> None:
             async def x(self, nme: str, body: Pour) -> Pour:
                 return body
 
-    with pytest.raises(HookError, match="POST has a body"):
+    with pytest.raises(
+        HookError, match=r"it takes no body .add the parameter body; or say method=\"POST\" for an action"
+    ):
 
         class B(StoredCollection[Foo]):
             @subresource("x")
             async def x(self, name: str) -> Pour:
                 return Pour()
+
+    with pytest.raises(HookError, match="a GET has an answer"):
+
+        class Silent(StoredCollection[Foo]):
+            @subresource("x", method="GET")
+            async def x(self) -> None: ...
 
     with pytest.raises(HookError, match="the body is Spec, which has no kind"):
 
@@ -296,7 +306,7 @@ def test_a_virtual_collection_serves_what_is_written() -> None:
     assert read_only.verbs() == ("list",)
     assert read_only.virtual is not None
     assert read_only.virtual.list is not None
-    assert run(read_only.virtual.list("ns", context())) == (
+    assert run(read_only.virtual.list("ns", context(), ListOptions())) == Page(
         [
             {
                 "apiVersion": "foo.example.com/v1",
@@ -304,8 +314,7 @@ def test_a_virtual_collection_serves_what_is_written() -> None:
                 "metadata": {"name": "x", "namespace": "ns"},
                 "spec": {"text": "", "number": 0},
             }
-        ],
-        "",
+        ]
     )
 
 
@@ -328,10 +337,10 @@ def test_virtual_methods_work_on_trees() -> None:
         found = await virtual.get("ns", "a", ctx)
         assert found is not None
         assert found["metadata"] == {"name": "a", "namespace": "ns"}
-        assert [kind async for kind, _ in virtual.watch("ns", ctx)] == ["ADDED"]
-        items, version = await virtual.list("", ctx)
-        assert (len(items), version) == (1, "7")
-        assert "namespace" not in items[0]["metadata"]
+        assert [kind async for kind, _ in virtual.watch("ns", ctx, WatchOptions())] == ["ADDED"]
+        page = await virtual.list("", ctx, ListOptions())
+        assert (len(page.items), page.resource_version) == (1, "7")
+        assert "namespace" not in page.items[0]["metadata"]
         assert (await virtual.update(new, "", ctx, False))["metadata"]["namespace"] == "ns"
         with pytest.raises(errors.Conflict):
             await virtual.update(new, "old", ctx, False)

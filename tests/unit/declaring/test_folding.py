@@ -261,6 +261,7 @@ def _mutate(pick: Callable[[st.SearchStrategy[Any]], Any], spec: Spec) -> None:
                 spec.inner = replace(spec.inner, text="y")
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.data(), specs)
 def test_whatever_a_hook_does_is_what_the_tree_then_says(data: st.DataObject, spec: Tree) -> None:
@@ -282,6 +283,7 @@ def test_whatever_a_hook_does_is_what_the_tree_then_says(data: st.DataObject, sp
         assert result["spec"]["unknown"] is spec["unknown"]
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(specs, specs, json)
 def test_folding_trees_gives_what_was_asked_for(before: Tree, after: Tree, rest: Any) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import InitVar, dataclass, field
 from typing import Annotated, Any, Literal
 
 import pydantic
@@ -13,11 +13,13 @@ from pydantic.alias_generators import to_camel
 from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.registry.collection import StoredCollection
 from oarlock.registry.declare import served_from
-from oarlock.schema.declaring import HintError, KeywordError
+from oarlock.schema.declaring import DeclarationError, KeywordError
 from oarlock.schema.definition import Column, Rule
 from oarlock.schema.definitions import definition_of
-from oarlock.schema.foreign import Foreign, Shape, dataclass_shape, pydantic_shape
-from oarlock.schema.markers import Ge, Name
+from oarlock.schema.foreign import Foreign, Shape, ShapeError
+from oarlock.schema.foreign_dataclass import dataclass_shape
+from oarlock.schema.foreign_pydantic import pydantic_shape
+from oarlock.schema.markers import AsJSON, Doc, Ge, Name
 from oarlock.schema.shapes import ObjectMeta
 from oarlock.schema.views import ViewError
 
@@ -179,9 +181,256 @@ def test_mistakes_are_told() -> None:
     class Union(pydantic.BaseModel):
         x: PydanticPort | PydanticSpec
 
-    class Tree(pydantic.BaseModel):
-        kids: list[Tree] = []
+    class Callbacks(pydantic.BaseModel):
+        after: Callable[[], int] | None = None
 
-    for model, said in ((Union, "Union.x: a union has no structural schema"), (Tree, "Tree contains itself")):
-        with pytest.raises(HintError, match=said):
-            pydantic_shape(model).schema()
+    class Twins(pydantic.BaseModel):
+        a_b: int = 1
+        aB: int = 1
+
+    class TwoNames(pydantic.BaseModel):
+        x: int = pydantic.Field(1, validation_alias="in", serialization_alias="out")
+
+    for model, said in (
+        (Union, r"Union.x: a union has no structural schema (give it a discriminator, or say that it is JSON: "),
+        (
+            PydanticTree,
+            "PydanticTree.kids[]: PydanticTree contains itself (say that it is JSON: Annotated[…, AsJSON], or ",
+        ),
+        (Callbacks, "Callbacks.after: "),
+        (Twins, "Twins.aB: two fields have this name"),
+        (TwoNames, "TwoNames.in: it is read as 'in', and something is written as 'out' (give the field one alias"),
+    ):
+        with pytest.raises(DeclarationError) as caught:
+            definition_of(Foreign(pydantic_shape(model), group="a.b", version="v1", kind="Foo"))
+        assert said in str(caught.value)
+        assert str(caught.value).startswith(__file__)
+
+
+class PydanticTree(pydantic.BaseModel):
+    kids: list[PydanticTree] = []
+
+
+@dataclass
+class DataTree:
+    kids: list[DataTree] = field(default_factory=list)
+
+
+@dataclass
+class DataUnion:
+    x: DataPort | DataSpec
+    y: float | str = 1.5
+
+
+@dataclass
+class DataInit:
+    x: InitVar[int]
+    y: int = 1
+
+    def __post_init__(self, x: int) -> None:
+        self.y = x
+
+
+@dataclass
+class DataSets:
+    ports: set[DataFrozen]
+
+
+@dataclass(frozen=True)
+class DataFrozen:
+    name: str
+
+
+@pytest.mark.parametrize(
+    ("cls", "said"),
+    [
+        (
+            DataTree,
+            "DataTree.kids[]: DataTree contains itself (say that it is JSON: Annotated[…, AsJSON], or dataclass_",
+        ),
+        (
+            DataUnion,
+            "DataUnion.x: a union has no structural schema (give each choice a field of one name that is a Lit",
+        ),
+        (DataInit, "DataInit: DataInit can't be made without 'x', which is no field"),
+        (DataSets, "DataSets.ports: only a set of scalars can be told apart from a list (write list"),
+    ],
+)
+def test_what_a_dataclass_may_not_have_is_told_with_the_way_out(cls: Any, said: str) -> None:
+    with pytest.raises(DeclarationError) as caught:
+        definition_of(Foreign(dataclass_shape(cls), group="a.b", version="v1", kind="Foo"))
+    assert said in str(caught.value)
+    assert str(caught.value).startswith(__file__)
+
+
+JSON_FIELD = {"x-kubernetes-preserve-unknown-fields": True, "x-oarlock-as-json": True}
+
+
+class MarkedPydantic(pydantic.BaseModel):
+    kids: Annotated[list[PydanticTree], AsJSON, pydantic.Field(description="Below.")] = []
+    either: Annotated[float | bytes | None, AsJSON] = None
+
+
+@dataclass
+class MarkedData:
+    kids: Annotated[list[DataTree], AsJSON, Doc("Below.")] = field(default_factory=list)
+    either: Annotated[float | str | None, AsJSON] = None
+
+
+@pytest.mark.parametrize("shape", [pydantic_shape(MarkedPydantic), dataclass_shape(MarkedData)])
+def test_a_field_may_be_published_as_json_and_is_still_read_as_its_type(shape: Shape[Any]) -> None:
+    properties = shape.schema()["properties"]
+    assert properties["kids"] == {"description": "Below.", **JSON_FIELD}
+    assert properties["either"] == JSON_FIELD
+    foreign = Foreign(shape, group="a.example.com", version="v1", kind="Foo")
+    tree = {"metadata": {}, "kids": [{"kids": [{}], "other": 1}], "either": "x"}
+    seen: Any = foreign.view(tree)
+    assert isinstance(seen.kids[0].kids[0], PydanticTree | DataTree)
+    assert foreign.settled(tree) is tree
+    with pytest.raises(ViewError) as caught:
+        foreign.view({"metadata": {"name": "a"}, "kids": [{"kids": 1}]})
+    assert [error.path for error in caught.value.errors] == ["kids[0].kids"]
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        pydantic_shape(PydanticTree, as_json=["kids"]),
+        dataclass_shape(DataTree, as_json=["kids"]),
+        dataclass_shape(DataUnion, as_json=["x", "y"]),
+    ],
+)
+def test_a_type_nobody_may_touch_has_the_same_way_out(shape: Shape[Any]) -> None:
+    schema = shape.schema()
+    assert schema["properties"].popitem()[1].items() >= JSON_FIELD.items()
+
+
+def test_the_way_out_must_lead_to_a_field() -> None:
+    for shape in (pydantic_shape(PydanticSpec, as_json=["port"]), dataclass_shape(DataSpec, as_json=["port"])):
+        with pytest.raises(DeclarationError, match=r"as_json='port': no field \(did you mean 'ports'\?\)"):
+            shape.schema()
+
+
+class Snake(pydantic.BaseModel):
+    port_number: int = 80
+    named: int = pydantic.Field(1, alias="as_it_is")
+    inner_parts: dict[str, Inner] = {}
+    lower_case: str = "a"
+
+    @pydantic.field_validator("lower_case")
+    @classmethod
+    def lower(cls, value: str) -> str:
+        if not value:
+            raise ValueError("empty")
+        return value.lower()
+
+
+class Inner(pydantic.BaseModel):
+    first_name: str
+
+
+@dataclass
+class DataSnake:
+    port_number: int = 80
+    named: Annotated[int, Name("as_it_is")] = 1
+    inner_parts: dict[str, DataInner] = field(default_factory=dict)
+    lower_case: str = "a"
+
+
+@dataclass
+class DataInner:
+    first_name: str
+
+
+@pytest.mark.parametrize(
+    "make", [lambda **how: pydantic_shape(Snake, **how), lambda **how: dataclass_shape(DataSnake, **how)]
+)
+def test_names_are_camel_case_in_every_shape_unless_they_are_said(make: Any) -> None:
+    camel, own = make(), make(names="own")
+    assert list(camel.schema()["properties"]) == ["portNumber", "as_it_is", "innerParts", "lowerCase"]
+    assert list(own.schema()["properties"]) == ["port_number", "as_it_is", "inner_parts", "lower_case"]
+    tree = {"portNumber": 5, "as_it_is": 2, "innerParts": {"a_b": {"firstName": "x"}}, "lowerCase": "b"}
+    seen = camel.view(tree)
+    assert (seen.port_number, seen.named, seen.inner_parts["a_b"].first_name) == (5, 2, "x")
+    assert camel.wire(seen) == tree
+    assert own.view({"port_number": 7}).port_number == 7
+    with pytest.raises(ViewError) as caught:
+        Foreign(camel, group="a.example.com", version="v1", kind="Foo").view(
+            {"innerParts": {"a_b": {}}, "lowerCase": 1}
+        )
+    assert sorted(error.path for error in caught.value.errors) == ["innerParts[a_b].firstName", "lowerCase"]
+
+
+class Cat(pydantic.BaseModel):
+    type: Literal["cat"]
+    cat: int = 1
+
+
+class Dog(pydantic.BaseModel):
+    type: Literal["dog"]
+    barks: bool = True
+    cat: str = "enemy"
+
+
+class Owner(pydantic.BaseModel):
+    pets: list[Annotated[Cat | Dog, pydantic.Field(discriminator="type")]] = []
+    ports: dict[str, Annotated[int, pydantic.Field(ge=1)] | str] = {}
+
+
+def test_a_choice_has_the_fields_of_all() -> None:
+    pet = pydantic_shape(Owner).schema()["properties"]["pets"]["items"]
+    assert pet["properties"]["type"] == {"type": "string", "enum": ["cat", "dog"]}
+    assert pet["properties"]["barks"] == {"type": "boolean"}
+    assert pet["properties"]["cat"]["x-oarlock-as-json"]
+    assert pet["required"] == ["type"]
+
+
+def test_errors_name_the_field_and_not_what_was_tried() -> None:
+    owners = Foreign(pydantic_shape(Owner), group="a.example.com", version="v1", kind="Owner")
+    with pytest.raises(ViewError) as caught:
+        owners.view({"pets": [{"type": "cat", "cat": "x"}, {"type": "dog", "barks": "x"}], "ports": {"a": 0, "b": "x"}})
+    assert sorted({error.path for error in caught.value.errors}) == ["pets[0].cat", "pets[1].barks", "ports[a]"]
+    assert all("pydantic.dev" not in error.message for error in caught.value.errors)
+
+
+def test_a_shape_of_ones_own_says_what_is_wrong() -> None:
+    def view(tree: dict[str, Any]) -> dict[str, Any]:
+        if tree.get("x") == "bad":
+            raise ShapeError([Invalid("x", "bad", "said so")])
+        if tree.get("x") == "worse":
+            raise ValueError("no good")
+        return dict(tree)
+
+    shape = Shape(lambda: {"properties": {"x": {"type": "string"}}}, view, dict)
+    things = Foreign(shape, group="any.example.com", version="v1", kind="Thing")
+    for value, said in (
+        ("bad", 'x: Invalid value: "bad": said so'),
+        ("worse", '<nil>: Invalid value: "object": no good'),
+    ):
+        with pytest.raises(ViewError) as caught:
+            things.view({"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "a"}, "x": value})
+        assert [error.message for error in caught.value.errors] == [said]
+
+
+def test_a_pattern_that_is_no_re2_expression_is_left_to_the_model() -> None:
+    class Looking(pydantic.BaseModel):
+        model_config = pydantic.ConfigDict(regex_engine="python-re")
+        word: Annotated[str, pydantic.Field(pattern="^(?!bad)")]
+
+    shape = pydantic_shape(Looking)
+    assert shape.schema()["properties"]["word"] == {"type": "string"}
+    with pytest.raises(ValueError, match="pattern"):
+        shape.view({"word": "bad"})
+
+
+def test_a_type_that_reads_something_else_than_it_writes_changes_nothing() -> None:
+    class Growing(pydantic.BaseModel):
+        size: int = 1
+
+        @pydantic.field_validator("size")
+        @classmethod
+        def grow(cls, value: int) -> int:
+            return value + 1
+
+    tree = {"metadata": {}, "size": 3}
+    assert Foreign(pydantic_shape(Growing), group="a.example.com", version="v1", kind="G").settled(tree) is tree

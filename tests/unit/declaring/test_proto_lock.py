@@ -182,6 +182,7 @@ def test_what_cannot_be_read_is_told_with_its_place(text: str, why: str):
     assert why in str(refused.value)
 
 
+@pytest.mark.slow
 @settings(derandomize=True, deadline=None, max_examples=300)
 @given(st.data())
 def test_damaged_files_are_read_or_refused(data: st.DataObject):

@@ -10,7 +10,7 @@ import pytest
 
 from oarlock.endpoints.catalog import Catalog, CatalogIndex
 from oarlock.registry.served import Served
-from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
+from oarlock.schema.definition import Column, Names, ResourceDefinition, VersionDefinition
 
 GROUP = "wardle.example.com"
 
@@ -25,13 +25,14 @@ def flunder_schema(*references: str) -> dict[str, Any]:
     }
 
 
+CREATED_AT = (Column("Created At", ".metadata.creationTimestamp", "date", relative=False),)
 FLUNDERS = ResourceDefinition(
     GROUP,
     Names("flunders", "Flunder"),
     "Namespaced",
     (
-        VersionDefinition("v1alpha1", flunder_schema("reference"), deprecated=True),
-        VersionDefinition("v1beta1", flunder_schema("flunderReference", "fischerReference")),
+        VersionDefinition("v1alpha1", flunder_schema("reference"), deprecated=True, columns=CREATED_AT),
+        VersionDefinition("v1beta1", flunder_schema("flunderReference", "fischerReference"), columns=CREATED_AT),
     ),
     hub="v1beta1",
     stored_as="v1alpha1",
@@ -48,6 +49,7 @@ FISCHERS = ResourceDefinition(
                 "type": "object",
                 "properties": {"disallowedFlunders": {"type": "array", "items": {"type": "string"}}},
             },
+            columns=CREATED_AT,
         ),
     ),
     hub="v1alpha1",

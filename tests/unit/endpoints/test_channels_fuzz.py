@@ -20,6 +20,8 @@ from oarlock.endpoints.channels.over_websocket import WebSocketChannels
 from oarlock.endpoints.channels.protocols import SUPPORTED
 from oarlock.testing.connections import Tunnel
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 V5, V4, BASE64 = SUPPORTED["v5.channel.k8s.io"], SUPPORTED["v4.channel.k8s.io"], SUPPORTED["v4.base64.channel.k8s.io"]
 

@@ -208,3 +208,9 @@ def test_no_header_breaks_it(header):
     except NotAcceptable:
         pass
     content_type(header)
+
+
+def test_of_a_clause_with_very_many_parameters_the_first_count() -> None:
+    [clause] = parse_accept("application/json;as=Table" + ";a=b" * 100_000 + ";q=0")
+    assert clause.params[0] == ("as", "Table")
+    assert len(clause.params) < 16

@@ -98,13 +98,12 @@ def test_a_bookmark_is_a_row_without_a_name(flunders):
     assert row["object"]["metadata"] == {"resourceVersion": "12"}
 
 
-def test_a_custom_resource_shows_its_age():
+def test_what_declares_no_columns_shows_its_age():
     entry = entry_of()
     made = table(entry, jug())
     assert [c["name"] for c in made["columnDefinitions"]] == ["Name", "Age"]
     assert made["rows"][0]["cells"] == ["a", "60m"]
     assert table(entry)["rows"] == []
-    assert not entry.columns.timeless
     assert table(entry, {"metadata": {}})["rows"][0]["cells"][0] == ""
 
 
@@ -122,7 +121,6 @@ def test_declared_columns_follow_the_name():
         {"name": "Full", "type": "boolean", "format": "", "description": "The value at .spec.full.", "priority": 0},
     ]
     assert [row["cells"] for row in made["rows"]] == [["a", 3, "<milk>", True], ["a", None, None, None]]
-    assert entry.columns.timeless
 
 
 def test_a_declared_date_is_shown_as_an_age():
@@ -147,3 +145,8 @@ def test_the_shared_table_of_conversions(shared_vectors):
         columns = [Column(c["name"], c["parser"]["input"].strip("{}"), t) for c, t in zip(added, types, strict=True)]
         rows = table(entry_of(*columns), case["args"]["obj"])["rows"]
         assert [row["cells"] for row in rows] == [row["Cells"] for row in case["want"]["Rows"]], case["name"]
+
+
+def test_a_date_that_is_not_relative_is_shown_as_the_time_it_is():
+    made = table(entry_of(Column("At", ".spec.at", "date", relative=False)), jug(at="2027-01-14T08:00:00Z"), jug())
+    assert [row["cells"][1] for row in made["rows"]] == ["2027-01-14T08:00:00Z", "0001-01-01T00:00:00Z"]

@@ -90,7 +90,6 @@ def _token(content: Any) -> str:
 
 
 V1 = {"v": "meta.k8s.io/v1", "rv": 5, "start": "a"}
-RV = "Go struct field continueToken.rv of type int64"
 
 
 @pytest.mark.parametrize(
@@ -100,14 +99,11 @@ RV = "Go struct field continueToken.rv of type int64"
         ("a", "illegal base64 data at input byte 0"),
         ("ab$c", "illegal base64 data at input byte 2"),
         ("ab==", "illegal base64 data at input byte 2"),
-        (_token([]), "json: cannot unmarshal array into Go value of type storage.continueToken"),
+        (_token([]), "expected an object, got an array"),
         (_token({**V1, "v": "meta.k8s.io/v9"}), "server does not recognize this encoded version meta.k8s.io/v9"),
-        (
-            _token({**V1, "rv": "5"}),
-            "json: cannot unmarshal string into Go struct field continueToken.rv of type int64",
-        ),
+        (_token({**V1, "rv": "5"}), 'rv: expected an integer, got "5"'),
         (_token({**V1, "rv": 2**63}), None),
-        (_token({**V1, "rv": True}), f"json: cannot unmarshal bool into {RV}"),
+        (_token({**V1, "rv": True}), "rv: expected an integer, got true"),
         (_token({**V1, "start": "../../x"}), "../../x"),
         (_token({**V1, "start": "a//b"}), "a//b"),
         (_token({**V1, "start": "a/"}), "a/"),

@@ -81,3 +81,36 @@ def test_any_text_is_a_selector_or_an_error(text: str) -> None:
         fields.parse(text)
     except FieldSelectorError:
         pass
+
+
+def test_the_terms_of_a_selector_are_bounded() -> None:
+    many = ",".join(["a!=b"] * 1000)
+    assert len(fields.parse(many).requirements) == 1000
+    with pytest.raises(FieldSelectorError, match="more than 1000 requirements"):
+        fields.parse(many + ",c=d")
+    with pytest.raises(FieldSelectorError, match="has 65537 characters, at most 65536 are allowed"):
+        fields.parse("a" * 65_537)
+
+
+def test_each_field_is_looked_at_once() -> None:
+    selector = fields.parse(",".join([*(f"a!=v{i}" for i in range(500)), *["b=c"] * 400]))
+    asked: list[str] = []
+
+    def get(field: str) -> str:
+        asked.append(field)
+        return "c"
+
+    assert selector.matches(get)
+    assert asked == ["a", "b"]
+    assert not fields.parse("a=b,a=c").matches(lambda field: "b")
+
+
+FIELDS = st.sampled_from(["a", "b", "metadata.name"])
+TERMS = st.tuples(FIELDS, st.sampled_from(["=", "==", "!="]), st.sampled_from(["x", "y", ""])).map("".join)
+
+
+@given(st.lists(TERMS, max_size=6), st.dictionaries(FIELDS, st.sampled_from(["x", "y", ""])))
+def test_joined_conditions_are_the_conjunction_of_the_terms(terms: list[str], values: dict[str, str]) -> None:
+    selector = fields.parse(",".join(terms))
+    one_by_one = all((values.get(field, "") == value) is (op == "=") for field, op, value in selector.requirements)
+    assert selector.matches(lambda field: values.get(field, "")) is one_by_one

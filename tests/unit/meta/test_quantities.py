@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -205,6 +206,42 @@ def test_sums_are_exact(a: Quantity, b: Quantity) -> None:
     assert (a + b) - b == a
     assert a + b == b + a
     assert (a < b) == ((b - a).unscaled > 0)
+
+
+@pytest.mark.parametrize(
+    ("given_", "worth"),
+    [
+        ("1.5Gi", 1610612736),
+        ("100m", "0.1"),
+        (2, 2),
+        ("-1k", -1000),
+        ("3n", "3e-9"),
+        ("", None),
+        ("1 GB", None),
+        (True, None),
+    ],
+)
+def test_what_a_quantity_is_worth(given_: int | str, worth: int | str | None) -> None:
+    if worth is None:
+        with pytest.raises(QuantityError):
+            quantities.parse_quantity(given_)
+    else:
+        assert quantities.parse_quantity(given_) == Decimal(worth)
+
+
+def test_numbers_are_written_as_quantities() -> None:
+    half = quantities.parse_quantity("20Gi") / 2
+    assert quantities.format_quantity(half, binary=True) == "10Gi"
+    assert quantities.format_quantity(Decimal("1.5")) == "1500m"
+    assert quantities.format_quantity(2000) == "2k"
+    with pytest.raises(QuantityError):
+        quantities.format_quantity(Decimal("NaN"))
+
+
+@given(QUANTITIES)
+def test_the_worth_of_a_quantity_is_exact(quantity: Quantity) -> None:
+    whole = Quantity(quantity.unscaled, quantity.scale)
+    assert quantities.format_quantity(quantity.decimal()) == str(whole)
 
 
 @given(st.text(alphabet="0123456789.+-eEinumkKMGTP ", max_size=12))

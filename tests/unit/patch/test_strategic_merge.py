@@ -335,6 +335,7 @@ def test_a_patch_made_from_two_objects_leads_from_one_to_the_other(original: Any
     assert strategic_merge.create_two_way(modified, modified, SCHEMA) == {}
 
 
+@pytest.mark.slow
 @given(_things, _things, _things)
 def test_a_patch_made_from_three_objects_brings_what_is_wanted(original: Any, modified: Any, current: Any) -> None:
     patch = strategic_merge.create_three_way(original, modified, current, SCHEMA)
@@ -363,6 +364,7 @@ _anything = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(st.dictionaries(_keys, _anything, max_size=4), st.dictionaries(_keys, _anything, max_size=4))
 def test_any_patch_is_applied_or_refused_in_words(tree: Any, patch: Any) -> None:

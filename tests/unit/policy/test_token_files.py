@@ -69,9 +69,9 @@ async def test_a_remembered_header_still_means_the_same_user() -> None:
             user = await tokens.authenticate(Credentials({"authorization": f"Bearer {token}"}))
             assert user is not None
             assert user.name == name
-    for i in range(3000):  # more spellings than are remembered
+    for i in range(5000):  # more spellings than are remembered
         await tokens.authenticate(Credentials({"authorization": f"Bearer t1 {i}"}))
-    assert len(tokens._seen) <= 1024
+    assert tokens._seen.held_bytes <= tokens._seen.limit_bytes
 
 
 @pytest.mark.parametrize(
@@ -172,3 +172,10 @@ async def test_only_a_websocket_offers_tokens() -> None:
 async def test_a_token_that_is_offered_wrongly_is_bad(protocols: str, why: str) -> None:
     with pytest.raises(BadCredentials, match=why):
         await ask_in_websocket(protocols)
+
+
+async def test_a_token_among_very_many_subprotocols_is_bad() -> None:
+    offered = "a," * 100_000 + "base64url.bearer.authorization.k8s.io.dDE"
+    headers = {"upgrade": "websocket", "sec-websocket-protocol": offered}
+    with pytest.raises(BadCredentials, match="more than 64"):
+        await Tokens([("t1", User("alice"))]).authenticate(Credentials(headers))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from oarlock.meta import fields, labels
 from oarlock.meta.errors import BadRequest
-from oarlock.registry.selection import EVERYTHING, compile_selection
+from oarlock.registry.selection import EVERYTHING, Selection, compile_selection
 from oarlock.storage.cache.entry import Entry
+from oarlock.storage.pacing import Pacer
 
 PLACES = {"spec.a": 0, "spec.b": 1}
 
@@ -30,12 +33,12 @@ def test_what_is_selected(label_text: str, field_text: str, chosen: bool):
     selection = compile_selection(label_text, field_text, PLACES)
     one = entry(labels={"a": "b"})
     assert selection.matches(one) is chosen
-    assert selection.filter([one, one]) == ([one, one] if chosen else [])
+    assert selection.pick([one, one]) == ([one, one] if chosen else [])
 
 
 def test_nothing_asked_is_everything():
     assert compile_selection("", "", {}) is EVERYTHING
-    assert EVERYTHING.filter([entry()]) != []
+    assert EVERYTHING.pick([entry()]) != []
 
 
 @pytest.mark.parametrize("text", ["metadata.name", "a=b=c\\", "spec.c=1", "__class__=x", "e.fields[0]=1"])
@@ -62,3 +65,49 @@ def test_no_text_becomes_code(key: str, value: str, field: str):
         for name, operator, given_value in fields.parse(field_text).requirements:
             wanted = wanted and (pinned[name] == given_value) is (operator != "!=")
         assert selection.matches(entry(labels={"a": "b"})) is wanted
+
+
+def test_a_filter_gives_the_loop_back():
+    entries = [entry(name=f"n{i}", labels={"a": str(i % 100)}) for i in range(10_000)]
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def filtered(selection: Selection) -> list[Entry]:
+        task = asyncio.create_task(others())
+        chosen = await selection.filter([entries[:100], entries[100:]], Pacer(slice_s=0))
+        task.cancel()
+        return chosen
+
+    for selection in (compile_selection("a=7", "", PLACES), compile_selection("a=7,!b,c!=d,e notin (f)", "", PLACES)):
+        turns = 0
+        assert asyncio.run(filtered(selection)) == [e for e in entries if e.labels["a"] == "7"]
+        assert turns >= 39
+
+
+texts = st.sampled_from(["a=b", "a!=b", "a in (b,c)", "a notin (b)", "a", "!a", "b=x", "b!=x", "!c", "c", "a>1", "d=b"])
+values = st.sampled_from(["b", "c", "x", "2", ""])
+
+
+@given(
+    st.lists(texts, max_size=6).map(",".join),
+    st.lists(st.sampled_from(["spec.a=x", "spec.a!=x", "spec.b=", "metadata.name=n", "metadata.name!=n"]), max_size=3),
+    st.lists(st.dictionaries(st.sampled_from("abcd"), values), max_size=5),
+)
+def test_both_forms_choose_what_the_selectors_say(label_text: str, field_terms: list[str], given_labels: list[dict]):
+    selection = compile_selection(label_text, ",".join(field_terms), PLACES)
+    entries = [
+        entry(name=f"n{i}"[: 1 + i % 2], labels=one, fields=("x" * (i % 2), "y")) for i, one in enumerate(given_labels)
+    ]
+    by_labels, by_fields = labels.parse(label_text), fields.parse(",".join(field_terms))
+
+    def wanted(one: Entry) -> bool:
+        found = {"metadata.name": one.name, "spec.a": one.fields[0], "spec.b": one.fields[1]}
+        return by_labels.matches(one.labels) and by_fields.matches(found.__getitem__)
+
+    assert selection.pick(entries) == [one for one in entries if wanted(one)]
+    assert [selection.matches(one) for one in entries] == [wanted(one) for one in entries]

@@ -111,12 +111,14 @@ def definitions(draw: Any) -> ResourceDefinition:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(definitions())
 def test_what_is_written_is_read_back(definition: ResourceDefinition) -> None:
     assert parse(print_definition(definition)) == definition
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(definitions())
 def test_what_is_read_is_written_back(definition: ResourceDefinition) -> None:
@@ -124,6 +126,7 @@ def test_what_is_read_is_written_back(definition: ResourceDefinition) -> None:
     assert print_definition(parse(copy.deepcopy(tree))) == tree
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(definitions())
 def test_a_cluster_takes_what_is_exported(definition: ResourceDefinition) -> None:

@@ -76,6 +76,13 @@ class Chain:
         return Request(method, path, query, sent, list(sent.items()), peer, empty, self.clock.ticks)
 
     async def send(self, path: str = FLUNDERS, **how: Any) -> Response:
+        """The answer, which the client has read."""
+        response = await self.begin(path, **how)
+        response.sent(True)
+        return response
+
+    async def begin(self, path: str = FLUNDERS, **how: Any) -> Response:
+        """The answer, of which nothing has been sent yet."""
         if self._handler is None:
             tokens = Tokens([("admin-token", ADMIN), ("alice-token", ALICE)])
             links = {"resolve": resolve, "authenticator": Union([tokens]), **self.links}

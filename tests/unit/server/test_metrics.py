@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Peer, Request, Response
+from oarlock.endpoints.unsent import Unsent
 from oarlock.meta.context import Target
 from oarlock.server.filters.max_in_flight import MaxInFlight
 from oarlock.server.health import Check, Health, always
@@ -41,16 +40,6 @@ class Known:
     entry = object()
 
 
-class FakeStream:
-    """A stream nobody reads."""
-
-    def __init__(self) -> None:
-        self.ends: list[Callable[[], None]] = []
-
-    def on_close(self, callback: Callable[[], None]) -> None:
-        self.ends.append(callback)
-
-
 def exchange(target: Target, path: str = "/x", query: str = "", known: bool = True) -> Exchange:
     async def body() -> bytes:
         return b""
@@ -61,11 +50,12 @@ def exchange(target: Target, path: str = "/x", query: str = "", known: bool = Tr
     return x
 
 
-async def page(requests: RequestMetrics, store: StoreMetrics | None = None) -> str:
+async def page(requests: RequestMetrics, store: StoreMetrics | None = None, unsent: Unsent | None = None) -> str:
     sources = Sources(
         requests,
         store or StoreMetrics(),
         MaxInFlight(),
+        unsent or Unsent(),
         objects=lambda: {("wardle.example.com", "flunders"): 3},
         watch_events=lambda: {("wardle.example.com", "v1", "flunders"): 7},
     )
@@ -75,11 +65,31 @@ async def page(requests: RequestMetrics, store: StoreMetrics | None = None) -> s
     return response.body.decode()
 
 
+def answer(metrics: RequestMetrics, x: Exchange, status: int) -> None:
+    response = Response(status, [])
+    metrics.observe(x, response)
+    response.sent(True)
+
+
+async def test_a_request_is_counted_when_its_answer_has_been_sent_or_cut() -> None:
+    metrics = RequestMetrics()
+    for whole in (True, False):
+        x, response = exchange(FLUNDER), Response(200, [])
+        metrics.observe(x, response)
+        before = sum(sum(codes.values()) for codes in metrics.snapshot().codes.values())
+        for _ in range(100):
+            x.clock.monotonic()
+        response.sent(whole)
+        after = metrics.snapshot()
+        assert [sum(codes.values()) for codes in after.codes.values()] == [before + 1]
+        assert next(iter(after.durations.values())).sum_s > 3.0 * (before + 1)
+
+
 async def test_requests_are_counted_under_the_names_dashboards_use() -> None:
     metrics = RequestMetrics()
-    metrics.observe(exchange(FLUNDER), Response(200, []))
-    metrics.observe(exchange(FLUNDER), Response(404, []))
-    metrics.observe(exchange(Target("create", "g", "v1", "things"), query="dryRun=All"), Response(201, []))
+    answer(metrics, exchange(FLUNDER), 200)
+    answer(metrics, exchange(FLUNDER), 404)
+    answer(metrics, exchange(Target("create", "g", "v1", "things"), query="dryRun=All"), 201)
     text = await page(metrics)
     labels = 'group="wardle.example.com",resource="flunders",scope="resource",subresource="",verb="GET",version="v1"'
     assert count(text, "apiserver_request_total", labels, 'code="200"') == 1
@@ -110,10 +120,10 @@ def count(text: str, name: str, *labels: str) -> float:
 async def test_clients_cannot_make_series() -> None:
     metrics = RequestMetrics(frozenset({"/livez"}))
     for i in range(50):
-        metrics.observe(exchange(Target(f"m{i}", path=f"/p{i}"), f"/p{i}", known=False), Response(404, []))
-        metrics.observe(exchange(Target("get", "g", "v1", f"r{i}"), f"/q{i}", known=False), Response(404, []))
-        metrics.observe(exchange(FLUNDER, query=f"dryRun={i}"), Response(400, []))
-    metrics.observe(exchange(Target("get", path="/livez"), "/livez", known=False), Response(200, []))
+        answer(metrics, exchange(Target(f"m{i}", path=f"/p{i}"), f"/p{i}", known=False), 404)
+        answer(metrics, exchange(Target("get", "g", "v1", f"r{i}"), f"/q{i}", known=False), 404)
+        answer(metrics, exchange(FLUNDER, query=f"dryRun={i}"), 400)
+    answer(metrics, exchange(Target("get", path="/livez"), "/livez", known=False), 200)
     assert len(metrics.snapshot().codes) == 4
     text = await page(metrics)
     assert count(text, "apiserver_request_total", 'subresource="/livez"', 'code="200"') == 1
@@ -122,21 +132,25 @@ async def test_clients_cannot_make_series() -> None:
 
 async def test_an_open_watch_is_a_gauge_until_it_ends() -> None:
     metrics = RequestMetrics()
-    started: list[Any] = []
-    watch = Target("watch", "g", "v1", "things")
-    response = Response(200, [], stream=started.append)
-    metrics.observe(exchange(watch), response)
-    stream = FakeStream()
-    assert response.stream is not None
-    response.stream(stream)  # type: ignore[arg-type]
-    assert started == [stream]
+    response = Response(200, [], stream=lambda stream: None)
+    metrics.observe(exchange(Target("watch", "g", "v1", "things")), response)
     assert count(await page(metrics), "apiserver_longrunning_requests", 'verb="WATCH"', 'scope="cluster"') == 1
-    for end in stream.ends:
-        end()
+    response.sent(False)
     text = await page(metrics)
     assert count(text, "apiserver_longrunning_requests", 'verb="WATCH"') == 0
     assert count(text, "apiserver_request_total", 'verb="WATCH"', 'code="200"') == 1
     assert 'apiserver_request_duration_seconds_count{component="apiserver",dry_run="",group="g"' not in text
+
+
+async def test_what_is_kept_for_slow_readers_is_a_gauge_and_those_who_were_cut_are_counted() -> None:
+    unsent = Unsent()
+    unsent.add(12_345)
+    for reason in ("slow", "budget", "slow"):
+        unsent.count_cut(reason)
+    text = await page(RequestMetrics(), unsent=unsent)
+    assert "oarlock_unsent_bytes 12345.0" in text
+    assert count(text, "oarlock_slow_readers_cut_total", 'reason="slow"') == 2
+    assert count(text, "oarlock_slow_readers_cut_total", 'reason="budget"') == 1
 
 
 async def test_the_time_the_store_takes_is_counted_by_resource() -> None:
@@ -163,7 +177,7 @@ async def test_health_checks_are_series_once_they_have_been_made() -> None:
         return "no"
 
     health = Health([Check("ping", always), Check("etcd", fail, ("readyz",))])
-    sources = Sources(RequestMetrics(), StoreMetrics(), MaxInFlight(), dict, dict)
+    sources = Sources(RequestMetrics(), StoreMetrics(), MaxInFlight(), Unsent(), dict, dict)
 
     async def slis() -> str:
         response = await MetricsPage(sources, health).respond("/metrics/slis")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from oarlock.endpoints.http import Response
+from oarlock.endpoints.http import BrokenBody, Response
 from oarlock.meta.context import Target, User
 from oarlock.meta.errors import NotFound
 from oarlock.meta.kinds import GroupResource
@@ -37,6 +37,25 @@ async def test_an_answer_has_an_audit_id_and_forbids_caching(chain: Any, header:
 
 async def test_the_clients_audit_id_is_echoed(chain: Any, header: Any) -> None:
     assert header(await chain.send(headers={"audit-id": "abc-123"}), "audit-id") == "abc-123"
+
+
+async def test_a_body_that_never_comes_whole_is_a_bad_request(chain: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """Its framing broke, or the client went away: neither is a bug of the server's."""
+
+    async def reads(x: Any) -> Response:
+        raise BrokenBody("Invalid character in chunk size")
+
+    chain.dispatch = reads
+    response = await chain.send(method="POST")
+    assert response.status == 400
+    assert status(response)["reason"] == "BadRequest"
+    assert "Invalid character in chunk size" in status(response)["message"]
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("given", ["", "a\tb", "é", "x" * 1025])
+async def test_an_audit_id_that_no_header_should_hold_is_replaced(chain: Any, header: Any, given: str) -> None:
+    assert uuid.UUID(header(await chain.send(headers={"audit-id": given}), "audit-id")).version == 4
 
 
 async def test_a_verb_may_allow_caching(chain: Any, header: Any) -> None:
@@ -123,6 +142,18 @@ async def test_a_bug_is_a_500_with_an_audit_id(chain: Any, header: Any, caplog: 
     assert "ZeroDivisionError" in caplog.text
 
 
+async def test_a_bug_is_counted_like_any_other_answer(chain: Any) -> None:
+    observed: list[tuple[str, int]] = []
+
+    async def broken(x: Any) -> Response:
+        raise ZeroDivisionError("oops")
+
+    chain.dispatch = broken
+    chain.links["observe"] = lambda x, response: observed.append((x.target.verb, response.status))
+    await chain.send()
+    assert observed == [("list", 500)]
+
+
 async def test_a_path_that_cannot_be_decoded_is_400(chain: Any) -> None:
     assert (await chain.send("/apis/a/v1/%zz")).status == 400
     assert (await chain.send("/apis/a/v1/%ff")).status == 400
@@ -164,6 +195,42 @@ async def test_what_is_not_allowed_is_403(chain: Any, header: Any) -> None:
         '"wardle.example.com" in the namespace "default": no rule'
     )
     assert header(response, "x-content-type-options") == "nosniff"
+
+
+@pytest.mark.parametrize("whole", [True, False])
+async def test_a_request_counts_until_its_answer_has_been_sent_or_cut(chain: Any, whole: bool) -> None:
+    limit = chain.links["max_in_flight"] = MaxInFlight(read_only_limit=1, mutating_limit=1)
+    reading = await chain.begin(token="alice-token")
+    writing = await chain.begin(token="alice-token", method="POST")
+    assert (limit.read_only, limit.mutating) == (1, 1)
+    assert (await chain.send(token="alice-token")).status == 429
+    assert (await chain.send(token="alice-token", method="POST")).status == 429
+    reading.sent(whole)
+    writing.sent(whole)
+    assert (limit.read_only, limit.mutating) == (0, 0)
+    assert (await chain.send(token="alice-token")).status == 200
+
+
+async def test_a_watch_counts_until_it_begins(chain: Any) -> None:
+    async def watch(x: Any) -> Response:
+        assert limit.read_only == 1
+        return Response(200, [], stream=lambda stream: None)
+
+    limit = chain.links["max_in_flight"] = MaxInFlight()
+    chain.dispatch = watch
+    await chain.begin("/apis/wardle.example.com/v1alpha1/flunders?watch=1")
+    assert limit.read_only == 0
+
+
+async def test_a_request_that_failed_counts_no_more(chain: Any) -> None:
+    async def broken(x: Any) -> Response:
+        raise ZeroDivisionError("oops")
+
+    limit = chain.links["max_in_flight"] = MaxInFlight()
+    chain.dispatch = broken
+    await chain.begin()
+    await chain.begin(method="POST")
+    assert (limit.read_only, limit.mutating) == (0, 0)
 
 
 async def test_too_many_at_a_time_are_turned_away(chain: Any, header: Any) -> None:

@@ -39,4 +39,20 @@ def test_after_4096_cut_characters_the_rest_is_left_out() -> None:
 
 def test_other_scripts_travel_as_utf8() -> None:
     [value] = warning_headers(["naïve ☃"])
-    assert value.encode("latin-1").decode() == '299 - "naïve ☃"'
+    assert value == '299 - "naïve ☃"'
+
+
+def test_what_no_utf8_can_be_made_of_is_replaced() -> None:
+    assert warning_headers(["a\ud800b"]) == ['299 - "a?b"']
+
+
+def test_quotes_and_backslashes_are_escaped() -> None:
+    assert warning_headers(['a "b" \\ c']) == ['299 - "a \\"b\\" \\\\ c"']
+
+
+def test_of_more_than_64_the_last_says_how_many_there_are_besides() -> None:
+    assert len(warning_headers([f"w{i}" for i in range(64)])) == 64
+    headers = warning_headers([f"w{i}" for i in range(100)])
+    assert len(headers) == 64
+    assert headers[62] == '299 - "w62"'
+    assert headers[63] == '299 - "37 more warnings"'

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from oarlock.endpoints.http import Handler
+from oarlock.endpoints.unsent import Unsent
 from oarlock.server.serving.config import Limits
 from oarlock.server.serving.greeting import Greeting
 from oarlock.server.serving.service import Service
@@ -53,6 +54,10 @@ class Transport:
         if not self.closed:
             self.written += data
 
+    def writelines(self, parts: Any) -> None:
+        for part in parts:
+            self.write(part)
+
     def pause_reading(self) -> None:
         assert self.reading
         self.reading = False
@@ -83,7 +88,8 @@ class Wire:
         self.clock = Clock()
         self.problems: list[Any] = []
         loop.set_exception_handler(lambda _, context: self.problems.append(context))
-        self.service = Service(handler, limits, self.clock, loop)
+        self.unsent = Unsent()
+        self.service = Service(handler, limits, self.clock, loop, self.unsent)
         self.transport = Transport(loop)
         self.transport.protocol = Greeting(self.service, False, True)
         self.transport.protocol.connection_made(self.transport)

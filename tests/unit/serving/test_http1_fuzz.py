@@ -6,11 +6,14 @@ import asyncio
 import itertools
 from typing import Any
 
+import pytest
 from httptools import HttpResponseParser
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from oarlock.endpoints.http import BodyTooLarge, Request, Response
+
+pytestmark = pytest.mark.slow
 
 SETTINGS = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -85,6 +88,31 @@ CUTS = st.lists(st.integers(0, 2000), max_size=8)
 
 
 @SETTINGS
+@given(before=st.lists(good_requests(), max_size=4), after=good_requests(), line=st.integers(0, 5), cuts=CUTS)
+def test_a_line_that_is_not_http_is_refused_wherever_it_stands(
+    wire: Any, before: list[bytes], after: bytes, line: int, cuts: list[int]
+) -> None:
+    """Another request with the same line, but HTTP's, is before and behind it."""
+    lines = [
+        b"GET / RTSP/1.0",
+        b"POST /  HTTP/1.1",
+        b"POST  / HTTP/1.1",
+        b"SOURCE / ICE/1.0",
+        b"OPTIONS / RTSP/1.1",
+        b"GET /",
+    ]
+    twin = b"POST / HTTP/1.1\r\nHost: h\r\n\r\n"
+    data = b"".join([*before, twin, lines[line], b"\r\nHost: h\r\n\r\n", twin, after])
+    one = wire(handler)
+    for piece in split(data, cuts):
+        one.feed(piece)
+    answers = parse(one.settle())
+    assert [status for status, _ in answers] == [200] * (len(before) + 1) + [400]
+    assert one.transport.closed
+    one.leave()
+
+
+@SETTINGS
 @given(requests=st.lists(good_requests(), max_size=6), cuts=CUTS)
 def test_a_pipeline_is_answered_the_same_however_it_is_cut(wire: Any, requests: list[bytes], cuts: list[int]) -> None:
     data = b"".join(requests)
@@ -106,11 +134,16 @@ def broken(draw: st.DrawFn) -> bytes:
     data = bytearray(b"".join(draw(st.lists(good_requests(), min_size=1, max_size=4))))
     for _ in range(draw(st.integers(1, 4))):
         place = draw(st.integers(0, len(data)))
-        what = draw(st.sampled_from(["byte", "delete", "insert"]))
+        what = draw(st.sampled_from(["byte", "delete", "insert", "line"]))
         if what == "byte" and place < len(data):
             data[place] = draw(st.integers(0, 255))
         elif what == "delete":
             del data[place : place + draw(st.integers(1, 10))]
+        elif what == "line":
+            other = draw(st.sampled_from([b" RTSP/1.0", b" ICE/1.0", b"  HTTP/1.1", b" HTTP/1.0", b" HTTP/2.0", b""]))
+            found = data.find(b" HTTP/1.1", place)
+            if found >= 0:
+                data[found : found + 9] = other
         else:
             data[place:place] = draw(
                 st.sampled_from(

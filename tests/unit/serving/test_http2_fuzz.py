@@ -10,12 +10,15 @@ import h2.config
 import h2.connection
 import h2.events
 import h2.settings
+import pytest
 from hpack import Encoder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from oarlock.endpoints.http import BodyTooLarge, Request, Response
 from oarlock.server.serving import wire2
+
+pytestmark = pytest.mark.slow
 
 SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -123,6 +126,38 @@ def test_a_conversation_comes_out_right(wire: Any, window: int, requests: Any, c
     assert connection._header_bytes == 0
     assert connection._granted == 0
     talk.wire.leave()
+
+
+@SETTINGS
+@given(
+    count=st.integers(1, 300),
+    cookies=st.lists(st.sampled_from(["a=1", "b=2", "c=" + "x" * 200]), max_size=5),
+    cuts=st.lists(st.integers(0, 20_000), max_size=4),
+)
+def test_a_burst_is_answered_whole_in_as_many_turns_as_it_takes(
+    wire: Any, count: int, cookies: list[str], cuts: list[int]
+) -> None:
+    seen: list[tuple[str, str | None]] = []
+
+    async def takes(request: Request) -> Response:
+        seen.append((request.path, request.headers.get("cookie")))
+        return Response(204, [])
+
+    one = wire(takes, max_concurrent_streams=400)
+    encoder = Encoder()
+    data = PREFACE + wire2.frame(4, 0, 0, b"")
+    for n in range(count):
+        head = [*HEAD[:3], (":path", f"/{n}"), *[("cookie", cookie) for cookie in cookies]]
+        data += wire2.headers(2 * n + 1, encoder.encode(head), True, 16_384)
+    places = [0, *sorted({cut % (len(data) + 1) for cut in cuts}), len(data)]
+    for begin, end in itertools.pairwise(places):
+        one.feed(data[begin:end])
+    one.settle()
+    assert seen == [(f"/{n}", "; ".join(cookies) if cookies else None) for n in range(count)]
+    assert one.transport.reading
+    assert not one.connection._streams
+    assert one.connection._header_bytes == 0
+    one.leave()
 
 
 BLOCK = Encoder().encode(HEAD)

@@ -23,7 +23,7 @@ from oarlock.server.serving.config import Limits, ServingConfig
 from oarlock.server.serving.server import Listening, serve
 from oarlock.server.serving.tls import server_context
 
-WAIT_S = 5.0
+WAIT_S = 30.0
 
 
 class ManualClock:

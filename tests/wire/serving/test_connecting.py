@@ -23,7 +23,7 @@ from oarlock.testing.server import ADMIN
 
 pytestmark = pytest.mark.anyio
 
-WAIT_S = 10.0
+WAIT_S = 30.0
 EXEC = "/apis/bells.example.com/v1/namespaces/default/bells/b/exec"
 PULL = "/apis/bells.example.com/v1/namespaces/default/bells/b/pull"
 
@@ -50,6 +50,14 @@ class Bells(VirtualCollection[Bell]):
         finally:
             if self._holds is not None:
                 await self._holds.wait()
+            self._ended.set()
+
+    @subresource("hold", connect=True)
+    async def _hold(self, channels: Channels) -> None:
+        try:
+            await channels.stdout.write(b"held")
+            await asyncio.sleep(3600)
+        finally:
             self._ended.set()
 
     @subresource("pull", upgrade="rope")
@@ -219,12 +227,14 @@ async def test_leaving_tells_those_who_talk(tls: Any) -> None:
         client.writer.write(handshake())
         await client.head()
         leaving = asyncio.ensure_future(running.leave())
-        told = [event async for event in client.events()]
-        *_, close = told
-        assert isinstance(close, CloseConnection)
-        assert int(close.code) == 1001
+        told = []
+        async for event in client.events():
+            told.append(event)
+            if isinstance(event, CloseConnection):
+                client.writer.write(client.socket.send(event.response()))
+        assert isinstance(told[-1], CloseConnection)
+        assert int(told[-1].code) == 1001
         assert bells._ended.is_set()
-        client.writer.write(client.socket.send(close.response()))
         client.writer.close()
         await asyncio.wait_for(leaving, WAIT_S)
 
@@ -243,3 +253,24 @@ async def test_who_does_not_let_go_is_cut_after_the_grace(tls: Any) -> None:
         bells._holds.set()
         await asyncio.wait_for(bells._ended.wait(), WAIT_S)
         client.writer.close()
+
+
+@pytest.mark.parametrize("megabytes", [0, 1, 8])
+async def test_a_client_that_leaves_a_method_that_does_not_read(tls: Any, megabytes: int) -> None:
+    """Its end is behind what nobody reads, in its own kernel where that is much: still the method is told."""
+    async with tower(tls) as (running, bells):
+        client = await call(running, tls)
+        client.writer.write(handshake(EXEC.replace("exec", "hold")))
+        await client.head()
+        assert await client.heard(4) == b"held"
+        for _ in range(megabytes * 16):
+            client.say(b"x" * 65_536)
+        [connection] = running._listening._service.connections
+        async with asyncio.timeout(WAIT_S):
+            while megabytes and not connection._reading.paused:  # noqa: ASYNC110 nobody says when
+                await asyncio.sleep(0.001)
+        client.writer.transport.abort()
+        await asyncio.wait_for(bells._ended.wait(), 3.0)
+        async with asyncio.timeout(WAIT_S):
+            while running._listening.connections:  # noqa: ASYNC110 nobody says when
+                await asyncio.sleep(0.01)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from oarlock.endpoints.http import Request, Response, Stream
+from oarlock.endpoints.http import BrokenBody, Request, Response, Stream
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +23,12 @@ HOST = b"Host: h\r\n"
         (b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400, b"400 Bad Request: too many Host headers"),
         (b"GET / HTTP/2.0\r\n" + HOST + b"\r\n", 505, b""),
         (b"GET / HTTP/0.9\r\n\r\n", 505, b""),
-        (b"GET /\r\n\r\n", 505, b""),
+        (b"GET /\r\n\r\n", 400, b"400 Bad Request: malformed request line"),
+        (b"GET  / HTTP/1.1\r\n" + HOST + b"\r\n", 400, b"400 Bad Request: malformed request line"),
+        (b"GET / RTSP/1.0\r\n" + HOST + b"\r\n", 400, b"400 Bad Request: malformed request line"),
+        (b"OPTIONS / RTSP/1.0\r\n" + HOST + b"\r\n", 400, b"400 Bad Request: malformed request line"),
+        (b"DESCRIBE / RTSP/1.0\r\n" + HOST + b"\r\n", 400, b"400 Bad Request: malformed request line"),
+        (b"SOURCE / ICE/1.0\r\n" + HOST + b"\r\n", 400, b"400 Bad Request: malformed request line"),
         (b"GET / HTTP/1.1\r\n" + HOST + b"a : b\r\n\r\n", 400, b""),
         (b"GET / HTTP/1.1\r\n" + HOST + b"a: b\r\n c\r\n\r\n", 400, b""),
         (b"GET / HTTP/1.1\r\n" + HOST + b"a: b\0\r\n\r\n", 400, b""),
@@ -195,14 +200,14 @@ async def _fill(stream: Stream, size: int) -> None:
         await asyncio.sleep(0)
 
 
-@pytest.mark.parametrize("reads", [False, True])
-async def test_only_a_reader_that_takes_nothing_is_dropped(server: Any, reads: bool) -> None:
+@pytest.mark.parametrize(("reads", "is_cut"), [(0, True), (2_000_000, False)])
+async def test_only_a_reader_that_takes_next_to_nothing_is_cut(server: Any, reads: int, is_cut: bool) -> None:
     streams: list[Stream] = []
 
     async def handler(request: Request) -> Response:
         return Response(200, [], stream=streams.append)
 
-    async with server(handler, connection_budget_bytes=100_000) as s:
+    async with server(handler, stream_budget_bytes=100_000) as s:
         client = await s.connect()
         await client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
         await client.until(b"\r\n\r\n")
@@ -211,11 +216,12 @@ async def test_only_a_reader_that_takes_nothing_is_dropped(server: Any, reads: b
         assert streams[0].buffered > 100_000
         for _ in range(4):
             await s.later(20)
-            if reads:
+            if reads and not streams[0].closed:
                 client.writer.transport.resume_reading()
-                await client.exactly(2_000_000)
+                await client.exactly(reads)
                 client.writer.transport.pause_reading()
-        assert streams[0].closed is not reads
+        assert streams[0].closed is is_cut
+        assert s.listening._service.unsent.cut == ({"slow": 1} if is_cut else {})
         client.close()
 
 
@@ -225,12 +231,13 @@ async def test_a_slow_reader_within_its_budget_may_take_its_time(server: Any) ->
     async def handler(request: Request) -> Response:
         return Response(200, [], stream=streams.append)
 
-    async with server(handler) as s:
+    async with server(handler, stream_budget_bytes=20_000_000) as s:
         client = await s.connect()
         await client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
         await client.until(b"\r\n\r\n")
         client.writer.transport.pause_reading()
         await _fill(streams[0], 10_000_000)
+        assert streams[0].buffered > 100_000
         for _ in range(5):
             await s.later(1000)
         assert not streams[0].closed
@@ -300,3 +307,78 @@ async def test_reading_stops_while_a_body_waits_to_be_asked_for(server: Any) -> 
         assert client.writer.transport.get_write_buffer_size() > size // 2
         asked.set()
         assert (await client.response())[2] == b"%d" % size
+
+
+@pytest.mark.parametrize("bad", [b"zz\r\n", b"3\r\nabcd\r\n", b"-1\r\n", b"3\nabc"])
+async def test_a_chunk_that_is_malformed_and_comes_late_is_a_bad_request(
+    server: Any, bad: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    reading = asyncio.Event()
+
+    async def handler(request: Request) -> Response:
+        reading.set()
+        with pytest.raises(BrokenBody):
+            await request.read()
+        return Response(400, [], b"it broke")
+
+    async with server(handler) as s:
+        client = await s.connect()
+        await client.send(b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+        await asyncio.wait_for(reading.wait(), 5)
+        await client.send(bad)
+        status, headers, body = await client.response()
+        assert (status, headers["connection"], body) == (400, "close", b"it broke")
+        assert await client.rest() == b""
+    assert caplog.records == []
+
+
+async def test_a_pipeline_lets_others_have_their_turn(server: Any) -> None:
+    """Of hundreds of requests in one packet no more are answered in one turn of the loop than others can wait for."""
+    starts: list[int] = []
+    turn = 0
+
+    async def handler(request: Request) -> Response:
+        starts.append(turn)
+        return Response(204, [])
+
+    def tick() -> None:
+        nonlocal turn
+        turn += 1
+        if len(starts) < 900:
+            asyncio.get_running_loop().call_soon(tick)
+
+    async with server(handler) as s:
+        client = await s.connect()
+        tick()
+        await client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n" * 900)
+        for _ in range(900):
+            assert (await client.response())[0] == 204
+    assert max(starts.count(n) for n in set(starts)) <= 64
+
+
+@pytest.mark.parametrize(
+    ("target", "path", "query"),
+    [
+        ("http://h?x=/livez", "/", "x=/livez"),
+        ("http://h", "/", ""),
+        ("http://h?", "/", ""),
+        ("http://h/livez?x=/y", "/livez", "x=/y"),
+        ("HTTPS://h//a/?b?c", "//a/", "b?c"),
+        ("http://h??a/b", "/", "?a/b"),
+    ],
+)
+async def test_the_path_of_an_absolute_target_begins_behind_its_authority(
+    server: Any, target: str, path: str, query: str
+) -> None:
+    """A proxy that judges another path than the one that is served would let in what it means to keep out."""
+    seen = []
+
+    async def handler(request: Request) -> Response:
+        seen.append((request.path, request.query))
+        return Response(204, [])
+
+    async with server(handler) as s:
+        client = await s.connect()
+        await client.send(f"GET {target} HTTP/1.1\r\nHost: h\r\n\r\n".encode())
+        assert (await client.response())[0] == 204
+    assert seen == [(path, query)]

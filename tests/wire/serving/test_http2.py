@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from oarlock.endpoints.http import BodyTooLarge, Request, Response, Stream
+from oarlock.testing.contracts.support import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -96,7 +97,8 @@ async def test_a_client_that_says_nothing_of_windows_has_the_default_one(server:
     async with server(handler) as s:
         client = await h2_client(s, acknowledge=False)
         answer = asyncio.ensure_future(client.get("/"))
-        await asyncio.sleep(0.02)
+        await client.until(lambda: client.received == 65_535)
+        await asyncio.sleep(0.02)  # in which more could come
         assert client.received == 65_535
         client.acknowledge_all()
         assert len((await answer).body) == 1_000_000
@@ -143,7 +145,8 @@ async def test_a_body_nobody_asks_for_stays_within_its_window(server: Any, h2_cl
     async with server(handler) as s:
         client = await h2_client(s)
         answer = asyncio.ensure_future(client.post("/", b"x" * 2_000_000))
-        await asyncio.sleep(0.02)
+        await eventually(lambda: client.sent_data == 256 * 1024, "the window is never used up")
+        await asyncio.sleep(0.02)  # in which more could be let in
         assert client.sent_data == 256 * 1024
         asked.set()
         assert (await answer).body == b"2000000"
@@ -220,12 +223,12 @@ async def test_an_iterator_is_not_run_far_ahead_of_a_slow_reader(server: Any, h2
     async with server(handler) as s:
         client = await h2_client(s, acknowledge=False)
         client.start("/")
-        await asyncio.sleep(0.02)
-        assert 0 < made < 20
+        await client.until(lambda: made > 0)
+        await asyncio.sleep(0.02)  # in which all of it could be made
+        assert made < 20
         before = made
         client.acknowledge_all()
-        await asyncio.sleep(0.02)
-        assert made > before
+        await client.until(lambda: made > before)
 
 
 async def test_a_stream(server: Any, h2_client: Any) -> None:
@@ -296,6 +299,7 @@ async def test_a_withdrawn_request_cancels_its_handler(server: Any, h2_client: A
     seen: list[str] = []
 
     async def handler(request: Request) -> Response:
+        seen.append("asked")
         try:
             await asyncio.sleep(30)
         except asyncio.CancelledError:
@@ -306,10 +310,9 @@ async def test_a_withdrawn_request_cancels_its_handler(server: Any, h2_client: A
     async with server(handler) as s:
         client = await h2_client(s)
         answer = client.start("/")
-        await asyncio.sleep(0.005)
+        await eventually(lambda: seen == ["asked"], "the request doesn't arrive")
         client.reset(answer)
-        await asyncio.sleep(0.005)
-        assert seen == ["cancelled"]
+        await eventually(lambda: seen == ["asked", "cancelled"], "the handler goes on")
         (connection,) = s.listening._service.connections
         assert not connection._withdrawn
 
@@ -331,10 +334,12 @@ async def test_a_request_withdrawn_in_the_same_packet_never_starts(server: Any, 
 
 
 async def test_a_client_that_leaves(server: Any, h2_client: Any) -> None:
+    asked: list[str] = []
     seen: list[str] = []
     streams: list[Stream] = []
 
     async def handler(request: Request) -> Response:
+        asked.append(request.path)
         if request.path == "/stream":
             return Response(200, [], stream=streams.append)
         try:
@@ -349,12 +354,11 @@ async def test_a_client_that_leaves(server: Any, h2_client: Any) -> None:
         client.start("/wait")
         client.start("/stream")
         client.start("/body", method="POST", end=False)
-        await asyncio.sleep(0.005)
+        await eventually(lambda: len(asked) == 3 and bool(streams), "the requests don't arrive")
         streams[0].on_close(lambda: seen.append("/stream"))
         client.close()
-        await asyncio.sleep(0.01)
+        await eventually(lambda: len(seen) == 3 and s.listening.connections == 0, "the server doesn't notice")
         assert sorted(seen) == ["/body", "/stream", "/wait"]
-        assert s.listening.connections == 0
 
 
 async def test_a_failing_handler(server: Any, h2_client: Any, caplog: Any) -> None:
@@ -404,16 +408,17 @@ async def test_connection_close_lets_the_client_go_gracefully(server: Any, h2_cl
 
 
 async def test_draining(server: Any, h2_client: Any) -> None:
-    finish = asyncio.Event()
+    asked, finish = asyncio.Event(), asyncio.Event()
 
     async def handler(request: Request) -> Response:
+        asked.set()
         await finish.wait()
         return Response(200, [], b"done")
 
     async with server(handler) as s:
         client, idle = await h2_client(s), await h2_client(s)
         first = client.start("/1")
-        await asyncio.sleep(0.005)
+        await asked.wait()
         assert await s.listening.drain(0.02) == 1
         await client.until(lambda: len(client.goaways) == 2)
         assert client.goaways == [(0, 2**31 - 1), (0, 1)]

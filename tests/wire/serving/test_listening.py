@@ -12,6 +12,7 @@ import pytest
 from oarlock.endpoints.http import Request, Response, Stream
 from oarlock.server.serving.config import ServingConfig
 from oarlock.server.serving.server import AddressInUse, CannotListen, serve
+from oarlock.testing.contracts.support import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -58,10 +59,11 @@ async def test_nagle_is_off(server: Any) -> None:
 
 
 async def test_draining_closes_idle_connections_and_lets_requests_finish(server: Any) -> None:
-    finish = asyncio.Event()
+    asked, finish = asyncio.Event(), asyncio.Event()
 
     async def handler(request: Request) -> Response:
         if request.path == "/slow":
+            asked.set()
             await finish.wait()
         return Response(200, [], b"done")
 
@@ -69,9 +71,10 @@ async def test_draining_closes_idle_connections_and_lets_requests_finish(server:
         fresh, idle, busy, begun = [await s.connect() for _ in range(4)]
         await idle.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
         await idle.response()
-        await busy.send(b"GET /slow HTTP/1.1\r\nHost: h\r\n\r\n")
         await begun.send(b"GET / HTTP/1.1\r\nHost:")
         await asyncio.sleep(0.005)
+        await busy.send(b"GET /slow HTTP/1.1\r\nHost: h\r\n\r\n")
+        await asked.wait()  # and what was sent before that has arrived
         s.listening.stop_accepting()
         assert s.listening.sockets == ()
         with pytest.raises(ConnectionRefusedError):
@@ -117,7 +120,7 @@ async def test_more_connections_than_allowed_wait(server: Any) -> None:
         await asyncio.sleep(0.005)
         assert s.listening.connections == 2
         first.close()
-        await asyncio.sleep(0.005)
+        await eventually(lambda: s.listening.connections == 1, "the server doesn't notice")
         s.listening._resume_accepting()
         assert (await third.response())[2] == b"GET /third  0"
 
@@ -131,7 +134,7 @@ async def test_a_client_that_sleeps_delays_nobody(server: Any, tls_contexts: Any
         loop = asyncio.get_running_loop()
 
         def used() -> ssl.SSLSocket:
-            asked = socket.create_connection(address, timeout=10)
+            asked = socket.create_connection(address, timeout=60)
             wrapped = client_side.wrap_socket(asked, server_hostname="127.0.0.1", suppress_ragged_eofs=False)
             wrapped.sendall(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
             assert wrapped.recv(65536).startswith(b"HTTP/1.1 200")
@@ -150,7 +153,7 @@ async def test_a_sleeping_client_of_http2_has_a_second_to_hear_of_it(server: Any
         loop = asyncio.get_running_loop()
 
         def greeted() -> ssl.SSLSocket:
-            asked = socket.create_connection(("127.0.0.1", s.listening.port), timeout=10)
+            asked = socket.create_connection(("127.0.0.1", s.listening.port), timeout=60)
             wrapped = contexts[1].wrap_socket(asked, server_hostname="127.0.0.1", suppress_ragged_eofs=False)
             wrapped.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0)))
             assert wrapped.recv(65536)

@@ -49,9 +49,9 @@ def test_a_client_of_the_standard_library(
 
     def talk(port: int) -> list[tuple[str | None, bytes]]:
         connection = (
-            http.client.HTTPSConnection("localhost", port, context=client, timeout=5)
+            http.client.HTTPSConnection("localhost", port, context=client, timeout=60)
             if secure
-            else http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+            else http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         )
         seen = []
         for body in (b"", b"x" * 2_000_000, b"abc"):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import ssl
+import struct
 import time
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from oarlock.endpoints.http import Request, Response
 from oarlock.server.serving import tls as tls_module
 from oarlock.server.serving.certs import ServingFiles, ensure_certificates, issue_client
 from oarlock.server.serving.tls import BadCertificateFile, reload_certificate, server_context
+from oarlock.testing.contracts.support import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -173,9 +176,8 @@ async def test_a_client_that_leaves_without_a_word_is_noticed(server: Any, certi
         await client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
         await client.until(b"\r\n\r\n")
         client.writer.transport.abort()
-        await asyncio.sleep(0.01)
+        await eventually(lambda: s.listening.connections == 0, "the server doesn't notice")
         assert streams[0].closed
-        assert s.listening.connections == 0
 
 
 async def test_an_idle_client_that_does_not_close_its_side_is_cut(server: Any, certificates: ServingFiles) -> None:
@@ -264,3 +266,76 @@ async def test_a_body_that_is_read_late_is_read_to_its_end(server: Any, tls_cont
         client = await s.connect()
         await client.send(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size)
         assert (await client.response())[2] == b"%d" % size
+
+
+@pytest.mark.parametrize("ends", ["with FIN", "with RST", "with rubbish"])
+async def test_aborted_handshakes_are_one_line(
+    server: Any,
+    tls_contexts: Any,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+    ends: str,
+) -> None:
+    """Nobody needs a credential to begin a handshake: it must not write a traceback each time."""
+    caplog.set_level(logging.INFO)
+    contexts = tls_contexts()
+    client_side = contexts[1]
+    async with server(who, tls=contexts) as s:
+        for _ in range(20):
+            hello = ssl.MemoryBIO()
+            with pytest.raises(ssl.SSLWantReadError):
+                client_side.wrap_bio(ssl.MemoryBIO(), hello, server_hostname="localhost").do_handshake()
+            reader, writer = await asyncio.open_connection("127.0.0.1", s.listening.port)
+            writer.write(hello.read() if ends != "with rubbish" else b"GET / HTTP/1.1\r\n\r\n")
+            if ends == "with RST":
+                sock = writer.get_extra_info("socket")
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            if ends == "with rubbish":
+                await reader.read()
+            writer.close()
+        async with asyncio.timeout(5):
+            while s.listening._handshakes:  # noqa: ASYNC110 nobody says when a handshake has failed
+                await asyncio.sleep(0)
+        assert await ask(s, client_side)
+    assert len([record for record in caplog.records if record.levelno >= logging.INFO]) <= 1
+    assert not [record for record in caplog.records if record.exc_info]
+    assert "Traceback" not in capfd.readouterr().err
+
+
+async def test_no_sessions_are_kept(server: Any, certificates: ServingFiles, tmp_path: Path) -> None:
+    """Those of TLS 1.2 without tickets would be, with the certificates that anybody shows."""
+    context = server_context(certificates.certificate, certificates.key, client_certificates=True)
+    client = client_context(certificates)
+    client.maximum_version = ssl.TLSVersion.TLSv1_2
+    client.options |= ssl.OP_NO_TICKET
+    with_certificate(client, tmp_path, certificates.ca.parent, "somebody")
+
+    def ask_and_leave() -> None:
+        with socket.create_connection(("127.0.0.1", s.listening.port), timeout=5) as plain:
+            tls = client.wrap_socket(plain, server_hostname="localhost")
+            assert tls.version() == "TLSv1.2"
+            tls.sendall(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+            assert tls.recv(9) == b"HTTP/1.1 "
+            tls.recv(65536)
+            tls.unwrap().close()  # a session that isn't ended by both sides would not be kept
+
+    async with server(who, tls=(context, client)) as s:
+        for _ in range(3):
+            await asyncio.to_thread(ask_and_leave)
+        assert context.session_stats()["accept_good"] == 3
+        assert context.session_stats()["number"] == 0
+
+
+async def test_a_chain_of_certificates_has_a_bound(server: Any, certificates: ServingFiles, tmp_path: Path) -> None:
+    context = server_context(certificates.certificate, certificates.key, client_certificates=True)
+    client = client_context(certificates)
+    with_certificate(client, tmp_path, certificates.ca.parent, "somebody")
+    file = tmp_path / "somebody.pem"
+    async with server(who, tls=(context, client)) as s:
+        assert await ask(s, client) == b"CN=somebody"
+        leaf, _, rest = file.read_bytes().partition(b"-----END CERTIFICATE-----\n")
+        one = leaf + b"-----END CERTIFICATE-----\n"
+        file.write_bytes(one * (40_000 // len(one)) + one * 40 + rest)
+        client.load_cert_chain(file)
+        with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
+            await ask(s, client)

@@ -36,8 +36,12 @@ class Room:
         self._open = False
         self._wake()
 
+    @property
+    def full(self) -> bool:
+        return self._open and self._held > WINDOW_BYTES
+
     async def wait(self) -> None:
-        while self._open and self._held > WINDOW_BYTES:
+        while self.full:
             self._waiting = asyncio.get_running_loop().create_future()
             await self._waiting
 

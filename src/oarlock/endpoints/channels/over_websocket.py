@@ -30,8 +30,8 @@ from oarlock.endpoints.channels.frames import Frames, Over, Piece, Reply
 from oarlock.endpoints.channels.inlet import Inlet, Room
 from oarlock.endpoints.channels.protocols import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, TERMINAL, ChannelProtocol
 from oarlock.endpoints.http import Tunnel
-from oarlock.endpoints.pacing import Pacer
 from oarlock.registry.channels import TerminalSize
+from oarlock.storage.pacing import Pacer
 
 __all__ = ["CLOSE_S", "PING_S", "WebSocketChannels"]
 
@@ -45,6 +45,9 @@ CLOSE_S = 5.0
 """How long the client may take to answer a Close."""
 PING_S = 30.0
 """How often a client is pinged: whoever vanished is noticed, and what stands between sees that the line is used."""
+STUCK_PING_S = 0.5
+"""The same while what it sent isn't read: its end can't be seen behind that, but a client that has gone answers a ping
+with a reset."""
 _MOST_RESIZE_BYTES = 1024
 
 
@@ -156,9 +159,8 @@ class WebSocketChannels:
         self._tunnel.set_result(tunnel)
         if self._terminal:
             self.send(STDOUT, b"")  # as Kubernetes does, so that clients know they are heard
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(PING_S, self._ping)
-        self._reading = loop.create_task(self._read(tunnel, ended))
+        self._ping_later()
+        self._reading = asyncio.get_running_loop().create_task(self._read(tunnel, ended))
         tunnel.on_close(self._closed)
 
     def finish(self, ending: Ending) -> None:
@@ -191,7 +193,13 @@ class WebSocketChannels:
 
     def _ping(self) -> None:
         self._tunnel.result().write(self._frames.ping())
-        self._timer = asyncio.get_running_loop().call_later(PING_S, self._ping)
+        self._ping_later()
+
+    def _ping_later(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        pause_s = STUCK_PING_S if self._room.full else PING_S
+        self._timer = asyncio.get_running_loop().call_later(pause_s, self._ping)
 
     # The task that reads.
 
@@ -212,7 +220,9 @@ class WebSocketChannels:
                     await self._over(tunnel, ending, ended)
                     return
                 await pacer.turn()
-            await self._room.wait()
+            if self._room.full:
+                self._ping_later()
+                await self._room.wait()
             if self._replied:
                 self._replied = False
                 await tunnel.drained()

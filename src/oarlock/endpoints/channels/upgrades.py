@@ -18,7 +18,15 @@ from oarlock.meta.errors import BadRequest, Forbidden
 from oarlock.meta.gotext import quote
 from oarlock.policy.authn.bearer import OFFERED_TOKEN
 
-__all__ = ["VERSION", "Headers", "WrongVersion", "pipe_upgrade", "websocket_upgrade"]
+__all__ = [
+    "VERSION",
+    "Headers",
+    "WrongVersion",
+    "pipe_upgrade",
+    "wants_websocket",
+    "watch_upgrade",
+    "websocket_upgrade",
+]
 
 Headers = list[tuple[str, str]]
 VERSION = "13"
@@ -32,24 +40,68 @@ class WrongVersion(BadRequest):
 def websocket_upgrade(request: Request, target: Target) -> tuple[ChannelProtocol, Headers]:
     """What the channels speak, and the headers of the 101. Raises BadRequest, `WrongVersion`, Forbidden."""
     wanted = _asked_for(request)
-    if "websocket" not in (name.lower() for name in wanted):
+    if not _names_websocket(wanted):
         raise BadRequest(f"unable to upgrade: this is a WebSocket, and {quote(', '.join(wanted))} was asked for")
+    headers = _handshake(request)
+    offered = _offered(request)
+    protocol = negotiated(offered)
+    if protocol is None:
+        why = f"requested protocol(s) are not supported: [{' '.join(offered)}]; supports [{' '.join(SUPPORTED)}]"
+        raise Forbidden(target.group_resource, target.name, why)
+    if protocol.name:
+        headers.append(("sec-websocket-protocol", protocol.name))
+    return protocol, headers
+
+
+def wants_websocket(request: Request) -> bool:
+    """Whether what could as well be answered in HTTP is asked for over WebSocket."""
+    if request.http2 or "upgrade" not in request.headers:
+        return False
+    return _says_upgrade(request) and _names_websocket(_listed(request, "upgrade"))
+
+
+def watch_upgrade(request: Request, target: Target) -> Headers:
+    """The headers of the 101 to a watch. Raises BadRequest, `WrongVersion`, Forbidden.
+
+    As golang.org/x/net/websocket has it: an origin must be named, though any will do, and of subprotocols there may be
+    one, which is agreed to whatever it is.
+    """
+    headers = _handshake(request)
+    if not _is_uri(request.headers.get("origin", "")):
+        raise Forbidden(target.group_resource, target.name, "a WebSocket is asked for with an Origin header, a URI")
+    offered = _offered(request)
+    if len(offered) > 1:
+        raise BadRequest(
+            f"unable to upgrade: a watch takes one subprotocol at most, and [{' '.join(offered)}] are offered"
+        )
+    headers.extend(("sec-websocket-protocol", name) for name in offered)
+    return headers
+
+
+def _handshake(request: Request) -> Headers:
+    """Check what every WebSocket has: the headers it is agreed to with. Raises BadRequest, `WrongVersion`."""
     version = request.headers.get("sec-websocket-version", "")
     if version != VERSION:
         raise WrongVersion(f"unable to upgrade: Sec-WebSocket-Version is {quote(version)}, and {VERSION} is spoken")
     key = request.headers.get("sec-websocket-key", "")
     if not _is_nonce(key):
         raise BadRequest("unable to upgrade: Sec-WebSocket-Key has to be 16 bytes in base64")
-    listed = _listed(request, "sec-websocket-protocol")
-    offered = [name for name in listed if not name.startswith(OFFERED_TOKEN)]  # nobody is to read it in a message
-    protocol = negotiated(offered)
-    if protocol is None:
-        why = f"requested protocol(s) are not supported: [{' '.join(offered)}]; supports [{' '.join(SUPPORTED)}]"
-        raise Forbidden(target.group_resource, target.name, why)
-    headers = [("upgrade", "websocket"), ("sec-websocket-accept", _accepted(key))]
-    if protocol.name:
-        headers.append(("sec-websocket-protocol", protocol.name))
-    return protocol, headers
+    return [("upgrade", "websocket"), ("sec-websocket-accept", _accepted(key))]
+
+
+def _offered(request: Request) -> list[str]:
+    """The subprotocols a client offers; a token among them is not one, and nobody is to read it in a message."""
+    return [name for name in _listed(request, "sec-websocket-protocol") if not name.startswith(OFFERED_TOKEN)]
+
+
+def _names_websocket(protocols: Collection[str]) -> bool:
+    return "websocket" in (name.lower() for name in protocols)
+
+
+def _is_uri(origin: str) -> bool:
+    """Whether Go would take it for one: absolute, or an absolute path. Browsers say ``null`` for none."""
+    scheme, colon, rest = origin.partition(":")
+    return origin.startswith("/") or (bool(colon) and bool(rest) and scheme[:1].isalpha() and " " not in origin)
 
 
 def pipe_upgrade(request: Request, spoken: Collection[str]) -> tuple[str, Headers]:
@@ -68,9 +120,13 @@ def _asked_for(request: Request) -> list[str]:
     if request.http2:
         raise BadRequest("Upgrade request required, over HTTP/1.1: HTTP/2 has no upgrades")
     wanted = _listed(request, "upgrade")
-    if not wanted or "upgrade" not in (token.lower() for token in _listed(request, "connection")):
+    if not wanted or not _says_upgrade(request):
         raise BadRequest("Upgrade request required")
     return wanted
+
+
+def _says_upgrade(request: Request) -> bool:
+    return "upgrade" in (token.lower() for token in _listed(request, "connection"))
 
 
 def _listed(request: Request, header: str) -> list[str]:

@@ -22,6 +22,7 @@ from oarlock.endpoints.openapi.documents_v3 import (
 )
 from oarlock.endpoints.openapi.kinds import gvk_extension, kind_schemas
 from oarlock.endpoints.openapi.operations import Operation, Parameter, PathOperations
+from oarlock.endpoints.openapi.shared_types import INT_OR_STRING, QUANTITY
 
 __all__ = ["document_v2"]
 
@@ -36,6 +37,8 @@ def document_v2(index: CatalogIndex, info: Info) -> Tree:
         for path in paths_of(index, name, info.patch_types) or ():
             paths[path.path] = _path(path)
     definitions = shared_schemas((group.name, version) for group in index.groups for version in group.versions)
+    for name in (INT_OR_STRING, QUANTITY):  # this dialect has no alternatives, and its readers take numbers for texts
+        definitions[name] = {"type": "string", **{k: v for k, v in definitions[name].items() if k != "oneOf"}}
     for entry in index.entries:
         definitions.update(kind_schemas(entry, v2=True))
     return {

@@ -41,7 +41,14 @@ __all__ = [
 
 Tree = dict[str, Any]
 GVK = "x-kubernetes-group-version-kind"
-ANSWER_TEXTS = {"200": "OK", "201": "Created", "202": "Accepted", "401": "Unauthorized", "default": "Failure"}
+ANSWER_TEXTS = {
+    "200": "OK",
+    "201": "Created",
+    "202": "Accepted",
+    "204": "No Content",
+    "401": "Unauthorized",
+    "default": "Failure",
+}
 REFERENCE = "#/components/schemas/"
 JSON_PATCH_BODY: Tree = {
     "description": "Operations that are carried out one after the other, RFC 6902.",

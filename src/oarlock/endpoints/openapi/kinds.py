@@ -11,10 +11,12 @@ from __future__ import annotations
 from typing import Any
 
 from oarlock.endpoints.catalog import CatalogEntry
+from oarlock.endpoints.openapi import shared_types
 from oarlock.endpoints.openapi.naming import definition_name
-from oarlock.endpoints.openapi.shared_types import API_VERSION, KIND
+from oarlock.endpoints.openapi.shared_types import API_VERSION, KIND, QUANTITY
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.schema.merge_keys import merge_keys
+from oarlock.schema.reflect import QUANTITY_PATTERN
 
 __all__ = ["gvk_extension", "kind_schemas", "published_v2", "published_v3", "sub_schema_name"]
 
@@ -45,7 +47,8 @@ def published_v2(schema: Schema) -> Schema:
             kept.pop(key, None)
     if schema.get(INT_OR_STRING):
         kept.pop("type", None)
-    return _each(kept, published_v2)
+    named = schema.get("allOf", [{}])[0].get("$ref")
+    return {**_each(kept, published_v2), **({"$ref": named} if named else {})}
 
 
 def _each(schema: Schema, publish: Any) -> Schema:
@@ -65,14 +68,22 @@ def _each(schema: Schema, publish: Any) -> Schema:
     return tree
 
 
-def _merging(schema: Schema) -> Schema:
-    """A schema that says of each list how it is merged, also where that follows from what else it says."""
+def _compiled_in(schema: Schema) -> Schema:
+    """A schema as that of a compiled-in kind is published.
+
+    It says of each list how it is merged, also where that follows from what else it says; what is an integer or a
+    string has the name of a shared type, by which clients show it.
+    """
+    if schema.get(INT_OR_STRING):
+        name = QUANTITY if schema.get("pattern") == QUANTITY_PATTERN else shared_types.INT_OR_STRING
+        beside: Schema = {key: schema[key] for key in ("description", "default", "nullable") if key in schema}
+        return {**beside, "allOf": [{"$ref": name}]}
     tree: Schema = {**schema, **merge_keys(schema)}
     if "properties" in tree:
-        tree["properties"] = {name: _merging(prop) for name, prop in tree["properties"].items()}
+        tree["properties"] = {name: _compiled_in(prop) for name, prop in tree["properties"].items()}
     for key in ("additionalProperties", "items"):
         if isinstance(tree.get(key), dict):
-            tree[key] = _merging(tree[key])
+            tree[key] = _compiled_in(tree[key])
     return tree
 
 
@@ -91,7 +102,9 @@ def kind_schemas(entry: CatalogEntry, *, v2: bool) -> dict[str, Schema]:
     for sub in entry.subresources.values():
         for part, schema in (("Request", sub.request_schema), ("Response", sub.response_schema)):
             if schema:
-                schemas[sub_schema_name(entry, sub.name, part)] = publish(schema)
+                schemas[sub_schema_name(entry, sub.name, part)] = publish(
+                    _compiled_in(schema) if entry.definition.typed else schema
+                )
     return schemas
 
 
@@ -104,7 +117,7 @@ def _object(entry: CatalogEntry, schema: Schema, gvk: GroupVersionKind, *, v2: b
     extension = [gvk_extension(gvk)]
     description = {"description": schema["description"]} if schema.get("description") else {}
     if entry.definition.typed:
-        schema = _merging(schema)
+        schema = _compiled_in(schema)
     if not schema or (v2 and (schema.get(PRESERVE) or schema.get("nullable"))):
         return {**description, "type": "object", GVK: extension}
     tree = (published_v2 if v2 else published_v3)(schema)

@@ -235,7 +235,8 @@ class _Writer:
             found = (("200", given), *FAILURES)
             identity = self.id("read", tail=tail)
             yield Operation("get", identity, self.tag, f"read {what}", found, "get", gvk, produces=form.produces)
-        answers = (("200", given), ("201", given), *FAILURES)  # 201 when it wasn't there
+        answers: tuple[tuple[str, tuple[str, ...]], ...] = (("200", given), ("201", given))  # 201 when it wasn't there
+        answers = (*(answers if given else (("204", given),)), *FAILURES)
         if "update" in verbs:
             identity = self.id("replace", tail=tail)
             yield Operation(
@@ -276,12 +277,13 @@ class _Writer:
             yield replace(operation, parameters=(*operation.parameters, *own), stream=sub.produces)
         if "create" in sub.verbs:
             given = (form.answer,) if form.answer else ()
+            answers = (("200", given), ("201", given)) if given else (("204", given),)
             yield Operation(
                 "post",
                 self.id("create", tail="".join(title(part) for part in sub.name.split("-"))),
                 self.tag,
                 f"create {sub.name} of a {self.kind}",
-                (("200", given), ("201", given), *FAILURES),
+                (*answers, *FAILURES),
                 action="post",
                 gvk=sub.kind,
                 parameters=(*_WRITE, *own),
@@ -313,7 +315,7 @@ class _Writer:
             return _Form(SCALE, SCALE, NUMBERED, NUMBERED)
         if sub.name == "status":
             return _Form(self.object, self.object, self.media, self.media)
-        if sub.kind == entry.gvk and not sub.request_schema and not sub.response_schema:
+        if sub.kind == entry.gvk and not sub.request_schema and not sub.response_schema and sub.produces:
             return _Form(self.object, "" if sub.produces else self.object, ANY_OBJECT, ANY_OBJECT)
         request, response = (ANY_OBJECT if one is None else NUMBERED for one in entry.sub_messages(sub.name))
         body = sub_schema_name(entry, sub.name, "Request") if sub.request_schema else ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["API_VERSION", "KIND", "SCALE", "SHARED_TYPES", "VERSION_INFO"]
+__all__ = ["API_VERSION", "INT_OR_STRING", "KIND", "QUANTITY", "SCALE", "SHARED_TYPES", "VERSION_INFO"]
 
 Schema = dict[str, Any]
 
@@ -18,6 +18,8 @@ KIND: Schema = {"type": "string", "description": "The kind of this object, in Ca
 VERSION_INFO = "io.k8s.apimachinery.pkg.version.Info"
 RAW = "io.k8s.apimachinery.pkg.runtime.RawExtension"
 SCALE = "io.k8s.api.autoscaling.v1.Scale"
+QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 
 
 def _text(description: str = "", **more: Any) -> Schema:
@@ -209,7 +211,11 @@ _API_GROUP = _top(
     ("name", "versions"),
 )
 
+_EITHER: Schema = {"oneOf": [{"type": "integer"}, {"type": "string"}]}
+
 SHARED_TYPES: dict[str, Schema] = {
+    INT_OR_STRING: {"description": "A number or a name.", "format": "int-or-string", **_EITHER},
+    QUANTITY: {"description": "An amount, such as 100m, 1.5Gi or 2.", **_EITHER},
     "APIGroup": _API_GROUP,
     "APIGroupList": _top(
         "Every group of the server.", {"groups": _list({"$ref": "APIGroup"}, "The groups.")}, ("groups",)

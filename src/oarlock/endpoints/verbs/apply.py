@@ -20,6 +20,7 @@ from oarlock.endpoints.verbs.wording import PatchWording
 from oarlock.meta import options_parse
 from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest, FieldConflict
+from oarlock.meta.gotext import quote
 from oarlock.patch.apply import conflicts
 from oarlock.patch.apply.errors import ApplyConflict, ApplyError, ManagedFieldsError
 from oarlock.registry.body import Body
@@ -61,9 +62,7 @@ async def apply(x: Exchange, route: Route, *, in_cbor: bool = False) -> Response
                 f"failed to create typed patch object ({_name_of(config, route.entry)}): {error}"
             ) from None
         tree = copy_tree(made)
-        if not live:
-            tree["metadata"].setdefault("name", ctx.target.name)
-        return Body(tree, PatchWording(lambda: json_codec.encode(tree).decode()), derived=True)
+        return Body(tree, PatchWording(ctx.target, lambda: json_codec.encode(tree).decode()), derived=True)
 
     outcome = await carry_out(route, ctx, Change(make, replaces=False, applies=True))
     return await respond.item_response(x, route, outcome.item, accepted, 201 if outcome.created else 200)
@@ -78,7 +77,7 @@ def _decoded(data: bytes, in_cbor: bool) -> tuple[Tree, list[str]]:
             config = cbor_codec.decode(data)
         elif data.lstrip()[:1] == b"{":
             config = json_codec.decode(data)
-            problems = [f'duplicate field "{path}"' for path in json_codec.duplicates(data)]
+            problems = [f"duplicate field {quote(path)}" for path in json_codec.duplicates(data)]
         else:
             config, problems = yaml_codec.decode(data)
     except ValueError as error:

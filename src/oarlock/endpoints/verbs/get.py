@@ -30,7 +30,7 @@ async def get(x: Exchange, route: Route) -> Response:
             and resource.cache.ready
             and not entry.broken
             and resource.definition.stored_as == route.target.version
-            and len(entry.body) < respond.GZIP_ABOVE
+            and len(entry.body) < respond.LARGE_BYTES
             and headers.get("user-agent", "")[:4] not in _PEOPLE
         ):
             return Response(200, [respond.JSON_HEADERS], b"%s%s\n" % (route.head, entry.body))

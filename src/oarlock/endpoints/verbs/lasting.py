@@ -60,8 +60,9 @@ def held(talk: Lasting, route: Route) -> Callable[[Stream], None]:
         book, resource = route.watches, route.resource
         assert book is not None
         assert resource is not None
-        book.hold(talk.leave, resource)
-        stream.on_close(lambda: book.release(talk.leave))
         talk.connected(stream)
+        if not stream.closed:
+            book.hold(talk.leave, resource)
+            stream.on_close(lambda: book.release(talk.leave))
 
     return start

@@ -33,5 +33,5 @@ async def listing(x: Exchange, route: Route, options: ListOptions) -> Listing:
         return await route.resource.list_items(x.context(target=target, options=options), route.version, options)
     resource = route.stored()
     assert resource is not None
-    selection = read.select(resource, route.version, options)
+    selection = await read.select(resource, route.version, options)
     return await read.list_entries(resource, route.target.namespace, options, selection)

@@ -27,7 +27,7 @@ from oarlock.endpoints.verbs.update import carry_out
 from oarlock.endpoints.verbs.wording import PatchWording
 from oarlock.meta import options_parse
 from oarlock.meta.errors import BadRequest, RequestEntityTooLarge, Unprocessable
-from oarlock.meta.gotext import plain
+from oarlock.meta.gotext import plain, quote
 from oarlock.patch import errors as patch_errors
 from oarlock.patch import json_patch, merge_patch, strategic_merge
 from oarlock.registry.body import Body
@@ -69,9 +69,9 @@ async def patch(x: Exchange, route: Route) -> Response:
         except patch_errors.PatchFailed:
             raise Unprocessable from None
         if not isinstance(tree, dict):
-            raise PatchWording(lambda: "{}").undecodable("the patch leaves no object")
-        _check_kind(tree, route)
-        return Body(tree, PatchWording(lambda: change.shown(live)), change.problems, derived=True)
+            raise PatchWording(x.target, lambda: "{}").refused("the patch leaves no object")
+        _check_kind(tree, route.entry)
+        return Body(tree, PatchWording(x.target, lambda: change.shown(live)), change.problems, derived=True)
 
     ctx = x.context(options=options, dry_run=options.dry_run)
     outcome = await carry_out(route, ctx, Change(make, replaces=False))
@@ -101,7 +101,9 @@ def _read(data: bytes, media: str, entry: CatalogEntry, validation: str) -> _Pat
         raise RequestEntityTooLarge(str(error)) from None
     except ValueError as error:
         raise BadRequest(f"error decoding patch: {error}") from None
-    problems = [] if validation == "Ignore" else [f'duplicate field "{path}"' for path in json_codec.duplicates(data)]
+    problems = (
+        [] if validation == "Ignore" else [f"duplicate field {quote(path)}" for path in json_codec.duplicates(data)]
+    )
     if media == STRATEGIC_MERGE_PATCH:
         schema = entry.merge_schema
         return _Patch(lambda live: strategic_merge.apply(live, change, schema), lambda _: plain(change), problems)
@@ -121,10 +123,11 @@ def _quoted(apply: Callable[[Tree], Tree], problems: list[str]) -> _Patch:
     return _Patch(apply, shown, problems)
 
 
-def _check_kind(tree: Tree, route: Route) -> None:
-    assert route.entry is not None
-    given = (tree.get("apiVersion"), tree.get("kind"))
-    if given != (route.entry.api_version, route.entry.gvk.kind):
-        raise BadRequest(
-            f"a patch can't change apiVersion and kind ({route.entry.api_version}, {route.entry.gvk.kind})"
-        )
+def _check_kind(tree: Tree, entry: CatalogEntry | None) -> None:
+    """A patch may remove apiVersion and kind, which the URL says anyway, and can't change them."""
+    assert entry is not None
+    for key, expected in (("apiVersion", entry.api_version), ("kind", entry.gvk.kind)):
+        if tree.get(key) in (None, ""):
+            tree[key] = expected
+        elif tree[key] != expected:
+            raise BadRequest(f"a patch can't change apiVersion and kind ({entry.api_version}, {entry.gvk.kind})")

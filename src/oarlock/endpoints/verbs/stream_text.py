@@ -24,7 +24,6 @@ __all__ = ["stream_text"]
 log = logging.getLogger("oarlock.endpoints")
 
 AHEAD_BYTES = 256 * 1024
-PAUSE_S = 0.005
 
 
 async def stream_text(x: Exchange, route: Route) -> Response:
@@ -89,5 +88,5 @@ class _Talk:
                 self.begun.set_result(None)
             stream = await self._stream
             stream.write(piece)
-            while stream.buffered > AHEAD_BYTES and not stream.closed:  # noqa: ASYNC110 a Stream tells only when it closes
-                await asyncio.sleep(PAUSE_S)
+            if stream.buffered > AHEAD_BYTES:
+                await stream.drained()

@@ -72,13 +72,15 @@ async def _body(x: Exchange, route: Route, hook: SubresourceHook) -> tuple[Tree 
     """The decoded body, and whether the request is a dry run."""
     if hook.method == "GET":
         return None, False
-    media = bodies.media_type(x)
-    data = await x.request.read()
     options = options_parse.create_options(route.pairs)
     compiled = route.resource.bodies.get((route.version, hook.name)) if route.resource is not None else None
+    if compiled is None:
+        await _nothing(x)
+        await _admitted_action(route, x.context(options=options, dry_run=options.dry_run))
+        return None, options.dry_run
+    media = bodies.media_type(x)
+    data = await x.request.read()
     if not data.strip():
-        if compiled is None:
-            return None, options.dry_run
         data, media = b"{}", JSON
     assert route.entry is not None
     kind = route.entry.subresources[hook.name].kind
@@ -89,11 +91,25 @@ async def _body(x: Exchange, route: Route, hook: SubresourceHook) -> tuple[Tree 
             said = json_codec.encode(given).decode()
             raise BadRequest(f'the {name} of the body is {said}, and this subresource takes "{wanted}"')
         tree[name] = wanted
-    if compiled is None:
-        return tree, options.dry_run
     ctx = x.context(options=options, dry_run=options.dry_run)
     body = Body(tree, BodyWording(kind.kind, kind.version), problems)
     return await _admitted(route, ctx, "CREATE" if hook.method == "POST" else "UPDATE", body, compiled), ctx.dry_run
+
+
+async def _nothing(x: Exchange) -> None:
+    """An action takes no body; an empty object is none. Raises BadRequest for any other."""
+    data = await x.request.read()
+    if data.strip() not in (b"", b"{}", b"null"):
+        raise BadRequest("this subresource takes no body: send none, or {}")
+
+
+async def _admitted_action(route: Route, ctx: Context) -> None:
+    """Admission is asked as for what connects: there is no object to look at."""
+    gate = route.gate
+    assert gate is not None
+    if not gate.idle("CONNECT"):
+        await gate.mutate(ctx, "CONNECT", None, None)
+        await gate.validate(ctx, "CONNECT", None, None)
 
 
 async def _admitted(route: Route, ctx: Context, operation: str, body: Body, compiled: CompiledVersion) -> Tree:

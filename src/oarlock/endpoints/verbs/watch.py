@@ -11,13 +11,16 @@ import random
 from dataclasses import dataclass
 
 from oarlock.endpoints import respond
+from oarlock.endpoints.channels.upgrades import wants_websocket
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response, Stream
+from oarlock.endpoints.negotiation import Accepted
 from oarlock.endpoints.route import Route
 from oarlock.endpoints.verbs.watch_virtual import watch_virtual
 from oarlock.endpoints.watching.frames import Form, Frames
+from oarlock.endpoints.watching.over_websocket import over_websocket
 from oarlock.endpoints.watching.watcher import Start, Watcher
-from oarlock.meta import options_parse
+from oarlock.meta import fields, options_parse
 from oarlock.meta.errors import BadRequest, NotAcceptable
 from oarlock.meta.options import ListOptions
 from oarlock.registry import read
@@ -43,6 +46,11 @@ class _Begin:
 async def watch(x: Exchange, route: Route) -> Response:
     """Answer with a stream. What is wrong with the request is an ordinary error; what comes later, an ERROR event."""
     accepted = respond.accept(x, stream=True)
+    response = await _stream(x, route, accepted)
+    return over_websocket(x, response, accepted.media_type) if wants_websocket(x.request) else response
+
+
+async def _stream(x: Exchange, route: Route, accepted: Accepted) -> Response:
     if accepted.as_kind == "PartialObjectMetadataList":
         raise NotAcceptable("a watch gives single objects: ask for PartialObjectMetadata")
     include = respond.include_object(route) if accepted.as_kind == "Table" else ""
@@ -54,8 +62,8 @@ async def watch(x: Exchange, route: Route) -> Response:
     resource = route.stored()
     assert resource is not None
     read.check_ready(resource)
-    selection = read.select(resource, route.version, options)
-    if selection.name and route.target.name and selection.name != route.target.name:
+    selection = await read.select(resource, route.version, options)
+    if selection.name and route.target.name not in ("", fields.parse(options.field_selector).exact("metadata.name")):
         raise BadRequest("fieldSelector metadata.name doesn't match requested name")
     begin = await _begin(resource, options)
     frames = Frames(route, Form(route, accepted, include, x.clock))
@@ -98,4 +106,4 @@ async def _begin(resource: Resource, options: ListOptions) -> _Begin:
         await resource.fresh()
     elif rev:
         await read.wait_for(resource, rev)
-    return _Begin(True, None, True)
+    return _Begin(True, None, bool(options.send_initial_events))

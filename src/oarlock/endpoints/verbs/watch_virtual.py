@@ -21,7 +21,7 @@ from oarlock.registry.virtual_resource import VirtualResource
 
 __all__ = ["watch_virtual"]
 
-AHEAD_BYTES = 1024 * 1024
+AHEAD_BYTES = 256 * 1024
 
 
 async def watch_virtual(
@@ -29,35 +29,39 @@ async def watch_virtual(
 ) -> Response:
     """Answer with the events the user's `watch` yields, until the timeout; the method may then be cancelled.
 
-    Nobody knows where its initial events end, so a client that asks to be told is sent back to a list: it then
+    Where nobody knows where its initial events end, a client that asks to be told is sent back to a list: it then
     watches as clients did before KEP-3157. Raises MethodNotAllowed, InvalidObject.
     """
     resource = route.resource
     assert isinstance(resource, VirtualResource)
     if resource.methods.watch is None:
         raise MethodNotAllowed(route.target.group_resource, "watch")
-    if route.query("sendInitialEvents") is not None and options.send_initial_events:
-        why = "sendInitialEvents is forbidden for watch unless the resource is stored"
+    ctx = x.context(options=options)
+    asked = route.query("sendInitialEvents") is not None and options.send_initial_events
+    if asked and not await resource.knows_when_all_was_told(ctx, route.version):
+        why = (
+            "sendInitialEvents is forbidden for watch unless the resource is stored, or its list has a resourceVersion"
+        )
         raise InvalidObject(GroupKind("meta.k8s.io", "ListOptions"), "", [Forbidden("sendInitialEvents", why)])
     headers, timeout_s, form = answer
-    ctx = x.context(options=options)
+    events = await resource.watch(ctx, route.version, options)
 
     def start(stream: Stream) -> None:
         loop = asyncio.get_running_loop()
-        task = loop.create_task(_follow(x, stream, form, resource.watch(ctx, route.version, options)))
+        task = loop.create_task(_follow(x, stream, form, events))
         timer = loop.call_later(timeout_s, stream.close)
         forget = resource.on_end(stream.close)
         assert route.watches is not None
         book = route.watches
-        book.open.add(stream.close)
 
         def ended() -> None:
             task.cancel()
             timer.cancel()
             forget()
-            book.open.discard(stream.close)
+            book.release(stream.close)
 
         stream.on_close(ended)
+        book.add(stream.close)
 
     return Response(200, headers, stream=start)
 
@@ -65,9 +69,10 @@ async def watch_virtual(
 async def _follow(x: Exchange, stream: Stream, form: Form, events: AsyncIterator[tuple[str, Tree]]) -> None:
     try:
         async for kind, tree in events:
-            stream.write(form.frame(kind, form.object(Resource.encode(tree))))
-            while stream.buffered > AHEAD_BYTES and not stream.closed:  # noqa: ASYNC110 a Stream tells only when it closes
-                await asyncio.sleep(0.005)
+            body = form.bookmark(tree["metadata"]) if kind == "BOOKMARK" else form.object(Resource.encode(tree))
+            stream.write(form.frame(kind, body))
+            if stream.buffered > AHEAD_BYTES:
+                await stream.drained()
     except Exception as error:  # the user's code ends its own watch, not the server
         status = as_status_error(error, x) or InternalError(f"{type(error).__name__}: {error}")
         stream.write(form.frame("ERROR", json_codec.encode(status.status())))

@@ -76,6 +76,10 @@ class Form:
         self.columns_sent = True
         return tables.table_of(self._entry, [tree], meta, options)
 
+    def bookmark(self, metadata: dict[str, Any]) -> bytes:
+        """An object that is nothing but its metadata, in the form asked for."""
+        return self.object(b'"metadata":%s}' % _encode(metadata))
+
     def frame(self, kind: str, shown: bytes) -> bytes:
         """An event: its type and an object's JSON, in the form asked for, as one line, one item of CBOR or a frame."""
         if self._media == PROTOBUF:
@@ -124,8 +128,7 @@ class Frames:
         metadata: dict[str, Any] = {"resourceVersion": str(rev)}
         if initial_end:
             metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
-        body = b'"metadata":%s}' % _encode(metadata)
-        return self._form.frame("BOOKMARK", self._form.object(body))
+        return self._form.frame("BOOKMARK", self._form.bookmark(metadata))
 
     def error(self, error: StatusError) -> bytes:
         return self._form.frame("ERROR", _encode(error.status()))

@@ -12,9 +12,9 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from time import monotonic
 
 from oarlock.endpoints.http import Stream
-from oarlock.endpoints.pacing import SLICE_S
 from oarlock.endpoints.route import Route
 from oarlock.endpoints.watching.frames import BrokenObject, Frames
 from oarlock.meta.errors import Expired, InternalError, TooManyRequests
@@ -23,6 +23,7 @@ from oarlock.registry.selection import Selection
 from oarlock.storage.backend import Compacted, Unavailable
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent, Subscription, TooOld
+from oarlock.storage.pacing import SLICE_S, Slices
 
 __all__ = ["Start", "Watcher"]
 
@@ -35,16 +36,14 @@ LAST_BOOKMARK_S = 2.0
 SHORT_WATCH_S = 10.0
 """A watch shorter than this gets no bookmark before its end."""
 
-AHEAD_BYTES = 1024 * 1024
+AHEAD_BYTES = 128 * 1024
 """How far the initial events may run ahead of what the peer took."""
-
-PAUSE_S = 0.005
-"""How long a peer that is behind is given before it is looked at again, in seconds."""
 
 CATCH_UP_STEP = 32
 
 WAITING_EVENTS = 200_000
-"""How many events may wait for what was there before, until the watch is given up."""
+WAITING_BYTES = 64 * 1024 * 1024
+"""How many events, and how much of objects in them, may wait for what was there before, until the watch is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +72,15 @@ class Watcher:
         "_frames",
         "_live",
         "_loop",
-        "_pump_timer",
+        "_pumping",
         "_resource",
+        "_slices",
         "_start",
         "_stream",
         "_subscription",
         "_tally",
         "_waiting",
+        "_waiting_bytes",
     )
 
     def __init__(self, route: Route, stream: Stream, frames: Frames, start: Start) -> None:
@@ -95,24 +96,29 @@ class Watcher:
         self._tally = (route.target.group, route.target.version, route.target.resource)
         self._everything = start.selection.everything and not start.namespace and not start.name
         self._waiting: deque[CacheEvent] = deque()
+        self._waiting_bytes = 0
         self._live = False
         self._after = 0
         self._subscription: Subscription | None = None
         self._bookmark_timer: asyncio.TimerHandle | None = None
-        self._pump_timer: asyncio.Handle | None = None
+        self._pumping: asyncio.Task[None] | None = None
+        self._slices = Slices.here()
         self._end_timer = self._loop.call_later(start.timeout_s, self._stream.close)
 
     def run(self) -> None:
         """Begin. Called once, with the head of the answer already sent."""
-        self._book.open.add(self._stream.close)
         self._stream.on_close(self._closed)
+        self._book.add(self._stream.close)
+        if self._stream.closed:
+            return
         resource, start = self._resource, self._start
         chunks: Iterator[Sequence[Entry]] = iter(())
         if start.initial:
             chunks = iter(resource.cache.snapshot().range(*resource.range(start.namespace)))
         self._after = resource.store.rev if start.after is None else start.after
         if self._subscribe(self._after):
-            self._pump(chunks, iter(()))
+            # most watches have little to send first: half a slice is theirs whoever else has begun just now
+            self._pump(max(self._slices.begin(), monotonic() + SLICE_S / 2), chunks, iter(()))
 
     def _subscribe(self, after: int) -> bool:
         try:
@@ -128,9 +134,8 @@ class Watcher:
             self._closed()
         return not self._stream.closed
 
-    def _pump(self, chunks: Iterator[Sequence[Entry]], rest: Iterator[Entry]) -> None:
+    def _pump(self, until: float, chunks: Iterator[Sequence[Entry]], rest: Iterator[Entry]) -> None:
         """Write the objects that were there for one slice of time, then let others run and the peer catch up."""
-        until = self._loop.time() + SLICE_S
         stream = self._stream
         if stream.buffered > AHEAD_BYTES:
             self._later(self._pump, chunks, rest)
@@ -139,7 +144,7 @@ class Watcher:
             for entry in rest:
                 if self._wants(entry) and not self._write_added(entry):
                     return
-                if stream.buffered > AHEAD_BYTES or self._loop.time() > until:
+                if stream.buffered > AHEAD_BYTES or monotonic() > until:
                     self._later(self._pump, chunks, rest)
                     return
             chunk = next(chunks, None)
@@ -150,24 +155,31 @@ class Watcher:
             return
         if self._start.initial and self._start.bookmarks and self._start.annotated:
             stream.write(self._frames.bookmark(self._after, initial_end=True))
-        self._catch_up()
+        self._catch_up(until)
 
-    def _catch_up(self) -> None:
+    def _catch_up(self, until: float) -> None:
         """Write the events that came before or meanwhile, likewise in slices; then the watch is live."""
-        until = self._loop.time() + SLICE_S
         waiting = self._waiting
         while waiting and not self._stream.closed:
-            if self._stream.buffered > AHEAD_BYTES or self._loop.time() > until:
+            if self._stream.buffered > AHEAD_BYTES or monotonic() > until:
                 self._later(self._catch_up)
                 return
             batch = [waiting.popleft() for _ in range(min(len(waiting), CATCH_UP_STEP))]
+            self._waiting_bytes -= sum([len(event.entry.body) for event in batch])
             self._write_events(batch)
         self._live = True
         self._schedule_bookmark()
 
     def _later(self, step: Callable[..., None], *args: object) -> None:
-        pause_s = PAUSE_S if self._stream.buffered > AHEAD_BYTES else 0.0
-        self._pump_timer = self._loop.call_later(pause_s, step, *args)
+        if self._stream.buffered > AHEAD_BYTES:
+            self._pumping = waiting = self._loop.create_task(self._stream.drained())
+            waiting.add_done_callback(lambda done: None if done.cancelled() else self._in_line(step, *args))
+        else:
+            self._in_line(step, *args)
+
+    def _in_line(self, step: Callable[..., None], *args: object) -> None:
+        """Call `step` with the end of its slice, when it is this watch's turn."""
+        self._slices.later(lambda: None if self._stream.closed else step(monotonic() + SLICE_S, *args))
 
     def _write_added(self, entry: Entry) -> bool:
         try:
@@ -192,7 +204,8 @@ class Watcher:
             self._write_events(events)
             return
         self._waiting += events
-        if len(self._waiting) > WAITING_EVENTS:
+        self._waiting_bytes += sum([len(event.entry.body) for event in events])
+        if len(self._waiting) > WAITING_EVENTS or self._waiting_bytes > WAITING_BYTES:
             self._stream.abort()
 
     def _write_events(self, events: Sequence[CacheEvent]) -> None:
@@ -250,11 +263,12 @@ class Watcher:
 
     def _closed(self) -> None:
         """The stream ended, whoever ended it."""
-        self._book.open.discard(self._stream.close)
+        self._book.release(self._stream.close)
         self._end_timer.cancel()
-        for timer in (self._bookmark_timer, self._pump_timer):
-            if timer is not None:
-                timer.cancel()
+        for waiting in (self._bookmark_timer, self._pumping):
+            if waiting is not None:
+                waiting.cancel()
+        self._waiting.clear()
         if self._subscription is not None:
             self._subscription.close()
             self._subscription = None

@@ -23,8 +23,8 @@ __all__ = ["Path", "canonical", "field", "index", "key", "order", "path_text", "
 
 Path = tuple[str, ...]
 
-_SHORT = 256
-"""Longer texts are not remembered, so that the memory of what is remembered has a bound."""
+_SHORT = 128
+"""Texts of this many characters are not remembered, so that the memory of what is remembered has a bound."""
 
 _REMEMBERED = 4096
 _integer = re.compile(r"[+-]?[0-9]+").fullmatch
@@ -44,7 +44,7 @@ def key(fields: Mapping[str, Any]) -> str:
     """The item of a list that has these key fields."""
     if len(fields) == 1:
         for name, only in fields.items():
-            if type(only) is str and len(only) < _SHORT:
+            if type(only) is str and len(name) + len(only) < _SHORT:
                 return _text_key(name, only)
     return "k:" + json.encode_canonical(dict(fields)).decode()
 
@@ -128,6 +128,15 @@ def text(element: str) -> str:
     return f"[={values.text(item)}]"
 
 
+_LONGEST = 1024
+"""Characters of a path that are shown: its keys are a client's, and a thousand fields may be below one."""
+
+
 def path_text(path: Iterable[str]) -> str:
-    """``.spec.containers[name="nginx"].ports[containerPort=80,protocol="TCP"]``"""
-    return "".join(map(text, path))
+    """``.spec.containers[name="nginx"].ports[containerPort=80,protocol="TCP"]``; cut after 1,024 characters."""
+    shown = ""
+    for element in path:
+        shown += text(element if element[:2] != "f:" else element[: _LONGEST + 4])
+        if len(shown) > _LONGEST:
+            return shown[:_LONGEST] + "..."
+    return shown

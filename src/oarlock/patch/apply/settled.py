@@ -7,21 +7,27 @@ Must not know: values, entries, times. Next: `tracking`, which asks.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
+from oarlock.meta.memo import Memo
 from oarlock.patch.apply.compare import Comparison
 from oarlock.patch.apply.fieldsets import Fields
 from oarlock.patch.apply.managers import ManagerId
-from oarlock.patch.apply.remembering import Remembered
 from oarlock.patch.apply.updater import Owned
 
 __all__ = ["Outcome", "Settled"]
 
 _encode = msgspec.json.Encoder().encode
 
+SETTLED_BYTES = 8 * 1024 * 1024
+"""How much is remembered of one resource."""
+
+_LONGEST = 256 * 1024
+_OBJECT_BYTES = 300
+_FIELD_BYTES = 120
 
 Key = tuple[Any, ...] | None
 """The text of a change, who made it, and who owned what."""
@@ -40,7 +46,9 @@ class Settled:
     __slots__ = ("_known",)
 
     def __init__(self) -> None:
-        self._known: Remembered[tuple[tuple[Owned, ...], Outcome]] = Remembered()
+        self._known: Memo[tuple[Any, ...], tuple[tuple[Owned, ...], Outcome]] = Memo(
+            SETTLED_BYTES, entry_bytes=1024, longest_bytes=_LONGEST
+        )
 
     @staticmethod
     def key(change: Comparison | Fields, owned: Mapping[ManagerId, Owned], version: str, who: Hashable) -> Key:
@@ -58,10 +66,25 @@ class Settled:
 
     def get(self, key: Key) -> Outcome | None:
         """What is remembered under a key that was just made."""
-        found = self._known.get(key)
-        return found[0][1] if found is not None else None
+        found = self._known.get(key) if key is not None else None
+        return found[1] if found is not None else None
 
     def put(self, key: Key, owned: Mapping[ManagerId, Owned], outcome: Outcome) -> None:
         """Remember an outcome. `owned` is kept too: an identity in the key is good while its owner lives."""
         if key is not None:
-            self._known.put(key, (tuple(owned.values()), outcome), len(key[0]))
+            before = tuple(owned.values())
+            sets = {id(one.fields): one.fields for one in (*before, *outcome.owned.values())}
+            size = len(key[0]) + _OBJECT_BYTES * len(before) + _held(sets.values())
+            self._known.put(key, (before, outcome), size)
+
+
+def _held(sets: Iterable[Fields]) -> int:
+    """How many bytes these sets of fields take, counted no further than to what is too much."""
+    size = 0
+    todo = list(sets)
+    while todo and size <= _LONGEST:
+        fields = todo.pop()
+        if fields:
+            size += _OBJECT_BYTES + sum([_FIELD_BYTES + len(name) for name in fields])
+            todo += fields.values()
+    return size

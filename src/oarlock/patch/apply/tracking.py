@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from oarlock.meta.memo import Memo
 from oarlock.patch.apply import last_applied, validate
 from oarlock.patch.apply.compare import Comparison, compare, everything
 from oarlock.patch.apply.errors import ApplyConflict, ApplyError, FieldsError, ManagedFieldsError
@@ -18,7 +19,6 @@ from oarlock.patch.apply.fieldsets import Fields, Filter, difference, excluding,
 from oarlock.patch.apply.fieldsv1 import decode as decode_fields
 from oarlock.patch.apply.managers import Entry, Loaded, Managed, ManagerId, cap, decode, encode
 from oarlock.patch.apply.reconcile import reconcile
-from oarlock.patch.apply.remembering import Remembered
 from oarlock.patch.apply.schema import Type
 from oarlock.patch.apply.settled import Outcome, Settled
 from oarlock.patch.apply.updater import Convert, Owned, Updater, never_converts
@@ -61,6 +61,12 @@ EVERYTHING_BUT_STATUS: Final[Filter] = excluding(make([("f:status",)]))
 ONLY_STATUS: Final[Filter] = including(("f:status",))
 """What writes to ``/status`` may own."""
 
+READ_BYTES = 4 * 1024 * 1024
+"""How much is remembered, of one resource, of the sets of fields that were read."""
+
+_LONGEST_SET = 8192
+"""A longer text of a set isn't remembered: those of objects with a hundred fields fit."""
+
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
@@ -100,7 +106,9 @@ class FieldTracker:
         for subresource, keep in (filters or {}).items():
             self._updaters[subresource] = Updater(types, convert, dict.fromkeys(types, keep))
         self._everything: Updater[ManagerId] = Updater(types, convert)
-        self._read: Remembered[Loaded] = Remembered()
+        self._read: Memo[tuple[bytes, str, bool], Loaded] = Memo(
+            READ_BYTES, entry_bytes=512, per_byte=10, longest_bytes=_LONGEST_SET
+        )
         self._settled = Settled()
 
     def update(self, live: Tree | None, new: Tree, writer: Writer) -> Tree:
@@ -253,7 +261,7 @@ class FieldTracker:
         key = (text, api_version, applied)
         known = self._read.get(key)
         if known is not None:
-            return known[0]
+            return known
         loaded = self._load(text, api_version, applied)
         self._read.put(key, loaded, len(text))
         return loaded

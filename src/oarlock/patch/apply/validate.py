@@ -5,7 +5,7 @@ Must not know: OpenAPI's constraints (``schema.validation`` checks those). Next:
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from oarlock.meta.gotext import show
 from oarlock.patch.apply import elements
@@ -20,6 +20,9 @@ MAX_PROBLEMS = 100
 
 Problems = list[tuple[str, str]]
 
+_Place: TypeAlias = "tuple[_Place, str] | None"
+"""The place of the parent and a path element; made a text only for a problem."""
+
 _GO_TYPES = {str: "string", bool: "bool", list: "[]interface {}", dict: "map[string]interface {}"}
 
 
@@ -29,23 +32,23 @@ def check(type_: Type, value: Any, *, allow_duplicates: bool = False) -> None:
     Objects that are stored may have duplicates (`allow_duplicates`), applied configurations may not.
     """
     problems: Problems = []
-    _check(type_, value, "", problems, allow_duplicates)
+    _check(type_, value, None, problems, allow_duplicates)
     if problems:
         raise TypedError(problems[:MAX_PROBLEMS])
 
 
-def _check(type_: Type, value: Any, path: str, problems: Problems, allow_duplicates: bool) -> None:
+def _check(type_: Type, value: Any, place: _Place, problems: Problems, allow_duplicates: bool) -> None:
     form = atom(type_, value)
     if value is None or len(problems) >= MAX_PROBLEMS:
         return
     if form is None:
         complaint = _scalar_problem(type_.scalar, value)
         if complaint:
-            problems.append((path, complaint))
+            problems.append((_text(place), complaint))
     elif isinstance(form, MapType):
-        _check_map(form, value, path, problems, allow_duplicates)
+        _check_map(form, value, place, problems, allow_duplicates)
     else:
-        _check_list(form, value, path, problems, allow_duplicates)
+        _check_list(form, value, place, problems, allow_duplicates)
 
 
 def _scalar_problem(scalar: Scalar | None, value: Any) -> str:
@@ -66,34 +69,43 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 100 else text[:100] + "…"
 
 
-def _check_map(form: MapType, value: Any, path: str, problems: Problems, allow_duplicates: bool) -> None:
+def _check_map(form: MapType, value: Any, place: _Place, problems: Problems, allow_duplicates: bool) -> None:
     if type(value) is not dict:
-        problems.append((path, f"expected map, got {_shown(value)}"))
+        problems.append((_text(place), f"expected map, got {_shown(value)}"))
         return
     for name, child in value.items():
         declared = form.fields.get(name) or form.element
         if declared is None:
-            problems.append((f"{path}.{name}", "field not declared in schema"))
+            if len(problems) < MAX_PROBLEMS:
+                problems.append((_text((place, elements.field(name))), "field not declared in schema"))
         elif child is not None:
-            _check(declared, child, f"{path}.{name}", problems, allow_duplicates)
+            _check(declared, child, (place, elements.field(name)), problems, allow_duplicates)
 
 
-def _check_list(form: ListType, value: Any, path: str, problems: Problems, allow_duplicates: bool) -> None:
+def _check_list(form: ListType, value: Any, place: _Place, problems: Problems, allow_duplicates: bool) -> None:
     if type(value) is not list:
-        problems.append((path, f"expected list, got {_shown(value)}"))
+        problems.append((_text(place), f"expected list, got {_shown(value)}"))
         return
     seen = set()
     for position, item in enumerate(value):
-        if form.atomic:
-            step = f"[{position}]"
-        else:
+        step = elements.index(position)
+        if not form.atomic:
             try:
                 element = element_of(form, item)
             except TypedError as error:
-                problems.append((path, f"element {position}: {error}"))
+                problems.append((_text(place), f"element {position}: {error}"))
                 return
-            step = elements.text(element) if len(value) < 1000 else f"[{position}]"
-            if element in seen and not allow_duplicates:
-                problems.append((path, f"duplicate entries for key {elements.text(element)}"))
+            if len(value) < 1000:
+                step = element
+            if element in seen and not allow_duplicates and len(problems) < MAX_PROBLEMS:
+                problems.append((_text(place), f"duplicate entries for key {elements.text(element)}"))
             seen.add(element)
-        _check(form.element, item, path + step, problems, allow_duplicates)
+        _check(form.element, item, (place, step), problems, allow_duplicates)
+
+
+def _text(place: _Place) -> str:
+    path = []
+    while place is not None:
+        place, element = place
+        path.append(element)
+    return elements.path_text(reversed(path))

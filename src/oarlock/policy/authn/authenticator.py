@@ -72,6 +72,11 @@ class Union:
     def __init__(self, authenticators: Sequence[Authenticator]) -> None:
         self._authenticators = tuple(authenticators)
 
+    def exchange(self, position: int, new: Authenticator) -> None:
+        """From the next request on, ask `new` in the place of the authenticator at `position`."""
+        before = self._authenticators
+        self._authenticators = (*before[:position], new, *before[position + 1 :])
+
     async def authenticate(self, credentials: Credentials) -> User | None:
         wrong: list[str] = []
         for authenticator in self._authenticators:

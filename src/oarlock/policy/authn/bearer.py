@@ -17,6 +17,7 @@ __all__ = ["OFFERED_TOKEN", "TokenError", "bearer_token", "offered_token"]
 OFFERED_TOKEN = "base64url.bearer.authorization.k8s.io."
 """What the name of a subprotocol begins with that carries a token."""
 
+MAX_OFFERED = 64
 EXTRA_SPACE = "the provided Authorization header contains extra space before the bearer token, and is ignored"
 
 
@@ -45,7 +46,9 @@ def offered_token(headers: Mapping[str, str]) -> str | None:
     offered = headers.get("sec-websocket-protocol", "")
     if OFFERED_TOKEN not in offered or headers.get("upgrade", "").lower() != "websocket":
         return None
-    protocols = [protocol.strip() for protocol in offered.split(",")]
+    protocols = [protocol.strip() for protocol in offered.split(",", MAX_OFFERED)]
+    if len(protocols) > MAX_OFFERED:
+        raise TokenError(f"more than {MAX_OFFERED} subprotocols offered beside a token")
     tokens = [protocol.removeprefix(OFFERED_TOKEN) for protocol in protocols if protocol.startswith(OFFERED_TOKEN)]
     if len(tokens) > 1:
         raise TokenError("multiple base64.bearer.authorization tokens specified")

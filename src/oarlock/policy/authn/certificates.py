@@ -17,12 +17,15 @@ from cryptography.x509 import verification
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from oarlock.meta.context import Clock, User
+from oarlock.meta.memo import Memo
 from oarlock.policy.authn.authenticator import BadCredentials, Credentials, authenticated
 
 __all__ = ["CertificateBundleError", "ClientCertificates", "load_bundle"]
 
 CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
-CERTIFICATES_KEPT = 4096
+CERTIFICATES_BYTES = 8 * 1024 * 1024
+_LONGEST_CERTIFICATE = 8192
+"""A longer one is verified with each request. What is in it was spelled by an authority, not by the client."""
 CHAIN_LIMIT = 8
 _CLIENT_USES = {ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -76,7 +79,9 @@ class ClientCertificates:
     def __init__(self, authorities: Iterable[x509.Certificate], clock: Clock) -> None:
         self._policies = _policies(authorities)
         self._clock = clock
-        self._known: dict[bytes, tuple[User, float, float]] = {}
+        self._known: Memo[bytes, tuple[User, float, float]] = Memo(
+            CERTIFICATES_BYTES, entry_bytes=1024, per_byte=3, longest_bytes=_LONGEST_CERTIFICATE
+        )
 
     async def authenticate(self, credentials: Credentials) -> User | None:
         certificate = credentials.certificate
@@ -94,9 +99,7 @@ class ClientCertificates:
             raise BadCredentials(f"x509: {error}") from None
         if user is None:
             return None
-        if len(self._known) >= CERTIFICATES_KEPT:
-            self._known.clear()
-        self._known[certificate] = (user, *validity)
+        self._known.put(certificate, (user, *validity), len(certificate))
         return user
 
     def _verify(self, leaf: x509.Certificate, chain: list[x509.Certificate]) -> tuple[float, float]:

@@ -12,12 +12,13 @@ import io
 from collections.abc import Iterable
 
 from oarlock.meta.context import User
+from oarlock.meta.memo import Memo
 from oarlock.policy.authn.authenticator import BadCredentials, Credentials, authenticated
 from oarlock.policy.authn.bearer import TokenError, bearer_token, offered_token
 
 __all__ = ["TokenFileError", "Tokens", "parse_token_file"]
 
-HEADERS_KEPT = 1024
+HEADERS_BYTES = 1024 * 1024
 
 
 class TokenFileError(ValueError):
@@ -72,7 +73,7 @@ class Tokens:
         self._users = {_digest(token.encode()): authenticated(user) for token, user in tokens}
         # Whole headers that were found good: an attacker's guess is never in here, and finding one by timing
         # would first need a collision of Python's keyed string hash.
-        self._seen: dict[str, User] = {}
+        self._seen: Memo[str, User] = Memo(HEADERS_BYTES, entry_bytes=256)
 
     async def authenticate(self, credentials: Credentials) -> User | None:
         header = credentials.headers.get("authorization")
@@ -85,9 +86,7 @@ class Tokens:
         if token is None:
             return None
         user = self._user_of(token.encode("latin-1", "replace"))
-        if len(self._seen) >= HEADERS_KEPT:
-            self._seen.clear()
-        self._seen[header] = user
+        self._seen.put(header, user, len(header))
         return user
 
     def _of_websocket(self, credentials: Credentials) -> User | None:

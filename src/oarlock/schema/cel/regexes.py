@@ -5,10 +5,9 @@ Next: `patterns` of schemas, which only match. Source: RE2 syntax; Kubernetes' r
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import re2
 
+from oarlock.meta.memo import Memo
 from oarlock.schema.patterns import Pattern
 
 __all__ = ["Regex", "regex_of"]
@@ -52,7 +51,14 @@ class Regex:
         return found
 
 
-@lru_cache(maxsize=256)
+# RE2 lets one expression grow to 8 MiB while it matches, and a client may bring both the expression and the text.
+_compiled: Memo[str, Regex] = Memo(64 * 1024 * 1024, entry_bytes=8 * 1024 * 1024)
+
+
 def regex_of(source: str) -> Regex:
-    """`source` compiled; the last few are remembered, since objects are written again and again with the same."""
-    return Regex(source)
+    """`source`, which an object brings, compiled; the last few are remembered. A rule's own are compiled with it."""
+    found = _compiled.get(source)
+    if found is None:
+        found = Regex(source)
+        _compiled.put(source, found, len(source))
+    return found

@@ -17,6 +17,8 @@ __all__ = ["audit_id", "uuid_pool"]
 NO_CACHE = ("cache-control", "no-cache, private")
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 IDS_AT_ONCE = 256
+LONGEST = 1024
+"""A longer ``Audit-Id`` isn't taken: clients could not read the answer."""
 
 
 def uuid_pool(random: Callable[[int], bytes]) -> Callable[[], str]:
@@ -35,12 +37,12 @@ def uuid_pool(random: Callable[[int], bytes]) -> Callable[[], str]:
 
 
 def audit_id(random: Callable[[int], bytes] = os.urandom) -> Filter:
-    """The client's ``Audit-Id`` is kept as it is; without one, or one that isn't printable, there is a new UUID."""
+    """The client's ``Audit-Id`` is kept as it is; without one, or one that is no short printable ASCII, a new UUID."""
     uuid = uuid_pool(random)
 
     async def give_audit_id(x: Exchange, next: Next) -> Response:
         given = x.request.headers.get("audit-id", "")
-        if not given or not given.isprintable():
+        if not 0 < len(given) <= LONGEST or not given.isascii() or not given.isprintable():
             given = uuid()  # what goes back into a header may hold nothing that ends one
         x.audit_id = given
         response = await next(x)

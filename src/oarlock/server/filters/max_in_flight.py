@@ -1,14 +1,19 @@
 """Not more requests at a time than the process can finish in time: 429, and a hint when to come back.
 
-A watch counts until it has started. Source: k8s.io/apiserver ``server/filters/maxinflight``.
+The same for everybody while too much is kept for clients that don't read (``endpoints.unsent``).
+A request counts until its answer has been sent, a watch until it has started.
+Source: k8s.io/apiserver ``server/filters/maxinflight``.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
 from oarlock.server.filters.filter import Next
 from oarlock.server.filters.plain import plain
+from oarlock.server.filters.shutdown import ALWAYS_ANSWERED
 
 __all__ = ["MaxInFlight", "turned_away"]
 
@@ -18,32 +23,59 @@ READING = frozenset({"get", "list", "watch", "head", "options"})
 
 
 class MaxInFlight:
-    """A filter with two counters. 0 means no limit; members of ``system:masters`` are never turned away."""
+    """A filter with two counters. 0 means no limit; members of ``system:masters`` are never turned away.
 
-    __slots__ = ("mutating", "mutating_limit", "read_only", "read_only_limit")
+    `on_full` is told of everybody who is turned away because too many are in progress.
+    """
+
+    __slots__ = ("mutating", "mutating_limit", "on_full", "read_only", "read_only_limit")
 
     def __init__(self, read_only_limit: int = 400, mutating_limit: int = 200) -> None:
         self.read_only_limit = read_only_limit
         self.mutating_limit = mutating_limit
+        self.on_full: Callable[[], None] = _nobody
         self.read_only = 0
         self.mutating = 0
 
     async def __call__(self, x: Exchange, next: Next) -> Response:
+        if x.unsent.full and not x.request.path.startswith(ALWAYS_ANSWERED):
+            return turned_away()
         if x.target.verb in READING:
             if self.read_only >= self.read_only_limit > 0 and MASTERS not in x.user.groups:
+                self.on_full()
                 return turned_away()
             self.read_only += 1
             try:
-                return await next(x)
-            finally:
+                response = await next(x)
+            except BaseException:
                 self.read_only -= 1
+                raise
+            if response.stream is None:
+                response.on_sent(self._read)
+            else:
+                self.read_only -= 1
+            return response
         if self.mutating >= self.mutating_limit > 0 and MASTERS not in x.user.groups:
+            self.on_full()
             return turned_away()
         self.mutating += 1
         try:
-            return await next(x)
-        finally:
+            response = await next(x)
+        except BaseException:
             self.mutating -= 1
+            raise
+        response.on_sent(self._mutated)
+        return response
+
+    def _read(self, whole: bool) -> None:
+        self.read_only -= 1
+
+    def _mutated(self, whole: bool) -> None:
+        self.mutating -= 1
+
+
+def _nobody() -> None:
+    """Nobody is told."""
 
 
 def turned_away() -> Response:

@@ -17,7 +17,10 @@ __all__ = ["request_info"]
 
 
 def request_info(resolve: Callable[[Exchange], None], observe: Callable[[Exchange, Response], None]) -> Filter:
-    """`resolve` sets ``x.target`` and ``x.route`` or raises `StatusError`; `observe` is told of every answer."""
+    """`resolve` sets ``x.target`` and ``x.route`` or raises `StatusError`.
+
+    `observe` is told of every answer before it is sent.
+    """
 
     async def find_out(x: Exchange, next: Next) -> Response:
         try:

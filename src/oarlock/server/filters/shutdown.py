@@ -14,7 +14,7 @@ from oarlock.meta.errors import ServiceUnavailable
 from oarlock.server.filters.filter import Next
 from oarlock.server.filters.plain import plain
 
-__all__ = ["Leaving", "Shutdown"]
+__all__ = ["ALWAYS_ANSWERED", "Leaving", "Shutdown"]
 
 TEXT = "The apiserver is shutting down, please try again later."
 ALWAYS_ANSWERED = ("/readyz", "/livez", "/healthz", "/metrics")

@@ -5,18 +5,24 @@ Source: KEP-1693; RFC 7234 §5.5; k8s.io/apiserver ``endpoints/filters/warning``
 
 from __future__ import annotations
 
-import unicodedata
+import re
 from collections.abc import Sequence
-from functools import lru_cache
 
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
+from oarlock.meta.memo import Memo
 from oarlock.server.filters.filter import Next
 
-__all__ = ["recorded_warnings", "warning_headers"]
+__all__ = ["MOST_HEADERS", "recorded_warnings", "warning_headers"]
 
 TOTAL_RUNES = 4096
 RUNES_EACH = 256
+MOST_HEADERS = 64
+"""How many ``Warning`` headers an answer has at most: clients take some hundred headers in all."""
+
+_control = re.compile("[\x00-\x1f\x7f-\x9f]").search
+_Lines = list[tuple[str, str]]
+_alone: Memo[str, _Lines] = Memo(256 * 1024, entry_bytes=512, per_byte=8)
 
 
 async def recorded_warnings(x: Exchange, next: Next) -> Response:
@@ -24,18 +30,20 @@ async def recorded_warnings(x: Exchange, next: Next) -> Response:
     response = await next(x)
     noted = x.notes.warnings
     if noted:
-        alone = len(noted) == 1 and len(noted[0]) <= RUNES_EACH
-        response.headers.extend(_of_one(noted[0]) if alone else _headers(noted))
+        response.headers.extend(_of_one(noted[0]) if len(noted) == 1 else _headers(noted))
     return response
 
 
-@lru_cache(maxsize=256)
-def _of_one(text: str) -> list[tuple[str, str]]:
+def _of_one(text: str) -> _Lines:
     # the same few deprecation warnings come with most requests
-    return _headers((text,))
+    found = _alone.get(text)
+    if found is None:
+        found = _headers((text,))
+        _alone.put(text, found, len(text))
+    return found
 
 
-def _headers(texts: Sequence[str]) -> list[tuple[str, str]]:
+def _headers(texts: Sequence[str]) -> _Lines:
     return [("warning", value) for value in warning_headers(texts)]
 
 
@@ -43,27 +51,34 @@ def warning_headers(texts: Sequence[str]) -> list[str]:
     """The values of the ``Warning`` headers, each text once.
 
     Texts with control characters are left out. When all together have more than 4096 characters each is cut
-    to 256, and those after the first 4096 are left out.
+    to 256, and those after the first 4096 are left out. Of more than `MOST_HEADERS` the last says how many there are
+    besides: ``37 more warnings``.
     """
     texts = [t for t in dict.fromkeys(texts) if t and not _has_controls(t)]
-    if sum(map(len, texts)) <= TOTAL_RUNES:
-        return [_header(text) for text in texts]
+    if sum(map(len, texts)) > TOTAL_RUNES:
+        texts = _cut(texts)
+    if len(texts) > MOST_HEADERS:
+        left_out = len(texts) - MOST_HEADERS + 1
+        texts = [*texts[: MOST_HEADERS - 1], f"{left_out} more warnings"]
+    return [_header(text) for text in texts]
+
+
+def _cut(texts: Sequence[str]) -> list[str]:
     written = 0
     cut: list[str] = []
     for text in texts:
         if written >= TOTAL_RUNES:
             break
-        cut.append(_header(text[:RUNES_EACH]))
+        cut.append(text[:RUNES_EACH])
         written += min(len(text), RUNES_EACH)
     return cut
 
 
 def _has_controls(text: str) -> bool:
-    return any(unicodedata.category(char) == "Cc" for char in text)
+    return _control(text) is not None
 
 
 def _header(text: str) -> str:
-    if not text.isascii():
-        text = text.encode("utf-8", "replace").decode("latin-1")  # header values are latin-1 up here, UTF-8 on the wire
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    """`text` as a quoted string (RFC 9110 §5.6.4). What no UTF-8 can be made of is replaced."""
+    escaped = text.encode("utf-8", "replace").decode().replace("\\", "\\\\").replace('"', '\\"')
     return f'299 - "{escaped}"'

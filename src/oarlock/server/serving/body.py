@@ -98,7 +98,7 @@ class Body:
         return 0 if self._error is not None else self.received
 
     async def read(self) -> bytes:
-        """The whole body. Raises `BodyTooLarge`, ConnectionError when the client went away."""
+        """The whole body. Raises `BodyTooLarge`, `BrokenBody`."""
         while self._error is None and not self.complete:
             waiter = self._waiter = self._loop.create_future()
             self._on_wait()

@@ -7,8 +7,8 @@ there is used again while it is valid for another 30 days and names every host. 
 from __future__ import annotations
 
 import ipaddress
-import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,9 +20,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from oarlock.server.files import locked, write_file
 from oarlock.server.serving.tls import BadCertificateFile
 
-__all__ = ["ServingFiles", "ensure_certificates", "issue_client"]
+__all__ = ["ServingFiles", "ensure_certificates", "held_certificates", "issue_client"]
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
 CA_DAYS = 3650
@@ -39,27 +40,47 @@ class ServingFiles:
     key: Path
 
 
-def ensure_certificates(directory: Path, hosts: Sequence[str], now: float) -> ServingFiles:
+@contextmanager
+def held_certificates(directory: Path, hosts: Sequence[str], now: float) -> Iterator[ServingFiles]:
     """The serving certificate in `directory` for localhost and `hosts`, made if it's missing or no longer fits.
 
-    `now` is in seconds since the epoch. A new certificate is signed by the CA that is there, so clients that
-    trust it go on. Raises `BadCertificateFile` for files that are there but can't be read.
+    `now` is in seconds since the epoch. A new certificate is signed by the CA that is there, so clients that trust it
+    go on. While the context lasts no other server puts other files in place: load them in it. However many servers
+    start at once, there is one CA, and whatever one that was killed left behind is completed.
+    Raises `BadCertificateFile` for files that are there but can't be read, or don't belong together.
     """
-    wanted = tuple(dict.fromkeys((*LOCAL, *hosts)))
-    moment = datetime.fromtimestamp(now, UTC)
-    files = ServingFiles(directory / "ca.crt", directory / "tls.crt", directory / "tls.key")
+    with _locked(directory):
+        yield _ensured(directory, hosts, datetime.fromtimestamp(now, UTC))
+
+
+def ensure_certificates(directory: Path, hosts: Sequence[str], now: float) -> ServingFiles:
+    """The same for who needs to know where the files are, and that they are there."""
+    with held_certificates(directory, hosts, now) as files:
+        return files
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Hold the lock of `directory`, made if there is none; what can't be written there is a `BadCertificateFile`."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with locked(directory):
+            yield
     except FileExistsError as error:
         raise BadCertificateFile(f"{directory}: it is no folder, and certificates are kept in one") from error
     except OSError as error:
-        raise BadCertificateFile(f"{directory}: {error.strerror}") from error
+        raise BadCertificateFile(f"{error.filename or directory}: {error.strerror}") from error
+
+
+def _ensured(directory: Path, hosts: Sequence[str], moment: datetime) -> ServingFiles:
+    wanted = tuple(dict.fromkeys((*LOCAL, *hosts)))
+    files = ServingFiles(directory / "ca.crt", directory / "tls.crt", directory / "tls.key")
     authority, authority_key = _authority(directory, moment)
     current = _read_certificate(files.certificate)
     if current is not None and files.key.exists() and _fits(current, authority, wanted, moment):
         if _public(current) == _public_of(_read_key(files.key)):
             return files
-        raise BadCertificateFile(f"{files.key}: it is not the key of the certificate in {files.certificate}")
+        raise _mismatch(files.certificate, files.key)
     key = ec.generate_private_key(ec.SECP256R1())
     certificate = _issue(
         key,
@@ -71,17 +92,15 @@ def ensure_certificates(directory: Path, hosts: Sequence[str], now: float) -> Se
         usage=ExtendedKeyUsageOID.SERVER_AUTH,
         hosts=wanted,
     )
-    # The old certificate goes first: whatever a crash leaves behind, it is never a pair that doesn't match.
-    files.certificate.unlink(missing_ok=True)
-    _write(files.key, _pem(key), 0o600)
-    _write(files.certificate, certificate.public_bytes(Encoding.PEM), 0o644)
+    _write_pair(files.certificate, certificate, files.key, key)
     return files
 
 
 def issue_client(directory: Path, name: str, organizations: Sequence[str], now: float) -> tuple[bytes, bytes]:
-    """A client certificate signed by the CA in `directory`, and its key, both in PEM. Nothing is written."""
+    """A client certificate signed by the CA in `directory`, and its key, both in PEM. Nothing of them is written."""
     moment = datetime.fromtimestamp(now, UTC)
-    authority, authority_key = _authority(directory, moment)
+    with _locked(directory):
+        authority, authority_key = _authority(directory, moment)
     key = ec.generate_private_key(ec.SECP256R1())
     certificate = _issue(
         key,
@@ -102,7 +121,7 @@ def _authority(directory: Path, moment: datetime) -> tuple[x509.Certificate, ec.
     if certificate is not None and certificate.not_valid_after_utc - moment > timedelta(days=RENEW_DAYS):
         key = _read_key(key_file)
         if _public(certificate) != _public_of(key):
-            raise BadCertificateFile(f"{key_file}: it is not the key of the certificate in {certificate_file}")
+            raise _mismatch(certificate_file, key_file)
         return certificate, key
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"oarlock-ca@{int(moment.timestamp())}")])
@@ -119,10 +138,22 @@ def _authority(directory: Path, moment: datetime) -> tuple[x509.Certificate, ec.
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
-    certificate_file.unlink(missing_ok=True)
-    _write(key_file, _pem(key), 0o600)
-    _write(certificate_file, certificate.public_bytes(Encoding.PEM), 0o644)
+    _write_pair(certificate_file, certificate, key_file, key)
     return certificate, key
+
+
+def _write_pair(
+    certificate_file: Path, certificate: x509.Certificate, key_file: Path, key: ec.EllipticCurvePrivateKey
+) -> None:
+    """The old certificate goes first: whatever a crash leaves behind, it is never a pair that doesn't match."""
+    certificate_file.unlink(missing_ok=True)
+    write_file(key_file, _pem(key), 0o600)
+    write_file(certificate_file, certificate.public_bytes(Encoding.PEM), 0o644)
+
+
+def _mismatch(certificate: Path, key: Path) -> BadCertificateFile:
+    what = f"it is not the key of the certificate in {certificate}"
+    return BadCertificateFile(f"{key}: {what}; remove both files, and new ones are made")
 
 
 def _issue(
@@ -226,18 +257,3 @@ def _public_of(key: ec.EllipticCurvePrivateKey) -> object:
 
 def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-
-
-def _write(file: Path, content: bytes, mode: int) -> None:
-    """Replace `file` at once: a reader sees the old content or the new, never half of it."""
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        temporary.unlink(missing_ok=True)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        with open(descriptor, "wb") as out:
-            out.write(content)
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(temporary, file)
-    except OSError as error:
-        raise BadCertificateFile(f"{file}: {error.strerror}") from error

@@ -21,11 +21,12 @@ MIB = 1024 * KIB
 class Limits:
     """What one peer may cost. Times in seconds, sizes in bytes.
 
-    *Slow readers.* A stream or connection may always hold `stream_budget_bytes` / `connection_budget_bytes`
-    of unsent data, for as long as it likes. Above that it is ended only when the peer has not taken a single
-    byte for `stall_timeout_s`: writers are not throttled, so a peer that keeps reading may be far behind and
-    is still served. The `…_hard_bytes` limits guard the process's memory and apply at once; a whole answer
-    given as one bytes object does not count against them, because it exists once however slowly it leaves.
+    *Slow readers.* An answer that ends by itself is cut when less than `progress_bytes` of it were taken for
+    `stall_timeout_s`, or when it isn't sent `answer_timeout_s` after it began. One that goes on (a watch) may always
+    hold `stream_budget_bytes`, those of a connection together `connection_budget_bytes`, for as long as they like;
+    above that it must be taken at the same pace: writers are not throttled, so a client that keeps reading may be far
+    behind and is still served. The `…_hard_bytes` limits apply at once. What all clients together may leave unread is
+    bounded by the process's budget (``endpoints.unsent``).
     """
 
     max_header_bytes: int = MIB
@@ -48,6 +49,8 @@ class Limits:
     stream_budget_bytes: int = 4 * MIB
     connection_budget_bytes: int = 16 * MIB
     stall_timeout_s: float = 30.0
+    progress_bytes: int = 256 * KIB
+    answer_timeout_s: float = 60.0
     stream_hard_bytes: int = 64 * MIB
     connection_hard_bytes: int = 256 * MIB
 

@@ -61,6 +61,9 @@ class Greeting(Receiver):
         if not self._seen:
             self._transport.close()
 
+    def readers(self) -> tuple[()]:
+        return ()
+
     def abort(self) -> None:
         self._transport.abort()
 

@@ -1,8 +1,12 @@
-"""`Bucket`: so many at once, so many per second, and no more. Next: `http2`."""
+"""`Bucket`: so many at once, so many per second. `Share`: so much in one turn of the loop. Next: `http2`."""
 
 from __future__ import annotations
 
-__all__ = ["Bucket"]
+import time
+
+from oarlock.storage.pacing import SLICE_S
+
+__all__ = ["Bucket", "Share"]
 
 
 class Bucket:
@@ -24,3 +28,23 @@ class Bucket:
             self._at = now
         self._left = left
         return left >= 0
+
+
+class Share:
+    """What one connection may start in one turn of the loop: `most` requests, and no more than fit into a slice of
+    time; but always one."""
+
+    __slots__ = ("_most", "_until")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._until = 0.0
+
+    def left(self) -> bool:
+        """Whether one more may be started, which then counts."""
+        if self._until == 0.0:
+            self._until = time.monotonic() + SLICE_S
+        elif self._most <= 0 or time.monotonic() > self._until:
+            return False
+        self._most -= 1
+        return True

@@ -5,6 +5,9 @@ hand was parsed, so that a body that came in the same packet is complete and `Re
 What is malformed is answered in plain text, in its turn, and ends the connection. `http1_incoming` parses,
 `wire1` has the bytes of answers, `http1_stream` answers that go on. Next: `http2`.
 
+While the client doesn't take what is there, no further request of its pipeline is carried out, and what is large is
+made no further ahead than it reads.
+
 What follows a request with an ``Upgrade`` waits until that is answered: by a 101 the connection is handed over as
 an `Http1Tunnel`; with any other answer the upgrade was declined (RFC 9110 §7.8) and HTTP goes on.
 """
@@ -12,23 +15,26 @@ an `Http1Tunnel`; with any other answer the upgrade was declined (RFC 9110 §7.8
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
-from oarlock.endpoints.http import Peer, Response
+from oarlock.endpoints.http import BrokenBody, Peer, Response
 from oarlock.server.serving import wire1
 from oarlock.server.serving.drive import drive
+from oarlock.server.serving.guards import Share
 from oarlock.server.serving.http1_incoming import Incoming
+from oarlock.server.serving.http1_outgoing import Http1Outgoing
 from oarlock.server.serving.http1_request import Turn
-from oarlock.server.serving.http1_stream import Http1Stream
+from oarlock.server.serving.http1_stream import PIECE_BYTES, Http1Stream
 from oarlock.server.serving.http1_tunnel import Http1Tunnel
-from oarlock.server.serving.service import Service, log, panic, pump, whole_body
+from oarlock.server.serving.readers import Pace, Reader
+from oarlock.server.serving.reading import Reading
+from oarlock.server.serving.service import Service, body_length, log, over, panic, pump
 
 __all__ = ["Http1Connection", "Turn"]
 
 DRAINED_BYTES = 256 * 1024  # of a body nobody read, to keep the connection
-HIGH_BYTES = 256 * 1024
-LOW_BYTES = 64 * 1024
+TURNS_AT_ONCE = 64  # of a pipeline, before other connections have their turn
 
 
 class Http1Connection(Incoming):
@@ -40,21 +46,20 @@ class Http1Connection(Incoming):
         self._secure = secure
         # the answers
         self._task: asyncio.Task[Any] | None = None
+        self._response: Response | None = None  # that of `_turn`, once there is one
         self._stream: Http1Stream | None = None
         self._tunnel: Http1Tunnel | None = None
-        self._paused = False
-        self._pausing: asyncio.Handle | None = None
+        self._again: asyncio.Handle | None = None  # goes on with what this turn of the loop had no time for
+        self._reading = Reading(transport, service.loop)
         self._draining = service.draining
         # the way out
-        self._out: list[bytes] = []
-        self._sent = 0
-        self._taken = -1
-        self._taken_at = now
-        self.congested = False
-        self._writable: asyncio.Future[None] | None = None
+        self.out = Http1Outgoing(service, transport, secure)
+        self._pace = Pace(now)
+        self._marked = False  # it is going to be flushed
+        self._advancing = False
         self._cut_at = 0.0  # when a refused client has had the time to read why
+        self._was_cut = False
         self._lost = False
-        transport.set_write_buffer_limits(high=HIGH_BYTES, low=LOW_BYTES)
         service.joined(self)
 
     # What the transport calls.
@@ -79,42 +84,42 @@ class Http1Connection(Incoming):
         if self._lost:
             return
         self._lost = self._stopped = True
-        self._forget_pausing()
+        self._reading.forget()
         self._turns.clear()
         self._held = b""
-        self._out.clear()
+        self.out.connection_lost()
         if self._incoming is not None and self._incoming.body is not None:
-            self._incoming.body.fail(ConnectionResetError("the client went away"))
+            self._incoming.body.fail(BrokenBody("the client went away"))
         if self._task is not None:
             self._task.cancel()
         if self._stream is not None:
             self._stream.ended()
-        self.resume_writing()
+        over(self._response, False)
         del self._parser  # which knows this object's methods
         self.service.left(self)
 
     def pause_writing(self) -> None:
-        self.congested = True
+        self.out.congested = True
 
     def resume_writing(self) -> None:
-        self.congested = False
-        if self._writable is not None:
-            if not self._writable.done():
-                self._writable.set_result(None)
-            self._writable = None
+        self.out.congested = False
+        self.out.buffer.settle()
+        self._mark()
 
     # What the listener calls.
 
     def sweep(self, now: float) -> None:
         limits = self.service.limits
-        if self._cut_at:
-            if self.unsent:
+        self._watch_reader(now)
+        if self._reading.peer_left(wholly=self._stream is None):  # an answer that goes on ends with its client
+            self.abort()
+        elif self._cut_at:
+            if self.out.unsent:
                 self._cut_at = now + limits.linger_s
-                self._watch_reader(now, 0)
             elif now >= self._cut_at:
                 self.abort()
-        elif self._turn is not None:
-            self._watch_reader(now, limits.connection_budget_bytes)
+        elif self._turn is not None or self._turns:
+            pass
         elif self._in_head:
             if now - self._head_since > limits.header_timeout_s:
                 self._refuse(408, "the headers took too long")
@@ -126,27 +131,35 @@ class Http1Connection(Incoming):
         """An idle connection ends now: its client may be asleep, and would answer TLS's goodbye when it wakes."""
         self._draining = True
         if self._turn is None and not self._turns and not self._in_head and self._incoming is None:
-            flushed = not self._out and not self.unsent
+            flushed = not self.out.size and not self.out.unsent
             self._close(self._monotonic())
             if flushed:
                 self.service.loop.call_soon(self.abort)
 
     def abort(self) -> None:
         self._stopped = True
-        self._forget_pausing()
+        self._reading.forget()
         self._transport.abort()
 
+    def readers(self) -> Iterator[Reader]:
+        """The client, while something waits for it."""
+        stream, held = self._stream, self.out.buffer.held
+        waiting = stream is not None and stream.waiting
+        if (held or waiting) and not self._lost and not self._was_cut:
+            held += stream.pending if stream is not None else 0
+            yield Reader(self._pace.since, held, stream is None or not stream.endless, self.cut)
+
+    def cut(self, reason: str) -> None:
+        """End it because the client takes too little."""
+        if not self._lost and not self._was_cut:
+            self._was_cut = True
+            log.info("%s:%d takes too little: cut (%s)", self._peer.address, self._peer.port, reason)
+            self.service.unsent.count_cut(reason)
+            if self._stream is not None:
+                self._stream.ended()
+            self.abort()
+
     # What a stream calls.
-
-    @property
-    def unsent(self) -> int:
-        """Bytes the kernel has not taken yet."""
-        size: int = self._transport.get_write_buffer_size()
-        return size
-
-    def send(self, data: bytes) -> None:
-        self._out.append(data)
-        self._write_out()
 
     def stream_ended(self, stream: Http1Stream) -> None:
         """`stream` was closed by its writer and everything of it is with the transport."""
@@ -156,32 +169,46 @@ class Http1Connection(Incoming):
 
     def hold_back(self, full: bool) -> None:
         """A tunnel has as much as it takes for now, or has room again."""
-        if not full:
-            self._resume_reading()
-        elif not self._paused and not self._lost:
-            self._pause_reading()
-
-    async def writable(self) -> None:
-        """Wait until the transport has room again, or is gone."""
-        if self.congested:
-            if self._writable is None:
-                self._writable = self.service.loop.create_future()
-            await asyncio.shield(self._writable)
+        if self._lost:
+            return
+        if full:
+            self._reading.pause()
+        else:
+            self._reading.resume()
 
     # Answering.
 
     def _advance(self) -> None:
-        """Answer what waits, one after the other, as far as it goes without waiting."""
+        """Answer what waits, one after the other, as far as it goes without waiting and is this connection's share."""
+        if self._advancing:
+            return
+        self._advancing = True
+        out = self.out
+        share = Share(TURNS_AT_ONCE)
         while not self._lost:
-            while self._turn is None and self._turns and not self._cut_at:
+            while self._turn is None and self._turns and not self._cut_at and not out.congested and share.left():
                 self._turn = turn = self._turns.popleft()
                 self._start(turn)
+                if out.size > PIECE_BYTES:
+                    out.flush()
+            if self._turn is None and self._turns and not self._cut_at and not out.congested:
+                self._go_on_later()
+                break
             if not self._held or self._stopped or self._undecided or len(self._turns) + (self._turn is not None) > 1:
                 break
             data, self._held = self._held, b""
             self._take(data)
-        self._write_out()
+        self._advancing = False
+        out.flush()
         self._regulate()
+
+    def _go_on_later(self) -> None:
+        if self._again is None:
+            self._again = self.service.loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._again = None
+        self._advance()
 
     def _start(self, turn: Turn) -> None:
         if turn.refusal is not None or turn.request is None:
@@ -203,7 +230,9 @@ class Http1Connection(Incoming):
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         turn = self._turn
         if self._lost or turn is None:
-            if error is not None and not isinstance(error, asyncio.CancelledError | ConnectionError):
+            if error is None:
+                over(task.result(), False)
+            elif not isinstance(error, asyncio.CancelledError | ConnectionError):
                 log.error("a handler failed after the client had gone", exc_info=error)
             return
         if error is not None:
@@ -222,28 +251,36 @@ class Http1Connection(Incoming):
 
     def _respond(self, turn: Turn, response: Response) -> None:
         if self._lost:
+            over(response, False)
             return
+        self._response = response
         try:
             if response.status == 101:
                 self._hand_over(turn, response)
                 return
-            streaming, close = self._send_head(turn, response)
+            streaming = self._send_head(turn, response)
         except Exception:
             log.exception("an answer could not be sent")
-            response = panic()
-            streaming, close = self._send_head(turn, response)
-        turn.close = close
+            over(response, False)
+            response = self._response = panic()
+            streaming = self._send_head(turn, response)
         if not streaming:
-            self._finish(turn, close)
+            self._finish(turn, turn.close)
             return
-        stream = self._stream = Http1Stream(self, chunked=not turn.old)
+        body = response.body
+        unknown = response.stream is not None or body_length(body) is None
+        stream = self._stream = Http1Stream(self, chunked=unknown and not turn.old)
+        stream.began = self._monotonic()
         if response.stream is not None:
             self._begin_stream(response.stream, stream)
-        elif isinstance(response.body, AsyncIterator):
-            self._task = self.service.loop.create_task(pump(response.body, stream))
+        elif isinstance(body, AsyncIterator):
+            self._task = self.service.loop.create_task(pump(body, stream))
             self._task.add_done_callback(self._pumped)
+        else:
+            stream.put(body)
 
     def _begin_stream(self, begin: Callable[[Http1Stream], None], stream: Http1Stream) -> None:
+        stream.endless = True
         try:
             begin(stream)
         except Exception:
@@ -254,7 +291,7 @@ class Http1Connection(Incoming):
         """Answer 101, after which the connection is no longer HTTP's. Raises ValueError where that can't be."""
         if not turn.upgrade or turn.old or response.stream is None:
             raise ValueError("a 101 for a request that asked for no upgrade, or with nobody to take the connection")
-        self._out.append(wire1.switch(response.headers, self.service.date()))
+        self.out.put(wire1.switch(response.headers, self.service.date()))
         turn.close = self._stopped = True
         self._undecided = False
         tunnel = self._stream = self._tunnel = Http1Tunnel(self)
@@ -268,12 +305,12 @@ class Http1Connection(Incoming):
         if not task.cancelled() and task.exception() is not None:
             log.error("an answer failed halfway", exc_info=task.exception())
 
-    def _send_head(self, turn: Turn, response: Response) -> tuple[bool, bool]:
-        """Queue the head, and the body if it is at hand: whether there is more, whether to close after it."""
+    def _send_head(self, turn: Turn, response: Response) -> bool:
+        """Queue the head, and the body if it is at hand and small: whether there is more."""
         close = turn.close or self._draining or not self._body_can_be_skipped(turn)
         status = response.status
-        body = whole_body(response)
-        streaming = body is None
+        body = response.body
+        size = None if response.stream is not None else body_length(body)
         empty = status in (204, 304) or status < 200
         connection = length = None
         for name, value in response.headers:
@@ -284,9 +321,9 @@ class Http1Connection(Incoming):
         if connection is not None and connection.lower() == "close":
             close = True
         framing = ""
-        if body is not None:
+        if size is not None:
             if not empty:
-                framing = f"content-length: {length if turn.head_only and not body and length else len(body)}\r\n"
+                framing = f"content-length: {length if turn.head_only and not size and length else size}\r\n"
         elif turn.old:
             close = True
         elif not empty:
@@ -295,12 +332,14 @@ class Http1Connection(Incoming):
             framing += "connection: close\r\n"
         elif turn.old:
             framing += "connection: keep-alive\r\n"
-        self._out.append(wire1.head(status, response.headers, framing, self.service.date()))
-        if empty or turn.head_only:
-            return False, close
-        if body:
-            self._out.append(body)
-        return streaming, close
+        self.out.put(wire1.head(status, response.headers, framing, self.service.date()))
+        turn.close = close
+        if empty or turn.head_only or size == 0:
+            return False
+        if size is None or size > PIECE_BYTES or not isinstance(body, bytes):
+            return True
+        self.out.put(body)
+        return False
 
     def _body_can_be_skipped(self, turn: Turn) -> bool:
         """Whether what is left of the request's body is worth reading past, to keep the connection."""
@@ -313,17 +352,19 @@ class Http1Connection(Incoming):
 
     def _answer_refusal(self, turn: Turn) -> None:
         status, why = turn.refusal or (400, "")
-        self._out.append(wire1.refusal(status, why, self.service.date()))
+        self.out.put(wire1.refusal(status, why, self.service.date()))
         self._finish(turn, True)
 
     def _finish(self, turn: Turn, close: bool) -> None:
-        self._turn = self._stream = None
+        response = self._response
+        self._turn = self._stream = self._response = None
+        over(response, True)
         if turn.upgrade:
             self._undecided = False
         self._idle_since = self._monotonic()
         if turn.body is not None and not turn.body.complete:
             turn.skipped_to = turn.body.received + DRAINED_BYTES
-            turn.body.fail(ConnectionError("the request was answered before its body was read"))
+            turn.body.fail(BrokenBody("the request was answered before its body was read"))
         if close:
             self._close(self._idle_since)
 
@@ -334,9 +375,9 @@ class Http1Connection(Incoming):
         self._stopped = True
         self._turns.clear()
         self._held = b""
-        self._write_out()
+        self.out.flush()
         self._cut_at = now + self.service.limits.linger_s
-        self._resume_reading()
+        self._reading.resume()
         if unread and not self._secure and self._transport.can_write_eof():
             self._transport.write_eof()
         else:
@@ -344,34 +385,30 @@ class Http1Connection(Incoming):
 
     # The way out, and how fast the way in is.
 
-    def _write_out(self) -> None:
-        out = self._out
-        if not out or self._lost:
-            return
-        self._out = []
-        if len(out) == 1:
-            data = out[0]
-        elif sum(map(len, out)) <= HIGH_BYTES:
-            data = b"".join(out)
-        else:
-            for data in out:
-                self._sent += len(data)
-                self._transport.write(data)
-            return
-        self._sent += len(data)
-        self._transport.write(data)
+    def _mark(self) -> None:
+        """Have what can be sent now sent at the end of this turn of the loop."""
+        if not self._marked:
+            self._marked = True
+            self.service.flusher.add(self)
 
     def flush(self) -> None:
-        self._write_out()
+        self._marked = False
+        if self._lost:
+            return
+        self.out.flush()
+        if self._stream is not None:
+            self._stream.resume()
+        elif self._turn is None:
+            self._advance()
 
     def _body_wanted(self) -> None:
         """Somebody waits for the rest of the body."""
         turn = self._turn
         if turn is not None and turn.expects and not turn.continued:
             turn.continued = True
-            self._out.append(wire1.CONTINUE)
-            self.service.flusher.add(self)
-        if self._paused:
+            self.out.put(wire1.CONTINUE)
+            self._mark()
+        if self._reading.paused:
             self._regulate()
 
     def _regulate(self) -> None:
@@ -380,42 +417,26 @@ class Http1Connection(Incoming):
         ahead = bool(self._turns) or bool(self._held)
         if body is not None and not body.awaited and body.buffered > self.service.limits.body_window_bytes:
             ahead = True
+        if self._lost:
+            return
         if ahead and not self._cut_at:
-            if not self._paused:
-                self._pause_reading()
-        elif self._paused:
-            self._resume_reading()
+            self._reading.pause()
+        else:
+            self._reading.resume()
 
-    def _pause_reading(self) -> None:
-        """From the next turn on: a TLS transport that is paused while it hands data over keeps what it has
-        decrypted and not handed over, and doesn't give it when it is resumed unless more comes in."""
-        self._paused = True
-        self._pausing = self.service.loop.call_soon(self._pause_now)
-
-    def _pause_now(self) -> None:
-        self._pausing = None
-        self._transport.pause_reading()
-
-    def _forget_pausing(self) -> bool:
-        """Whether reading was about to be paused, and now isn't."""
-        pausing, self._pausing = self._pausing, None
-        if pausing is not None:
-            pausing.cancel()
-        return pausing is not None
-
-    def _resume_reading(self) -> None:
-        if self._paused and not self._lost:
-            self._paused = False
-            if not self._forget_pausing():
-                self._transport.resume_reading()
-
-    def _watch_reader(self, now: float, budget: int) -> None:
-        """Cut a client that has taken nothing for long and for whom much is waiting (see `Limits`)."""
-        buffered = self.unsent
-        taken = self._sent - buffered
-        if not buffered or taken != self._taken:
-            self._taken = taken
-            self._taken_at = now
-        elif buffered > budget and now - self._taken_at > self.service.limits.stall_timeout_s:
-            log.info("%s:%d takes nothing: cut", self._peer.address, self._peer.port)
-            self.abort()
+    def _watch_reader(self, now: float) -> None:
+        """Cut a client that takes too little of what is there for it (see `Limits`)."""
+        out, stream, limits = self.out, self._stream, self.service.limits
+        out.buffer.settle()
+        unsent = out.unsent
+        if stream is not None:
+            stream.charge()
+        waiting = bool(unsent) or (stream is not None and stream.waiting)
+        self._pace.look(now, waiting, out.taken, limits.progress_bytes)
+        if stream is not None and stream.endless and unsent + stream.pending <= limits.stream_budget_bytes:
+            self._pace.tolerate(now)
+        elif waiting:
+            began = stream.began if stream is not None and not stream.endless else None
+            reason = self._pace.verdict(now, limits, began)
+            if reason:
+                self.cut(reason)

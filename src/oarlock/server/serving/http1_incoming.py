@@ -11,7 +11,7 @@ from collections import deque
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
-from oarlock.endpoints.http import Peer
+from oarlock.endpoints.http import BrokenBody, Peer
 from oarlock.server.serving.body import Body
 from oarlock.server.serving.http1_request import Turn, turn_of
 from oarlock.server.serving.service import Receiver, Service
@@ -19,6 +19,7 @@ from oarlock.server.serving.service import Receiver, Service
 __all__ = ["Incoming"]
 
 SLICE = 8192  # bytes parsed at once: bounds how many requests of a pipeline can be waiting
+EMPTY_LINE = b"\r\n\r\n"
 OVERHEAD = 16  # bytes of chunk framing tolerated per byte of body, beyond a header's worth
 
 
@@ -40,6 +41,8 @@ class Incoming(Receiver):
         self._head_bytes = self._slice_bytes = self._body_bytes = 0
         self._url = b""
         self._lines: list[tuple[bytes, bytes]] = []
+        self._head: list[bytes] = []  # the pieces its head is in
+        self._tail = b""  # of what was parsed before
         self._incoming: Turn | None = None  # its body isn't complete
         self._stopped = False
         self._first = True
@@ -76,7 +79,38 @@ class Incoming(Receiver):
                 return
 
     def _parse(self, data: bytes) -> None:
+        """Parse `data` in pieces none of which goes beyond the end of a message."""
+        end = self._end_of_piece(data, 0)
+        if end >= len(data):
+            self._parse_piece(data)
+        else:
+            start = 0
+            while start < len(data) and not self._stopped:
+                self._parse_piece(data[start:end])
+                if self._undecided:
+                    self._held += data[end:]
+                    break
+                start, end = end, self._end_of_piece(data, end)
+        self._tail = (self._tail + data[-3:])[-3:]
+
+    def _end_of_piece(self, data: bytes, start: int) -> int:
+        """Where the message may end that goes on at `start`: heads and chunked bodies end with an empty line."""
+        body = self._incoming.body if self._incoming is not None else None
+        if body is not None and body.length is not None:
+            return start + body.length - body.received
+        if not start and self._tail:
+            found = (self._tail + data[:3]).find(EMPTY_LINE)
+            if found >= 0:
+                return found + len(EMPTY_LINE) - len(self._tail)
+        found = data.find(EMPTY_LINE, start)
+        return len(data) if found < 0 else found + len(EMPTY_LINE)
+
+    def _parse_piece(self, data: bytes) -> None:
         self._slice_bytes = len(data)
+        if self._in_head:
+            self._head.append(data)
+        else:
+            self._head = [data]
         try:
             self._parser.feed_data(data)
         except HttpParserUpgrade as upgrade:
@@ -113,7 +147,7 @@ class Incoming(Receiver):
             self._incoming = None
             turn.close = True
             turn.refusal = (400, why)
-            turn.body.fail(ConnectionError(why))
+            turn.body.fail(BrokenBody(why))
         elif self._in_head:
             self._refuse(400, why)
         else:
@@ -161,13 +195,20 @@ class Incoming(Receiver):
 
     def _begin(self) -> tuple[int, str] | None:
         """Make a turn of the headers that are complete; or say why not."""
-        turn = turn_of(self._parser, self._url, self._lines, self.service.name, self._peer, self._now)
+        if not self._is_http():
+            return 400, "malformed request line"
+        turn = turn_of(self._parser, self._url, self._lines, self._peer, self._now)
         if not isinstance(turn, Turn):
             return turn
         problem = self._expect_body(turn)
         if problem is None:
             self._turns.append(turn)
         return problem
+
+    def _is_http(self) -> bool:
+        """Whether the request line is HTTP's to the letter: llhttp also takes RTSP, ICE, none, and more spaces."""
+        head = self._head[0] if len(self._head) == 1 else b"".join(self._head)
+        return head.lstrip(b"\r\n").startswith(b"%b %b HTTP/" % (self._parser.get_method(), self._url))
 
     def _expect_body(self, turn: Turn) -> tuple[int, str] | None:
         request = turn.request

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from httptools import HttpRequestParser
 
 from oarlock.endpoints.http import Peer, Request
 from oarlock.server.serving.body import Body, no_body
+from oarlock.server.serving.header_names import header_name
 
 __all__ = ["Turn", "turn_of"]
 
@@ -45,7 +46,6 @@ def turn_of(
     parser: HttpRequestParser,
     url: bytes,
     raw: Sequence[tuple[bytes, bytes]],
-    name_of: Callable[[bytes], str],
     peer: Peer,
     now: float,
 ) -> Turn | tuple[int, str]:
@@ -53,7 +53,7 @@ def turn_of(
     headers: dict[str, str] = {}
     lines = []
     for raw_name, raw_value in raw:
-        name = name_of(raw_name)
+        name = header_name(raw_name)
         value = raw_value.decode("latin-1").strip(" \t")
         lines.append((name, value))
         headers.setdefault(name, value)
@@ -90,7 +90,6 @@ def _target(target: str) -> str | None:
     scheme, separator, rest = target.partition("://")
     if not separator or scheme.lower() not in ("http", "https"):
         return None
-    authority, slash, path = rest.partition("/")
-    if slash:
-        return slash + path
-    return "/" + authority[len(authority.partition("?")[0]) :]
+    authority = rest.partition("?")[0].partition("/")[0]
+    found = rest[len(authority) :]
+    return found if found.startswith("/") else "/" + found

@@ -1,114 +1,152 @@
-"""`Http1Stream`: an answer over HTTP/1.1 that goes on, sent in chunks.
+"""`Http1Stream`: an answer over HTTP/1.1 that isn't sent at once: because it goes on, or because it is large.
 
-All that is written in one turn of the loop leaves as one chunk in one `transport.write`. Next: `http1`.
+All that is written in one turn of the loop leaves as one chunk in one `transport.write`, as far as the client takes
+it; the rest waits here. Next: `http1`.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from oarlock.server.serving.service import log
+from oarlock.endpoints.http import Body, BodySource
+from oarlock.server.serving.readers import HARD
+from oarlock.server.serving.stream import LOW_BYTES, BaseStream
 
 if TYPE_CHECKING:
     from oarlock.server.serving.http1 import Http1Connection
 
-__all__ = ["Http1Stream"]
+__all__ = ["PIECE_BYTES", "Http1Stream"]
+
+PIECE_BYTES = 128 * 1024
+TURN_BYTES = 512 * 1024
+"""How much leaves in one turn of the loop, so that one client that reads fast doesn't keep the others waiting."""
+FORMATTED_BYTES = 16 * 1024
 
 
-class Http1Stream:
-    """See `oarlock.endpoints.http.Stream`. Without `chunked` (HTTP/1.0) the end of the connection ends the answer."""
+class Http1Stream(BaseStream):
+    """See `oarlock.endpoints.http.Stream`. Without `chunked` its length was said, or the connection's end ends it."""
 
-    __slots__ = ("_add", "_callbacks", "_chunked", "_chunks", "_connection", "_ending", "_hard", "_pending", "closed")
+    __slots__ = ("_add", "_chunked", "_connection", "_hard", "_marked", "_out")
 
     def __init__(self, connection: Http1Connection, chunked: bool) -> None:
+        super().__init__(connection.service.unsent)
         self._connection = connection
+        self._out = connection.out
         self._add = connection.service.flusher.add
         self._hard = connection.service.limits.stream_hard_bytes
         self._chunked = chunked
-        self._chunks: list[bytes] = []
-        self._pending = 0
-        self._ending = False
-        self._callbacks: list[Callable[[], None]] = []
-        self.closed = False
+        self._marked = False  # it is going to be flushed
 
     def write(self, data: bytes) -> None:
-        if self._ending or self.closed or not data:
+        if self.ending or self.closed or not data:
             return
-        if not self._chunks:
-            self._add(self)
         self._chunks.append(data)
-        self._pending += len(data)
-        if self._pending > self._hard:
-            self.abort()
+        self.pending += len(data)
+        if self._out.congested:
+            self.charge()
+        elif not self._marked:
+            self._marked = True
+            self._add(self)
+        if self.pending > self._hard:
+            self._connection.cut(HARD)
+
+    def put(self, body: Body) -> None:
+        """A whole answer at once: `body`, then the end."""
+        if isinstance(body, BodySource):
+            self.source = body
+        else:
+            assert isinstance(body, bytes)
+            self.append(body)
+            self.ending = True
+        if not self._marked:
+            self.flush()
 
     @property
     def buffered(self) -> int:
-        return self._pending + (0 if self.closed else self._connection.unsent)
+        return self.pending + (0 if self.closed else self._out.unsent)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there is more to send, or to make, once the client takes it."""
+        return bool(self.pending or self.source is not None or self._waiters)
 
     def close(self) -> None:
-        if not self._ending and not self.closed:
-            self._ending = True
-            if not self._chunks:
-                self._add(self)
+        if not self.ending and not self.closed:
+            self.ending = True
+            self.mark()
 
     def abort(self) -> None:
         if not self.closed:
             self.ended()
             self._connection.abort()
 
-    def on_close(self, callback: Callable[[], None]) -> None:
-        if self.closed:
-            callback()
-        else:
-            self._callbacks.append(callback)
-
     async def drained(self) -> None:
-        if self._chunks and not self.closed:
-            self._send()
-        while not self.closed and self._connection.congested:
-            await self._connection.writable()
+        while not self.closed and (self.pending > LOW_BYTES or self._out.congested):
+            await self.wait()
+
+    room = drained
+
+    def resume(self) -> None:
+        """The client takes more again."""
+        if not self._marked:
+            self.flush()
+
+    def mark(self) -> None:
+        """Have it flushed at the end of this turn."""
+        if not self._marked:
+            self._marked = True
+            self._add(self)
 
     def flush(self) -> None:
-        """What was written in this turn, as one chunk; then the end, if it was closed."""
+        """Send what is waiting as far as the client takes it; then the end, if it was closed."""
+        self._marked = False
+        out = self._out
+        if 0 < self.pending <= FORMATTED_BYTES and self._chunked and not (out.congested or self.ending or self._offset):
+            out.send(b"%x\r\n%b\r\n" % (self.pending, self.shift_all()))  # an event to a client that keeps up
+            if self._waiters and not out.congested:
+                self.wake()
+            return
+        room = TURN_BYTES
+        while not self.closed and room > 0 and not out.congested:
+            if not self.pending and self.source is not None:
+                self.read_source(PIECE_BYTES)
+            if not self.pending:
+                break
+            room -= self._send_piece()
         if self.closed:
             return
-        if self._chunks:
-            self._send()
-        if self._ending and not self.closed:
-            if self._chunked:
-                self._connection.send(b"0\r\n\r\n")
-            self.ended()
-            self._connection.stream_ended(self)
+        if self.ending and not self.pending:
+            self._end(b"0\r\n\r\n" if self._chunked else b"")
+        elif out.congested:
+            self.charge()
+        elif self.pending or self.source is not None:
+            self.mark()
+        if self._waiters and self.pending <= LOW_BYTES and not out.congested:
+            self.wake()
 
-    def _send(self) -> None:
-        chunks, self._chunks = self._chunks, []
-        size, self._pending = self._pending, 0
-        data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-        last = b"0\r\n\r\n" if self._ending and self._chunked else b""
-        if self._chunked:
-            data = b"%x\r\n%b\r\n%b" % (size, data, last)
-        connection = self._connection
-        connection.send(data)
+    def _send_piece(self) -> int:
+        parts: list[Any] = []
+        size = self.shift(parts, PIECE_BYTES)
+        data = b"".join(parts)
+        out = self._out
+        last = self.ending and not self.pending
+        if not self._chunked:
+            out.put(data)
+        elif size <= FORMATTED_BYTES:
+            out.put(b"%x\r\n%b\r\n%b" % (size, data, b"0\r\n\r\n" if last else b""))
+        else:
+            out.put(b"%x\r\n" % size)
+            out.put(data)
+            out.put(b"\r\n0\r\n\r\n" if last else b"\r\n")
         if last:
-            self.ended()
-            connection.stream_ended(self)
-        elif connection.unsent > self._hard:
-            self.abort()
+            self._end(b"")
+        else:
+            out.flush()
+        return size
 
-    def ended(self) -> None:
-        """It is over, whoever ended it: tell those who asked. Called once."""
-        if self.closed:
-            return
-        self.closed = True
-        self._chunks.clear()
-        self._pending = 0
-        callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            try:
-                callback()
-            except asyncio.CancelledError:
-                raise
-            except Exception:
-                log.exception("a callback of a closed stream failed")
+    def _end(self, mark: bytes) -> None:
+        if mark:
+            self._out.put(mark)
+        self._out.flush()
+        self.ended()
+        self._connection.stream_ended(self)

@@ -9,26 +9,31 @@ packet is complete, and a request that was withdrawn in the same packet never st
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from http import HTTPStatus
 from typing import Any
 
-from jh2 import events as jh2
+import jh2.events as jh2
 
-from oarlock.endpoints.http import Peer, Request, Response
+from oarlock.endpoints.http import BrokenBody, Peer, Request, Response
 from oarlock.server.serving import wire2
 from oarlock.server.serving.body import Body, no_body
+from oarlock.server.serving.config import Limits
 from oarlock.server.serving.drive import drive
-from oarlock.server.serving.guards import Bucket
+from oarlock.server.serving.guards import Bucket, Share
+from oarlock.server.serving.http2_readers import Http2Readers
 from oarlock.server.serving.http2_stream import Http2Stream
 from oarlock.server.serving.machine import Broken, Machine, Opened, ProtocolError
 from oarlock.server.serving.outgoing import CREDIT_PER_FRAME, Outgoing
-from oarlock.server.serving.service import Receiver, Service, log, panic, pump, whole_body
+from oarlock.server.serving.readers import CONTROL, Reader
+from oarlock.server.serving.reading import Reading
+from oarlock.server.serving.service import Receiver, Service, body_length, log, over, panic, pump
 
 __all__ = ["Http2Connection"]
 
-SLICE = 16_384  # bytes parsed between two looks at the limits
+STARTED_AT_ONCE = 64  # requests, before other connections have their turn
 TINY = 64  # a DATA frame with less than this is counted as carrying nothing
 CONTROL_BYTES = 4 * 1024 * 1024  # unsent, although data waits its turn: the client doesn't read what it asks for
 MAX_CREDIT = 20_000
@@ -48,9 +53,10 @@ class Http2Connection(Receiver):
         self._secure = secure
         self._monotonic = service.monotonic
         self._machine = Machine(limits)
-        self.out = Outgoing(service, transport, self._machine)
+        self.out = Outgoing(service, transport, self._machine, secure)
+        self._readers = Http2Readers(self, limits, now)
         self._streams: dict[int, Http2Stream] = {}
-        self._starting: list[Http2Stream] = []
+        self._starting: deque[Http2Stream] = deque()
         self._withdrawn: set[asyncio.Task[Any]] = set()  # cancelled, and not yet done
         self._uploads: dict[int, Http2Stream] = {}
         self._granted = 0
@@ -58,13 +64,15 @@ class Http2Connection(Receiver):
         self._resets = Bucket(limits.resets_per_s, limits.resets_burst, now)
         self._control = Bucket(limits.control_frames_per_s, limits.control_burst, now)
         self._useful = 0  # frames of this slice that carry something
-        self._now = self._idle_since = self._stuck_since = self._taken_at = now
+        self._now = self._idle_since = self._stuck_since = now
         self._frames_seen = -1
-        self._taken = -1
         self._final: int | None = None  # no stream above it is served
         self._draining_since: float | None = None
         self._cut_at = 0.0
+        self._was_cut = False
         self._lost = False
+        self._again: asyncio.Handle | None = None  # goes on with what this turn of the loop had no time for
+        self._reading = Reading(transport, service.loop)
         self._on: dict[type, Callable[[Any], None]] = {
             Opened: self._opened,
             Broken: self._broken,
@@ -86,23 +94,36 @@ class Http2Connection(Receiver):
     def data_received(self, data: bytes) -> None:
         if self._cut_at or self._lost:
             return
+        try:
+            self._machine.feed(data)
+        except ProtocolError as error:
+            self._quit(None, str(error))
+        if self._again is None:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Parse and start what there is, as far as it is this connection's share of a turn of the loop."""
+        self._again = None
+        if self._cut_at or self._lost:
+            return
         self._now = self._monotonic()
         self.out.hold()
-        if len(data) <= SLICE:
-            self._take(data)
-        else:
-            for start in range(0, len(data), SLICE):
-                self._take(data[start : start + SLICE])
-                if self._cut_at or self._lost:
-                    break
-        starting, self._starting = self._starting, []
-        for stream in starting:
+        if not self._starting:
+            self._take()
+        share = Share(STARTED_AT_ONCE)
+        while self._starting and not self.out.congested and share.left():
+            stream = self._starting.popleft()
             if not stream.closed:
                 self._start(stream)
+        if (self._starting or self._machine.waiting) and not self._cut_at and not self._lost:
+            self._reading.pause()
+            if not self.out.congested:  # else once the client has read what it has
+                self._again = self.service.loop.call_soon(self._go_on)
+        else:
+            self._reading.resume()
         self.out.flush()
         if self.out.congested and self.out.unsent > CONTROL_BYTES:
-            log.info("%s:%d doesn't read what it asks for: cut", self._peer.address, self._peer.port)
-            self.abort()
+            self.cut(CONTROL)
 
     def eof_received(self) -> None:
         """The client sends nothing more. As in Go's server that is taken for its leaving."""
@@ -111,7 +132,10 @@ class Http2Connection(Receiver):
         if not self._lost:
             self._lost = True
             self.out.closed = True
-            self._end_streams(ConnectionResetError("the client went away"))
+            self.out.buffer.close()
+            self._end_streams(BrokenBody("the client went away"))
+            self._reading.forget()
+            self._starting.clear()
             self._on.clear()
             self._machine.dismiss()
             self.service.left(self)
@@ -121,20 +145,29 @@ class Http2Connection(Receiver):
 
     def resume_writing(self) -> None:
         self.out.congested = False
+        self.out.buffer.settle()
         self.out.mark()
+        if (self._starting or self._machine.waiting) and self._again is None:
+            self._again = self.service.loop.call_soon(self._go_on)
 
     # What the listener calls.
 
     def sweep(self, now: float) -> None:
         limits = self.service.limits
-        if self._cut_at:
+        if self._reading.peer_left(wholly=True):
+            self.abort()
+        elif self._cut_at:
+            self._readers.look((), now)
             if self.out.unsent:
                 self._cut_at = now + limits.linger_s
-                self._watch_connection(now, 0)
             elif now >= self._cut_at:
                 self.abort()
-            return
-        if self._machine.midway and self._machine.frames == self._frames_seen:
+        else:
+            self._sweep_open(now, limits)
+
+    def _sweep_open(self, now: float, limits: Limits) -> None:
+        # what isn't parsed because we read no further is no fault of the client's sending
+        if self._machine.midway and self._machine.frames == self._frames_seen and not self._reading.paused:
             if now - self._stuck_since > limits.header_timeout_s:
                 self._quit(wire2.ENHANCE_YOUR_CALM, "a frame or header block took too long")
                 return
@@ -146,7 +179,7 @@ class Http2Connection(Receiver):
         elif not self._streams and now - self._idle_since > limits.idle_timeout_s:
             self._quit(wire2.NO_ERROR, "idle")
         else:
-            self._watch_readers(now)
+            self._readers.look(list(self._streams.values()), now)
 
     def drain(self) -> None:
         """Say that there will be no new streams; which is the last one is said when that was heard (§6.8)."""
@@ -157,16 +190,36 @@ class Http2Connection(Receiver):
 
     def abort(self) -> None:
         self._cut_at = self._cut_at or self._monotonic()
+        self._reading.forget()
         self.out.abort()
+
+    def readers(self) -> Iterator[Reader]:
+        """Those who haven't taken all of their answers."""
+        return self._readers.found(list(self._streams.values())) if not self._lost and not self._was_cut else iter(())
+
+    def cut(self, reason: str) -> None:
+        """End the connection because the client takes too little."""
+        if not self._lost and not self._was_cut:
+            self._was_cut = True
+            log.info("%s:%d takes too little: cut (%s)", self._peer.address, self._peer.port, reason)
+            self.service.unsent.count_cut(reason)
+            self.abort()
+
+    def cut_stream(self, stream: Http2Stream, reason: str) -> None:
+        """End one stream because the client takes too little of it."""
+        if not stream.closed:
+            log.info("%s:%d takes too little of a stream: cut (%s)", self._peer.address, self._peer.port, reason)
+            self.service.unsent.count_cut(reason)
+            self.reset(stream, wire2.INTERNAL_ERROR)
 
     # Events.
 
-    def _take(self, data: bytes) -> None:
+    def _take(self) -> None:
         machine = self._machine
         before = machine.frames
         self._useful = 0
         try:
-            events = machine.receive_data(data)
+            events = machine.events()
         except ProtocolError as error:
             self._quit(None if machine.said_goodbye else wire2.PROTOCOL_ERROR, str(error))
             return
@@ -195,9 +248,8 @@ class Http2Connection(Receiver):
     def _opened(self, event: Opened) -> None:
         stream_id = event.stream_id
         limits = self.service.limits
-        raw = event.raw
+        raw, size = event.raw, event.size
         self._useful += 1
-        size = sum([len(name) + len(value) for name, value, _ in raw]) + 32 * len(raw)
         if (
             (self._final is not None and stream_id > self._final)
             or len(self._streams) + len(self._withdrawn) >= limits.max_concurrent_streams
@@ -226,7 +278,7 @@ class Http2Connection(Receiver):
 
     def _request(self, stream: Http2Stream, event: Opened) -> None:
         """Make the request of a stream. Raises `MalformedRequest`."""
-        method, target, headers, lines = wire2.request_head(event.raw, self.service.http2_names)
+        method, target, headers, lines = wire2.request_head(event.raw)
         length: int | None = None
         if "content-length" in headers:
             declared = headers["content-length"]
@@ -309,7 +361,7 @@ class Http2Connection(Receiver):
         stream = self._streams.get(event.stream_id)
         self._machine.forget(event.stream_id, reset=True)
         if stream is not None:
-            self._withdraw(stream, ConnectionResetError("the client withdrew the request"))
+            self._withdraw(stream, BrokenBody("the client withdrew the request"))
             self._given_up()
 
     def _window(self, event: jh2.WindowUpdated) -> None:
@@ -353,7 +405,9 @@ class Http2Connection(Receiver):
         stream.task = None
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         if stream.closed:
-            if error is not None and not isinstance(error, asyncio.CancelledError | ConnectionError):
+            if error is None:
+                over(task.result(), False)
+            elif not isinstance(error, asyncio.CancelledError | ConnectionError):
                 log.error("a handler failed after the client had gone", exc_info=error)
         elif error is not None:
             self._failed(stream, error)
@@ -370,10 +424,12 @@ class Http2Connection(Receiver):
         self._respond(stream, Response(status, [("content-type", "text/plain; charset=utf-8")], text))
 
     def _respond(self, stream: Http2Stream, response: Response) -> None:
+        stream.response = response
         try:
             self._answer(stream, response)
         except Exception:
             log.exception("an answer could not be sent")
+            over(response, False)
             if stream.answered:
                 self.reset(stream, wire2.INTERNAL_ERROR)
             else:
@@ -387,31 +443,34 @@ class Http2Connection(Receiver):
         status = response.status
         if status == 101:
             raise ValueError("a stream of HTTP/2 can't be upgraded")
-        body = whole_body(response)
+        body = response.body
+        size = None if response.stream is not None else body_length(body)
         empty = status in (204, 304) or status < 200
         head_only = stream.request is not None and stream.request.method == "HEAD"
-        length = None if body is None or empty else len(body)
-        if head_only and not body:
+        length = None if empty else size
+        if head_only and not size:
             length = next((int(value) for name, value in response.headers if name == "content-length"), length)
-        end = empty or head_only or body == b""
+        end = empty or head_only or size == 0
         block = out.block(status, response.headers, self.service.date(), length)
         stream.answered = True
         out.send(wire2.headers(stream.id, block, end, out.max_frame))
         if end:
             self.sent_end(stream, out.control)
-        elif body is not None:
-            if not stream.queued and out.data_fits(stream, len(body)):
-                out.send_whole(stream, body)
-                self.sent_end(stream, out.control)
-            else:
-                stream.put(body)
-        elif response.stream is not None:
-            stream.streaming = True
+            return
+        if size is not None and isinstance(body, bytes) and not stream.queued and out.data_fits(stream, size):
+            out.send_whole(stream, body)
+            self.sent_end(stream, out.control)
+            return
+        stream.began = self._monotonic()
+        if response.stream is not None:
+            stream.streaming = stream.endless = True
             response.stream(stream)
-        elif isinstance(response.body, AsyncIterator):
+        elif isinstance(body, AsyncIterator):
             stream.streaming = True
-            stream.task = self.service.loop.create_task(pump(response.body, stream))
+            stream.task = self.service.loop.create_task(pump(body, stream))
             stream.task.add_done_callback(partial(self._pumped, stream))
+        else:
+            stream.put(body)
 
     def _pumped(self, stream: Http2Stream, task: asyncio.Task[Any]) -> None:
         self._withdrawn.discard(task)
@@ -427,8 +486,8 @@ class Http2Connection(Receiver):
             frames.append(wire2.reset(stream.id, wire2.NO_ERROR))
         self._machine.forget(stream.id, reset=not stream.uploaded)
         if stream.body is not None:
-            stream.body.fail(ConnectionError("the request was answered before its body was read"))
-        self._over(stream)
+            stream.body.fail(BrokenBody("the request was answered before its body was read"))
+        self._over(stream, whole=True)
 
     def reset(self, stream: Http2Stream, code: int) -> None:
         """Cut one stream."""
@@ -437,9 +496,9 @@ class Http2Connection(Receiver):
         self._machine.forget(stream.id, reset=True)
         if not self.out.closed:
             self.out.send(wire2.reset(stream.id, code))
-        self._withdraw(stream, ConnectionAbortedError("the request was cut"))
+        self._withdraw(stream, BrokenBody("the request was cut"))
 
-    def _withdraw(self, stream: Http2Stream, error: ConnectionError) -> None:
+    def _withdraw(self, stream: Http2Stream, error: BrokenBody) -> None:
         if stream.body is not None:
             stream.body.fail(error)
         if stream.task is not None and stream.task is not asyncio.current_task():
@@ -447,7 +506,7 @@ class Http2Connection(Receiver):
             self._withdrawn.add(stream.task)
         self._over(stream)
 
-    def _over(self, stream: Http2Stream) -> None:
+    def _over(self, stream: Http2Stream, whole: bool = False) -> None:
         if self._streams.pop(stream.id, None) is None:
             return
         self._header_bytes -= stream.header_bytes
@@ -456,13 +515,13 @@ class Http2Connection(Receiver):
             for waiting in list(self._uploads.values()):
                 if waiting.body is not None and waiting.body.awaited:
                     self._grant(waiting)
-        stream.ended()
+        stream.finish(whole)
         if not self._streams:
             self._idle_since = self._monotonic()
             if self._final is not None and not self._cut_at:
                 self.service.loop.call_soon(self._close_if_done)
 
-    def _end_streams(self, error: ConnectionError) -> None:
+    def _end_streams(self, error: BrokenBody) -> None:
         for stream in list(self._streams.values()):
             self._withdraw(stream, error)
 
@@ -496,7 +555,7 @@ class Http2Connection(Receiver):
         if code != wire2.NO_ERROR:
             log.info("%s:%d: HTTP/2 connection ended: %s", self._peer.address, self._peer.port, why)
         self._close(linger=code != wire2.NO_ERROR)
-        self._end_streams(ConnectionAbortedError(why))
+        self._end_streams(BrokenBody(why))
 
     def _close(self, linger: bool = False) -> None:
         """Close after what was written. A client that is refused may still be sending: closing at once would
@@ -508,29 +567,3 @@ class Http2Connection(Receiver):
             self._transport.write_eof()
         else:
             self._transport.close()
-
-    def _watch_readers(self, now: float) -> None:
-        """Cut streams, or all of it, when the client takes nothing for long and much is waiting (see `Limits`)."""
-        limits = self.service.limits
-        total = 0
-        for stream in list(self._streams.values()):
-            if not stream.pending:
-                continue
-            total += stream.pending
-            if stream.taken != stream.taken_before:
-                stream.taken_before = stream.taken
-                stream.taken_at = now
-            elif stream.pending > limits.stream_budget_bytes and now - stream.taken_at > limits.stall_timeout_s:
-                log.info("%s:%d takes nothing of a stream: cut", self._peer.address, self._peer.port)
-                self.reset(stream, wire2.INTERNAL_ERROR)
-        self._watch_connection(now, limits.connection_budget_bytes - total)
-
-    def _watch_connection(self, now: float, budget: int) -> None:
-        buffered = self.out.unsent
-        taken = self.out.sent - buffered
-        if not buffered or taken != self._taken:
-            self._taken = taken
-            self._taken_at = now
-        elif buffered > budget and now - self._taken_at > self.service.limits.stall_timeout_s:
-            log.info("%s:%d takes nothing: cut", self._peer.address, self._peer.port)
-            self.abort()

@@ -3,68 +3,61 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from oarlock.endpoints.http import Request
+from oarlock.endpoints.http import Body as ResponseBody
+from oarlock.endpoints.http import BodySource, Request, Response
 from oarlock.server.serving import wire2
 from oarlock.server.serving.body import Body
-from oarlock.server.serving.outgoing import LOW_BYTES
-from oarlock.server.serving.service import log
+from oarlock.server.serving.readers import HARD
+from oarlock.server.serving.service import over
+from oarlock.server.serving.stream import LOW_BYTES, BaseStream
 
 if TYPE_CHECKING:
     from oarlock.server.serving.http2 import Http2Connection
 
-__all__ = ["Http2Stream"]
+__all__ = ["AHEAD_BYTES", "Http2Stream"]
+
+AHEAD_BYTES = 64 * 1024
+"""How much of a body that may have to wait is made at a time."""
 
 
-class Http2Stream:
+class Http2Stream(BaseStream):
     """See `oarlock.endpoints.http.Stream`. `flow` is jh2's stream, which keeps the window."""
 
     __slots__ = (
-        "_callbacks",
-        "_chunks",
         "_connection",
-        "_offset",
         "_out",
         "_tail",
         "_tail_end",
-        "_waiter",
         "answered",
         "body",
-        "closed",
-        "ending",
         "expects",
         "flow",
         "granted",
         "hard_bytes",
         "header_bytes",
+        "hungry",
         "id",
         "owed",
-        "pending",
         "queued",
         "request",
+        "response",
         "streaming",
-        "taken",
-        "taken_at",
-        "taken_before",
         "task",
         "uploaded",
     )
 
     def __init__(self, connection: Http2Connection, stream_id: int, flow: Any, uploaded: bool) -> None:
+        super().__init__(connection.service.unsent)
         self._connection = connection
         self._out = connection.out
-        self._chunks: deque[bytes] = deque()
-        self._offset = 0  # how much of the first chunk is sent
         self._tail = b"\0\0" + stream_id.to_bytes(4, "big")  # of a DATA frame's header: type, flags, stream
         self._tail_end = b"\0\1" + stream_id.to_bytes(4, "big")
-        self._callbacks: list[Callable[[], None]] = []
-        self._waiter: asyncio.Future[None] | None = None
         self.id = stream_id
         self.flow = flow
         self.request: Request | None = None
+        self.response: Response | None = None
         self.body: Body | None = None
         self.task: asyncio.Task[Any] | None = None
         self.uploaded = uploaded  # the request has come whole
@@ -74,22 +67,20 @@ class Http2Stream:
         self.answered = False
         self.expects = False  # it waits for a 100 before it sends its body
         self.streaming = False  # it's written to bit by bit
+        self.hungry: asyncio.Future[None] | None = None  # whoever waits to make more once the client takes it
         self.hard_bytes = connection.service.limits.stream_hard_bytes
-        self.pending = 0
         self.queued = False
-        self.ending = False
-        self.closed = False
-        self.taken = 0
-        self.taken_before = -1
-        self.taken_at = 0.0
 
     # The writer's side.
 
-    def put(self, body: bytes) -> None:
-        """A whole answer at once: `body` as it is, then the end."""
-        self._chunks.append(body)
-        self.pending = len(body)
-        self.ending = True
+    def put(self, body: ResponseBody) -> None:
+        """A whole answer at once: `body`, then the end."""
+        if isinstance(body, BodySource):
+            self.source = body
+        else:
+            assert isinstance(body, bytes)
+            self.append(body)
+            self.ending = True
         self._out.queue(self)
 
     def write(self, data: bytes) -> None:
@@ -102,12 +93,24 @@ class Http2Stream:
         out.pending += size
         if not self.queued:
             out.queue(self)
+        if self._charged or out.congested:
+            self.charge()
         if self.pending > self.hard_bytes or out.pending > out.hard_bytes:
             self._too_much()
 
     @property
     def buffered(self) -> int:
         return self.pending
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there is more to send, or to make, once the client takes it."""
+        return bool(self.pending or self.source is not None or self.hungry is not None)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether something, if only the end, is to be sent or made as soon as the windows allow."""
+        return self.waiting or self.ending
 
     def close(self) -> None:
         if not self.ending and not self.closed:
@@ -119,79 +122,60 @@ class Http2Stream:
         if not self.closed:
             self._connection.reset(self, wire2.INTERNAL_ERROR)
 
-    def on_close(self, callback: Callable[[], None]) -> None:
-        if self.closed:
-            callback()
-        else:
-            self._callbacks.append(callback)
-
     async def drained(self) -> None:
         while not self.closed and self.pending > LOW_BYTES:
-            self._waiter = asyncio.get_running_loop().create_future()
+            await self.wait()
+
+    async def room(self) -> None:
+        """Wait until nothing is waiting and the client's windows are open. One may wait."""
+        while not self.closed and (self.pending or not self._out.open_to(self)):
+            self.hungry = asyncio.get_running_loop().create_future()
+            if not self.queued:
+                self._out.queue(self)
             try:
-                await self._waiter
+                await self.hungry
             finally:
-                self._waiter = None
+                self.hungry = None
+
+    def feed(self) -> None:
+        """Whoever waits to make more may do so."""
+        if self.hungry is not None and not self.hungry.done():
+            self.hungry.set_result(None)
 
     def _too_much(self) -> None:
         if self.pending > self.hard_bytes:
-            self.abort()
+            self._connection.cut_stream(self, HARD)
         else:
-            self._connection.abort()
+            self._connection.cut(HARD)
 
     # The connection's side.
 
     def take(self, parts: list[Any], allowed: int) -> int:
         """Put one DATA frame of at most `allowed` bytes into `parts`: how many bytes of data it has."""
-        chunks = self._chunks
         size = self.pending
         if size <= allowed:
-            last = self.ending
-            parts.append(size.to_bytes(3, "big") + (self._tail_end if last else self._tail))
-            if self._offset:
-                parts.append(memoryview(chunks.popleft())[self._offset :])
-                self._offset = 0
-            parts.extend(chunks)
-            chunks.clear()
-            self.pending = 0
-            if last:
+            parts.append(size.to_bytes(3, "big") + (self._tail_end if self.ending else self._tail))
+            if self._charged or self._offset:
+                self.shift(parts, size)
+            else:
+                parts.extend(self._chunks)
+                self._chunks.clear()
+                self.pending = 0
+                self.taken += size
+            if self.ending:
                 self._connection.sent_end(self, parts)
         else:
             size = allowed
             parts.append(size.to_bytes(3, "big") + self._tail)
-            left = size
-            while left:
-                chunk = chunks[0]
-                available = len(chunk) - self._offset
-                if available <= left:
-                    parts.append(memoryview(chunk)[self._offset :] if self._offset else chunk)
-                    chunks.popleft()
-                    self._offset = 0
-                    left -= available
-                else:
-                    parts.append(memoryview(chunk)[self._offset : self._offset + left])
-                    self._offset += left
-                    left = 0
-            self.pending -= size
-        self.taken += size
-        if self._waiter is not None and self.pending <= LOW_BYTES and not self._waiter.done():
-            self._waiter.set_result(None)
+            self.shift(parts, size)
+        if self._waiters and self.pending <= LOW_BYTES:
+            self.wake()
         return size
 
-    def ended(self) -> None:
-        """It is over, whoever ended it: tell those who asked. Called once, by the connection."""
-        if self.closed:
-            return
-        self.closed = True
+    def finish(self, whole: bool) -> None:
+        """It is over, whoever ended it. Called once, by the connection."""
         if self.streaming:
             self._out.pending -= self.pending
-        self.pending = 0
-        self._chunks.clear()
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-        callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            try:
-                callback()
-            except Exception:
-                log.exception("a callback of a closed stream failed")
+        over(self.response, whole)
+        self.ended()
+        self.feed()

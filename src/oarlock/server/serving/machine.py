@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from jh2 import events as jh2_events
+import jh2.events as jh2_events
 from jh2.config import H2Configuration
 from jh2.connection import AllowedStreamIDs, ConnectionInputs, ConnectionState, H2Connection
+from jh2.errors import ErrorCodes
 from jh2.exceptions import DenialOfServiceError, InvalidBodyLengthError, ProtocolError
+from jh2.hyperframe.exceptions import InvalidPaddingError
 from jh2.settings import SettingCodes, Settings
 from jh2.stream import StreamClosedBy, StreamState
 
@@ -27,17 +29,26 @@ __all__ = ["Broken", "Machine", "Opened", "ProtocolError"]
 CONNECTION_WINDOW = 65_535
 RESETS_REMEMBERED = 1024
 KNOWN_SETTINGS = frozenset(SettingCodes)
+TABLE_BYTES = 4096  # of HPACK, both ways
+FRAMES_AT_ONCE = 512
+HEADER_BYTES_AT_ONCE = 256 * 1024
+REQUEST_BYTES = 4096  # what a request counts as, besides its headers
+# A block says each byte of a header itself, in five bits at least, or refers to the table. One that comes to more than
+# this refers to the same again and again, which only an attack does.
+DECODED_PER_BYTE = 4
+DECODED_BYTES = 4 * TABLE_BYTES
 RawHeaders = list[tuple[bytes, bytes, bool]]
 
 
 class Opened:
-    """A client opened a stream. `raw` are its headers, not yet looked at."""
+    """A client opened a stream. `raw` are its headers, not yet looked at, of `size` bytes as RFC 9113 counts them."""
 
-    __slots__ = ("ended", "raw", "stream", "stream_id")
+    __slots__ = ("ended", "raw", "size", "stream", "stream_id")
 
-    def __init__(self, stream_id: int, raw: RawHeaders, ended: bool, stream: Any) -> None:
+    def __init__(self, stream_id: int, raw: RawHeaders, size: int, ended: bool, stream: Any) -> None:
         self.stream_id = stream_id
         self.raw = raw
+        self.size = size
         self.ended = ended
         self.stream = stream  # jh2's, for its window
 
@@ -53,7 +64,7 @@ class Broken:
 
 
 class Machine(H2Connection):  # type: ignore[misc]
-    """`receive_data` gives events: `Opened`, `Broken` and jh2's. `take` gives what jh2 wants sent."""
+    """`feed` takes data; `events` gives `Opened`, `Broken` and jh2's. `take` gives what jh2 wants sent."""
 
     MAX_CLOSED_STREAMS = RESETS_REMEMBERED
 
@@ -70,10 +81,13 @@ class Machine(H2Connection):  # type: ignore[misc]
             )
         )
         self.frames = 0  # how many came in whole
+        self.waiting = False  # `events` has more to give
+        self._header_bytes = 0  # of requests, decoded, and `REQUEST_BYTES` for each
+        self._most_header_bytes = 2 * limits.max_header_bytes
         self.local_settings = Settings(
             client=False,
             initial_values={
-                SettingCodes.HEADER_TABLE_SIZE: 4096,
+                SettingCodes.HEADER_TABLE_SIZE: TABLE_BYTES,
                 SettingCodes.ENABLE_PUSH: 0,
                 SettingCodes.MAX_CONCURRENT_STREAMS: limits.max_concurrent_streams,
                 SettingCodes.INITIAL_WINDOW_SIZE: limits.body_window_bytes,
@@ -84,16 +98,45 @@ class Machine(H2Connection):  # type: ignore[misc]
         self.remote_settings = Settings(
             client=True,
             initial_values={
-                SettingCodes.HEADER_TABLE_SIZE: 4096,
+                SettingCodes.HEADER_TABLE_SIZE: TABLE_BYTES,
                 SettingCodes.INITIAL_WINDOW_SIZE: 65_535,
             },
         )
-        self.decoder.max_allowed_table_size = 4096
-        # Up to twice the limit a stream is answered 431; beyond it is an attack on the decoder.
-        self.decoder.max_header_list_size = 2 * limits.max_header_bytes
+        self.decoder.max_allowed_table_size = TABLE_BYTES
         self.initiate_connection()
         window = limits.upload_budget_bytes + limits.max_concurrent_streams * limits.body_window_bytes
         self.increment_flow_control_window(min(window, 2**30) - CONNECTION_WINDOW)
+
+    def feed(self, data: bytes) -> None:
+        """`data` has come in. Raises ProtocolError when it isn't how a connection begins."""
+        try:
+            self.incoming_buffer.add_data(data)
+        except ProtocolError as error:
+            self._terminate_connection(error.error_code)
+            raise
+
+    def events(self) -> list[Any]:
+        """What the frames at hand bring, up to a number of frames and of bytes of headers that others can wait for;
+        `waiting` says that there may be more. Raises ProtocolError, which ends the connection."""
+        buffer = self.incoming_buffer
+        buffer.max_frame_size = self.max_inbound_frame_size
+        last_frame = self.frames + FRAMES_AT_ONCE
+        header_bytes = self._header_bytes + HEADER_BYTES_AT_ONCE
+        found: list[Any] = []
+        self.waiting = False
+        try:
+            for frame in buffer:
+                found += self._receive_frame(frame)
+                if self.frames >= last_frame or self._header_bytes >= header_bytes:
+                    self.waiting = True
+                    break
+        except InvalidPaddingError as error:
+            self._terminate_connection(ErrorCodes.PROTOCOL_ERROR)
+            raise ProtocolError("invalid padding") from error
+        except ProtocolError as error:
+            self._terminate_connection(error.error_code)
+            raise
+        return found
 
     def take(self) -> bytes:
         """What jh2 wants sent: acknowledgements, resets of its own, the GOAWAY of a connection error."""
@@ -143,6 +186,10 @@ class Machine(H2Connection):  # type: ignore[misc]
 
     def _receive_headers_frame(self, frame: Any) -> Any:
         stream_id = frame.stream_id
+        # Up to twice the limit a stream is answered 431; beyond it is an attack on the decoder.
+        self.decoder.max_header_list_size = min(
+            self._most_header_bytes, DECODED_BYTES + DECODED_PER_BYTE * len(frame.data)
+        )
         if stream_id <= self.highest_inbound_stream_id:
             return super()._receive_headers_frame(frame)  # trailers, or an error
         raw = self._decode(frame.data)
@@ -160,7 +207,9 @@ class Machine(H2Connection):  # type: ignore[misc]
             for name, value, _ in raw:
                 if name == b"content-length" and value.isdigit() and len(value) < 20:
                     stream._expected_content_length = int(value)
-        return [], [Opened(stream_id, raw, ended, stream)]
+        size = sum([len(name) + len(value) for name, value, _ in raw]) + 32 * len(raw)
+        self._header_bytes += size + REQUEST_BYTES
+        return [], [Opened(stream_id, raw, size, ended, stream)]
 
     def _decode(self, block: bytes) -> RawHeaders:
         try:
@@ -180,6 +229,9 @@ class Machine(H2Connection):  # type: ignore[misc]
             return [], [Broken(frame.stream_id, frame.flow_controlled_length)]
 
     def _receive_settings_frame(self, frame: Any) -> Any:
+        table = frame.settings.get(SettingCodes.HEADER_TABLE_SIZE)
+        if table is not None and table > TABLE_BYTES:  # a larger one is an offer: what is sent would be kept for it
+            frame.settings[SettingCodes.HEADER_TABLE_SIZE] = TABLE_BYTES
         if not frame.settings.keys() <= KNOWN_SETTINGS:
             frame.settings = {code: value for code, value in frame.settings.items() if code in KNOWN_SETTINGS}
         return super()._receive_settings_frame(frame)

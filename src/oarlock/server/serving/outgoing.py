@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING, Any
 from oarlock.server.serving import wire2
 from oarlock.server.serving.machine import Machine
 from oarlock.server.serving.service import Service
+from oarlock.server.serving.transport import HIGH_BYTES, LOW_BYTES, TransportBuffer
 
 if TYPE_CHECKING:
     from oarlock.server.serving.http2_stream import Http2Stream
 
-__all__ = ["CREDIT_PER_FRAME", "LOW_BYTES", "Outgoing"]
+__all__ = ["CREDIT_PER_FRAME", "Outgoing"]
 
 MAX_FRAME = 16_384  # longer frames would let one stream hold up the others
 FLUSH_BYTES = 512 * 1024  # at once: what is left goes in the next turn of the loop
-HIGH_BYTES = 256 * 1024
-LOW_BYTES = 64 * 1024
+AHEAD_BYTES = 128 * 1024  # of a body that is made as it is read
+PUMPED_BYTES = 64 * 1024  # what somebody who is told to make more is expected to make
 CREDIT_PER_FRAME = 4
 
 
@@ -39,6 +40,7 @@ class Outgoing:
         "_ready",
         "_transport",
         "asked_to_close",
+        "buffer",
         "closed",
         "congested",
         "control",
@@ -49,7 +51,7 @@ class Outgoing:
         "sent",
     )
 
-    def __init__(self, service: Service, transport: Any, machine: Machine) -> None:
+    def __init__(self, service: Service, transport: Any, machine: Machine, secure: bool) -> None:
         self._flusher = service.flusher
         self._transport = transport
         self._encode = machine.encoder.encode
@@ -65,6 +67,7 @@ class Outgoing:
         self.sent = 0
         self.credit = 0  # control frames the peer may send us for what we sent it
         self.hard_bytes = service.limits.connection_hard_bytes
+        self.buffer = TransportBuffer(service.unsent, transport, secure)
         transport.set_write_buffer_limits(high=HIGH_BYTES, low=LOW_BYTES)
 
     @property
@@ -151,8 +154,10 @@ class Outgoing:
             data = b"".join(parts)
             self.sent += len(data)
             self._transport.write(data)
-            if self._ready and not self.congested and not self.closed:
-                self._again()
+            if self._transport.get_write_buffer_size() or self.buffer.held:
+                self.buffer.settle()
+        if self._ready and not self.congested and not self.closed:
+            self._again()
 
     def _again(self) -> None:
         if self.machine.outbound_flow_control_window > 0:
@@ -171,15 +176,25 @@ class Outgoing:
                 stream.queued = False
                 continue
             flow = stream.flow
-            allowed = min(flow.outbound_flow_control_window, max_frame, window)
-            if allowed <= 0 and stream.pending:
-                if flow.outbound_flow_control_window > 0:
+            own = flow.outbound_flow_control_window
+            allowed = min(own, max_frame, window)
+            if allowed <= 0 and stream.waiting:
+                stream.charge()
+                if own > 0:
                     ready.append(stream)  # it waits for the connection's window
                     skipped += 1
                 else:
                     stream.queued = False  # until its own is widened
                 continue
             skipped = 0
+            if not stream.pending:
+                if stream.source is not None:
+                    stream.read_source(min(own, window, AHEAD_BYTES))
+                elif stream.hungry is not None:
+                    stream.queued = False
+                    stream.feed()
+                    room -= PUMPED_BYTES
+                    continue
             size = stream.take(parts, max(allowed, 0))
             window -= size
             room -= size + 9
@@ -188,7 +203,7 @@ class Outgoing:
                 self.pending -= size
             if stream.closed:
                 stream.queued = False
-            elif stream.pending or stream.ending:
+            elif stream.pending or stream.ending or stream.source is not None or stream.hungry is not None:
                 ready.append(stream)
             else:
                 stream.queued = False
@@ -197,10 +212,18 @@ class Outgoing:
 
     def widened(self, stream: Http2Stream | None) -> None:
         """A window has grown: the stream's, or with None the connection's."""
-        if stream is not None and not stream.queued and (stream.pending or stream.ending):
+        if stream is not None and not stream.queued and stream.unfinished:
             self.queue(stream)
         elif self._ready:
             self.mark()
+
+    def open_to(self, stream: Http2Stream) -> bool:
+        """Whether the client takes data of `stream` right now."""
+        return (
+            not self.congested
+            and self.machine.outbound_flow_control_window > 0
+            and stream.flow.outbound_flow_control_window > 0
+        )
 
     def data_fits(self, stream: Http2Stream, size: int) -> bool:
         """Whether a whole body can leave at once, in one frame."""
@@ -221,3 +244,8 @@ class Outgoing:
     def abort(self) -> None:
         self.closed = True
         self._transport.abort()
+
+    @property
+    def taken(self) -> int:
+        """Bytes the kernel has taken."""
+        return self.sent - self.unsent

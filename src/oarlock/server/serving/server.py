@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from oarlock.endpoints.http import Handler
+from oarlock.endpoints.unsent import Unsent
 from oarlock.meta.context import Clock
 from oarlock.server.serving.config import ServingConfig
 from oarlock.server.serving.greeting import Greeting
+from oarlock.server.serving.readers import Reader, free_slots, relieve
 from oarlock.server.serving.service import Service, log
+from oarlock.server.serving.transport import TLS_BUFFER_BYTES
+from oarlock.server.serving.trouble import ConnectionErrors, ThrottledLog
 
 try:
     from aiofastnet import connect_accepted_socket
@@ -27,7 +32,6 @@ except ImportError:  # pragma: no cover - a platform without the extension
 __all__ = ["AddressInUse", "CannotListen", "Listening", "serve"]
 
 ACCEPTS_PER_TURN = 64
-RETRY_S = 1.0
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -39,14 +43,16 @@ class AddressInUse(CannotListen):
     """Somebody else listens there."""
 
 
-async def serve(handler: Handler, config: ServingConfig, clock: Clock) -> Listening:
+async def serve(handler: Handler, config: ServingConfig, clock: Clock, unsent: Unsent | None = None) -> Listening:
     """Listen as `config` says and answer every request with `handler`, until the result is closed.
 
-    `handler` is driven without a task until it first waits (see `drive`). Raises `AddressInUse`, `CannotListen`.
+    `handler` is driven without a task until it first waits (see `drive`). `unsent` is the budget of what clients
+    haven't taken yet, one of its own unless given. Raises `AddressInUse`, `CannotListen`.
     """
     sockets = list(config.sockets) or _bound(config)
     loop = asyncio.get_running_loop()
-    listening = Listening(Service(handler, config.limits, clock, loop), config, sockets)
+    service = Service(handler, config.limits, clock, loop, Unsent() if unsent is None else unsent)
+    listening = Listening(service, config, sockets)
     listening._start()
     return listening
 
@@ -102,7 +108,13 @@ class Listening:
         self._accepting: set[socket.socket] = set()
         self._handshakes: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self._relieving: asyncio.Handle | None = None
         self._closed = False
+        self._wanted = 0  # requests in progress that would have to end for others
+        service.unsent.on_overflow = self._relieve_soon
+        self._broken = ThrottledLog(logging.INFO, service.monotonic)
+        self._refused = ThrottledLog(logging.ERROR, service.monotonic)
+        self._errors: ConnectionErrors | None = None
         self._port = sockets[0].getsockname()[1] if sockets[0].family != socket.AF_UNIX else 0
 
     @property
@@ -162,6 +174,8 @@ class Listening:
             connection.abort()
         for _ in range(3):  # connection_lost is called a turn or two later
             await asyncio.sleep(0)
+        if self._errors is not None:
+            self._errors.restore()
 
     def sweep(self, now: float) -> None:
         """Look at the time limits of every connection. Done by a timer; `now` is in monotonic seconds."""
@@ -171,8 +185,33 @@ class Listening:
             except Exception:
                 log.exception("a connection failed")
                 connection.abort()
+        if self._wanted:
+            wanted, self._wanted = self._wanted, 0
+            free_slots(self._readers(), now, wanted)
+        if self._service.unsent.full:
+            self.relieve()
+
+    def want_slot(self) -> None:
+        """A request was turned away because too many are in progress: the next `sweep` ends one that stands still."""
+        self._wanted += 1
+
+    def _readers(self) -> Iterator[Reader]:
+        for connection in list(self._service.connections):
+            yield from connection.readers()
+
+    def relieve(self) -> None:
+        """Cut the slowest readers until the budget of unsent bytes is kept."""
+        self._relieving = None
+        cut = relieve(self._readers(), self._service.unsent)
+        if cut:
+            log.warning("%d readers were cut: too much was kept for clients that don't read", cut)
+
+    def _relieve_soon(self) -> None:
+        if self._relieving is None and not self._closed:
+            self._relieving = self._loop.call_soon(self.relieve)
 
     def _start(self) -> None:
+        self._errors = ConnectionErrors(self._loop, self._broken)
         for sock in self._sockets:
             sock.setblocking(False)
             self._listen(sock)
@@ -217,7 +256,7 @@ class Listening:
             except OSError as error:
                 if error.errno not in OUT_OF_RESOURCES:
                     raise
-                log.error("cannot accept connections: %s", error.strerror)
+                self._refused.say("cannot accept connections: %s", error.strerror)
                 self._ignore(listener)  # it would be ready again at once
                 return
             accepted.setblocking(False)
@@ -232,6 +271,8 @@ class Listening:
             options["ssl_handshake_timeout"] = self._config.limits.tls_handshake_timeout_s
             # Our own sweep ends a client that takes nothing; this would cut a slow one in the middle of an answer.
             options["ssl_shutdown_timeout"] = 3600.0
+            if connect_accepted_socket is not None:
+                options["ssl_outgoing_bio_size"] = TLS_BUFFER_BYTES
         connect: Callable[..., Awaitable[object]]
         if connect_accepted_socket is not None:
             connect = connect_accepted_socket

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from email.utils import formatdate
 from typing import Protocol
 
-from oarlock.endpoints.http import Handler, Response
+from oarlock.endpoints.http import Body, BodySource, Handler, Response
+from oarlock.endpoints.unsent import Unsent
 from oarlock.meta.context import Clock
 from oarlock.server.serving.config import Limits
+from oarlock.server.serving.readers import Reader
 
 __all__ = [
     "PANIC",
@@ -24,10 +26,11 @@ __all__ = [
     "Receiver",
     "Service",
     "Sink",
+    "body_length",
     "log",
+    "over",
     "panic",
     "pump",
-    "whole_body",
 ]
 
 log = logging.getLogger("oarlock.serving")
@@ -35,7 +38,6 @@ log = logging.getLogger("oarlock.serving")
 PANIC_TEXT = b"This request caused apiserver to panic. Look in the logs for details.\n"
 PANIC = [("content-type", "text/plain; charset=utf-8"), ("x-content-type-options", "nosniff")]
 READ_BYTES = 64 * 1024
-PUMP_HIGH_BYTES = 256 * 1024
 
 
 class Connection(Protocol):
@@ -51,6 +53,10 @@ class Connection(Protocol):
 
     def abort(self) -> None:
         """Cut it."""
+        ...
+
+    def readers(self) -> Iterable[Reader]:
+        """Those for whom bytes are kept here."""
         ...
 
 
@@ -113,7 +119,6 @@ class Service:
 
     __slots__ = (
         "_date",
-        "_names",
         "_second",
         "buffer",
         "clock",
@@ -121,15 +126,18 @@ class Service:
         "draining",
         "flusher",
         "handler",
-        "http2_names",
         "limits",
         "loop",
         "monotonic",
         "on_empty",
+        "unsent",
     )
 
-    def __init__(self, handler: Handler, limits: Limits, clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, handler: Handler, limits: Limits, clock: Clock, loop: asyncio.AbstractEventLoop, unsent: Unsent
+    ) -> None:
         self.handler = handler
+        self.unsent = unsent
         self.limits = limits
         self.clock = clock
         self.monotonic = clock.monotonic
@@ -141,8 +149,6 @@ class Service:
         self.on_empty: Callable[[], None] | None = None
         self._second = -1
         self._date = ""
-        self._names: dict[bytes, str] = {}
-        self.http2_names: dict[bytes, str] = {}  # header names that are valid as they are
 
     def date(self) -> str:
         """The value of the ``date`` header, made once a second (RFC 9110 §5.6.7)."""
@@ -151,16 +157,6 @@ class Service:
             self._second = second
             self._date = formatdate(second, usegmt=True)
         return self._date
-
-    def name(self, raw: bytes) -> str:
-        """A header name in lower case; the ones in use are remembered."""
-        known = self._names.get(raw)
-        if known is not None:
-            return known
-        text = raw.decode("latin-1").lower()
-        if len(self._names) < 256 and len(raw) <= 64:
-            self._names[raw] = text
-        return text
 
     def joined(self, connection: Connection) -> None:
         self.connections.add(connection)
@@ -171,13 +167,25 @@ class Service:
             self.on_empty()
 
 
-def whole_body(response: Response) -> bytes | None:
-    """The body, when it is at hand; None for an answer that goes on. Raises TypeError for what can't be sent."""
-    if response.stream is not None or isinstance(response.body, AsyncIterator):
-        return None
-    if not isinstance(response.body, bytes):
-        raise TypeError(f"{type(response.body).__name__} can't be the body of an answer")
-    return response.body
+def body_length(body: Body) -> int | None:
+    """The size of a body in bytes, None when only its end will tell. Raises TypeError for what can't be sent."""
+    if isinstance(body, bytes):
+        return len(body)
+    if isinstance(body, BodySource):
+        return body.length
+    if not isinstance(body, AsyncIterator):
+        raise TypeError(f"{type(body).__name__} can't be the body of an answer")
+    return None
+
+
+def over(response: Response | None, whole: bool) -> None:
+    """Tell those who wait for it that `response` was sent, or wasn't. Never raises."""
+    if response is None:
+        return
+    try:
+        response.sent(whole)
+    except Exception:
+        log.exception("a callback of an answer failed")
 
 
 def panic() -> Response:
@@ -191,29 +199,28 @@ class Sink(Protocol):
     def write(self, data: bytes) -> None: ...
 
     @property
-    def buffered(self) -> int: ...
-
-    @property
     def closed(self) -> bool: ...
 
     def close(self) -> None: ...
 
     def abort(self) -> None: ...
 
-    async def drained(self) -> None:
-        """Wait until little enough is buffered, or until the stream has ended."""
+    async def room(self) -> None:
+        """Wait until the client would take more right now, or until the stream has ended."""
         ...
 
 
 async def pump(body: AsyncIterator[bytes], sink: Sink) -> None:
-    """Send what `body` yields, never much faster than the peer takes it. An exception cuts the answer."""
+    """Send what `body` yields; the next piece is asked for when the client takes it. An exception cuts the answer."""
     try:
-        async for chunk in body:
+        while True:
+            await sink.room()
             if sink.closed:
                 return
+            chunk = await anext(body, None)
+            if chunk is None:
+                break
             sink.write(chunk)
-            if sink.buffered > PUMP_HIGH_BYTES:
-                await sink.drained()
         sink.close()
     except asyncio.CancelledError:
         sink.abort()

@@ -25,6 +25,10 @@ __all__ = ["BadCertificateFile", "peer_of", "reload_certificate", "server_contex
 
 log = logging.getLogger("oarlock.serving")
 
+SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF = 44, 0  # openssl/ssl.h
+SSL_CTRL_SET_MAX_CERT_LIST = 51
+CERTIFICATES_BYTES = 32 * 1024
+"""How long a client's chain of certificates may be; it is kept for as long as the connection."""
 CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"  # TLS 1.2; those of TLS 1.3 are all sound
 
 
@@ -52,6 +56,7 @@ def server_context(
     context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
     context.set_alpn_protocols(["h2", "http/1.1"] if http2 else ["http/1.1"])
     reload_certificate(context, certificate, key)
+    _keep_nothing(context)
     if client_certificates and not _accept_any_certificate(context):
         if client_ca is None:
             log.warning("client certificates can't be asked for: no client CA is given and OpenSSL can't be reached")
@@ -104,32 +109,63 @@ VerifyCallback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
 LET_THROUGH = VerifyCallback(lambda _ok, _store: 1)
 
 
-def _accept_any_certificate(context: ssl.SSLContext) -> bool:
-    """Ask for a client certificate and let every one through (Go's ``tls.RequestClientCert``).
+def _openssl(context: ssl.SSLContext) -> tuple[ctypes.CDLL, int] | None:
+    """OpenSSL, and its own context behind Python's: its pointer is the first field of Python's object.
 
-    Python's ssl has no such mode, so OpenSSL is given a verify callback that always agrees. The pointer to
-    its context is the first field of Python's object; that this is so is tested by reading back, through
-    it, what was set through the documented API. False, and nothing is changed, where it isn't so.
+    That this is so is tested by reading back, through it, what was set through the documented API. None, and nothing
+    is changed, where it isn't so.
     """
     if sys.implementation.name != "cpython":
-        return False
+        return None
     try:
         library = ctypes.CDLL(_ssl.__file__)
-        get_mode, set_verify = library.SSL_CTX_get_verify_mode, library.SSL_CTX_set_verify
+        get_mode, set_verify, control = (
+            library.SSL_CTX_get_verify_mode,
+            library.SSL_CTX_set_verify,
+            library.SSL_CTX_ctrl,
+        )
     except (AttributeError, OSError):
-        return False
+        return None
     get_mode.argtypes, get_mode.restype = [ctypes.c_void_p], ctypes.c_int
     set_verify.argtypes, set_verify.restype = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p], None
+    control.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_long, ctypes.c_void_p]
+    control.restype = ctypes.c_long
     pointer = ctypes.c_void_p.from_address(id(context) + object.__basicsize__).value
     if not pointer:
-        return False
+        return None
     expected = {ssl.CERT_OPTIONAL: 1, ssl.CERT_REQUIRED: 3, ssl.CERT_NONE: 0}
     for mode, seen in expected.items():
         context.verify_mode = mode
         if get_mode(pointer) != seen:
             context.verify_mode = ssl.CERT_NONE
-            return False
-    set_verify(pointer, 1, ctypes.cast(LET_THROUGH, ctypes.c_void_p))
+            return None
+    return library, pointer
+
+
+def _keep_nothing(context: ssl.SSLContext) -> None:
+    """Keep no sessions, and take no endless chains of certificates.
+
+    OpenSSL keeps the sessions of TLS 1.2 clients that take no ticket, with the certificates that they showed: twenty
+    thousand of them, for anybody. They make a full handshake each time; tickets, and TLS 1.3, resume without a memory.
+    """
+    openssl = _openssl(context)
+    if openssl is not None:
+        library, pointer = openssl
+        library.SSL_CTX_ctrl(pointer, SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, None)
+        library.SSL_CTX_ctrl(pointer, SSL_CTRL_SET_MAX_CERT_LIST, CERTIFICATES_BYTES, None)
+
+
+def _accept_any_certificate(context: ssl.SSLContext) -> bool:
+    """Ask for a client certificate and let every one through (Go's ``tls.RequestClientCert``).
+
+    Python's ssl has no such mode, so OpenSSL is given a verify callback that always agrees. False, and nothing is
+    changed, where OpenSSL can't be reached.
+    """
+    openssl = _openssl(context)
+    if openssl is None:
+        return False
+    library, pointer = openssl
+    library.SSL_CTX_set_verify(pointer, 1, ctypes.cast(LET_THROUGH, ctypes.c_void_p))
     return bool(context.verify_mode == ssl.CERT_OPTIONAL)
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from oarlock.server.serving.header_names import LOWER_CASE
+
 __all__ = [
     "CANCEL",
     "END_STREAM",
@@ -86,22 +88,15 @@ def window_update(stream_id: int, increment: int) -> bytes:
 Head = tuple[str, str, dict[str, str], list[tuple[str, str]]]
 
 
-def request_head(raw: Sequence[tuple[bytes, bytes, bool]], names: dict[bytes, str]) -> Head:
+def request_head(raw: Sequence[tuple[bytes, bytes, bool]]) -> Head:
     """Method, target, first value of each header, and all headers in order, of a decoded header list.
 
-    `names` remembers header names that are valid. ``:authority`` becomes ``host``, several
-    cookies become one (§8.2.3). Raises `MalformedRequest` (§8.2, §8.3).
+    ``:authority`` becomes ``host``; of several cookies there is one, at the end (§8.2.3).
+    Raises `MalformedRequest` (§8.2, §8.3).
     """
-    pseudo: dict[bytes, bytes] = {}
-    index = 0
-    for name, value, _ in raw:
-        if not name.startswith(b":"):
-            break
-        if name not in PSEUDO or name in pseudo:
-            raise MalformedRequest("pseudo-header")
-        pseudo[name] = value
-        index += 1
-    if BREAKS.search(b"\1".join([value for _, value, _ in raw])):
+    pseudo = _pseudo_headers(raw)
+    values = b"".join([value for _, value, _ in raw])
+    if b"\n" in values or b"\r" in values or b"\0" in values:  # ten times as fast as `BREAKS`, in a megabyte
         raise MalformedRequest("line break in a value")
     method, path = pseudo.get(b":method"), pseudo.get(b":path")
     if not method or not path or not pseudo.get(b":scheme"):
@@ -110,35 +105,46 @@ def request_head(raw: Sequence[tuple[bytes, bytes, bool]], names: dict[bytes, st
         raise MalformedRequest("method or path")
     lines: list[tuple[str, str]] = []
     first: dict[str, str] = {}
+    cookies: list[bytes] = []
     if b":authority" in pseudo:
         first["host"] = authority = pseudo[b":authority"].decode("latin-1")
         lines.append(("host", authority))
-    for name, value, _ in raw[index:]:
-        text = names.get(name) or _name(name, names)
-        content = value.decode("latin-1")
-        if text in FORBIDDEN or (text == "te" and content != "trailers"):
-            raise MalformedRequest("connection-specific header")
-        if content != content.strip(" \t"):
+    for name, value, _ in raw[len(pseudo) :]:
+        text = LOWER_CASE.get(name) or _name(name)
+        if value != value.strip(b" \t"):
             raise MalformedRequest("space around a value")
+        if text == "cookie":
+            cookies.append(value)
+            continue
+        if text in FORBIDDEN or (text == "te" and value != b"trailers"):
+            raise MalformedRequest("connection-specific header")
+        content = value.decode("latin-1")
         if text == "host" and "host" in first:
             if content != first["host"]:
                 raise MalformedRequest("two hosts")
             continue
         lines.append((text, content))
-        if text in first:
-            if text == "cookie":
-                first["cookie"] += "; " + content
-        else:
-            first[text] = content
+        first.setdefault(text, content)
+    if cookies:
+        first["cookie"] = cookie = b"; ".join(cookies).decode("latin-1")
+        lines.append(("cookie", cookie))
     if "host" not in first:
         raise MalformedRequest("no authority")
     return method.decode("latin-1"), path.decode("latin-1"), first, lines
 
 
-def _name(name: bytes, names: dict[bytes, str]) -> str:
+def _pseudo_headers(raw: Sequence[tuple[bytes, bytes, bool]]) -> dict[bytes, bytes]:
+    pseudo: dict[bytes, bytes] = {}
+    for name, value, _ in raw:
+        if not name.startswith(b":"):
+            break
+        if name not in PSEUDO or name in pseudo:
+            raise MalformedRequest("pseudo-header")
+        pseudo[name] = value
+    return pseudo
+
+
+def _name(name: bytes) -> str:
     if NAME.fullmatch(name) is None:
         raise MalformedRequest("header name")
-    text = name.decode("ascii")
-    if len(names) < 256 and len(name) <= 64:
-        names[name] = text
-    return text
+    return name.decode("ascii")

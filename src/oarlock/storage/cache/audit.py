@@ -10,7 +10,7 @@ from __future__ import annotations
 from oarlock.storage.backend import KV, Findings
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.resource import ResourceCache
-from oarlock.storage.cache.slices import Slices
+from oarlock.storage.pacing import Pacer
 
 __all__ = ["check"]
 
@@ -25,7 +25,7 @@ async def check(resource: ResourceCache) -> Findings:
     isn't what the bytes say. Raises what the backend raises (`Compacted` when the cache is far behind).
     """
     store = resource.store
-    slices = Slices(store.clock, store.limits.slice_s)
+    pacer = Pacer(store.limits.slice_s, store.clock.monotonic)
     snapshot = resource.snapshot()
     wrong: Findings = []
     start = resource.prefix
@@ -37,8 +37,8 @@ async def check(resource: ResourceCache) -> Findings:
             difference = _differs(resource, cached.pop(kv.key, None), kv)
             if difference:
                 wrong.append(difference)
-            if not number & 31 and slices.due():
-                await slices.rest()
+            if not number & 31:
+                await pacer.turn()
         wrong += [f"{key} is in the cache but not in the store at revision {snapshot.rev}" for key in cached]
         if not page.more:
             break

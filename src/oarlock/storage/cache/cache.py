@@ -1,9 +1,11 @@
 """`Cache`: all resources of one store, followed by one watch of the backend, and what "up to date" means.
 
-The watch covers ``/registry/``; an event finds its resource by the first part of its key, and keys of nobody are
+The watch covers ``/registry/``; an event finds its resources by the first part of its key, and keys of nobody are
 passed over. `rev` is how far everything here has come. A resource is loaded while the watch goes on, its events
-put aside until the list is there. When the store has forgotten our place, everything is loaded again beside what
-is there and exchanged in one step; until then readers see the old state under its old revision.
+put aside until the list is there. One prefix may be here more than once, described differently: that is how a
+definition is replaced, the new cache being loaded beside the one that still answers. When the store has forgotten
+our place, everything is loaded again beside what is there and exchanged in one step; until then readers see the
+old state under its old revision.
 
 Must not know: kinds, HTTP, encodings. Next: `loading`, `follower`, and upwards `oarlock.registry`.
 """
@@ -40,8 +42,6 @@ class Cache:
 
     def __init__(self, backend: Backend, *, clock: Clock, limits: Limits | None = None) -> None:
         limits = limits or Limits()
-        self.trusted = backend.caps.trusted_progress
-        """False: the backend's progress can't be relied on, so linearizable reads must go to the store."""
         self._backend = backend
         self._limits = limits
         self._clock = clock
@@ -51,12 +51,12 @@ class Cache:
         self._seen = Position(backend.request_progress, limits.nudge_s)
         self._store = Store(backend, self._applied, limits, clock)
         self._follower = Follower(backend, (ROOT, ROOT[:-1] + "0"), limits, self._apply, self._lost)
-        self._resources: dict[str, ResourceCache] = {}
-        self._live: dict[str, ResourceCache] = {}
-        self._aside: dict[str, list[Event]] = {}
+        self._resources: dict[ResourceCache, None] = {}
+        self._live: dict[str, tuple[ResourceCache, ...]] = {}
+        self._aside: dict[str, dict[ResourceCache, list[Event]]] = {}
         self._epoch = ""
         self._losses = 0
-        self._stale: dict[str, ResourceCache] = {}
+        self._stale: dict[ResourceCache, None] = {}
         self._reloading: asyncio.Task[None] | None = None
         self._round: asyncio.Task[None] | None = None
         self._rounds: set[asyncio.Task[None]] = set()
@@ -80,8 +80,8 @@ class Cache:
         await self._follower.close()
         await self._applied.close()
         await self._seen.close()
-        for prefix in list(self._resources):
-            await self.drop(prefix)
+        for resource in list(self._resources):
+            self.drop(resource)
 
     # What is here
 
@@ -94,7 +94,7 @@ class Cache:
     @property
     def resources(self) -> Sequence[ResourceCache]:
         """The resources that are here, loaded or being loaded."""
-        return tuple(self._resources.values())
+        return tuple(self._resources)
 
     def fresh(self) -> Awaitable[None] | None:
         """What to wait for so that everything written before this call, by whomever, is here; None for nothing.
@@ -127,29 +127,31 @@ class Cache:
     async def resource(self, prefix: str, describe: Describe, restore: Restore) -> ResourceCache:
         """Load everything below `prefix` (``/registry/<group>/<resource>/``) and keep it current from then on.
 
-        Raises ValueError when the prefix is of another form or already here, and what the backend raises.
+        What is already here of the same prefix is left as it is, and goes on until it is dropped.
+        Raises ValueError when the prefix is of another form, and what the backend raises.
         """
         if not prefix.startswith(ROOT) or prefix.count("/") != 4 or not prefix.endswith("/"):
             raise ValueError(f"a resource's prefix is {ROOT}<group>/<resource>/, not {prefix!r}")
-        if prefix in self._resources:
-            raise ValueError(f"{prefix} is already in the cache: drop it first")
-        resource = self._resources[prefix] = ResourceCache(self._store, prefix, describe, restore)
+        resource = ResourceCache(self._store, prefix, describe, restore)
+        self._resources[resource] = None
         try:
             await self._bring_up(resource)
         except BaseException:
-            if self._resources.get(prefix) is resource:
-                del self._resources[prefix]
+            self.drop(resource)
             raise
         return resource
 
-    async def drop(self, prefix: str) -> None:
+    def drop(self, resource: ResourceCache) -> None:
         """Withdraw a resource: its subscriptions are ended with None, nothing keeps it current. Twice is no harm."""
-        resource = self._resources.pop(prefix, None)
-        self._live.pop(prefix, None)
-        self._stale.pop(prefix, None)
-        self._aside.pop(prefix, None)
-        if resource is not None:
-            resource.withdraw()
+        if resource not in self._resources:
+            return
+        del self._resources[resource]
+        live = tuple(other for other in self._live.pop(resource.prefix, ()) if other is not resource)
+        if live:
+            self._live[resource.prefix] = live
+        self._stale.pop(resource, None)
+        self._take_aside(resource)
+        resource.withdraw()
 
     async def _bring_up(self, resource: ResourceCache) -> None:
         while True:
@@ -157,7 +159,7 @@ class Cache:
                 await asyncio.shield(self._reloading)
             losses = self._losses
             loaded = await self._load(resource)
-            if self._resources.get(resource.prefix) is not resource:
+            if resource not in self._resources:
                 raise StorageError(f"{resource.prefix} was withdrawn while it was loaded")
             if losses == self._losses:
                 self._put_in_place(resource, *loaded)
@@ -165,25 +167,32 @@ class Cache:
 
     async def _load(self, resource: ResourceCache, *, reuse: bool = True) -> tuple[State, Rev, list[Event]]:
         """The state at a revision, the revision, and the events put aside since; `_seen` has reached it."""
-        aside = self._aside[resource.prefix] = []
+        aside: list[Event] = []
+        self._aside.setdefault(resource.prefix, {})[resource] = aside
         try:
             state, rev = await load(resource, self._seen, aside, reuse=reuse)
         except BaseException:
-            if self._aside.get(resource.prefix) is aside:
-                del self._aside[resource.prefix]
+            self._take_aside(resource)
             raise
         return state, rev, aside
 
+    def _take_aside(self, resource: ResourceCache) -> None:
+        """Put nothing aside for `resource` any more."""
+        waiting = self._aside.get(resource.prefix)
+        if waiting is not None:
+            waiting.pop(resource, None)
+            if not waiting:
+                del self._aside[resource.prefix]
+
     def _put_in_place(self, resource: ResourceCache, state: State, rev: Rev, aside: list[Event]) -> None:
         """In one step of the loop with the end of the wait for `_seen`, or an event could be missed or doubled."""
-        if self._aside.get(resource.prefix) is aside:
-            del self._aside[resource.prefix]
+        self._take_aside(resource)
         resource.install(state)
         now = self._clock.monotonic()
         for event in aside:
             if event.rev > rev:
                 resource.apply(event, now)
-        self._live[resource.prefix] = resource
+        self._live[resource.prefix] = (*self._live.get(resource.prefix, ()), resource)
 
     # Events
 
@@ -192,7 +201,7 @@ class Cache:
         so that nobody is told of a change by a cache that doesn't have it yet."""
         made: dict[ResourceCache, list[CacheEvent]] = {}
         if events:
-            live = self._live
+            live, aside = self._live, self._aside
             seen = self._seen.rev
             now = self._clock.monotonic()
             for event in events:
@@ -200,19 +209,17 @@ class Cache:
                     continue  # a store that repeats itself must not spoil the order of the rings
                 key = event.key
                 prefix = key[: key.find("/", key.find("/", _SKIP) + 1) + 1]
-                resource = live.get(prefix)
-                if resource is None:
-                    aside = self._aside.get(prefix)
-                    if aside is not None:
-                        aside.append(event)
-                    continue
-                change = resource.apply(event, now)
-                if change is None:
-                    continue
-                if resource in made:
-                    made[resource].append(change)
-                else:
-                    made[resource] = [change]
+                for resource in live.get(prefix, ()):
+                    change = resource.apply(event, now)
+                    if change is None:
+                        continue
+                    if resource in made:
+                        made[resource].append(change)
+                    else:
+                        made[resource] = [change]
+                if aside:
+                    for waiting in aside.get(prefix, {}).values():
+                        waiting.append(event)
         self._seen.advance(rev)
         if self._reloading is None:
             self._applied.advance(rev)
@@ -231,11 +238,12 @@ class Cache:
         if self._reloading is not None:
             return
         self._reloading = asyncio.get_running_loop().create_task(self._reload(), name="cache: load again")
-        self._stale, self._live = self._live, {}
-        for resource in self._stale.values():
+        self._stale = {resource: None for resources in self._live.values() for resource in resources}
+        self._live = {}
+        for resource in self._stale:
             resource.ready = False
         why = TooOld(error.compact_rev if isinstance(error, Compacted) else self._seen.rev)
-        for resource in list(self._stale.values()):
+        for resource in list(self._stale):
             resource.end_subscriptions(why)
 
     async def _reload(self) -> None:
@@ -259,7 +267,7 @@ class Cache:
         await self._follower.begin(rev)
         self._seen.advance(rev)
         loaded: list[tuple[ResourceCache, tuple[State, Rev, list[Event]]]] = []
-        for resource in list(self._stale.values()):
+        for resource in list(self._stale):
             if losses != self._losses:
                 return False
             loaded.append((resource, await self._load(resource, reuse=epoch == self._epoch)))
@@ -267,7 +275,7 @@ class Cache:
             return False
         self._epoch = epoch
         for resource, parts in loaded:
-            if resource.prefix in self._stale:
+            if resource in self._stale:
                 self._put_in_place(resource, *parts)
         self._stale = {}
         self._reloading = None

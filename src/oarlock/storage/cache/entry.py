@@ -12,11 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from oarlock.meta.memo import LONGEST_BYTES
 from oarlock.storage.backend import Rev
 
 __all__ = ["Describe", "Draft", "Entry", "Interner", "Restore"]
 
 _NO_LABELS: Mapping[str, str] = {}
+_SET_BYTES = 700
+_LABEL_BYTES = 250
 
 
 class Entry:
@@ -101,14 +104,16 @@ class Interner:
     """Makes equal label sets one object, and equal strings one string.
 
     A store of 100,000 objects has a few hundred distinct label sets, and a selector may then be evaluated once for
-    each. Bounded: past `limit` distinct values it forgets them all and begins again, so that labels which are all
-    different cost no more than not interning. Equality of what it returns is exact, identity is an optimisation.
+    each. Bounded: past `limit_bytes` of distinct values it forgets them all and begins again, so that labels which are
+    all different cost no more than not interning; a set with more than `LONGEST_BYTES` of text isn't interned.
+    Equality of what it returns is exact, identity is an optimisation.
     """
 
-    __slots__ = ("_in_order", "_labels", "_limit", "_texts")
+    __slots__ = ("_in_order", "_labels", "_texts", "held_bytes", "limit_bytes")
 
-    def __init__(self, limit: int = 65_536) -> None:
-        self._limit = limit
+    def __init__(self, limit_bytes: int = 64 * 1024 * 1024) -> None:
+        self.limit_bytes = limit_bytes
+        self.held_bytes = 0
         self._labels: dict[frozenset[tuple[str, str]], Mapping[str, str]] = {}
         self._in_order: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}  # found for half of what a set costs
         self._texts: dict[str, str] = {}
@@ -120,22 +125,22 @@ class Interner:
         in_order = tuple(labels.items())
         found = self._in_order.get(in_order)
         if found is None:
-            if len(self._in_order) >= self._limit:
-                self._in_order.clear()
-                self._labels.clear()
+            size = sum([len(key) + len(value) for key, value in in_order])
+            if size > LONGEST_BYTES:
+                return dict(labels)
+            self.held_bytes += _SET_BYTES + _LABEL_BYTES * len(in_order) + 2 * size
+            if self.held_bytes > self.limit_bytes:
+                self._forget()
             name = frozenset(in_order)
             found = self._labels.get(name)
             if found is None:
-                text = self.text
-                found = self._labels[name] = {text(key): text(value) for key, value in labels.items()}
+                text = self._texts.setdefault
+                found = self._labels[name] = {text(key, key): text(value, value) for key, value in labels.items()}
             self._in_order[in_order] = found
         return found
 
-    def text(self, text: str) -> str:
-        """The one string equal to `text`: for namespaces, label values and other short strings that repeat."""
-        found = self._texts.get(text)
-        if found is None:
-            if len(self._texts) >= self._limit:
-                self._texts.clear()
-            self._texts[text] = found = text
-        return found
+    def _forget(self) -> None:
+        self._in_order.clear()
+        self._labels.clear()
+        self._texts.clear()
+        self.held_bytes = 0

@@ -19,8 +19,8 @@ from oarlock.storage.cache.events import CacheEvent
 from oarlock.storage.cache.position import Position
 from oarlock.storage.cache.resource import ResourceCache
 from oarlock.storage.cache.ring import Ring
-from oarlock.storage.cache.slices import Slices
 from oarlock.storage.cache.state import State
+from oarlock.storage.pacing import Pacer
 
 __all__ = ["load"]
 
@@ -126,7 +126,7 @@ async def _history(resource: ResourceCache, live: dict[str, Entry], rev: Rev) ->
 
 async def _replay(resource: ResourceCache, live: dict[str, Entry], collector: _Collector) -> Ring:
     store = resource.store
-    slices = Slices(store.clock, store.limits.slice_s)
+    pacer = Pacer(store.limits.slice_s, store.clock.monotonic)
     ring = Ring(store.limits, collector.start)
     before: dict[str, Entry | None] = {}
     now = store.clock.monotonic()
@@ -148,8 +148,8 @@ async def _replay(resource: ResourceCache, live: dict[str, Entry], collector: _C
             before[key] = change.entry
         else:
             before[key] = resource.describe(key, event.value, event.rev, event.create_rev)
-        if slices.due():
-            await slices.rest()
+        if pacer.due:
+            await pacer.turn()
     return ring
 
 

@@ -31,9 +31,9 @@ from oarlock.storage.cache.events import CacheEvent, Closed, Deliver, Subscripti
 from oarlock.storage.cache.limits import Limits
 from oarlock.storage.cache.position import Position
 from oarlock.storage.cache.ring import Ring
-from oarlock.storage.cache.slices import Slices
 from oarlock.storage.cache.snapshot import Snapshot
 from oarlock.storage.cache.state import State
+from oarlock.storage.pacing import Pacer
 
 __all__ = ["ResourceCache", "Store", "dispatch"]
 
@@ -75,6 +75,7 @@ class ResourceCache:
         self._position = store.position
         self._state = State({}, Ring(store.limits, 0), store.limits)
         self._pending: dict[str, _Pending] = {}
+        self._retired = False
         self._subscriptions: dict[Subscription, None] = {}
         self._listeners: tuple[Subscription, ...] | None = ()
 
@@ -129,7 +130,7 @@ class ResourceCache:
 
         Without `reuse` everything is described: after a restore, the same revision may be something else.
         """
-        slices = Slices(self.store.clock, self.store.limits.slice_s)
+        pacer = Pacer(self.store.limits.slice_s, self.store.clock.monotonic)
         live = self._state.live if reuse else {}
         entries: list[Entry] = []
         for number, kv in enumerate(kvs):
@@ -138,8 +139,8 @@ class ResourceCache:
                 entry = self.describe(kv.key, kv.value, kv.mod_rev, kv.create_rev)
                 entry.expires = kv.expires
             entries.append(entry)
-            if not number & 31 and slices.due():
-                await slices.rest()
+            if not number & 31:
+                await pacer.turn()
         return entries
 
     def describe(self, key: str, value: bytes, rev: Rev, create_rev: Rev) -> Entry:
@@ -171,8 +172,12 @@ class ResourceCache:
         """Deliver every change after `after`: those already known before this returns, then each as it arrives.
 
         `after` may be ahead of `rev`, when another process has told the client; what lies between is left out.
-        Raises `TooOld` when the ring doesn't reach back to `after`, `Unavailable` when this isn't `ready`.
+        Raises `TooOld` when the ring doesn't reach back to `after`, `Unavailable` when this isn't `ready`. On what
+        was retired or dropped it ends at once, as those that were there did.
         """
+        if self._retired:
+            closed(None)
+            return Subscription(deliver, closed, self._forget)
         if not self.ready:
             raise Unavailable(f"the watch cache of {self.prefix} is not ready")
         ring = self._state.ring
@@ -211,10 +216,16 @@ class ResourceCache:
         self._state = state
         self.ready = True
 
+    def retire(self) -> None:
+        """Another cache has taken this one's place: watches end, and those who still read it go on until it is
+        dropped."""
+        self._retired = True
+        self.end_subscriptions(None)
+
     def withdraw(self) -> None:
         """Nothing keeps this current any more."""
         self.ready = False
-        self.end_subscriptions(None)
+        self.retire()
 
     def apply(self, event: Event, now: float) -> CacheEvent | None:
         """Make the backend's event part of the state. None when it changes nothing here."""

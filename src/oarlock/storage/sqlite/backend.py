@@ -6,7 +6,8 @@
 
 While this process is alone it knows the current revision without asking. When another one knocks, it first
 forgets that it is alone, then lets the other in (`locks.Membership`): no read is ever answered from a
-counter that somebody else may have passed.
+counter that somebody else may have passed. Nor is anything answered that the file behind the path doesn't have: when
+one of the store's files is deleted, moved or replaced (`presence`), reads and writes fail until it is back.
 
 Must not know: kinds, JSON, users. Next: `writer`, then `feed`.
 """
@@ -15,9 +16,13 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Coroutine
+import logging
+import os
+import threading
+from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Any, Final
 
 import apsw
@@ -27,9 +32,11 @@ from oarlock.storage.backend import (
     KEEP_TTL,
     KV,
     Caps,
+    Damaged,
     Deliver,
     Failed,
     Findings,
+    OutcomeUnknown,
     Page,
     Rev,
     StorageError,
@@ -42,8 +49,9 @@ from oarlock.storage.sqlite import check, compaction, reads, schema
 from oarlock.storage.sqlite.feed import Feed
 from oarlock.storage.sqlite.files import Files
 from oarlock.storage.sqlite.plan import Write
+from oarlock.storage.sqlite.presence import Gone
 from oarlock.storage.sqlite.tailer import Tailer
-from oarlock.storage.sqlite.threads import Reader
+from oarlock.storage.sqlite.threads import Reader, in_background
 from oarlock.storage.sqlite.writer import Outcome, Writer
 from oarlock.storage.watchers import RangeWatch
 
@@ -55,6 +63,10 @@ _REAP_EVERY_S = 1.0
 _LOOK_EVERY_S = 0.1
 _LOOKS_PER_ROLL_CALL = 10
 _CHECK_CACHE_KIB = 4_096
+_LOG_BYTES = 40 * 1024 * 1024
+"""Twice what the log usually takes, and less than what makes the writer wait until it can be used again."""
+
+log = logging.getLogger("oarlock.storage.sqlite")
 
 
 class SqliteBackend:
@@ -81,10 +93,13 @@ class SqliteBackend:
         self._join_timeout_s: Final = join_timeout_s
         self._lock_timeout_s: Final = lock_timeout_s
         self._alone = False
+        self._gone = False
         self._joins = 0
         self._looks = 0
         self._next_look: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._one_check: Final = threading.Lock()
+        self._checks: dict[asyncio.Future[Findings], threading.Event] = {}
         self._closing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -97,6 +112,7 @@ class SqliteBackend:
         tail = Reader("oarlock store: tailer", str(self._path), files.tail)
         self._tailer = Tailer(self._feed, tail, lambda: self._writer.local_from)
         self._alone = files.membership.alone
+        self._presence = files.presence
         if not self._alone:
             self._look()
         self._loop.add_reader(files.peers.socket, self._heard)
@@ -112,10 +128,13 @@ class SqliteBackend:
         return self._files.meta.epoch
 
     def known_rev(self) -> Rev | None:
-        return self._feed.last if self._alone else None
+        # Asked by every read: that all was well a moment ago is looked up here, without a call.
+        if self._alone and (monotonic() < self._presence.good_until or self._in_place()):
+            return self._feed.last
+        return None
 
     async def current_rev(self) -> Rev:
-        return self._feed.last if self._alone else (await self._glance())[0]
+        return self._feed.last if self._alone and self._in_place() else (await self._glance())[0]
 
     async def compact_rev(self) -> Rev:
         return (await self._glance())[1]
@@ -123,15 +142,21 @@ class SqliteBackend:
     # Reads
 
     async def get(self, key: str, *, rev: Rev = 0) -> tuple[KV | None, Rev]:
+        self._must_be_in_place(rev)
         kv, at = await self._reader.run(partial(reads.get, key=key, rev=rev))
         return kv, await self._seen(at)
 
     async def list(self, start: str, end: str, *, rev: Rev = 0, limit: int = 0) -> Page:
+        self._must_be_in_place(rev)
         page = await self._reader.run(partial(reads.list_range, span=(start, end), rev=rev, limit=limit))
+        for kv in page.kvs:
+            if not kv.value and isinstance(kv.value, Damaged):
+                log.error("%s can't be read: %s", kv.key, kv.value.why)
         await self._seen(page.rev)
         return page
 
     async def count(self, start: str, end: str) -> tuple[int, Rev]:
+        self._must_be_in_place()
         keys, rev = await self._reader.run(partial(reads.count, span=(start, end)))
         return keys, await self._seen(rev)
 
@@ -140,6 +165,11 @@ class SqliteBackend:
         if self._alone and rev > self._feed.last:
             await self._feed.reached(rev)
         return rev
+
+    def _must_be_in_place(self, rev: Rev = 0) -> None:
+        """Raise `Gone` for a read of what is there now, when nobody can say what that is. The past stays as it was."""
+        if not rev and not self._in_place():
+            self._presence.ensure()
 
     # Writes
 
@@ -172,10 +202,15 @@ class SqliteBackend:
         if outcome.rev:
             # Watches first: who gets an answer may rely on every watch of this process having had the event.
             self._feed.take(outcome.floor, outcome.events, outcome.rev)
-        if outcome.error is not None:
+        error = outcome.error
+        if error is None and not self._presence.kept():
+            self._missing()
+            # It was committed, to a file that may never be found again; or was decided by what that file says.
+            error = (OutcomeUnknown if outcome.rev else Gone)(self._presence.wrong, 5.0)
+        if error is not None:
             for write in outcome.writes:
                 if not write.future.done():
-                    write.future.set_exception(copy.copy(outcome.error))
+                    write.future.set_exception(copy.copy(error))
             return
         for write, result in zip(outcome.writes, outcome.results, strict=True):
             if not write.future.done():
@@ -226,10 +261,46 @@ class SqliteBackend:
         while await self._writer.run(compaction.sweep):
             pass
 
-    async def check(self) -> Findings:
-        return await asyncio.to_thread(self._check)
+    async def check(self, *, quick: bool = False) -> Findings:
+        if not quick:
+            return await asyncio.to_thread(self._check)
+        stop = threading.Event()
+        job = in_background(partial(self._quick_check, self._gives_way(stop)), "oarlock store: check")
+        self._checks[job] = stop
+        job.add_done_callback(lambda _: self._checks.pop(job, None))
+        try:
+            return await asyncio.shield(job)
+        except asyncio.CancelledError:
+            stop.set()
+            raise
+
+    def _gives_way(self, stop: threading.Event) -> Callable[[], bool]:
+        """While it looks, no room in the log is used again; once that has grown, writers would have to wait for it."""
+        wal = f"{self._path.resolve()}-wal"
+
+        def go_on() -> bool:
+            try:
+                return not stop.is_set() and os.path.getsize(wal) <= _LOG_BYTES
+            except FileNotFoundError:
+                return False
+
+        return go_on
+
+    def _quick_check(self, go_on: Callable[[], bool]) -> Findings:
+        with self._one_check:
+            try:
+                findings = check.quick(self._files.check, go_on)
+            except apsw.InterruptError:
+                why = "the check was broken off: so much is written that it would have held up others"
+                raise Unavailable(why) from None
+            except apsw.Error as error:
+                findings = [f"SQLite: {error}"]
+        if findings:
+            self._presence.ensure_now()
+        return findings
 
     def _check(self) -> Findings:
+        self._presence.ensure_now()
         try:
             connection = schema.connect(self._path, cache_kib=_CHECK_CACHE_KIB)
             try:
@@ -243,6 +314,7 @@ class SqliteBackend:
 
     async def _glance(self) -> tuple[Rev, Rev]:
         """The current revision and how far history is forgotten, linearizable."""
+        self._must_be_in_place()
         try:
             return self._look_up()
         except apsw.ConnectionClosedError:
@@ -268,11 +340,39 @@ class SqliteBackend:
 
     def _share(self) -> None:
         """Somebody wants to join. The order matters: first `known_rev` says None, then the lock is shared."""
+        self._forget_being_alone()
+        if self._presence.check():
+            return  # who came by that path must not begin another history, while this one is being read
+        self._spawn(self._quietly(self._writer.between(self._files.membership.share)))
+
+    def _forget_being_alone(self) -> None:
         self._joins += 1
         self._alone = False
         if self._next_look is None:
             self._look()
-        self._spawn(self._quietly(self._writer.between(self._files.membership.share)))
+
+    # The files at the path
+
+    def _in_place(self) -> bool:
+        """Whether the files of the store were at the path a moment ago."""
+        if self._presence.lately():
+            return True
+        self._missing()
+        return False
+
+    def _missing(self) -> None:
+        """They aren't. Should they come back, others may have written meanwhile."""
+        if not self._gone:
+            self._gone = True
+            self._forget_being_alone()
+            self._spawn(self._quietly(self._writer.between(self._files.save)))
+
+    async def _look_after(self) -> None:
+        """Once a second: notice what no read and no write has."""
+        if self._in_place() and self._files.content.changed():
+            await self._quietly(self._writer.between(self._files.look_inside))
+
+    # The others
 
     def _look(self) -> None:
         """Every tenth of a second beside other processes: what a lost hint announced, who died, who is stuck."""
@@ -283,15 +383,16 @@ class SqliteBackend:
         except apsw.Error:
             pass
         self._writer.give_up_waiting(self._lock_timeout_s)
+        self._gone = self._gone and not self._in_place()
         if self._looks % _LOOKS_PER_ROLL_CALL == 0 and not self._files.peers.refresh():
             self._spawn(self._try_alone(self._joins))
 
     async def _try_alone(self, joins: int) -> None:
         await self._quietly(self._writer.between(self._files.membership.join))
-        if self._files.membership.alone:
+        if self._files.membership.alone and self._in_place():
             # Nobody else can commit any more; what they did commit is published before the counter speaks for all.
             await self._quietly(self._catch_up())
-            if joins == self._joins and self._files.membership.alone:
+            if joins == self._joins and self._files.membership.alone and self._in_place():
                 self._alone = True
                 if self._next_look is not None:
                     self._next_look.cancel()
@@ -318,6 +419,7 @@ class SqliteBackend:
     async def _reap_forever(self) -> None:
         while True:
             await asyncio.sleep(_REAP_EVERY_S)
+            await self._look_after()
             await self._quietly(self.reap())
 
     async def _close(self) -> None:
@@ -326,7 +428,9 @@ class SqliteBackend:
             self._next_look.cancel()
         for task in tuple(self._tasks):
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for stop in self._checks.values():
+            stop.set()
+        await asyncio.gather(*self._tasks, *self._checks, return_exceptions=True)
         finished = True
         try:
             await asyncio.wait_for(self._writer.close(), self._lock_timeout_s)

@@ -10,23 +10,28 @@ Must not know: revisions, events, loops. Next: `schema`, `locks`, `peers`.
 
 from __future__ import annotations
 
+import logging
 import shutil
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import apsw
 
 from oarlock.storage.backend import StorageError
+from oarlock.storage.sqlite.content import Content
 from oarlock.storage.sqlite.errors import translate
 from oarlock.storage.sqlite.locks import CommitLock, Membership
 from oarlock.storage.sqlite.peers import Peers
+from oarlock.storage.sqlite.presence import Presence, mark_of, settle_down
 from oarlock.storage.sqlite.schema import Meta, connect, create_file, prepare
 
 __all__ = ["Files"]
 
-_WRITER_CACHE_KIB = 8_192
-_READER_CACHE_KIB = 4_096
-_SMALL_CACHE_KIB = 256
+_CACHES_KIB = (8_192, 4_096, 256, 256, 256)
+"""How much each of the connections caches, in the order of the fields of `Files`."""
+
+log = logging.getLogger("oarlock.storage.sqlite")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +43,21 @@ class Files:
     peers: Peers
     membership: Membership
     commit_lock: CommitLock
+    presence: Presence
+    content: Content
     connection: apsw.Connection
     reads: apsw.Connection
     tail: apsw.Connection
+    check: apsw.Connection
+    """For looking through the store. Open from the start: one that is opened later makes the log if it is missing."""
     glance: apsw.Connection
     """For the event loop itself, which must never wait: it doesn't retry what is busy."""
 
     @classmethod
     def open(cls, path: Path, *, create: bool, join_timeout_s: float) -> Files:
         """Blocks: on the disk, and on a process that holds the store alone. Raises `StorageError`, one line."""
-        create_file(path, create)
+        fresh = create_file(path, create) or path.stat().st_size == 0
+        before = mark_of(path)
         # Whatever links a process came by, all must meet in the same folder.
         real = path.resolve()
         folder = real.with_name(real.name + ".d")
@@ -57,34 +67,36 @@ class Files:
             peers = Peers(folder)
         except OSError as error:
             raise StorageError(f"cannot open the store {path}: {folder}: {error.strerror}") from None
-        membership: Membership | None = None
-        connections: list[apsw.Connection] = []
+        undo = ExitStack()
+        undo.callback(peers.close)
         try:
             membership = Membership(folder / "members.lock", peers.ask_to_join, join_timeout_s)
-            membership.join()
-            commit_lock = CommitLock(folder / "commit.lock")
-            try:
-                with commit_lock.held():
-                    connections.append(connect(path, cache_kib=_WRITER_CACHE_KIB))
-                    meta = prepare(connections[0], path)
-                connections.append(connect(path, cache_kib=_READER_CACHE_KIB))
-                connections.append(connect(path, cache_kib=_SMALL_CACHE_KIB))
-                connections.append(connect(path, cache_kib=_SMALL_CACHE_KIB, busy_timeout_s=0))
-            except BaseException:
-                commit_lock.close()
-                raise
-        except BaseException as error:
-            for connection in connections:
-                connection.close()
-            if membership is not None:
-                membership.close()
-            peers.close()
+            undo.callback(membership.close)
             if made:
-                shutil.rmtree(folder, ignore_errors=True)
+                undo.callback(_remove_if_alone, membership, folder)
+            membership.enter()
+            if not fresh:
+                settle_down(folder / "members.lock")
+            commit_lock = CommitLock(folder / "commit.lock")
+            undo.callback(commit_lock.close)
+            connections: list[apsw.Connection] = []
+            with commit_lock.held():
+                for cache_kib in _CACHES_KIB:
+                    connections.append(connect(path, cache_kib=cache_kib))
+                    undo.callback(connections[-1].close)
+                    # Reading opens the write-ahead log: all of them have that of this moment.
+                    meta = prepare(connections[-1], path)
+            connections[-1].set_busy_timeout(0)
+            presence = Presence(path, real, folder)
+            if mark_of(path) != before:
+                raise StorageError(f"cannot open the store {path}: it was replaced in this moment; try again")
+            content = Content(path, meta.epoch, connections[0])
+        except BaseException as error:
+            undo.close()
             if isinstance(error, (OSError, apsw.Error)):
                 raise StorageError(f"cannot open the store {path}: {translate(error, str(path))}") from error
             raise
-        return cls(path, meta, peers, membership, commit_lock, *connections)
+        return cls(path, meta, peers, membership, commit_lock, presence, content, *connections)
 
     def leave(self) -> None:
         """Only stop listening to the others: the writer thread still uses the rest, until the process ends."""
@@ -94,8 +106,38 @@ class Files:
     def close(self) -> None:
         """Close what the readers haven't; SQLite's last checkpoint happens under the commit lock."""
         self.glance.close()
+        self.check.close()
         with self.commit_lock.held():
+            if self.presence.check() or not self.is_ours():
+                # The last to close writes into the file and removes the log by its name: these may be somebody else's.
+                self.connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             self.connection.close()
+        self.content.close()
         self.membership.close()
         self.commit_lock.close()
         self.peers.close()
+
+    def look_inside(self) -> None:
+        """Notice that another store was copied over the file. Called between two commits of this process."""
+        with self.commit_lock.held():
+            self.is_ours()
+
+    def is_ours(self) -> bool:
+        """Whether what is in the file may be built on: its pages and those of the log make one store. To be asked
+        under the commit lock, before any page is moved."""
+        if self.content.changed() and (why := self.content.wrong()):
+            self.presence.lose(why)
+        return not self.presence.wrong
+
+    def save(self) -> None:
+        """Move into the file what was acknowledged and is only in a write-ahead log that has lost its name."""
+        with self.commit_lock.held():
+            if self.presence.only_the_log_is_gone() and not (self.content.changed() and self.content.wrong()):
+                self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
+                log.warning("everything that was acknowledged has been moved into %s", self.path)
+
+
+def _remove_if_alone(membership: Membership, folder: Path) -> None:
+    """Leave nothing behind, unless others have come in meanwhile."""
+    if membership.alone:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -5,7 +5,8 @@ lets a waiting process starve for seconds.
 
 The *membership lock* is what makes `known_rev` safe. A process may commit only while it holds it:
 exclusively (it is alone, and its own counter is the store's) or shared (others may write too). Whoever finds
-it held exclusively asks the holder to share, and can't commit before that has happened.
+it held exclusively asks the holder to share, and can't commit before that has happened. A lock is that of its file, not
+of its name: whoever gets it makes sure that the file is the one others would open.
 
 Must not know: SQLite, revisions. Used from the writer thread only. Next: `peers`, for how one asks.
 """
@@ -20,8 +21,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from oarlock.storage.backend import Unavailable
+from oarlock.storage.sqlite.presence import mark_of
 
-__all__ = ["CommitLock", "Membership"]
+__all__ = ["CommitLock", "Displaced", "Membership"]
 
 _ASK_EVERY_S = 0.05
 _LOOK_EVERY_S = 0.002
@@ -49,6 +51,10 @@ class CommitLock:
         os.close(self._fd)
 
 
+class Displaced(Unavailable):
+    """The lock's file was removed or replaced: holding it keeps nobody else out."""
+
+
 class Membership:
     """This process's right to commit. `ask` tells every other process that somebody wants to join."""
 
@@ -60,6 +66,15 @@ class Membership:
         self.alone = False
         self._held = False
 
+    def enter(self) -> None:
+        """The first `join`. The file may go in the moment in which it is opened; then it is the one that is there."""
+        while True:
+            try:
+                return self.join()
+            except Displaced:
+                os.close(self._fd)
+                self._fd = _open(self._path)
+
     def join(self) -> None:
         """Get in: alone if nobody else is there, else beside the others. Raises `Unavailable` if they don't react."""
         if not self.try_alone():
@@ -68,6 +83,7 @@ class Membership:
     def try_alone(self) -> bool:
         """Become the only member if nobody else is. When this fails there is no membership until `ensure`."""
         # A failed conversion of a flock loses the lock that was held.
+        self.alone = self._held = False
         self.alone = self._held = self._try(fcntl.LOCK_EX)
         return self.alone
 
@@ -107,4 +123,8 @@ class Membership:
             fcntl.flock(self._fd, how | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
+        found = os.fstat(self._fd)
+        if mark_of(self._path) != (found.st_dev, found.st_ino):
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+            raise Displaced(f"{self._path} was removed or replaced: restart the server", 5.0)
         return True

@@ -29,7 +29,6 @@ class Peers:
     """This process's socket and those of the others. All but `receive` and `close` may be called in any thread."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder: Final = folder
         self._name: Final = f"{os.getpid()}-{secrets.token_hex(4)}{_SUFFIX}"
         self._others: tuple[str, ...] = ()
         self._folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -55,7 +54,7 @@ class Peers:
 
     def refresh(self) -> tuple[str, ...]:
         """Look who is there; sockets of the dead are removed."""
-        names = os.listdir(self._folder)
+        names = os.listdir(self._folder_fd)
         self._others = tuple(name for name in names if name.endswith(_SUFFIX) and name != self._name)
         self.send(b"p")
         return self._others

@@ -15,7 +15,7 @@ from typing import Any
 
 import apsw
 
-from oarlock.storage.backend import KV, Compacted, Event, FutureRevision, Op, Page, Rev
+from oarlock.storage.backend import KV, Compacted, Damaged, Event, FutureRevision, Op, Page, Rev
 from oarlock.storage.sqlite.errors import Broken
 
 __all__ = ["Stretch", "count", "expired", "get", "list_range", "log_after", "log_of_range", "snapshot"]
@@ -26,6 +26,7 @@ _LIVE = (
     "SELECT log.key, log.value, log.rev, log.create_rev, log.expires FROM kv JOIN log ON log.rev = kv.rev"
     " WHERE kv.key >= ? AND kv.key < ? ORDER BY kv.key LIMIT ?"
 )
+_KEYS = "SELECT key, rev, create_rev, expires FROM kv WHERE key >= ? AND key < ? ORDER BY key LIMIT ?"
 # In the order of the index by key, each row that no later one up to the revision replaced: nothing is sorted, so a
 # page costs what is on it.
 _THEN = (
@@ -62,7 +63,8 @@ def snapshot(connection: apsw.Connection) -> Iterator[None]:
     try:
         yield
     finally:
-        connection.execute("COMMIT")
+        # A COMMIT would fail once more where a page couldn't be read.
+        connection.execute("ROLLBACK")
 
 
 def get(connection: apsw.Connection, key: str, rev: Rev) -> tuple[KV | None, Rev]:
@@ -93,14 +95,34 @@ def list_range(connection: apsw.Connection, span: tuple[str, str], rev: Rev, lim
         # One more than asked for tells whether anything follows without counting it.
         fetch = limit + 1 if limit else -1
         query, values = (_THEN, (*span, rev, fetch)) if rev else (_LIVE, (*span, fetch))
-        rows: Any = connection.execute(query, values)
-        kvs = [KV(*row) for row in rows]
+        try:
+            rows: Any = connection.execute(query, values)
+            kvs = [KV(*row) for row in rows]
+        except apsw.CorruptError:
+            if rev:
+                raise
+            kvs = _one_by_one(connection, span, fetch)
         more = bool(limit) and len(kvs) > limit
         left = 0
         if more:
             beyond = (kvs.pop().key, span[1])
             left = connection.execute(*((_COUNT_THEN, (*beyond, rev)) if rev else (_COUNT, beyond))).get
     return Page(kvs, rev or head, more, left)
+
+
+def _one_by_one(connection: apsw.Connection, span: tuple[str, str], fetch: int) -> list[KV]:
+    """The same as far as pages can be read: one that can't be costs the values that lie on it, and no others.
+
+    Raises ``apsw.CorruptError`` when it can't even be told which keys there are.
+    """
+    kvs: list[KV] = []
+    for key, rev, create_rev, expires in _rows(connection, _KEYS, (*span, fetch)):
+        try:
+            value = connection.execute("SELECT value FROM log WHERE rev = ?", (rev,)).get
+        except apsw.CorruptError as error:
+            value = Damaged(f"the store is damaged where this object lies ({error}): restore it from a backup")
+        kvs.append(KV(key, value, rev, create_rev, expires))
+    return kvs
 
 
 def count(connection: apsw.Connection, span: tuple[str, str]) -> tuple[int, Rev]:

@@ -23,7 +23,7 @@ from oarlock.storage.backend import Rev, StorageError
 from oarlock.storage.memory import FIRST_REV
 from oarlock.storage.sqlite.errors import translate
 
-__all__ = ["SCHEMA_VERSION", "Meta", "connect", "create_file", "prepare", "read_meta"]
+__all__ = ["SCHEMA_VERSION", "Meta", "check_place", "connect", "create_file", "prepare", "read_meta"]
 
 SCHEMA_VERSION = 1
 
@@ -71,8 +71,8 @@ class Meta:
     epoch: str
 
 
-def create_file(path: Path, create: bool) -> None:
-    """Make sure `path` can be opened; with `create` make it, readable by its owner only: stores hold secrets.
+def check_place(path: Path, create: bool) -> None:
+    """Make sure that a store can be at `path`, or with `create` can be made there, without making anything.
 
     Raises `StorageError` with one line for a person.
     """
@@ -82,17 +82,29 @@ def create_file(path: Path, create: bool) -> None:
         raise StorageError(f"cannot open the store {path}: there is no directory {path.parent}; create it first")
     if not path.exists() and not create:
         raise StorageError(f"cannot open the store {path}: there is no such file")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        why = f"permission denied; make the directory {path.parent} writable"
+        raise StorageError(f"cannot open the store {path}: {why}")
+    if path.exists() and not os.access(path, os.R_OK | os.W_OK):
+        raise StorageError(f"cannot open the store {path}: permission denied; make the file readable and writable")
+    if path.exists() and path.stat().st_nlink > 1:
+        raise StorageError(f"cannot open the store {path}: the file has several names (hard links); keep one")
+
+
+def create_file(path: Path, create: bool) -> bool:
+    """Make sure `path` can be opened; with `create` make it, readable by its owner only: stores hold secrets.
+
+    Whether it was made. Raises `StorageError` with one line for a person.
+    """
+    check_place(path, create)
     try:
         # Only to create it: closing a descriptor of a file takes away every lock this process has on it, SQLite's too.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError:
-        pass
+        return False
     except OSError as error:
         raise StorageError(f"cannot open the store {path}: {error.strerror}; make its directory writable") from None
-    if not os.access(path, os.R_OK | os.W_OK):
-        raise StorageError(f"cannot open the store {path}: permission denied; make the file readable and writable")
-    if path.stat().st_nlink > 1:
-        raise StorageError(f"cannot open the store {path}: the file has several names (hard links); keep one")
+    return True
 
 
 def connect(path: Path, *, cache_kib: int, busy_timeout_s: float = 5.0) -> apsw.Connection:

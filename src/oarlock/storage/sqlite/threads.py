@@ -8,8 +8,10 @@ Must not know: what is asked. Next: `writer`, the thread that changes things.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 
@@ -18,9 +20,11 @@ import apsw
 from oarlock.storage.backend import StorageError, Unavailable
 from oarlock.storage.sqlite.errors import translate
 
-__all__ = ["Reader", "post"]
+__all__ = ["Reader", "in_background", "post"]
 
 T = TypeVar("T")
+
+_NICE = 10
 
 _Job = tuple[Callable[[apsw.Connection], Any], asyncio.Future[Any]]
 
@@ -31,6 +35,24 @@ def post(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *args: ob
         loop.call_soon_threadsafe(call, *args)
     except RuntimeError:
         pass
+
+
+def in_background(call: Callable[[], T], name: str) -> asyncio.Future[T]:
+    """Run `call` in a thread of its own that gives way to all others, and that nobody waits for at the end."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def run() -> None:
+        with contextlib.suppress(OSError, AttributeError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)  # on Linux, of this thread alone
+        try:
+            answer: tuple[asyncio.Future[Any], Any, Exception | None] = (future, call(), None)
+        except Exception as error:
+            answer = (future, None, error)
+        post(loop, _settle, [answer])
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return future
 
 
 class Reader:
@@ -84,7 +106,7 @@ class Reader:
         post(self._loop, self._done.set)
 
 
-def _settle(answers: list[tuple[asyncio.Future[Any], Any, StorageError | None]]) -> None:
+def _settle(answers: Sequence[tuple[asyncio.Future[Any], Any, Exception | None]]) -> None:
     for future, result, error in answers:
         if future.done():
             continue

@@ -185,9 +185,7 @@ class Writer:
 
     def _commit(self, batch: list[Write]) -> None:
         try:
-            if self.broken is not None:
-                raise self.broken
-            self._files.membership.ensure()
+            self._must_be_able()
             self._waiting_since = time.monotonic()
             self._waiting = batch
             with self._files.commit_lock.held():
@@ -207,6 +205,14 @@ class Writer:
         self.local_from = 0
         if outcome.events and not self._files.membership.alone:
             self._files.peers.send(b"r")
+
+    def _must_be_able(self) -> None:
+        """Raise what keeps this process from committing anything."""
+        if self.broken is not None:
+            raise self.broken
+        if self._files.presence.wrong:
+            self._files.presence.ensure_now()
+        self._files.membership.ensure()
 
     def _transaction(self, writes: list[Write]) -> Outcome:
         connection = self._connection
@@ -246,9 +252,7 @@ class Writer:
         return Outcome(outcome.writes, outcome.results, None, floor, [*others, *outcome.events], outcome.rev)
 
     def _transact(self, job: Callable[[apsw.Connection], T]) -> T:
-        if self.broken is not None:
-            raise self.broken
-        self._files.membership.ensure()
+        self._must_be_able()
         with self._files.commit_lock.held():
             connection = self._connection
             connection.execute("BEGIN IMMEDIATE")
@@ -270,12 +274,13 @@ class Writer:
     def _checkpoint(self) -> None:
         """Move the write-ahead log into the file. A failure loses nothing: it stays where it is."""
         pages, self._wal_pages = self._wal_pages, 0
-        if self.broken is not None or not pages:
+        if self.broken is not None or self._files.presence.wrong or not pages:
             return
         mode = apsw.SQLITE_CHECKPOINT_TRUNCATE if pages >= _TRUNCATE_PAGES else apsw.SQLITE_CHECKPOINT_PASSIVE
         try:
             with self._files.commit_lock.held():
-                self._connection.wal_checkpoint(mode=mode)
+                if self._files.is_ours():
+                    self._connection.wal_checkpoint(mode=mode)
         except Exception as error:
             self._understand(error)
 

@@ -4,7 +4,7 @@
         def backend(self, folder, clock):
             return MyBackend(folder / "store", clock)
 
-        def replica(self, folder, clock):           # only if several servers may share a store
+        def replica(self, folder, clock):           # only if several servers may share a store; brings 7 more tests
             return MyBackend(folder / "store", clock)
 
 Test names begin with the id of the promise they hold you to (R1, W2, V3…). They are for one process; what must

@@ -99,8 +99,8 @@ class SkippingBackend:
     async def compact_rev(self) -> Rev:
         return await self._inner.compact_rev()
 
-    async def check(self) -> Findings:
-        return await self._inner.check()
+    async def check(self, *, quick: bool = False) -> Findings:
+        return await self._inner.check(quick=quick)
 
     def reap(self) -> int:
         """Delete what has expired; how many keys."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-import unittest
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -27,14 +26,18 @@ __all__ = [
     "mutate_at_random",
     "refused",
     "running",
+    "two_servers",
 ]
 
 START, END = "/t/", "/t0"
 """The range the suites write in: every key with the prefix ``/t/``."""
 
-_PATIENCE_S = 10.0
+_PATIENCE_S = 60.0
+
+_TWO_SERVERS = "opens_a_replica"
 
 Refusal = TypeVar("Refusal", bound=StorageError)
+Test = TypeVar("Test", bound=Callable[..., Any])
 
 
 class Recorder:
@@ -72,6 +75,12 @@ class Recorder:
         return self.error
 
 
+def two_servers(test: Test) -> Test:
+    """Marks a test that opens a `replica`."""
+    setattr(test, _TWO_SERVERS, True)
+    return test
+
+
 class Suite:
     """The base of the suites: subclass one of them and say how a backend is made.
 
@@ -79,13 +88,20 @@ class Suite:
     first was closed, opens the same store if the backend is durable.
     """
 
+    def __init_subclass__(cls) -> None:
+        """The tests of two servers are no tests of a backend that is for one."""
+        if cls.backend is not Suite.backend and cls.replica is Suite.replica:
+            for name in dir(cls):
+                if hasattr(getattr(cls, name), _TWO_SERVERS):
+                    setattr(cls, name, None)
+
     def backend(self, folder: Path, clock: VirtualClock) -> Backend:
         """A backend that isn't started yet."""
-        raise unittest.SkipTest("no backend given")
+        raise AssertionError("a suite is subclassed with a `backend`")
 
     def replica(self, folder: Path, clock: VirtualClock) -> Backend:
-        """Another server on the store in `folder`, while the first is open. Skipped when there is no such thing."""
-        raise unittest.SkipTest("this backend is for one process")
+        """Another server on the store in `folder`, while the first is open. Left out when there is no such thing."""
+        raise AssertionError("the test asks for a second server, and isn't marked with `two_servers`")
 
     async def expire(self, backend: Backend) -> None:
         """Make `backend` delete what has expired, now."""

@@ -18,6 +18,7 @@ from oarlock.testing.contracts.support import (
     mutate_at_random,
     refused,
     running,
+    two_servers,
 )
 
 __all__ = ["CompactionContract", "ExpiryContract"]
@@ -103,6 +104,7 @@ class CompactionContract(Suite):
 
         asyncio.run(scenario())
 
+    @two_servers
     def test_c1_another_server_learns_of_it(self, tmp_path: Path) -> None:
         async def scenario() -> None:
             async with self.pair(tmp_path) as (first, second):
@@ -172,6 +174,7 @@ class ExpiryContract(Suite):
                 clock.advance(10)
                 assert await left() == {"drop", "none"}
                 assert not await backend.check()
+                assert not await backend.check(quick=True)
 
         asyncio.run(scenario())
 

@@ -18,6 +18,7 @@ from oarlock.testing.contracts.support import (
     fold,
     mutate_at_random,
     running,
+    two_servers,
 )
 
 __all__ = ["WatchContract"]
@@ -43,6 +44,7 @@ class WatchContract(Suite):
 
         asyncio.run(scenario())
 
+    @two_servers
     def test_v1_also_among_servers(self, tmp_path: Path) -> None:
         async def scenario() -> None:
             async with self.pair(tmp_path) as both:
@@ -84,6 +86,7 @@ class WatchContract(Suite):
 
         asyncio.run(scenario())
 
+    @two_servers
     def test_v1_a_watch_from_a_revision_others_have_reached(self, tmp_path: Path) -> None:
         """What another server wrote may be watched from before this server has heard of it: no event comes twice."""
 
@@ -180,6 +183,7 @@ class WatchContract(Suite):
 
         asyncio.run(scenario())
 
+    @two_servers
     def test_v4_also_for_what_another_server_wrote(self, tmp_path: Path) -> None:
         async def scenario() -> None:
             async with self.pair(tmp_path) as (first, second):

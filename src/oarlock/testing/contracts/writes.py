@@ -18,6 +18,7 @@ from oarlock.testing.contracts.support import (
     mutate_at_random,
     refused,
     running,
+    two_servers,
 )
 
 __all__ = ["RevisionContract", "WriteContract"]
@@ -92,6 +93,7 @@ class RevisionContract(Suite):
 
         asyncio.run(scenario())
 
+    @two_servers
     def test_r4_also_from_another_server(self, tmp_path: Path) -> None:
         async def scenario() -> None:
             async with self.pair(tmp_path) as (first, second):
@@ -143,6 +145,7 @@ class WriteContract(Suite):
 
         asyncio.run(scenario())
 
+    @two_servers
     def test_w1_also_among_servers(self, tmp_path: Path) -> None:
         async def scenario() -> None:
             async with self.pair(tmp_path) as both:
@@ -296,6 +299,7 @@ class WriteContract(Suite):
 
         asyncio.run(scenario())
 
+    @two_servers
     def test_a_put_returns_after_its_event_also_beside_another_server(self, tmp_path: Path) -> None:
         async def scenario() -> None:
             async with self.pair(tmp_path) as both:

@@ -148,6 +148,7 @@ def test_what_was_removed_is_not_there(value: Any, other: Any) -> None:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(st.lists(st.tuples(st.sampled_from(["one", "two", "three"]), st.booleans(), OBJECTS), max_size=6))
 def test_a_history_of_writes(writes: list[tuple[str, bool, Any]]) -> None:

@@ -23,6 +23,8 @@ from oarlock.patch.apply.schema import Type, object_type
 from oarlock.patch.apply.tracking import FieldTracker, Writer
 from oarlock.schema.structural import parse
 
+pytestmark = pytest.mark.slow
+
 VERSION = "random.example.com/v1"
 MANAGERS = ("one", "two", "three")
 SEEDS = range(400)

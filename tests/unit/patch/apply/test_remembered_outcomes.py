@@ -5,12 +5,15 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oarlock.patch.apply.schema import object_type
 from oarlock.patch.apply.tracking import EVERYTHING_BUT_STATUS, ONLY_STATUS, FieldTracker, Writer
 from oarlock.schema.structural import parse
+
+pytestmark = pytest.mark.slow
 
 TEXT = {"type": "string"}
 PART = {"type": "object", "properties": {"name": TEXT, "size": {"type": "integer"}}}

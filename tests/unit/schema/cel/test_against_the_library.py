@@ -20,6 +20,8 @@ from oarlock.schema.cel.parsing import parse
 from oarlock.schema.cel.problems import CelError
 from oarlock.schema.cel.values import Duration, Optional, Timestamp, TypeValue, from_key
 
+pytestmark = pytest.mark.slow
+
 cel = pytest.importorskip("cel_expr_python.cel", reason="the library is what is compared with")
 
 SELF = {"n": 3, "big": 2**63 - 1, "f": 1.5, "s": "Hällo", "l": [3, 1, 2], "m": {"a": 1, "b": 2}, "b": True, "z": None}

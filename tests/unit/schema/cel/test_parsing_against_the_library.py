@@ -18,6 +18,8 @@ from oarlock.schema.cel.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf
 from oarlock.schema.cel.parsing import parse
 from oarlock.schema.cel.problems import CompileError
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("cel_expr_python.cel", reason="the library is what is compared with")
 
 

@@ -1,0 +1,72 @@
+"""What an APIServer would serve, as lines for a terminal, and what is doubtful about it.
+
+A mistake is refused when a class is declared or a server made; here is what is allowed and probably not meant.
+Must not know: where the server comes from. Next: `commands`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from oarlock.registry.served import Served
+from oarlock.schema.definition import ResourceDefinition, VersionDefinition
+from oarlock.server.app import APIServer
+
+__all__ = ["described", "doubts"]
+
+
+def described(server: APIServer) -> Iterator[str]:
+    """One line for each group, and one for each kind in it, its versions and what is special about each."""
+    group = None
+    for served in sorted(server.catalog.entries, key=lambda one: (one.definition.group, one.definition.names.plural)):
+        definition = served.definition
+        if definition.group != group:
+            group = definition.group
+            yield group or "the core group"
+        yield f"  {_kind(served)}"
+        for version in definition.versions:
+            yield f"    {_version(definition, version, stored=served.virtual is None)}"
+
+
+def _kind(served: Served) -> str:
+    names = served.definition.names
+    called = ", ".join((names.plural, *names.short_names))
+    what = [served.definition.scope.lower(), *(f"in {category}" for category in names.categories)]
+    if served.virtual is not None:
+        what.append("virtual: " + " ".join(served.verbs()))
+    return f"{names.kind} ({called}): {', '.join(what)}"
+
+
+def _version(definition: ResourceDefinition, version: VersionDefinition, *, stored: bool) -> str:
+    facts = [
+        *(["hub"] if version.name == definition.hub and len(definition.versions) > 1 else []),
+        *(["stored"] if stored and version.name == definition.stored_as else []),
+        *(["deprecated"] if version.deprecated else []),
+        *([] if version.served else ["not served"]),
+        *(f"/{name}" for name, there in (("status", version.status), ("scale", version.scale is not None)) if there),
+        *(f"/{subresource.name}" for subresource in version.subresources),
+    ]
+    return f"{version.name}: {', '.join(facts)}" if facts else version.name
+
+
+def doubts(server: APIServer) -> Iterator[str]:
+    """What is allowed, and probably not meant, each with what to write instead."""
+    for served in server.catalog.entries:
+        definition = served.definition
+        for version in definition.versions:
+            where = f"{definition.names.kind} {definition.api_version(version.name)}"
+            for doubt in _of_version(definition, version, stored=served.virtual is None):
+                yield f"{where}: {doubt}"
+        if served.virtual is not None and "list" not in served.verbs():
+            yield f"{definition.names.kind}: kubectl get can't list it: write a method list"
+    if server.authorizer is None:
+        yield "everybody with a credential may do everything: give APIServer an authorizer"
+
+
+def _of_version(definition: ResourceDefinition, version: VersionDefinition, *, stored: bool) -> Iterator[str]:
+    if not version.schema.get("description"):
+        yield "it has no description: write a docstring, which kubectl explain shows"
+    if version.deprecated and stored and definition.stored_as == version.name and len(definition.versions) > 1:
+        yield "it is deprecated, and objects are stored in it: store them in another version with stored_as"
+    if stored and "status" in version.schema.get("properties", {}) and not version.status:
+        yield "whoever may write it may write its status: say status_subresource=True"

@@ -1,0 +1,86 @@
+"""``oarlock serve --reload``: the server as a child process, started again when a source file changes. For development.
+
+A child that ends by itself, because of a mistake in the file that was just saved, is started again after the next
+change. Must not know: what is served. Next: `commands`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+__all__ = ["serve_again_and_again", "sources"]
+
+EVERY_S = 0.5
+"""How often the files are looked at."""
+
+MAX_FILES = 20_000
+"""More files than this aren't looked at: the folder isn't that of one project."""
+
+LEAVING_S = 10.0
+"""How long a child may take to leave before it is ended; nothing acknowledged is lost either way."""
+
+
+def serve_again_and_again(arguments: Sequence[str], folder: Path) -> int:
+    """Run ``oarlock`` with `arguments`, again after each change below `folder`, until told to stop: the exit code."""
+    stopped: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _frame: stopped.append(number))
+    while True:
+        before = sources(folder)
+        child = subprocess.Popen([sys.executable, "-m", "oarlock", *arguments])
+        changed = _changed(folder, before, stopped)
+        _end(child)
+        if changed is None:
+            return 0
+        print(f"oarlock: {changed} has changed: starting again", file=sys.stderr, flush=True)
+
+
+def _changed(folder: Path, before: dict[Path, tuple[int, int]], stopped: list[int]) -> Path | None:
+    """Wait for a change: a file that changed, came or went. None when told to stop."""
+    while not stopped:
+        time.sleep(EVERY_S)
+        now = sources(folder)
+        if now != before:
+            return min(path for path, _ in now.items() ^ before.items())
+    return None
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    if child.poll() is None:
+        child.send_signal(signal.SIGTERM)
+    try:
+        child.wait(LEAVING_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
+def sources(folder: Path) -> dict[Path, tuple[int, int]]:
+    """Every Python file below `folder`, with its time and size; hidden folders and environments are left out."""
+    found: dict[Path, tuple[int, int]] = {}
+    for path in _python_files(folder):
+        try:
+            status = path.stat()
+        except OSError:
+            continue  # it has just gone
+        found[path] = (status.st_mtime_ns, status.st_size)
+        if len(found) >= MAX_FILES:
+            break
+    return found
+
+
+def _python_files(folder: Path) -> Iterator[Path]:
+    for parent, folders, files in os.walk(folder):
+        if "pyvenv.cfg" in files:
+            folders.clear()
+            continue
+        folders[:] = [
+            name for name in folders if not name.startswith(".") and name not in ("__pycache__", "node_modules")
+        ]
+        yield from (Path(parent, name) for name in files if name.endswith(".py"))

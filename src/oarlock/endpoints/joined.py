@@ -1,0 +1,113 @@
+"""`JoinedBody`: a body that is a join of bytes the cache keeps, made as it is read.
+
+Holding one holds references only, so a thousand clients may wait for the same list and it is there once.
+Next: `lists`, ``http.BodySource``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import cast
+
+from oarlock.endpoints.http import BodySource
+from oarlock.storage.cache.entry import Entry
+
+__all__ = ["Items", "JoinedBody", "bodies_of", "one_body"]
+
+Items = Sequence[Entry] | Sequence[bytes]
+"""Objects whose bytes are kept, or those bytes."""
+
+STEP = 256
+"""How many items are looked at together."""
+LARGE_BYTES = 16 * 1024
+"""An item with more bytes than this isn't copied before there is room for it."""
+
+
+def bodies_of(items: Items) -> list[bytes]:
+    if items and isinstance(items[0], bytes):
+        return list(cast("Sequence[bytes]", items))
+    return [entry.body for entry in cast("Sequence[Entry]", items)]
+
+
+class JoinedBody(BodySource):
+    """`before`, the bodies of all items of all `chunks` with `between` between them, and `after`."""
+
+    __slots__ = ("_after", "_at", "_before", "_between", "_chunks", "_cut", "_cut_at", "_first", "_items")
+
+    def __init__(
+        self, before: bytes, chunks: Iterable[Items], between: bytes, after: bytes, length: int | None = None
+    ) -> None:
+        super().__init__(length)
+        self._before = before
+        self._chunks = iter(chunks)
+        self._between = between
+        self._after = after
+        self._items: Items = []
+        self._at = 0  # of the items, how many were read
+        self._first = True
+        self._cut: bytes | None = None  # a large item, and how much of it was read
+        self._cut_at = 0
+
+    def read(self, most: int) -> bytes:
+        parts: list[bytes] = []
+        room = most
+        if self._before:
+            parts.append(self._before)
+            room -= len(self._before)
+            self._before = b""
+        while room > 0 and not self.done:
+            if self._cut is not None:
+                room -= self._slice(parts, room)
+            elif self._at < len(self._items):
+                room -= self._join(parts, room)
+            else:
+                self._next_chunk(parts)
+        return b"".join(parts)
+
+    def _next_chunk(self, parts: list[bytes]) -> None:
+        chunk = next(self._chunks, None)
+        if chunk is None:
+            parts.append(self._after)
+            self.done = True
+        else:
+            self._items, self._at = chunk, 0
+
+    def _join(self, parts: list[bytes], room: int) -> int:
+        """Some whole items, the last of which may go beyond `room` unless it is large: their size."""
+        bodies = bodies_of(self._items[self._at : self._at + STEP])
+        ends = list(accumulate(map(len, bodies)))
+        count = bisect_left(ends, room) + 1
+        if count <= len(bodies):
+            del bodies[count:]
+            if len(bodies[-1]) > LARGE_BYTES:
+                self._cut = bodies.pop()
+                self._cut_at = 0
+                self._at += 1
+        if bodies and not self._first:
+            parts.append(self._between)
+        self._at += len(bodies)
+        if bodies:
+            self._first = False
+            parts.append(self._between.join(bodies))
+        if self._cut is not None:
+            if not self._first:
+                parts.append(self._between)
+            self._first = False
+        return ends[len(bodies) - 1] if bodies else 0
+
+    def _slice(self, parts: list[bytes], room: int) -> int:
+        """Some of a large item."""
+        assert self._cut is not None
+        piece = self._cut[self._cut_at : self._cut_at + room]
+        parts.append(piece)
+        self._cut_at += len(piece)
+        if self._cut_at == len(self._cut):
+            self._cut = None
+        return len(piece)
+
+
+def one_body(before: bytes, body: bytes) -> JoinedBody:
+    """A single object: `before`, its `body` and a newline."""
+    return JoinedBody(before, [[body]], b"", b"\n", len(before) + len(body) + 1)

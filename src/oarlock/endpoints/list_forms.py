@@ -1,0 +1,102 @@
+"""The forms a list can be sent in item by item: what stands around its items, and what becomes of each.
+
+Must not know: where items come from, how long a list is. Next: `lists`, which makes lists of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from oarlock.codec import cbor
+from oarlock.endpoints import tables
+from oarlock.endpoints.catalog import CatalogEntry
+from oarlock.endpoints.partial_metadata import partial, partial_list_head
+from oarlock.endpoints.route import Route
+from oarlock.registry.outcome import Listing
+
+__all__ = ["ListForm", "as_cbor", "list_head", "list_meta", "metadata_form", "plain_form", "separator", "table_form"]
+
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class ListForm:
+    """`before` is told how many items there are; `item` makes of an object's body what stands for it.
+
+    `empty` is the whole list when there are none.
+    """
+
+    before: Callable[[int], bytes]
+    item: Callable[[bytes], bytes]
+    empty: bytes
+    between: bytes = b","
+    after: bytes = b"]}\n"
+
+
+def list_meta(listing: Listing) -> dict[str, Any]:
+    """The metadata of a list."""
+    meta: dict[str, Any] = {"resourceVersion": listing.resource_version}
+    if listing.continue_token:
+        meta["continue"] = listing.continue_token
+        if listing.remaining:
+            meta["remainingItemCount"] = listing.remaining
+    return meta
+
+
+def list_head(entry: CatalogEntry, listing: Listing) -> bytes:
+    """What stands before the items of a list of objects, in JSON."""
+    return b'{"kind":%s,"apiVersion":%s,"metadata":%s,"items":[' % (
+        _encode(entry.list_kind),
+        _encode(entry.api_version),
+        _encode(list_meta(listing)),
+    )
+
+
+def separator(route: Route) -> bytes:
+    """What stands before each item: typed kinds' items carry no kind and apiVersion."""
+    assert route.entry is not None
+    return b"{" if route.entry.definition.typed else route.head
+
+
+def plain_form(route: Route, listing: Listing) -> ListForm:
+    """Objects as they are."""
+    assert route.entry is not None
+    head, opening = list_head(route.entry, listing), separator(route)
+    return ListForm(lambda count: head, lambda body: opening + body, head + b"]}\n")
+
+
+def metadata_form(version: str, listing: Listing) -> ListForm:
+    """PartialObjectMetadata in a version of ``meta.k8s.io``."""
+    head = partial_list_head(list_meta(listing), version)
+    return ListForm(lambda count: head, lambda body: partial(body, version), head + b"]}\n")
+
+
+def table_form(route: Route, listing: Listing, options: tables.TableOptions) -> ListForm:
+    """The rows of a Table."""
+    entry = route.entry
+    assert entry is not None
+    empty = tables.table_of_rows(entry, (), list_meta(listing), options)
+    head = empty.removesuffix(b"null}").removesuffix(b"[]}") + b"["
+
+    def row(body: bytes) -> bytes:
+        return tables.row_of_json(entry, route.head + body, options)
+
+    return ListForm(lambda count: head, row, empty + b"\n")
+
+
+def as_cbor(form: ListForm) -> ListForm:
+    """The same list in CBOR, which says how many items there are and puts nothing between them.
+
+    Made item by item, because the library that writes CBOR doesn't let go of the interpreter.
+    """
+    return ListForm(
+        lambda count: cbor.list_head(form.before(count) + b"]}", count),
+        lambda body: cbor.from_json(form.item(body)).removeprefix(cbor.SELF_DESCRIBED),
+        cbor.from_json(form.empty),
+        between=b"",
+        after=b"",
+    )

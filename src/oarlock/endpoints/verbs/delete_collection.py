@@ -1,0 +1,122 @@
+"""DELETE of a collection: what the selectors choose, listed once, then deleted a bounded number at a time.
+
+What is created while it runs isn't in the list and stays. Each object is deleted by the recipe of a DELETE of its own,
+with its own preconditions, admission and finalizers; several at a time, so that they share the store's commits.
+Next: `delete`. Source: kube-apiserver's DeleteCollection, and its ``--delete-collection-workers``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+
+from oarlock.endpoints import respond
+from oarlock.endpoints.exchange import Exchange
+from oarlock.endpoints.http import Response
+from oarlock.endpoints.lists import list_response
+from oarlock.endpoints.route import Route
+from oarlock.endpoints.verbs import delete
+from oarlock.endpoints.verbs.list import listing
+from oarlock.meta import options_parse
+from oarlock.meta.context import Notes
+from oarlock.meta.errors import NotFound
+from oarlock.meta.options import DeleteOptions, ListOptions
+from oarlock.registry.outcome import Item, Listing
+from oarlock.registry.virtual_resource import VirtualResource
+from oarlock.registry.waiting import in_task
+from oarlock.storage.cache.entry import Entry
+from oarlock.storage.pacing import Pacer
+
+__all__ = ["AT_A_TIME", "delete_collection"]
+
+AT_A_TIME = 64
+"""Deletions of one request under way at once. A user's own storage gets one after the other."""
+
+
+async def delete_collection(x: Exchange, route: Route) -> Response:
+    """Answer with what was chosen, as it was before.
+
+    The first error, in the order of the list, is the answer; what comes after it isn't begun.
+    """
+    accepted = respond.accept(x, collection=True)
+    options = await delete.options_of(x, route)
+    found = await listing(x, route, _exactly(options_parse.list_options(route.pairs, watch=False)))
+    chunks = [list(chunk) for chunk in found.chunks]
+    await in_task()
+    await _Deletion(x, route, options, chunks).run()
+    kept = Listing(chunks, found.resource_version, found.continue_token, found.remaining)
+    return await list_response(x, route, kept, accepted)
+
+
+def _exactly(options: ListOptions) -> ListOptions:
+    """A resourceVersion says which state is meant, not which is the oldest: deleting more than was seen is no mercy."""
+    if options.resource_version in ("", "0") or options.resource_version_match or options.continue_token:
+        return options
+    return replace(options, resource_version_match="Exact")
+
+
+class _Deletion:
+    """The deletions of one request. `run` takes them from one list, in its order."""
+
+    def __init__(self, x: Exchange, route: Route, options: DeleteOptions, chunks: list[list[Item]]) -> None:
+        self._x = x
+        self._route = route
+        self._options = options
+        self._count = sum(map(len, chunks))
+        self._waiting: Iterator[tuple[int, Item]] = enumerate(item for chunk in chunks for item in chunk)
+        self._failed: dict[int, Exception] = {}
+        self._said: dict[int, Notes] = {}
+        self._pacer = Pacer()
+
+    async def run(self) -> None:
+        """Delete them all. Raises what the first that failed was refused with."""
+        workers = 1 if isinstance(self._route.resource, VirtualResource) else min(AT_A_TIME, self._count)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(workers):
+                    group.create_task(self._work())
+        finally:
+            self._tell()
+        if self._failed:
+            raise self._failed[min(self._failed)]
+
+    async def _work(self) -> None:
+        for number, item in self._waiting:
+            try:
+                await self._delete(number, item)
+            except NotFound:
+                pass  # somebody else deleted it
+            except Exception as error:
+                self._failed[number] = error
+            if self._failed:
+                return
+            await self._pacer.turn()
+
+    async def _delete(self, number: int, item: Item) -> None:
+        x, options = self._x, self._options
+        namespace, name = _place(item)
+        target = replace(x.target, namespace=namespace, name=name)
+        notes = Notes()  # an attempt that is made again takes back what it said, and nothing that others said
+        ctx = replace(x.context(target=target, options=options, dry_run=options.dry_run), notes=notes)
+        try:
+            await delete.carry_out(self._route, ctx, options)
+        finally:
+            if notes.warnings or notes.annotations:
+                self._said[number] = notes
+
+    def _tell(self) -> None:
+        """Hand on what was said of each object, in the order of the list."""
+        for number in sorted(self._said):
+            notes = self._said[number]
+            for text in notes.warnings:
+                self._x.notes.warn(text)
+            for key, value in notes.annotations:
+                self._x.notes.audit(key, value)
+
+
+def _place(item: Item) -> tuple[str, str]:
+    if isinstance(item, Entry):
+        return item.namespace, item.name
+    metadata = item["metadata"]
+    return metadata.get("namespace", ""), metadata.get("name", "")

@@ -1,0 +1,143 @@
+"""`EventSocket`: the stream of a watch over WebSocket, where each event is a message.
+
+Clients that ask with ``Upgrade: websocket`` get it (fabric8 does, browsers have to). Whoever writes a watch writes into
+a `Stream` either way. JSON is sent as texts; CBOR and protobuf as binary messages, protobuf without the length that
+stands before an event elsewhere. A subprotocol changes nothing.
+Must not know: events, resources. Source: k8s.io/apiserver ``endpoints/handlers`` WatchServer.HandleWS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import cast
+
+from oarlock.endpoints import respond
+from oarlock.endpoints.channels.one_way import OneWay
+from oarlock.endpoints.channels.upgrades import VERSION, WrongVersion, watch_upgrade
+from oarlock.endpoints.exchange import Exchange
+from oarlock.endpoints.http import Response, Stream, Tunnel
+from oarlock.endpoints.negotiation import JSON, PROTOBUF
+from oarlock.storage.pacing import Pacer
+
+__all__ = ["EventSocket", "over_websocket"]
+
+log = logging.getLogger("oarlock.endpoints")
+
+PING_S = 30.0
+"""How often the client is pinged, in seconds: whoever vanished is noticed, and proxies see that the line is used."""
+CLOSE_S = 5.0
+"""How long the client may take to answer a Close, in seconds."""
+FED_BYTES = 4096
+"""How much of what the client sends is passed over before others get a turn: frames may be six bytes long."""
+_LENGTH_BYTES = 4
+"""What stands before an event in protobuf."""
+
+
+def over_websocket(x: Exchange, response: Response, media_type: str) -> Response:
+    """The 101 that carries the stream of `response`; or what is wrong with the handshake. Raises StatusError."""
+    start = response.stream
+    assert start is not None
+    try:
+        headers = watch_upgrade(x.request, x.target)
+    except WrongVersion as error:
+        refused = respond.error_response(error, x)
+        refused.headers.append(("sec-websocket-version", VERSION))
+        return refused
+
+    def begin(tunnel: Stream) -> None:
+        socket = EventSocket(cast(Tunnel, tunnel), media_type)
+        start(socket)
+        socket.listen()
+
+    return Response(101, headers, stream=begin)
+
+
+class EventSocket:
+    """See `oarlock.endpoints.http.Stream`. What the client sends is read and ignored."""
+
+    def __init__(self, tunnel: Tunnel, media_type: str) -> None:
+        self._tunnel = tunnel
+        self._text = media_type == JSON
+        self._skipped = _LENGTH_BYTES if media_type == PROTOBUF else 0
+        self._frames = OneWay()
+        self._loop = asyncio.get_running_loop()
+        self._callbacks: list[Callable[[], None]] = []
+        self._timer = self._loop.call_later(PING_S, self._ping)
+        self._reading: asyncio.Task[None] | None = None
+        self.closed = False
+        tunnel.on_close(self._gone)
+
+    # What the watch calls.
+
+    def write(self, data: bytes) -> None:
+        if not self.closed:
+            self._tunnel.write(self._frames.message(data[self._skipped :], text=self._text))
+
+    @property
+    def buffered(self) -> int:
+        return self._tunnel.buffered
+
+    async def drained(self) -> None:
+        await self._tunnel.drained()
+
+    def close(self) -> None:
+        """Send a Close, and let go of the connection when the client has answered it, or had the time for it."""
+        if self._frames.closing or self.closed:
+            return
+        self._tunnel.write(self._frames.close())
+        self._timer.cancel()
+        self._timer = self._loop.call_later(CLOSE_S, self._tunnel.close)
+        self._loop.call_soon(self._ended)
+
+    def abort(self) -> None:
+        self._tunnel.abort()
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        if self.closed:
+            callback()
+        else:
+            self._callbacks.append(callback)
+
+    # What the client does.
+
+    def listen(self) -> None:
+        """Read what the client sends, until one side ends it."""
+        self._reading = self._loop.create_task(self._read())
+
+    async def _read(self) -> None:
+        try:
+            await self._listen()
+        except Exception:
+            log.exception("a WebSocket could not be read any further")
+            self._tunnel.abort()
+
+    async def _listen(self) -> None:
+        pacer = Pacer()
+        tunnel, frames = self._tunnel, self._frames
+        while data := await tunnel.read():
+            for start in range(0, len(data), FED_BYTES):
+                answers = frames.feed(data[start : start + FED_BYTES])
+                if answers:
+                    tunnel.write(answers)
+                    await tunnel.drained()
+                if frames.over:
+                    tunnel.close()
+                    return
+                await pacer.turn()
+
+    def _ping(self) -> None:
+        self._tunnel.write(self._frames.ping())
+        self._timer = self._loop.call_later(PING_S, self._ping)
+
+    def _gone(self) -> None:
+        self._timer.cancel()
+        self._ended()
+
+    def _ended(self) -> None:
+        """Nothing more is sent, whoever ended it: tell those who asked."""
+        self.closed = True
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()

@@ -1,0 +1,43 @@
+"""No two resources of a group under one name: clients look for a resource by any of its names.
+
+Must not know: classes. Next: `declare`, which asks before anything is served.
+Source: the naming rules of CustomResourceDefinitions, where the second one is never accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from oarlock.registry.served import Served
+from oarlock.schema.declaring import DuplicateError
+from oarlock.schema.definition import Names
+
+__all__ = ["check_distinct"]
+
+
+def check_distinct(declared: Iterable[tuple[Served, str]]) -> None:
+    """Raise DuplicateError for the first name that is taken; beside each resource is its ``file:line``, if known."""
+    kinds: set[tuple[str, str]] = set()
+    taken: dict[tuple[str, str], tuple[int, str]] = {}
+    for at, (served, place) in enumerate(declared):
+        definition = served.definition
+        group, names = definition.group, definition.names
+        subject = str(definition.group_resource)
+        if (group, names.kind) in kinds:
+            what = f"two declarations of the kind {names.kind!r}"
+            raise DuplicateError(subject, what, "give one another plural= and kind=", place)
+        kinds.add((group, names.kind))
+        for keyword, name in _names_of(names):
+            other, of_other = taken.setdefault((group, name), (at, f"{keyword} of {names.kind}"))
+            if other != at:
+                what = f"its {keyword} {name!r} is taken: it is the {of_other}"
+                raise DuplicateError(subject, what, "names are looked up in one table: choose another", place)
+
+
+def _names_of(names: Names) -> Iterator[tuple[str, str]]:
+    """Every word that clients may ask for the resource with, and what it is."""
+    yield "plural", names.plural
+    yield "singular", names.singular
+    yield "kind", names.kind.lower()
+    for name in names.short_names:
+        yield "short name", name

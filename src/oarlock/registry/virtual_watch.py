@@ -1,0 +1,138 @@
+"""A watch of a virtual resource: where it begins, what comes first, and what a watch that selects is told.
+
+A method that takes `WatchOptions` only has to yield what happened after a version; the rest is made here, from the
+user's `list`. Must not know: streams, media types. Next: `virtual_resource`, whose watches these are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from oarlock.meta.context import Context
+from oarlock.meta.options import ListOptions, WatchOptions
+from oarlock.registry.pages import Place
+from oarlock.registry.served import Tree, VirtualMethods
+from oarlock.registry.virtual_selection import Choice
+
+__all__ = ["Source", "Told", "follow"]
+
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+_OBJECTS = ("ADDED", "MODIFIED", "DELETED")
+_ANY = ("", "0")
+
+
+class Source(Protocol):
+    """A virtual resource, as far as a watch asks it."""
+
+    methods: VirtualMethods
+
+    async def everything(self, ctx: Context, version: str) -> tuple[list[Tree], str]: ...
+
+    async def shown(self, tree: Tree, version: str) -> Tree: ...
+
+    def complete(self, tree: Tree) -> Tree: ...
+
+
+async def follow(
+    resource: Source, ctx: Context, version: str, options: ListOptions, choice: Choice
+) -> AsyncIterator[tuple[str, Tree]]:
+    """The events of a watch, selected and in `version`. Of a BOOKMARK only the metadata is there."""
+    assert resource.methods.watch is not None
+    told = Told(choice)
+    anywhere = options.resource_version in _ANY
+    begin, first = "" if anywhere else options.resource_version, False
+    if "watch" in resource.methods.takes_options:
+        first = options.send_initial_events if options.send_initial_events is not None else anywhere
+        if resource.methods.list is not None and (first or anywhere or not choice.everything):
+            trees, now = await resource.everything(ctx, version)
+            told.listed(trees, now)
+            if now and first:
+                for tree in trees:
+                    if choice.matches(tree):
+                        yield "ADDED", told.first(tree)
+                if options.allow_watch_bookmarks:
+                    yield (
+                        "BOOKMARK",
+                        {"metadata": {"resourceVersion": now, "annotations": {INITIAL_EVENTS_END: "true"}}},
+                    )
+            if now and (first or anywhere):
+                begin = now
+    wanted = WatchOptions(
+        resource_version=begin,
+        label_selector=options.label_selector,
+        field_selector=options.field_selector,
+        allow_bookmarks=options.allow_watch_bookmarks,
+        timeout_s=options.timeout_seconds,
+    )
+    async for kind, found in resource.methods.watch(ctx.target.namespace, ctx, wanted):
+        if kind == "BOOKMARK":
+            if options.allow_watch_bookmarks:
+                yield kind, {"metadata": {"resourceVersion": found["metadata"].get("resourceVersion", "")}}
+            continue
+        shown = await resource.shown(resource.complete(found), version)
+        if choice.everything or kind not in _OBJECTS:
+            yield kind, shown
+            continue
+        event = told.event(kind, shown)
+        if event is not None:
+            yield event
+
+
+class Told:
+    """What a watch that selects has told its client: objects come into the selection and leave it.
+
+    A client that begins at a version knows objects that this watch has said nothing of. Those that were there when it
+    began are looked up (`listed`); of an event older than that nobody can say whether the object was selected before,
+    so one that isn't now is told to be gone: that is no news to a client that never had it.
+    """
+
+    def __init__(self, choice: Choice) -> None:
+        self._choice = choice
+        self._told: dict[Place, Tree] = {}
+        self._there: dict[Place, Tree] = {}
+        self._gone: set[Place] = set()
+        self._now = ""
+
+    def listed(self, trees: list[Tree], now: str) -> None:
+        """What is there at the version `now`."""
+        self._there = {_place(tree): tree for tree in trees if self._choice.matches(tree)}
+        self._now = now
+
+    def first(self, tree: Tree) -> Tree:
+        """An object is told of before the watch begins."""
+        if not self._choice.everything:
+            self._told[_place(tree)] = tree
+        return tree
+
+    def event(self, kind: str, shown: Tree) -> tuple[str, Tree] | None:
+        """What an event of the user's is to this watch; None for nothing."""
+        place = _place(shown)
+        told, there = self._told.pop(place, None), self._there.pop(place, None)
+        before = told or there
+        matches = self._choice.matches(shown)
+        if kind == "DELETED":
+            return ("DELETED", shown) if before is not None or matches else None
+        if matches:
+            self._told[place] = shown
+            self._gone.discard(place)
+            new = told is None and (there is None or kind == "ADDED" or self._is_old(shown))
+            return ("ADDED" if new else "MODIFIED", shown)
+        if before is None and (place in self._gone or not self._is_old(shown)):
+            return None
+        self._gone.add(place)
+        left = {**(before or shown)}
+        left["metadata"] = {**left["metadata"]}
+        if "resourceVersion" in shown["metadata"]:
+            left["metadata"]["resourceVersion"] = shown["metadata"]["resourceVersion"]
+        return "DELETED", left
+
+    def _is_old(self, shown: Tree) -> bool:
+        """Is this from before the watch began?"""
+        version = shown["metadata"].get("resourceVersion", "")
+        return self._now.isdecimal() and version.isdecimal() and int(version) <= int(self._now)
+
+
+def _place(tree: Tree) -> Place:
+    metadata = tree["metadata"]
+    return metadata.get("namespace", ""), metadata.get("name", "")

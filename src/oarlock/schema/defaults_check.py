@@ -1,0 +1,45 @@
+"""Does a default keep the rules of its own schema? A definition in which one doesn't refuses what it writes itself.
+
+Must not know: classes. Next: `reflect` and `definitions`, which ask; `crd_schema_rules` for definitions that arrive
+as objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from oarlock.meta.fielderrors import FieldError
+from oarlock.schema.cel.gate import rules_of
+from oarlock.schema.definition import Schema
+from oarlock.schema.findings import Enough, Findings
+from oarlock.schema.listtypes import compile_lists
+from oarlock.schema.structural import Node, parse
+from oarlock.schema.validation import compile_check
+
+__all__ = ["broken_rules", "default_mistakes"]
+
+
+def broken_rules(node: Node, where: str) -> list[FieldError]:
+    """What the schema of a field minds of the field's own default; `where` names it in the errors."""
+    found = Findings()
+    try:
+        for check in (compile_check(node), compile_lists(node)):
+            if check is not None:
+                check(node.default, (None, where), found)
+    except Enough:
+        pass
+    return found.errors
+
+
+def default_mistakes(schema: Schema, name: str) -> Iterator[str]:
+    """What is wrong with the default of the field `name`, CEL rules included; nothing when there is none."""
+    if schema.get("default") is None:
+        return
+    node = parse(schema)
+    mistakes = broken_rules(node, name)
+    whole: Schema = {"type": "object", "properties": {name: {k: v for k, v in schema.items() if k != "default"}}}
+    rules = None if mistakes else rules_of(whole, parse(whole))[0]
+    if rules is not None:
+        mistakes = rules.validate({name: node.default})
+    for error in mistakes:
+        yield error.message

@@ -1,0 +1,20 @@
+"""What numbers, times and durations look like where they are texts on the wire, as RE2 expressions.
+
+For types that JSON has no word for. Next: `foreign_pydantic` and `foreign_dataclass`, which publish them.
+Source: ISO 8601 and RFC 3339 for durations and times.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["DECIMAL", "DURATION", "TIME"]
+
+DECIMAL: Final = r"^[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$"
+
+_AMOUNT = r"[0-9]+(\.[0-9]+)?"
+DURATION: Final = (
+    f"^[-+]?P(({_AMOUNT}Y)?({_AMOUNT}M)?({_AMOUNT}W)?({_AMOUNT}D)?(T({_AMOUNT}H)?({_AMOUNT}M)?({_AMOUNT}S)?)?)$"
+)
+
+TIME: Final = r"^[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[-+][0-9]{2}:?[0-9]{2})?$"

@@ -1,0 +1,256 @@
+"""How values of Python's own types are read from JSON and written to it: one `Form` for each kind of hint.
+
+What msgspec can't do in one step is done here: every mistake is found, with its path, and each form says what stands in
+a schema for it. Must not know: dataclasses. Next: `foreign_dataclass`, which takes hints apart and puts forms together.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import decimal
+import enum
+import pathlib
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeAlias, Union
+
+import msgspec
+
+from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, WrongType
+from oarlock.schema.defaulting import copy_json
+from oarlock.schema.foreign_trees import in_order
+from oarlock.schema.markers import JSON, Format, IntOrString, ListSet, MaxItems, MinItems, Pattern
+from oarlock.schema.texts import DECIMAL, DURATION, TIME
+from oarlock.schema.views import ViewError, builtins_of, view
+from oarlock.schema.where import Key, Where, render
+
+__all__ = [
+    "ANYTHING",
+    "INT_OR_STRING",
+    "Form",
+    "choice_form",
+    "dict_form",
+    "leaf_form",
+    "list_form",
+    "optional_form",
+    "set_form",
+    "struct_form",
+    "tuple_form",
+]
+
+Found: TypeAlias = list[FieldError]
+Read: TypeAlias = Callable[[Any, Where, Found], Any]
+Write: TypeAlias = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """`hint` is what the schema is made of. `read` adds what is wrong to a list, and then what it returns is nothing.
+
+    `null` says that None is a value.
+    """
+
+    hint: Any
+    read: Read
+    write: Write
+    null: bool = False
+
+
+def _wrong(where: Where, found: Found, expected: str, value: Any) -> None:
+    found.append(WrongType(render(where), expected, value))
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _read_anything(value: Any, where: Where, found: Found) -> Any:
+    return copy_json(value)
+
+
+def _write_anything(value: Any) -> Any:
+    return msgspec.to_builtins(value, enc_hook=str)
+
+
+ANYTHING = Form(JSON, _read_anything, _write_anything, null=True)
+
+
+def _read_int_or_string(value: Any, where: Where, found: Found) -> Any:
+    if type(value) not in (int, str):
+        _wrong(where, found, "an integer or a string", value)
+    return value
+
+
+INT_OR_STRING = Form(IntOrString, _read_int_or_string, _same)
+
+
+def _moment(value: dt.datetime) -> str:
+    """A time without a zone is taken as UTC, as everywhere on the wire."""
+    moment = value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value
+    text = moment.isoformat()
+    return f"{text[:-6]}Z" if text.endswith("+00:00") else text
+
+
+def _number(value: float) -> float | int:
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
+
+
+def _bytes(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+_LEAVES: dict[Any, tuple[Any, str, Write]] = {
+    # what stands in the schema, what is expected, how it is written
+    bool: (bool, "true or false", _same),
+    int: (int, "an integer", _same),
+    float: (float, "a number", _number),
+    str: (str, "a string", _same),
+    bytes: (bytes, "base64", _bytes),
+    dt.datetime: (dt.datetime, 'a time such as "2006-01-02T15:04:05Z"', _moment),
+    dt.date: (Annotated[str, Format("date")], 'a date such as "2006-01-02"', dt.date.isoformat),
+    dt.time: (Annotated[str, Pattern(TIME)], 'a time such as "15:04:05"', dt.time.isoformat),
+    dt.timedelta: (Annotated[str, Pattern(DURATION)], 'a duration such as "PT1H30M"', msgspec.to_builtins),
+    uuid.UUID: (Annotated[str, Format("uuid")], "a UUID", str),
+    decimal.Decimal: (Annotated[str, Pattern(DECIMAL)], 'a decimal number such as "1.50"', str),
+}
+
+
+def leaf_form(kind: Any) -> Form | None:
+    """The form of a scalar; None for a type that isn't one."""
+    if kind in _LEAVES:
+        hint, expected, write = _LEAVES[kind]
+        return Form(hint, _reader(kind, expected), write)
+    if isinstance(kind, type) and issubclass(kind, pathlib.PurePath):
+        return Form(str, _converted(str, "a string", kind), str)
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return choice_form(kind, [member.value for member in kind], lambda member: member.value)
+    return None
+
+
+def _reader(kind: Any, expected: str) -> Read:
+    def read(value: Any, where: Where, found: Found) -> Any:
+        try:
+            return msgspec.convert(value, kind)
+        except msgspec.ValidationError:
+            return _wrong(where, found, expected, value)
+
+    return read
+
+
+def _converted(kind: Any, expected: str, make: Callable[[Any], Any]) -> Read:
+    read = _reader(kind, expected)
+
+    def read_and_make(value: Any, where: Where, found: Found) -> Any:
+        before = len(found)
+        made = read(value, where, found)
+        return make(made) if len(found) == before else None
+
+    return read_and_make
+
+
+def choice_form(hint: Any, values: Sequence[Any], write: Write = _same) -> Form:
+    """One of these values."""
+
+    def read(value: Any, where: Where, found: Found) -> Any:
+        try:
+            return msgspec.convert(value, hint)
+        except msgspec.ValidationError:
+            found.append(NotSupported(render(where), value, [str(one) for one in values]))
+
+    return Form(hint, read, write)
+
+
+def optional_form(inner: Form) -> Form:
+    """The value, or null."""
+
+    def read(value: Any, where: Where, found: Found) -> Any:
+        return None if value is None else inner.read(value, where, found)
+
+    def write(value: Any) -> Any:
+        return None if value is None else inner.write(value)
+
+    return Form(Union[inner.hint, None], read, write, null=True)  # noqa: UP007  (made at run time)
+
+
+def _items(value: Any, where: Where, found: Found, read: Read) -> list[Any]:
+    if type(value) is not list:
+        _wrong(where, found, "an array", value)
+        return []
+    return [read(item, (where, i), found) for i, item in enumerate(value)]
+
+
+def list_form(inner: Form, hint: Any = None, make: Callable[[Any], Any] = list) -> Form:
+    """An array of any length: a list, or what `make` makes of one."""
+
+    def read(value: Any, where: Where, found: Found) -> Any:
+        return make(_items(value, where, found, inner.read))
+
+    def write(value: Any) -> Any:
+        return [inner.write(item) for item in value]
+
+    return Form(list[inner.hint] if hint is None else hint, read, write)  # type: ignore[name-defined]
+
+
+def set_form(inner: Form, make: Callable[[Any], Any]) -> Form:
+    """A set of scalars, written in an order of its own."""
+    listed = list_form(inner, Annotated[list[inner.hint], ListSet], list)  # type: ignore[name-defined]
+
+    def read(value: Any, where: Where, found: Found) -> Any:
+        before = len(found)
+        made = listed.read(value, where, found)
+        return make(made) if len(found) == before else None
+
+    def write(value: Any) -> Any:
+        return sorted(listed.write(value), key=in_order)
+
+    return Form(listed.hint, read, write)
+
+
+def tuple_form(each: Sequence[Form]) -> Form:
+    """An array of so many items, each of its own type."""
+    count = len(each)
+    one = each[0].hint if all(form.hint == each[0].hint for form in each) else JSON
+    hint: Any = Annotated[list[one], MinItems(count), MaxItems(count)]  # type: ignore[valid-type]
+
+    def read(value: Any, where: Where, found: Found) -> Any:
+        if type(value) is not list:
+            return _wrong(where, found, "an array", value)
+        if len(value) != count:
+            found.append(Invalid(render(where), "array", f"must have {count} items"))
+            return None
+        return tuple(form.read(item, (where, i), found) for i, (form, item) in enumerate(zip(each, value, strict=True)))
+
+    def write(value: Any) -> Any:
+        return [form.write(item) for form, item in zip(each, value, strict=True)]
+
+    return Form(hint, read, write)
+
+
+def dict_form(inner: Form) -> Form:
+    """An object of any keys."""
+
+    def read(value: Any, where: Where, found: Found) -> Any:
+        if type(value) is not dict:
+            return _wrong(where, found, "an object", value)
+        return {key: inner.read(item, (where, Key(key)), found) for key, item in value.items()}
+
+    def write(value: Any) -> Any:
+        return {key: inner.write(item) for key, item in value.items()}
+
+    return Form(dict[str, inner.hint], read, write)  # type: ignore[name-defined]
+
+
+def struct_form(cls: Any) -> Form:
+    """A Model of ours, such as `ObjectMeta`."""
+
+    def read(value: Any, where: Where, found: Found) -> Any:
+        try:
+            return view(value, cls)
+        except ViewError as error:
+            head = render(where)
+            for one in error.errors:
+                found.append(Invalid(f"{head}.{one.path}" if one.path else head, one.value, one.detail))
+
+    return Form(cls, read, builtins_of)

@@ -1,0 +1,82 @@
+"""The names of request headers: those that clients send are found as text at once, any other is decoded each time.
+
+What is found is fixed: were names remembered as they come, one client could fill the table with its own.
+Next: `http1_request`, `wire2`.
+"""
+
+from __future__ import annotations
+
+__all__ = ["LOWER_CASE", "header_name"]
+
+_USUAL = (
+    "accept",
+    "accept-charset",
+    "accept-encoding",
+    "accept-language",
+    "audit-id",
+    "authorization",
+    "cache-control",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "cookie",
+    "date",
+    "dnt",
+    "expect",
+    "forwarded",
+    "from",
+    "host",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
+    "impersonate-group",
+    "impersonate-uid",
+    "impersonate-user",
+    "keep-alive",
+    "kubectl-command",
+    "kubectl-session",
+    "origin",
+    "pragma",
+    "priority",
+    "proxy-connection",
+    "range",
+    "referer",
+    "sec-fetch-dest",
+    "sec-fetch-mode",
+    "sec-fetch-site",
+    "sec-websocket-extensions",
+    "sec-websocket-key",
+    "sec-websocket-protocol",
+    "sec-websocket-version",
+    "te",
+    "traceparent",
+    "tracestate",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "upgrade-insecure-requests",
+    "user-agent",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-forwarded-uri",
+    "x-real-ip",
+    "x-remote-group",
+    "x-remote-user",
+    "x-request-id",
+    "x-stream-protocol-version",
+)
+
+LOWER_CASE = {name.encode(): name for name in _USUAL}
+"""As HTTP/2 has them."""
+
+_any_case = LOWER_CASE | {name.title().encode(): name for name in _USUAL}
+
+
+def header_name(raw: bytes) -> str:
+    """The name of a header in lower case."""
+    return _any_case.get(raw) or raw.decode("latin-1").lower()

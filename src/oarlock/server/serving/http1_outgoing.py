@@ -1,0 +1,80 @@
+"""`Http1Outgoing`: what leaves on one connection over HTTP/1.
+
+Small things of one turn of the loop leave in one write. Whoever has more looks at `congested` between pieces, so that
+no more than a buffer of the transport is ever copied for a client that doesn't read. Next: `http1_stream`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oarlock.server.serving.service import Service
+from oarlock.server.serving.transport import HIGH_BYTES, LOW_BYTES, TransportBuffer
+
+__all__ = ["Http1Outgoing"]
+
+JOINED_BYTES = 64 * 1024
+"""More than this in several parts is handed over without being joined."""
+
+
+class Http1Outgoing:
+    """`put` what is to be sent, then `flush`."""
+
+    __slots__ = ("_parts", "_transport", "_unsent", "buffer", "congested", "lost", "sent", "size")
+
+    def __init__(self, service: Service, transport: Any, secure: bool) -> None:
+        self._transport = transport
+        self._unsent = transport.get_write_buffer_size
+        self._parts: list[bytes] = []
+        self.size = 0  # of the parts
+        self.sent = 0
+        self.congested = False
+        self.lost = False
+        self.buffer = TransportBuffer(service.unsent, transport, secure)
+        transport.set_write_buffer_limits(high=HIGH_BYTES, low=LOW_BYTES)
+
+    @property
+    def unsent(self) -> int:
+        """Bytes the kernel has not taken yet."""
+        size: int = self._unsent()
+        return size
+
+    @property
+    def taken(self) -> int:
+        """Bytes the kernel has taken."""
+        return self.sent - self.unsent
+
+    def put(self, data: bytes) -> None:
+        self._parts.append(data)
+        self.size += len(data)
+
+    def send(self, data: bytes) -> None:
+        """`data`, behind what was put before, now."""
+        if self._parts or self.lost:
+            self.put(data)
+            self.flush()
+            return
+        self.sent += len(data)
+        self._transport.write(data)
+        if self._unsent() or self.buffer.held:
+            self.buffer.settle()
+
+    def flush(self) -> None:
+        parts = self._parts
+        if not parts or self.lost:
+            return
+        self._parts = []
+        self.sent += self.size
+        if len(parts) == 1:
+            self._transport.write(parts[0])
+        elif self.size <= JOINED_BYTES:
+            self._transport.write(b"".join(parts))
+        else:
+            self._transport.writelines(parts)
+        self.size = 0
+        self.buffer.settle()
+
+    def connection_lost(self) -> None:
+        self.lost = True
+        self._parts.clear()
+        self.buffer.close()

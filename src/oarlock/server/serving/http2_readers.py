@@ -1,0 +1,79 @@
+"""`Http2Readers`: who on one HTTP/2 connection takes too little: all of it, or one stream of it.
+
+A client that doesn't read the connection stops all streams; one that doesn't widen the window of a stream, that one.
+Next: `readers` for what is too little, `http2`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from oarlock.server.serving.config import Limits
+from oarlock.server.serving.readers import SLOW, Pace, Reader
+
+if TYPE_CHECKING:
+    from oarlock.server.serving.http2 import Http2Connection
+    from oarlock.server.serving.http2_stream import Http2Stream
+
+__all__ = ["Http2Readers"]
+
+
+class Http2Readers:
+    """Measures the pace of a connection, and that of every stream that has to wait."""
+
+    __slots__ = ("_connection", "_limits", "_now", "_out", "_pace")
+
+    def __init__(self, connection: Http2Connection, limits: Limits, now: float) -> None:
+        self._connection = connection
+        self._out = connection.out
+        self._limits = limits
+        self._pace = Pace(now)
+        self._now = now
+
+    def found(self, streams: Sequence[Http2Stream]) -> Iterator[Reader]:
+        """The connection, while its transport keeps something; else every stream that waits."""
+        held = self._out.buffer.held
+        if held:
+            held += sum([stream.pending for stream in streams])
+            ends = not any(stream.endless for stream in streams)
+            yield Reader(self._pace.since, held, ends, self._connection.cut)
+            return
+        for stream in streams:
+            if stream.waiting:
+                since = stream.pace.since if stream.pace is not None else self._now
+                cut = partial(self._connection.cut_stream, stream)
+                yield Reader(since, stream.pending, not stream.endless, cut)
+
+    def look(self, streams: Sequence[Http2Stream], now: float) -> None:
+        """Cut streams, or all of it, when the client takes too little of what is there for it (see `Limits`)."""
+        self._now = now
+        endless, held = False, 0
+        for stream in streams:
+            endless |= stream.endless
+            if stream.waiting:
+                stream.charge()
+                held += stream.pending
+                self._look_at(stream, now)
+            else:
+                stream.pace = None
+        out, limits, pace = self._out, self._limits, self._pace
+        out.buffer.settle()
+        unsent = out.unsent
+        pace.look(now, bool(unsent), out.taken, limits.progress_bytes)
+        if endless and unsent + held <= limits.connection_budget_bytes:
+            pace.tolerate(now)
+        elif unsent and pace.verdict(now, limits, None):
+            self._connection.cut(SLOW)
+
+    def _look_at(self, stream: Http2Stream, now: float) -> None:
+        limits, pace = self._limits, stream.pace
+        if pace is None:
+            pace = stream.pace = Pace(now)
+        pace.look(now, True, stream.taken, limits.progress_bytes)
+        if stream.endless and stream.pending <= limits.stream_budget_bytes:
+            pace.tolerate(now)
+        reason = pace.verdict(now, limits, None if stream.endless else stream.began)
+        if reason:
+            self._connection.cut_stream(stream, reason)

@@ -1,0 +1,79 @@
+"""What is logged of connections that fail: one line each, and few of those that any stranger can cause at will.
+
+Next: `server`, whose connections these are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["ConnectionErrors", "ThrottledLog"]
+
+log = logging.getLogger("oarlock.serving")
+
+EVERY_S = 10.0
+
+
+class ThrottledLog:
+    """Lines of one kind: the first at once, then no more than one in `EVERY_S` seconds, which says how many weren't
+    written."""
+
+    __slots__ = ("_level", "_monotonic", "_next", "_unwritten")
+
+    def __init__(self, level: int, monotonic: Callable[[], float]) -> None:
+        self._level = level
+        self._monotonic = monotonic
+        self._next = float("-inf")
+        self._unwritten = 0
+
+    def say(self, text: str, *args: object) -> None:
+        """Log ``text % args``, or count it."""
+        now = self._monotonic()
+        if now < self._next:
+            self._unwritten += 1
+            return
+        if self._unwritten:
+            text, args = (
+                f"{text} (and %d more in the last %.0f s)",
+                (*args, self._unwritten, now - self._next + EVERY_S),
+            )
+        log.log(self._level, text, *args)
+        self._next = now + EVERY_S
+        self._unwritten = 0
+
+
+class ConnectionErrors:
+    """The exception handler of a loop, for what transports report of connections that broke.
+
+    To them that is an error worth a traceback (and of an aborted handshake the report can't even be formatted: it has
+    a class for an exception). To a server it is what clients do. Everything else is left to whoever handled it before.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, lines: ThrottledLog) -> None:
+        self._loop = loop
+        self._lines = lines
+        self._before = loop.get_exception_handler()
+        loop.set_exception_handler(self)
+
+    def restore(self) -> None:
+        if self._loop.get_exception_handler() is self:
+            self._loop.set_exception_handler(self._before)
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        kind = error if isinstance(error, type) else type(error)
+        if "transport" in context and issubclass(kind, OSError):  # ssl.SSLError is one
+            detail = kind.__name__ if isinstance(error, type) else error
+            self._lines.say("%s: %s: %s", _peer(context["transport"]), context.get("message", ""), detail)
+        elif self._before is not None:
+            self._before(loop, context)
+        else:
+            loop.default_exception_handler(context)
+
+
+def _peer(transport: Any) -> str:
+    name = transport.get_extra_info("peername")
+    return f"{name[0]}:{name[1]}" if isinstance(name, tuple) and len(name) >= 2 else "a connection"

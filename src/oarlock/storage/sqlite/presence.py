@@ -1,0 +1,138 @@
+"""Are the files of an open store still those that its path leads to?
+
+A file that was deleted, moved or replaced stays open and takes every write, and whoever opens the path next finds
+none of them. So each batch of writes is answered only after a look at the path, and a counter that speaks for the
+whole store is only used for a moment after one. What comes back as it was (the same file, moved there again) is gone
+on with; anything else needs a restart.
+
+Must not know: SQLite's connections, threads. Next: `backend`, who looks; `locks`, whose files are watched here too.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Final
+
+from oarlock.storage.backend import Unavailable
+
+__all__ = ["LOOK_S", "Gone", "Mark", "Presence", "mark_of", "settle_down"]
+
+LOOK_S = 0.02
+"""For how long a look at the path is good enough for a read. Writes are never answered without one of their own."""
+
+SETTLED_S = 3 * LOOK_S
+
+log = logging.getLogger("oarlock.storage.sqlite")
+
+Mark = tuple[int, int]
+"""Device and inode: what tells two files of one name apart."""
+
+
+class Gone(Unavailable):
+    """A file of the store was deleted, moved or replaced: nothing was done."""
+
+
+def mark_of(path: str | Path) -> Mark | None:
+    """Which file is at `path`, None when there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def settle_down(lock: Path) -> None:
+    """Wait until nobody trusts a counter any more that a lock in another file made safe.
+
+    A process that was alone by a lock file which somebody removed answers reads for at most `LOOK_S` after it was
+    replaced by the one at `lock`: before that has passed, who holds this one must not write.
+    """
+    age = time.time() - os.stat(lock).st_ctime
+    if 0 <= age < SETTLED_S:
+        time.sleep(SETTLED_S - age)
+
+
+class Presence:
+    """Made once all files are open. `path` is how the store was named, `real` where it lies, `folder` has its locks.
+
+    `wrong` is what was found the last time, in one line, or ``""``; when that was nothing, it need not be asked again
+    before `good_until`, in monotonic seconds. Used from any thread.
+    """
+
+    def __init__(self, path: Path, real: Path, folder: Path) -> None:
+        self._path: Final = path.absolute()
+        self._log: Final = f"{real}-wal"
+        self._store: Final = tuple((file, mark_of(file)) for file in (str(self._path), self._log))
+        others = (f"{real}-shm", folder / "members.lock", folder / "commit.lock")
+        self._others: Final = tuple((str(file), mark_of(file)) for file in others)
+        self._telling: Final = threading.Lock()
+        self._lost = ""
+        self.good_until = 0.0
+        self.wrong = ""
+
+    def check(self) -> str:
+        """Look at all of it; what is wrong, or ``""``. Tells the log when that begins and when it ends."""
+        began = time.monotonic()
+        return self._tell(self._compared(), began + LOOK_S)
+
+    def lately(self) -> bool:
+        """Whether all was well a moment ago, which is good enough for a read."""
+        return time.monotonic() < self.good_until or not self.check()
+
+    def kept(self) -> bool:
+        """Whether what has just been committed is in the file that whoever comes next would open."""
+        if not self.lately():
+            return False
+        for file, mark in self._store:
+            if mark_of(file) != mark:
+                return not self.check()
+        return True
+
+    def ensure(self) -> None:
+        """Raise `Gone` unless all was well a moment ago."""
+        if not self.lately():
+            raise Gone(self.wrong, 5.0)
+
+    def ensure_now(self) -> None:
+        """Raise `Gone` unless all is well now."""
+        if self.check():
+            raise Gone(self.wrong, 5.0)
+
+    def lose(self, why: str) -> None:
+        """The content is another: there is no way back but a restart."""
+        self._lost = f"{self._path} {why} while this server runs: it writes and reads nothing more, restart it"
+        self._tell("", 0.0)
+
+    def only_the_log_is_gone(self) -> bool:
+        """Whether the store is in place but for the name of its write-ahead log, which nobody can have opened anew."""
+        return (
+            not self._lost
+            and mark_of(self._log) is None
+            and all(mark_of(file) == mark for file, mark in (self._store[0], *self._others[1:]))
+        )
+
+    def _compared(self) -> str:
+        for file, mark in (*self._store, *self._others):
+            found = mark_of(file)
+            if found != mark:
+                what = "was deleted or moved away" if found is None else "was replaced by another file"
+                return (
+                    f"{file} {what} while this server runs: it writes and reads nothing more until that file is back; "
+                    "if it doesn't come back, restart the server"
+                )
+        return ""
+
+    def _tell(self, wrong: str, good_until: float) -> str:
+        with self._telling:
+            wrong = self._lost or wrong
+            before, self.wrong = self.wrong, wrong
+            self.good_until = 0.0 if wrong else good_until
+        if wrong and not before:
+            log.error("the store is gone: %s", wrong)
+        elif before and not wrong:
+            log.warning("the store is back: %s is as it was, and the server goes on", self._path)
+        return wrong

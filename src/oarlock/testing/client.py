@@ -1,0 +1,224 @@
+"""What a test that isn't async asks a server with: `InMemoryClient` without sockets, `HTTPClient` over TLS.
+
+    with InMemoryClient(server) as client:
+        assert client.post("/apis/…/flunders", {"metadata": {"name": "a"}}).status == 201
+        with client.watch("/apis/…/flunders") as events:
+            kind, tree = events.next()
+
+Both are a `TestClient`, so that a test may be moved from one to the other. Must not know: pytest.
+Next: `server`, what an async test uses; `thread`, the server that `HTTPClient` talks to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import ssl
+from abc import ABC, abstractmethod
+from collections.abc import Coroutine, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from types import TracebackType
+from typing import Any, Self, TypeVar
+from urllib.parse import urlsplit
+
+from oarlock.meta.context import Clock, User
+from oarlock.server.app import APIServer
+from oarlock.server.config import ServerConfig
+from oarlock.storage.backend import Backend
+from oarlock.testing.server import ADMIN, Answer, Events, InMemory, encoded, header_names, with_watch
+
+__all__ = ["HTTPClient", "InMemoryClient", "TestClient", "Watching"]
+
+REQUEST_S = 60.0
+
+T = TypeVar("T")
+
+
+class Watching(ABC):
+    """A watch that is open."""
+
+    @abstractmethod
+    def next(self, timeout_s: float = 30.0) -> tuple[str, Any]:
+        """The next event's type and object. EOFError when the watch has ended; TimeoutError."""
+
+
+class TestClient(ABC):
+    """One user's requests. Keywords of the short forms are headers: ``client.get(path, accept="application/yaml")``."""
+
+    __test__ = False  # pytest collects what is named Test…
+
+    @abstractmethod
+    def request(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
+        """Send a request; a `body` that isn't bytes is sent as JSON. What goes on is answered once it has ended."""
+
+    @abstractmethod
+    def watch(self, path: str, **headers: str) -> AbstractContextManager[Watching]:
+        """Watch `path` (``?watch=1`` is added) while the context lasts. AssertionError unless that is a 200."""
+
+    def get(self, path: str, **headers: str) -> Answer:
+        return self.request("GET", path, None, header_names(headers))
+
+    def post(self, path: str, body: Any, **headers: str) -> Answer:
+        return self.request("POST", path, body, header_names(headers))
+
+    def put(self, path: str, body: Any, **headers: str) -> Answer:
+        return self.request("PUT", path, body, header_names(headers))
+
+    def delete(self, path: str, body: Any = None, **headers: str) -> Answer:
+        return self.request("DELETE", path, body, header_names(headers))
+
+    def patch(self, path: str, body: Any, content_type: str = "application/merge-patch+json") -> Answer:
+        return self.request("PATCH", path, body, {"content-type": content_type})
+
+
+class _WatchingInMemory(Watching):
+    def __init__(self, client: InMemoryClient, events: Events) -> None:
+        self._client = client
+        self._events = events
+
+    def next(self, timeout_s: float = 30.0) -> tuple[str, Any]:
+        return self._client.run(self._events.next(timeout_s))
+
+
+class InMemoryClient(TestClient):
+    """`InMemory` for tests that aren't async; takes the same arguments.
+
+    The server's event loop runs in this thread, and only while a request is answered or an event waited for.
+    RuntimeError when it is used in an async test, which can use `InMemory` itself.
+    """
+
+    def __init__(
+        self,
+        server: APIServer,
+        *,
+        backend: Backend | None = None,
+        clock: Clock | None = None,
+        user: User = ADMIN,
+        config: ServerConfig | None = None,
+    ) -> None:
+        self.api = InMemory(server, backend=backend, clock=clock, user=user, config=config)
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+
+    @property
+    def clock(self) -> Clock:
+        """What the server takes for the time: a `VirtualClock` unless another was given."""
+        return self.api.clock
+
+    def run(self, scenario: Coroutine[Any, Any, T]) -> T:
+        """Run `scenario` in the server's loop, for what only `api` can do: ``client.run(talk(client.api))``."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return self._runner.run(scenario)
+        scenario.close()
+        raise RuntimeError("this test is async: use `async with InMemory(server) as api`, and await what it answers")
+
+    def request(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
+        return self.run(self.api.request(method, path, body, headers))
+
+    @contextmanager
+    def watch(self, path: str, **headers: str) -> Iterator[Watching]:
+        opening = self.api.watch(path, **headers)
+        events = self.run(_entered(opening))
+        try:
+            yield _WatchingInMemory(self, events)
+        finally:
+            events.close()
+            self.run(_left(opening))
+
+    def __enter__(self) -> Self:
+        self._runner.__enter__()
+        try:
+            self.run(self.api.__aenter__())
+        except BaseException:
+            self._runner.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.run(self.api.__aexit__(kind, error, trace))
+        finally:
+            self._runner.close()
+
+
+async def _entered(opening: Any) -> Any:
+    return await opening.__aenter__()
+
+
+async def _left(opening: Any) -> None:
+    await opening.__aexit__(None, None, None)
+
+
+class _WatchingOverHTTP(Watching):
+    def __init__(self, connection: http.client.HTTPSConnection, answer: http.client.HTTPResponse) -> None:
+        self._connection = connection
+        self._answer = answer
+
+    def next(self, timeout_s: float = 30.0) -> tuple[str, Any]:
+        if self._connection.sock is not None:
+            self._connection.sock.settimeout(timeout_s)
+        line = self._answer.readline()
+        if not line:
+            raise EOFError("the watch has ended")
+        event = json.loads(line)
+        return event["type"], event["object"]
+
+
+class HTTPClient(TestClient):
+    """A client of a server that listens at `url`, with a connection for each request.
+
+    Without a `token` it is nobody. A watch that has raised TimeoutError is over.
+    """
+
+    def __init__(self, url: str, tls: ssl.SSLContext, token: str = "") -> None:
+        self.url = url
+        self._place = urlsplit(url)
+        self._tls = tls
+        self._credential = {"authorization": f"Bearer {token}"} if token else {}
+
+    def request(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
+        connection, answer = self._send(method, path, body, headers or {})
+        try:
+            return _whole(answer)
+        finally:
+            connection.close()
+
+    @contextmanager
+    def watch(self, path: str, **headers: str) -> Iterator[Watching]:
+        connection, answer = self._send("GET", with_watch(path), None, header_names(headers))
+        try:
+            if answer.status != 200:
+                raise AssertionError(f"the watch was answered with {answer.status}: {answer.read()!r}")
+            yield _WatchingOverHTTP(connection, answer)
+        finally:
+            answer.close()
+            connection.close()
+
+    def _send(
+        self, method: str, path: str, body: Any, headers: Mapping[str, str]
+    ) -> tuple[http.client.HTTPSConnection, http.client.HTTPResponse]:
+        connection = http.client.HTTPSConnection(
+            self._place.hostname or "", self._place.port, context=self._tls, timeout=REQUEST_S
+        )
+        try:
+            data = None if body is None else encoded(body)
+            said = {**self._credential, **{name.lower(): value for name, value in headers.items()}}
+            if data is not None:
+                said.setdefault("content-type", "application/json")
+            connection.request(method, path, data, said)
+            return connection, connection.getresponse()
+        except BaseException:
+            connection.close()
+            raise
+
+
+def _whole(answer: http.client.HTTPResponse) -> Answer:
+    joined: dict[str, str] = {}
+    for name, value in answer.getheaders():
+        name = name.lower()
+        joined[name] = f"{joined[name]}, {value}" if name in joined else value
+    return Answer(answer.status, joined, answer.read())

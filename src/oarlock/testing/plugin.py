@@ -1,0 +1,72 @@
+"""The pytest plugin: fixtures `oarlock_app`, `client` (also `oarlock_client`) and `oarlock_server`.
+
+pytest loads it wherever oarlock is installed (entry point ``pytest11``), so it imports nothing of oarlock until a
+fixture is used. ``-p no:oarlock.testing.plugin`` keeps it out.
+Next: `client` and `thread`, which the fixtures are made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from oarlock import testing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from oarlock.server.app import APIServer
+    from oarlock.testing.client import TestClient
+    from oarlock.testing.thread import ServerThread
+
+__all__ = ["client", "oarlock_app", "oarlock_client", "oarlock_server", "pytest_configure"]
+
+MARKER = "oarlock_app"
+HOW = """\
+which server? Say it in conftest.py:
+
+    @pytest.fixture
+    def oarlock_app():
+        return server  # your APIServer
+
+or for one test, class or module: @pytest.mark.oarlock_app(server)"""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", f"{MARKER}(server): the APIServer that `client` and `oarlock_server` use")
+
+
+@pytest.fixture
+def oarlock_app(request: pytest.FixtureRequest) -> APIServer:
+    """The `APIServer` under test, made to be overridden: that of the nearest ``@pytest.mark.oarlock_app(server)``."""
+    marker = request.node.get_closest_marker(MARKER)
+    if marker is None or len(marker.args) != 1:
+        pytest.fail(HOW, pytrace=False)
+    found: APIServer = marker.args[0]
+    return found
+
+
+@pytest.fixture
+def oarlock_server(oarlock_app: APIServer, tmp_path: Path) -> Iterator[ServerThread]:
+    """`oarlock_app` as a real server, empty, on a free port, until the test ends; see `ServerThread`."""
+    with testing.ServerThread(oarlock_app, folder=tmp_path / "oarlock") as running:
+        yield running
+
+
+@pytest.fixture
+def oarlock_client(request: pytest.FixtureRequest, oarlock_app: APIServer) -> Iterator[TestClient]:
+    """An administrator's requests to `oarlock_app`: in memory, or to `oarlock_server` where the test uses that too."""
+    if "oarlock_server" in request.fixturenames:
+        running: ServerThread = request.getfixturevalue("oarlock_server")
+        yield running.client()
+        return
+    with testing.InMemoryClient(oarlock_app) as in_memory:
+        yield in_memory
+
+
+@pytest.fixture
+def client(oarlock_client: TestClient) -> TestClient:
+    """`oarlock_client`, by the name that other frameworks' tests have for it."""
+    return oarlock_client

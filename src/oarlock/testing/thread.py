@@ -1,0 +1,216 @@
+"""`ServerThread`: a server as ``oarlock serve`` runs it, on a free port of 127.0.0.1, in a thread.
+
+    with ServerThread(server) as running:
+        kubernetes.config.load_kube_config(str(running.kubeconfig))
+
+TLS, HTTP/2, authentication and the store are the real ones; signals, logging and the garbage collector are left to the
+test. Must not know: pytest. Next: ``server.lifecycle``, which starts it; `client`, whose `HTTPClient` talks to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import ssl
+import tempfile
+import threading
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import yaml
+
+from oarlock.meta.context import Clock
+from oarlock.server.app import APIServer
+from oarlock.server.clock import SystemClock
+from oarlock.server.config import ServerConfig
+from oarlock.server.lifecycle import start
+from oarlock.server.run import Running
+from oarlock.testing.client import HTTPClient
+
+try:
+    import uvloop
+except ImportError:  # pragma: no cover - where it doesn't exist
+    uvloop = None  # type: ignore[assignment]
+
+__all__ = ["ServerThread"]
+
+JOIN_S = 60.0
+LEAVE_S = 0.5
+"""How long requests may go on that are being answered when the server is stopped."""
+
+
+class ServerThread:
+    """Runs `server` while the context lasts. Several may run at once, each with an `APIServer` of its own.
+
+    Certificates, the token and the kubeconfig are files in `folder`, or in one that is removed at the end. The store
+    is in memory and the token an administrator's, unless `config` says otherwise; the address, the port, the
+    certificate and the kubeconfig that it names are passed over. The certificate is for localhost, 127.0.0.1 and ::1.
+    """
+
+    def __init__(
+        self,
+        server: APIServer,
+        *,
+        folder: Path | None = None,
+        config: ServerConfig | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.server = server
+        self.url = ""
+        """``https://127.0.0.1:`` and the port, once it runs."""
+        self.token = ""
+        """A bearer token, once it runs: an administrator's, or the first of the token file in `config`."""
+        self._given = folder, config or ServerConfig(storage="memory://")
+        self._clock = clock or SystemClock()
+        self._folder: Path | None = None
+        self._life: _Life | None = None
+        self._owned = ExitStack()
+
+    @property
+    def ca(self) -> Path:
+        """The file of the authority that signed its certificate."""
+        return self._in_folder("pki") / "ca.crt"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The file that kubectl and clients in every language read all of this from."""
+        return self._in_folder("kubeconfig")
+
+    def tls(self) -> ssl.SSLContext:
+        """What a client in Python needs to trust the certificate."""
+        return ssl.create_default_context(cafile=str(self.ca))
+
+    def client(self, token: str | None = None) -> HTTPClient:
+        """Somebody who asks: the bearer of `token`, of this server's own unless given; nobody when it is empty."""
+        return HTTPClient(self.url, self.tls(), self.token if token is None else token)
+
+    def start(self) -> Self:
+        """Start, and wait until it is ready. Raises what keeps it from starting."""
+        if self._life is not None:
+            raise RuntimeError("the server is running")
+        folder, config = self._given
+        self._folder = folder or Path(self._owned.enter_context(tempfile.TemporaryDirectory(prefix="oarlock-test-")))
+        life = _Life(self.server, _on_loopback(config, self._folder), self._clock)
+        try:
+            self.url = life.begin()
+        except BaseException:
+            self._owned.close()
+            raise
+        self._life = life
+        [user] = yaml.safe_load(self.kubeconfig.read_text())["users"]
+        self.token = user["user"]["token"]
+        return self
+
+    def stop(self) -> None:
+        """End watches, let requests finish for a moment, close the store. Raises what went wrong on the way."""
+        life, self._life = self._life, None
+        try:
+            if life is not None:
+                life.end()
+        finally:
+            self._owned.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _in_folder(self, name: str) -> Path:
+        if self._folder is None:
+            raise RuntimeError("the server hasn't been started: write `with ServerThread(server) as running:`")
+        return self._folder / name
+
+
+class _Life:
+    """One run of a server in a thread, from `begin` to `end`."""
+
+    def __init__(self, server: APIServer, config: ServerConfig, clock: Clock) -> None:
+        self._server, self._config, self._clock = server, config, clock
+        self._thread = threading.Thread(target=self._run, name="oarlock-server", daemon=True)
+        self._settled = threading.Event()
+        self._told: asyncio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._failure: BaseException | None = None
+        self._url = ""
+
+    def begin(self) -> str:
+        """The URL, once it is served there."""
+        self._thread.start()
+        self._settled.wait()
+        if self._failure is not None:
+            self._thread.join()
+            raise self._failure
+        return self._url
+
+    def end(self) -> None:
+        if self._loop is not None and self._told is not None and self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._told.set)
+        self._thread.join(JOIN_S)
+        if self._thread.is_alive():
+            raise TimeoutError(f"the server did not leave within {JOIN_S:g} s")
+        if self._failure is not None:
+            raise self._failure
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop if uvloop else None) as runner:
+                runner.run(self._serve())
+        except BaseException as error:
+            self._failure = error
+        finally:
+            self._settled.set()
+
+    async def _serve(self) -> None:
+        self._loop, self._told = asyncio.get_running_loop(), asyncio.Event()
+        running = await start(self._server, self._config, self._clock, _Nobody())
+        self._url = running.url
+        self._settled.set()
+        await self._told.wait()
+        await _leave(running)
+
+
+class _Nobody:
+    """Who is told where a server in a test serves: a `Terminal`."""
+
+    def announce(self, line: str) -> None:
+        return None
+
+    def tell(self, line: str) -> None:
+        return None
+
+
+async def _leave(running: Running) -> None:
+    """As a process does, but for requests that don't end: a test isn't held up by them."""
+    leaving = asyncio.ensure_future(running.leave())
+    done, _ = await asyncio.wait((leaving,), timeout=LEAVE_S)
+    if not done:
+        leaving.cancel()
+        await asyncio.wait((leaving,))
+        await running.close()
+    else:
+        leaving.result()
+
+
+def _on_loopback(config: ServerConfig, folder: Path) -> ServerConfig:
+    tokens = config.token_auth_file
+    if tokens is None:
+        folder.mkdir(parents=True, exist_ok=True)
+        tokens = folder / "tokens.csv"
+        tokens.write_text(f'{secrets.token_urlsafe(32)},admin,admin,"system:masters"\n')
+        tokens.chmod(0o600)
+    return replace(
+        config,
+        bind_address="127.0.0.1",
+        secure_port=0,
+        cert_dir=folder / "pki",
+        tls_cert_file=None,
+        tls_private_key_file=None,
+        token_auth_file=tokens,
+        write_kubeconfig=folder / "kubeconfig",
+    )

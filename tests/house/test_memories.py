@@ -1,0 +1,88 @@
+"""Everything that is remembered by key is known, and says why it can't be filled by a client."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[2] / "src" / "oarlock"
+
+FUNCTIONS = {
+    "endpoints/version.py: _body": "this server's own version",
+    "meta/times.py: _second": "the time",
+    "patch/apply/elements.py: _canonical_short": "texts of fewer than 128 characters",
+    "patch/apply/elements.py: _text_key": "texts of fewer than 128 characters",
+    "patch/apply/elements.py: _text_value": "texts of fewer than 128 characters",
+    "patch/apply/managers.py: _in_utc": "texts of fewer than 64 characters",
+    "registry/managed_fields.py: _writer": "managers of at most 128 bytes",
+    "registry/scale.py: _applicable": "nothing",
+    "registry/scale.py: _compiled": "nothing",
+    "schema/cel/signatures.py: overloads": "nothing",
+    "schema/definition.py: _api_version": "groups and versions that are declared",
+    "schema/foreign_dataclass.py: record": "nothing",
+    "schema/foreign_dataclass.py: schema": "nothing",
+    "schema/foreign_pydantic.py: renaming": "nothing",
+    "schema/foreign_pydantic.py: schema": "nothing",
+    "schema/objectmeta.py: _label_complaints": "names of at most 63 characters",
+    "schema/objectmeta.py: _remembered_complaints": "keys of at most 317 characters",
+    "schema/objectmeta.py: _value_complaints": "values of at most 63 characters",
+    "server/exposition.py: _process": "nothing",
+    "storage/sqlite/commits.py: _delete_kv": "how many writes are in a batch",
+    "storage/sqlite/commits.py: _insert_log": "how many writes are in a batch",
+    "storage/sqlite/commits.py: _read": "how many writes are in a batch",
+    "storage/sqlite/commits.py: _upsert_kv": "how many writes are in a batch",
+}
+"""Functions whose results are remembered, and what bounds their arguments."""
+
+MEMOS = {
+    "endpoints/respond.py: _forms",
+    "endpoints/router.py: self.routes",
+    "patch/apply/settled.py: self._known",
+    "patch/apply/tracking.py: self._read",
+    "policy/authn/certificates.py: self._known",
+    "policy/authn/token_file.py: self._seen",
+    "schema/cel/regexes.py: _compiled",
+    "server/filters/warnings.py: _alone",
+}
+"""Bounded by themselves; each is attacked in tests/walk/test_nothing_a_client_spells_fills_the_memory.py."""
+
+
+def is_cache(node: ast.expr) -> bool:
+    called = node.func if isinstance(node, ast.Call) else node
+    name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+    return name in ("lru_cache", "cache", "cached_property")
+
+
+def named(node: ast.AST) -> str:
+    return ast.unparse(node)
+
+
+@cache
+def found() -> tuple[set[str], set[str]]:
+    """The functions and the memos of the source."""
+    functions, memos = set(), set()
+    for path in SOURCE.rglob("*.py"):
+        where = path.relative_to(SOURCE).as_posix()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                functions |= {f"{where}: {node.name}" for decorator in node.decorator_list if is_cache(decorator)}
+            elif isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call):
+                target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+                called = node.value.func
+                if isinstance(called, ast.Call) and is_cache(called):
+                    functions.add(f"{where}: {named(target)}")
+                elif isinstance(called, ast.Name) and called.id == "Memo":
+                    memos.add(f"{where}: {named(target)}")
+    return functions, memos
+
+
+def test_every_function_that_remembers_says_what_bounds_it() -> None:
+    assert found()[0] == set(FUNCTIONS)
+
+
+def test_every_memo_is_attacked() -> None:
+    assert found()[1] == MEMOS
+    attacks = (SOURCE.parents[1] / "tests/walk/test_nothing_a_client_spells_fills_the_memory.py").read_text()
+    missing = {memo for memo in MEMOS if f'"{memo}"' not in attacks}
+    assert missing == set()

@@ -1,0 +1,228 @@
+"""What would only be noticed by the first client is refused where it is declared, with file, line and what to write."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Literal
+
+import pytest
+
+from oarlock import (
+    APIServer,
+    DeclarationError,
+    Foreign,
+    Ge,
+    IntOrString,
+    ListSet,
+    MaxLength,
+    Model,
+    OmitEmpty,
+    Pattern,
+    Resource,
+    Rule,
+    Spoke,
+    dataclass_shape,
+    served_from,
+)
+
+GROUP = "mistakes.example.com"
+
+Load = Callable[[str], ModuleType]
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Load:
+    """Imports a program that begins with ``from oarlock import *`` in its first line, as a file of its own."""
+
+    def run(program: str) -> ModuleType:
+        name = f"mistakes_{uuid.uuid4().hex}"
+        file = tmp_path / "user.py"
+        file.write_text("from oarlock import *; from typing import *\n" + program)
+        spec = importlib.util.spec_from_file_location(name, file)
+        assert spec is not None
+        assert spec.loader is not None
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return run
+
+
+def told(load: Load, program: str) -> tuple[int, str]:
+    """The line that is blamed and the text."""
+    with pytest.raises(DeclarationError) as caught:
+        load(program)
+    file, line, text = str(caught.value).split(":", 2)
+    assert file.endswith("user.py")
+    return int(line), text.strip()
+
+
+HEAD = 'class A(Resource, group="mistakes.example.com", version="v1"'
+
+
+@pytest.mark.parametrize(
+    ("program", "line", "said"),
+    [
+        (f"{HEAD}):\n    '''Doc.'''\n\n    items: list[str] = []", 5, "A.items: is 'items' on the wire, and kubectl"),
+        (f'{HEAD}):\n    things: Annotated[list[str], Name("items")] = []', 3, "A.things: is 'items' on the wire"),
+        (f"{HEAD}, status_subresource=True):\n    status: JSON", 3, "A.status: is required, and status_subresource=Tr"),
+        (
+            "class S(Model):\n    a: int\n    b: Annotated[int, Ge(5)] = 1",
+            4,
+            "S.b: the default 1 is refused by its own",
+        ),
+        ("class S(Model):\n    a: int\n    b: dict", 4, "S.b: dict says nothing about its values"),
+        ("class S(Model):\n    a: int\n    podCIDR: str", 4, "S.podCIDR: no name on the wire can be made of this"),
+        (
+            f"{HEAD}):\n    pass\nclass C(StoredCollection[A]):\n    x = 1\n\n    def validat(self): ...",
+            7,
+            "C.validat: not a hook of this collection",
+        ),
+        (
+            f"{HEAD}):\n    pass\nclass C(StoredCollection[A]):\n    @subresource('x')\n    async def _x(self): ...",
+            6,
+            "C._x: ",
+        ),
+    ],
+)
+def test_the_line_of_the_field_or_method_is_told(load: Load, program: str, line: int, said: str) -> None:
+    found = told(load, program)
+    assert found[0] == line
+    assert found[1].startswith(said)
+
+
+def test_a_hint_that_cannot_be_resolved_names_the_field_and_its_line(load: Load) -> None:
+    module = load(f"class Part(Model):\n    a: int\n    b: list['Elsewhere']\n{HEAD}):\n    spec: Part\n")
+    with pytest.raises(DeclarationError) as caught:
+        served_from([module.A])
+    assert f"{module.__file__}:4: Part.b: its hint can't be resolved: name 'Elsewhere' is not defined" in str(
+        caught.value
+    )
+
+
+def test_a_hint_that_is_text_is_found_too(load: Load) -> None:
+    module = load(f"{HEAD}):\n    a: int\n    spec: 'Elsewhere'\n")
+    with pytest.raises(DeclarationError, match=r"user.py:4: A.spec: its hint can't be resolved: name 'Elsewhere'"):
+        served_from([module.A])
+
+
+class Inner(Model):
+    size: Annotated[int, Ge(1)] = 1
+
+
+class Tool(Model):
+    name: str
+
+
+@pytest.mark.parametrize(
+    ("hint", "default", "said"),
+    [
+        (Annotated[int, Ge(5)], 1, "x in body should be greater than or equal to 5"),
+        (Annotated[str, Pattern("^[a-z]+$")], "A", "x in body should match '^[a-z]+$'"),
+        (Annotated[str, MaxLength(2)], "abc", "Too long: may not be more than 2 bytes"),
+        (Annotated[list[str], ListSet], ["a", "a"], 'x[1]: Duplicate value: "a"'),
+        (Annotated[int, Rule("self % 2 == 0", message="odd")], 3, "odd"),
+        (Inner, Inner(size=0), "x.size in body should be greater than or equal to 1"),
+        (Literal["a", "b"], "c", "doesn't fit the hint"),
+        (IntOrString, 1.5, "doesn't fit the hint"),
+    ],
+)
+def test_a_default_outside_of_its_own_constraint_is_refused(hint: object, default: object, said: str) -> None:
+    with pytest.raises(DeclarationError) as caught:
+        type(Model)("Bad", (Model,), {"__annotations__": {"x": hint}, "x": default, "__module__": __name__})
+    assert "Bad.x: the default" in str(caught.value)
+    assert said in str(caught.value)
+
+
+def test_a_default_that_counts_as_absent_may_be_outside() -> None:
+    class Fine(Model):
+        a: Annotated[str, OmitEmpty, Pattern("^[a-z]+$")] = ""
+        b: Annotated[int, Ge(5)] | None = None
+
+    assert Fine().a == ""
+
+
+class Apple(Resource, group=GROUP, version="v1", short_names=["ap"]):
+    pass
+
+
+def test_two_resources_of_a_group_share_no_name() -> None:
+    class Apricot(Resource, group=GROUP, version="v1", short_names=["ap"]):
+        pass
+
+    class Other(Resource, group=GROUP, version="v1", short_names=["apple"]):
+        pass
+
+    class Plural(Resource, group=GROUP, version="v1", plural="ap"):
+        pass
+
+    class Singular(Resource, group=GROUP, version="v1", singular="ap"):
+        pass
+
+    class Elsewhere(Resource, group="other.example.com", version="v1", short_names=["ap", "apples"]):
+        pass
+
+    for cls, said in (
+        (Apricot, "its short name 'ap' is taken: it is the short name of Apple"),
+        (Other, "its short name 'apple' is taken: it is the singular of Apple"),
+        (Plural, "its plural 'ap' is taken: it is the short name of Apple"),
+        (Singular, "its singular 'ap' is taken: it is the short name of Apple"),
+    ):
+        with pytest.raises(DeclarationError) as caught:
+            APIServer(serve=[Apple, cls])
+        assert said in str(caught.value)
+        assert str(caught.value).startswith(__file__)
+    APIServer(serve=[Apple, Elsewhere])
+
+
+def test_a_short_name_is_a_word_and_said_once() -> None:
+    for given, said in ((["Ap"], "lower-case letters"), (["ap", "ap"], "'ap' is there twice")):
+        with pytest.raises(DeclarationError, match=said):
+
+            class Wrong(Resource, group=GROUP, version="v1", short_names=given):
+                pass
+
+
+def test_a_spoke_is_looked_at_too() -> None:
+    with pytest.raises(DeclarationError, match="is 'items' on the wire"):
+
+        class Old(Spoke[Apple], version="v0"):
+            items: list[str] = []
+
+
+@dataclass
+class Cart:
+    items: list[str]
+
+
+@dataclass
+class Counter:
+    count: Annotated[int, Ge(5)] = 1
+
+
+@dataclass
+class State:
+    status: int
+
+
+def test_types_made_elsewhere_are_looked_at_when_they_are_served() -> None:
+    for cls, more, said in (
+        (Cart, {}, "field items: is 'items' on the wire"),
+        (Counter, {}, "the default 1 is refused by its own rules"),
+        (State, {"status_subresource": True}, "field status: is required, and status_subresource=True"),
+    ):
+        with pytest.raises(DeclarationError) as caught:
+            served_from([Foreign(dataclass_shape(cls), group=GROUP, version="v1", kind="Thing", **more)])
+        assert said in str(caught.value)
+        assert str(caught.value).startswith(__file__)
+
+
+def test_a_server_is_told_by_keyword_what_to_serve() -> None:
+    with pytest.raises(DeclarationError, match=r"write APIServer\(serve=\[Apple\]\)"):
+        APIServer(Apple)  # type: ignore[misc]

@@ -1,0 +1,277 @@
+"""Clients that spell something else each time: nothing is remembered of strangers, and little of anybody.
+
+tests/house/test_memories.py knows what is remembered; every entry there is attacked here by its name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import tracemalloc
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from walk_kit import BOATS, boat, fleet, made, walk
+
+from oarlock.endpoints import respond
+from oarlock.endpoints.exchange import Exchange
+from oarlock.endpoints.http import Peer, Request
+from oarlock.endpoints.router import _keep
+from oarlock.meta.context import User
+from oarlock.meta.memo import Memo
+from oarlock.patch.apply import elements
+from oarlock.patch.apply.schema import object_type
+from oarlock.patch.apply.tracking import FieldTracker, Writer
+from oarlock.policy.authn.authenticator import Credentials
+from oarlock.policy.authn.token_file import Tokens
+from oarlock.schema import objectmeta
+from oarlock.schema.cel import regexes
+from oarlock.schema.patterns import Pattern
+from oarlock.schema.structural import parse
+from oarlock.server.filters import warnings
+from oarlock.server.serving import header_names, wire2
+from oarlock.storage.cache.entry import Interner
+from oarlock.testing.server import InMemory
+
+MIB = 1024 * 1024
+Attack = Callable[[], Awaitable[list[Memo[Any, Any]]]]
+
+
+async def routes() -> list[Memo[Any, Any]]:
+    api, _ = fleet()
+    async with api:
+        router = api.parts.router
+        memo = router.surface.routes  # type: ignore[union-attr]
+        for n in range(7000):
+            if n % 2:
+                where, query = f"{BOATS}/{n:0900}", ""
+            else:
+                where, query = BOATS, "&".join(f"{n}a{i:02}={i:040}" for i in range(16))
+            request = Request("GET", where, query, {}, [], Peer("", 0), nothing, 0.0)
+            x = Exchange(request, api.clock)
+            router.resolve(x)
+            x.user = User("somebody")
+            _keep(x, x.route, x.route.unkept)
+        return [memo]
+
+
+async def nothing() -> bytes:
+    return b""
+
+
+async def accepts() -> list[Memo[Any, Any]]:
+    api, _ = fleet()
+    async with api:
+        await made(api, BOATS, boat("a"))
+        for n in range(1000):
+            await api.get(f"{BOATS}/a", accept=f"application/json;x={n:0950},*/*")
+        return [respond._forms]
+
+
+async def headers() -> list[Memo[Any, Any]]:
+    tokens = Tokens([("t", User("somebody"))])
+    for n in range(5000):
+        assert await tokens.authenticate(Credentials({"authorization": f"Bearer t {n:0900}"})) is not None
+    return [tokens._seen]
+
+
+async def noted() -> list[Memo[Any, Any]]:
+    for n in range(5000):
+        warnings._of_one(f"{n:0250}☃")
+    return [warnings._alone]
+
+
+async def patterns() -> list[Memo[Any, Any]]:
+    for n in range(50):
+        regexes.regex_of(f"(a|b)*a(a|b){{10}}{n}")
+    return [regexes._compiled]
+
+
+V1 = "x.example.com/v1"
+TYPE = object_type(parse({"type": "object", "x-kubernetes-preserve-unknown-fields": True}))
+
+
+def tracked(name: str, fields: int, size: int) -> Any:
+    """An object whose owner owns `fields` fields with names of `size` characters."""
+    owned = {f"f:{name}{n:0{size}}": {} for n in range(fields)}
+    entry = {"manager": "m", "operation": "Update", "apiVersion": V1, "fieldsType": "FieldsV1", "fieldsV1": owned}
+    return {"metadata": {"name": name, "managedFields": [entry]}}
+
+
+async def sets_of_fields() -> list[Memo[Any, Any]]:
+    """Small sets by the thousand, and large ones with a small change each."""
+    tracker = FieldTracker({V1: TYPE})
+    writer = Writer("w", V1, "2026-01-01T00:00:00Z", "")
+    for n in range(1500):
+        live = tracked(f"n{n}-", 20, 60)
+        tracker.update(live, {**live, "spec": {"a": n}}, writer)
+    for n in range(20):
+        live = tracked(f"n{n}-", 2000, 60)
+        tracker.update(live, {**live, "spec": {"a": n}}, writer)
+    return [tracker._read, tracker._settled._known]
+
+
+ATTACKS: dict[str, tuple[Attack, int]] = {
+    "endpoints/router.py: self.routes": (routes, 40 * MIB),
+    "endpoints/respond.py: _forms": (accepts, 2 * MIB),
+    "policy/authn/token_file.py: self._seen": (headers, 2 * MIB),
+    "server/filters/warnings.py: _alone": (noted, MIB),
+    "schema/cel/regexes.py: _compiled": (patterns, MIB),
+    "patch/apply/tracking.py: self._read": (sets_of_fields, 20 * MIB),
+    "patch/apply/settled.py: self._known": (sets_of_fields, 20 * MIB),
+}
+"""What fills a memo, and how many bytes may be held afterwards. That of "policy/authn/certificates.py: self._known" can
+be filled only with certificates that an authority signed: see tests/unit/policy/test_client_certificates.py."""
+
+
+def measured(attack: Callable[[], Awaitable[Any]]) -> tuple[Any, int]:
+    """What it gives, and how many bytes are held when it has ended."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        with asyncio.Runner() as runner:
+            result = runner.run(attack())  # type: ignore[arg-type]
+        gc.collect()
+        return result, tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_a_memo_holds_what_it_says_and_no_more(name: str) -> None:
+    attack, most = ATTACKS[name]
+    memos, held = measured(attack)
+    assert held <= most
+    for memo in memos:
+        assert len(memo) > 0
+        assert memo.held_bytes <= memo.limit_bytes
+
+
+LONG = "x" * 4_000_000
+
+FUNCTIONS: dict[str, Callable[[int], Any]] = {
+    "list keys": lambda n: elements.key({f"{n}{LONG}": "short"}),
+    "list keys that are read": lambda n: elements.canonical(f'k:{{"{n}{LONG}":"short"}}'),
+    "members of sets": lambda n: elements.value(f"{n}{LONG}"),
+    "members of sets that are read": lambda n: elements.canonical(f'v:"{n}{LONG}"'),
+    "label values": lambda n: labelled({"a": f"{n}{LONG}"}),
+    "label keys": lambda n: labelled({f"{n}{LONG}": "a"}),
+    "namespaces": lambda n: labelled({}, namespace=f"{n}{LONG}"),
+    "values of fields with a pattern": lambda n: PATTERN.found_in(f"{n}{LONG}"),
+    "expressions": lambda n: regexes.regex_of(f"{n}x{'y' * 20_000}"),
+    "label sets": lambda n: INTERNER.labels({f"{n}": LONG}),
+    "warnings": lambda n: warnings._of_one(f"{n}{LONG}"),
+}
+PATTERN = Pattern("^[0-9x]*$")
+INTERNER = Interner()
+
+
+def labelled(labels: dict[str, str], namespace: str = "default") -> None:
+    metadata = {"name": "a", "namespace": namespace, "labels": labels}
+    list(objectmeta.validate_object_meta(metadata, namespaced=True, name_rule="dns-subdomain"))
+
+
+@pytest.mark.parametrize("what", FUNCTIONS)
+def test_what_is_long_is_not_remembered_at_all(what: str) -> None:
+    async def attack() -> None:
+        for n in range(10):
+            FUNCTIONS[what](n)
+
+    assert measured(attack)[1] < 2 * MIB
+
+
+@pytest.mark.parametrize(
+    "spell",
+    [
+        lambda n: elements.key({f"{n:060}": f"{n:060}"}),
+        lambda n: elements.value(f"{n:0120}"),
+        lambda n: elements.canonical(f'v:"{n:0120}"'),
+        lambda n: labelled({f"{n:0250}.example.com/{n:060}": f"{n:063}"}),
+        lambda n: PATTERN.found_in(f"{n:064}"),
+        lambda n: INTERNER.labels({f"key-{i}": f"{n:0100}" for i in range(9)}),
+    ],
+)
+def test_what_is_short_is_remembered_up_to_a_bound(spell: Callable[[int], Any]) -> None:
+    """The longest that is taken, as often as there is room for it and again."""
+
+    async def attack() -> None:
+        for n in range(20_000):
+            spell(n)
+
+    assert measured(attack)[1] < 80 * MIB
+    assert INTERNER.held_bytes <= INTERNER.limit_bytes
+
+
+class Nobody:
+    """Lets nobody in."""
+
+    async def authenticate(self, credentials: Credentials) -> User | None:
+        return None
+
+
+def strangers() -> InMemory:
+    """A fleet that knows nobody, but answers probes to anybody."""
+    api, _ = fleet()
+    api.parts.config = api.parts.config.__class__(storage="memory://", anonymous_paths=("/livez",))
+    api._handle = api.parts.handler(Nobody())
+    return api
+
+
+@walk
+async def test_nothing_is_remembered_of_those_who_are_not_let_in():
+    api = strangers()
+    async with api:
+        surface = api.parts.router.surface
+        assert surface is not None
+        forms = len(respond._forms)
+        for n in range(50):
+            assert (await api.get(f"{BOATS}/{n}")).status == 401
+            assert (await api.get(f"/livez?{n}")).status == 200
+            assert (await api.get(f"/livez?{n}", accept=f"a/b;c={n}")).status == 200
+            assert (await api.get(f"{BOATS}?watch=1&{n}", accept=f"application/json;c={n}")).status == 401
+            assert (await api.get(BOATS, authorization=f"Bearer {n}")).status == 401
+        assert len(surface.routes) == 0
+        assert len(respond._forms) == forms
+
+
+@walk
+async def test_a_route_is_remembered_once_it_is_known_who_asks():
+    api, _ = fleet()
+    async with api:
+        surface = api.parts.router.surface
+        assert surface is not None
+        for _ in range(3):
+            await api.get(f"{BOATS}/a")
+            await api.get(f"{BOATS}?limit=5")
+        assert sorted(surface.routes._values) == [("GET", BOATS, "limit=5"), ("GET", f"{BOATS}/a", "")]
+        await api.get(f"{BOATS}?labelSelector={'a' * 1100}")
+        await api.get(f"{BOATS}?" + "&".join(f"a={n}" for n in range(17)))
+        assert len(surface.routes) == 2
+
+
+def test_header_names_of_clients_are_not_learned() -> None:
+    before = dict(header_names.LOWER_CASE), dict(header_names._any_case)
+    head = [(b":method", b"GET", False), (b":scheme", b"https", False), (b":path", b"/", False)]
+    head.append((b":authority", b"h", False))
+    for n in range(1000):
+        assert header_names.header_name(b"X-%d" % n) == f"x-{n}"
+        wire2.request_head([*head, (b"x-%d" % n, b"v", False)])
+    assert (dict(header_names.LOWER_CASE), dict(header_names._any_case)) == before
+
+
+@walk
+async def test_managed_fields_with_long_keys_are_not_remembered():
+    """Sent in a body by whoever may write."""
+    api, _ = fleet()
+    async with api:
+        tree = await made(api, BOATS, boat("a"))
+        before = elements._text_key.cache_info().currsize
+        for n in range(5):
+            fields = {"f:metadata": {"f:finalizers": {f'k:{{"{n}{"x" * 300_000}":"v"}}': {}}}}
+            entry = {"manager": "m", "operation": "Update", "apiVersion": tree["apiVersion"]}
+            entry |= {"time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": fields}
+            body = json.dumps({"metadata": {"managedFields": [entry]}}).encode()
+            await api.request("PATCH", f"{BOATS}/a", body, {"content-type": "application/merge-patch+json"})
+        assert elements._text_key.cache_info().currsize == before
