@@ -123,7 +123,8 @@ def test_all_who_share_a_store_stop_and_go_on_together(tmp_path: Path, caplog: p
                 assert await first.current_rev() == await second.current_rev() == new > rev
             assert await first.check() == []
         assert len([text for text in told(caplog) if "gone" in text]) == 4
-        assert len([text for text in told(caplog) if "moved into" in text]) == 2, "each saves what it can, once"
+        saved = len([text for text in told(caplog) if "moved into" in text])
+        assert 1 <= saved <= 2, "each saves what it can, once, unless the log is back before its turn comes"
 
     caplog.set_level(logging.INFO, "oarlock.storage.sqlite")
     asyncio.run(scenario())

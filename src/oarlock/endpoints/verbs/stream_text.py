@@ -18,6 +18,7 @@ from oarlock.endpoints.verbs.lasting import held, until_begun
 from oarlock.endpoints.verbs.subresource import parent_of
 from oarlock.registry.parameters import values_of
 from oarlock.registry.served import StreamHook
+from oarlock.storage.pacing import Pacer
 
 __all__ = ["stream_text"]
 
@@ -81,6 +82,7 @@ class _Talk:
                 await close()
 
     async def _send(self, pieces: AsyncIterator[bytes]) -> None:
+        pacer = Pacer()
         async for piece in pieces:
             if not isinstance(piece, bytes):
                 raise TypeError(f"{self._what} yielded {piece!r:.100}: it yields bytes")
@@ -90,3 +92,4 @@ class _Talk:
             stream.write(piece)
             if stream.buffered > AHEAD_BYTES:
                 await stream.drained()
+            await pacer.turn()  # a generator that always has a piece never waits by itself

@@ -18,6 +18,7 @@ from oarlock.meta.options import ListOptions
 from oarlock.registry.resource import Resource
 from oarlock.registry.served import Tree
 from oarlock.registry.virtual_resource import VirtualResource
+from oarlock.storage.pacing import Pacer
 
 __all__ = ["watch_virtual"]
 
@@ -67,12 +68,14 @@ async def watch_virtual(
 
 
 async def _follow(x: Exchange, stream: Stream, form: Form, events: AsyncIterator[tuple[str, Tree]]) -> None:
+    pacer = Pacer()
     try:
         async for kind, tree in events:
             body = form.bookmark(tree["metadata"]) if kind == "BOOKMARK" else form.object(Resource.encode(tree))
             stream.write(form.frame(kind, body))
             if stream.buffered > AHEAD_BYTES:
                 await stream.drained()
+            await pacer.turn()  # a method that always has something to say never waits by itself
     except Exception as error:  # the user's code ends its own watch, not the server
         status = as_status_error(error, x) or InternalError(f"{type(error).__name__}: {error}")
         stream.write(form.frame("ERROR", json_codec.encode(status.status())))
