@@ -8,6 +8,7 @@ from typing import Any
 from walk_kit import causes, failure, made, walk
 
 from oarlock import APIServer
+from oarlock.registry.conversion import Converter
 from oarlock.registry.served import Hooks, Served, Tree
 from oarlock.schema.crd import parse
 from oarlock.testing.server import InMemory
@@ -108,14 +109,11 @@ async def test_every_mistake_in_a_custom_resource_is_reported():
         assert (await api.post(RIGS, {"metadata": []})).status in (400, 422)
 
 
-class Webhook:
+class Webhook(Converter):
     """A conversion that has to wait."""
 
     def __init__(self) -> None:
         self.batches: list[int] = []
-
-    def convert_now(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree] | None:
-        return None
 
     async def convert(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree]:
         self.batches.append(len(trees))

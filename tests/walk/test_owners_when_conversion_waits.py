@@ -10,6 +10,7 @@ from apply_kit import APPLY, GROUP, V1, entries, owned
 from walk_kit import failure, walk
 
 from oarlock import APIServer, errors
+from oarlock.registry.conversion import Converter
 from oarlock.registry.served import Served, Tree
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
 from oarlock.testing.server import InMemory
@@ -19,14 +20,11 @@ ONE_V1 = f"/apis/{V1}/namespaces/default/lamps/one"
 ONE_V2 = f"/apis/{V2}/namespaces/default/lamps/one"
 
 
-class Webhook:
+class Webhook(Converter):
     """v2 calls the colour the hue. It never answers at once, and refuses what is black."""
 
     def __init__(self) -> None:
         self.batches: list[tuple[int, str]] = []
-
-    def convert_now(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree] | None:
-        return None
 
     async def convert(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree]:
         self.batches.append((len(trees), to_version))

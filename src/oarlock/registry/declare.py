@@ -15,9 +15,10 @@ from typing import Any
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
 from oarlock.registry.collection import StoredCollection
+from oarlock.registry.conversion import Converter, NoConversion
 from oarlock.registry.distinct import check_distinct
 from oarlock.registry.foreign_hooks import with_foreign_checks
-from oarlock.registry.served import Converter, Hooks, NoConversion, Served, Tree
+from oarlock.registry.served import Hooks, Served, Tree
 from oarlock.registry.subresource_hooks import subresource_hooks, with_subresources
 from oarlock.registry.virtual import VirtualCollection
 from oarlock.registry.virtual_methods import virtual_methods
@@ -34,8 +35,8 @@ __all__ = ["ClassConverter", "served_from"]
 Collection = StoredCollection[Any] | VirtualCollection[Any]
 
 
-class ClassConverter(ClassConversion):
-    """The conversion of classes with the half of `Converter` that could wait and never does."""
+class ClassConverter(ClassConversion, Converter):
+    """The conversion of classes as a `Converter`, which never waits."""
 
     waits = False
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from oarlock.registry.conversion import NoConversion
 from oarlock.registry.records import check, record
 from oarlock.registry.resource import Resource, Settings
-from oarlock.registry.served import NoConversion, Served
+from oarlock.registry.served import Served
 from oarlock.registry.virtual_resource import VirtualResource
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.proto_numbers import proto_fields

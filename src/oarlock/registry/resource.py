@@ -18,10 +18,11 @@ import msgspec
 from oarlock.meta.context import Context
 from oarlock.meta.errors import NotFound, StorageReadError
 from oarlock.registry.body import compile_bodies
+from oarlock.registry.conversion import Converter
 from oarlock.registry.keys import after_prefix, object_key
 from oarlock.registry.managed_fields import tracker_of
 from oarlock.registry.renditions import Renditions
-from oarlock.registry.served import Converter, Served, Tree
+from oarlock.registry.served import Served, Tree
 from oarlock.registry.stored_form import StoredForm, encode_tail
 from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.storage.cache.cache import Cache, ResourceCache
@@ -41,7 +42,7 @@ def copy_tree(tree: Tree) -> Tree:
 
 def lend(converter: Converter, tree: Tree) -> Tree:
     """`tree` as it may be given to `converter` while it is still needed: a copy, unless it says it is ``pure``."""
-    return tree if getattr(converter, "pure", False) else copy_tree(tree)
+    return tree if converter.pure else copy_tree(tree)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.options import ListOptions, WatchOptions
 from oarlock.registry.channels import Channels, Pipe
+from oarlock.registry.conversion import Converter, NoConversion, Tree
 from oarlock.registry.pages import Page
 from oarlock.registry.parameters import Argument
 from oarlock.schema.definition import ResourceDefinition
@@ -24,11 +25,9 @@ __all__ = [
     "NOT_AT_HAND",
     "AnyHook",
     "ConnectHook",
-    "Converter",
     "Gate",
     "Hooks",
     "Hub",
-    "NoConversion",
     "Served",
     "StreamHook",
     "SubresourceCall",
@@ -37,39 +36,10 @@ __all__ = [
     "VirtualMethods",
 ]
 
-Tree = dict[str, Any]
-
 Hub = tuple[Tree | None, Tree | None]
 """The new and the old object in the hub version; None for one that isn't there, or isn't at hand."""
 
 NOT_AT_HAND: Final[Hub] = (None, None)
-
-
-class Converter(Protocol):
-    """Changes trees from one version to another, always several at once.
-
-    It may change nothing of metadata but labels and annotations, and it may change the trees it is given.
-    The caller sets ``apiVersion`` afterwards. One that never waits says ``waits = False``: then requests for its
-    resource aren't given a task beforehand.
-    """
-
-    def convert_now(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree] | None:
-        """The synchronous fast path; None when this converter must wait (a webhook)."""
-        ...
-
-    async def convert(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree]: ...
-
-
-class NoConversion:
-    """The ``None`` strategy of custom resources: versions differ in apiVersion only."""
-
-    waits = False
-
-    def convert_now(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree] | None:
-        return trees
-
-    async def convert(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree]:
-        return trees
 
 
 class Gate(Protocol):
@@ -200,6 +170,11 @@ class Served:
     converter: Converter = field(default_factory=NoConversion)
     hooks: Hooks = field(default_factory=Hooks)
     virtual: VirtualMethods | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.converter, Converter):
+            what = type(self.converter).__qualname__
+            raise TypeError(f"{what} converts without saying how: make it a subclass of {Converter.__qualname__}")
 
     async def convert(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree]:
         """The trees in another version; those given must not be used afterwards."""

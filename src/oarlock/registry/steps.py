@@ -7,7 +7,7 @@ Must not know: how the object came about. Next: `create`, `update`.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from oarlock.meta.context import Context
 from oarlock.meta.errors import InvalidObject
@@ -82,11 +82,9 @@ async def _in_hub(write: Write, new: Tree, live: Live | None) -> tuple[Tree, Tre
     elif live is not None:
         hub_old = await resource.tree(live.entry, hub)  # which may say more than the request version
     hub_new = await resource.convert(lend(resource.served.converter, new), version, hub)
-    carry_over: Any = getattr(resource.served.converter, "carry_over", None)
-    if version == resource.definition.stored_as:
-        carry_over = None  # what is stored came through this version: it hides nothing from it
-    if hub_old is not None and carry_over is not None:
-        hub_new = carry_over(hub_new, hub_old, version)
+    # what is stored came through the stored version: that hides nothing from it
+    if hub_old is not None and version != resource.definition.stored_as:
+        hub_new = resource.served.converter.carry_over(hub_new, hub_old, version)
     return hub_new, hub_old
 
 

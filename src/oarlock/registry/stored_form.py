@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 
 from oarlock.codec import json as json_codec
+from oarlock.registry.conversion import Converter, Tree
 from oarlock.registry.keys import prefix_of, split_key
-from oarlock.registry.served import Converter, Tree
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.storage.backend import Damaged
 from oarlock.storage.cache.entry import Entry, Interner

@@ -12,8 +12,9 @@ from typing import Any
 
 from oarlock.meta.context import Context
 from oarlock.registry.collection import StoredCollection
+from oarlock.registry.conversion import Converter
 from oarlock.registry.field_owners import for_the_user, from_the_user
-from oarlock.registry.served import AnyHook, ConnectHook, Converter, StreamHook, SubresourceHook, Tree
+from oarlock.registry.served import AnyHook, ConnectHook, StreamHook, SubresourceHook, Tree
 from oarlock.registry.subresource import Found
 from oarlock.registry.virtual import VirtualCollection
 from oarlock.schema.declaring import HookError

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from oarlock.meta.context import Context
 from oarlock.meta.errors import AlreadyExists, Conflict, MethodNotAllowed, NotFound, ServerTimeout
@@ -200,9 +199,8 @@ async def _keep(write: _Write, new: Tree, live: Tree | None, expected: str) -> O
     keep = resource.methods.update
     assert keep is not None
     tree = await resource.convert(copy_tree(new), write.version, hub)
-    carry_over: Any = getattr(resource.served.converter, "carry_over", None)
-    if live is not None and write.version != hub and carry_over is not None:
-        tree = carry_over(tree, live, write.version)
+    if live is not None and write.version != hub:
+        tree = resource.served.converter.carry_over(tree, live, write.version)
     made = resource.complete(await keep(tree, expected, ctx, ctx.dry_run))
     if not ctx.dry_run:
         resource.wrote()

@@ -29,7 +29,7 @@ def may_wait(function: Any) -> bool:
 
 def resource_waits(served: Served) -> bool:
     """May a request for this resource run a user's asynchronous code: its storage, or a conversion that waits?"""
-    return served.virtual is not None or getattr(served.converter, "waits", True)
+    return served.virtual is not None or served.converter.waits
 
 
 async def in_task() -> None:

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Self
 
 import pytest
 
+from oarlock.registry.conversion import Converter, NoConversion
 from oarlock.registry.declare import served_from
-from oarlock.registry.served import Converter, NoConversion
 from oarlock.schema.classes_conversion import ClassConversion, merge_from_live
 from oarlock.schema.markers import JSON, ListMap
 from oarlock.schema.resources import Resource, Spoke

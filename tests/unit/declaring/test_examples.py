@@ -238,7 +238,7 @@ def test_an_update_through_v1_keeps_the_status() -> None:
     (old,) = served.converter.convert_now([live], "v2", "v1") or [{}]
     old["spec"]["msg"] = "changed"
     (new,) = served.converter.convert_now([old], "v1", "v2") or [{}]
-    merged = served.converter.carry_over(new, live, "v1")  # type: ignore[attr-defined]
+    merged = served.converter.carry_over(new, live, "v1")
     assert merged["status"] == {"phase": "Ready"}
     assert merged["spec"] == {"image": "nginx", "config": {"msg": "changed"}}
 

@@ -1,0 +1,58 @@
+"""`Converter`: how objects get from one version to another, whoever does it: classes, nobody, somebody elsewhere.
+
+Everything that callers may ask of one is a member of it. Write one as a subclass: what it doesn't say is what holds of
+the least cooperative. Must not know: where objects come from. Next: `served`, which has one; ``declare`` for classes'.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Protocol, runtime_checkable
+
+__all__ = ["Converter", "NoConversion", "Tree"]
+
+Tree = dict[str, Any]
+
+
+@runtime_checkable
+class Converter(Protocol):
+    """Changes trees from one version to another, always several at once.
+
+    It may change nothing of metadata but labels and annotations. The caller sets ``apiVersion`` and ``kind``
+    afterwards. It may run any number of times for one request.
+    """
+
+    waits: bool = True
+    """Could `convert` wait? Then requests for its resource get a task beforehand. Where it is False, `convert_now`
+    always converts."""
+
+    pure: bool = False
+    """Do the trees that are given stay as they are? Else the caller gives copies of what it still needs."""
+
+    def convert_now(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree] | None:
+        """The trees in `to_version`, in the same order, without waiting; None when that isn't possible."""
+        return None
+
+    @abstractmethod
+    async def convert(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree]:
+        """The trees in `to_version`, in the same order. Raises for all when one of them can't be converted."""
+        ...
+
+    def carry_over(self, new_hub: Tree, live_hub: Tree, version: str) -> Tree:
+        """On an update through `version`: `new_hub` with what that version can't say taken from the live object.
+
+        Both are in the hub version, and neither is changed. A converter that doesn't know keeps `new_hub`.
+        """
+        return new_hub
+
+
+class NoConversion(Converter):
+    """The ``None`` strategy of custom resources: versions differ in apiVersion only."""
+
+    waits = False
+
+    def convert_now(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree]:
+        return trees
+
+    async def convert(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree]:
+        return trees
