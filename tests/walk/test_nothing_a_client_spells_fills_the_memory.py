@@ -207,6 +207,8 @@ def test_what_is_short_is_remembered_up_to_a_bound(spell: Callable[[int], Any]) 
 class Nobody:
     """Lets nobody in."""
 
+    waits = False
+
     async def authenticate(self, credentials: Credentials) -> User | None:
         return None
 

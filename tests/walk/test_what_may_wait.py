@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from walk_kit import GROUP, Boat, Boats, path, walk
+from walk_kit import GROUP, Boat, Boats, BoatV1, path, walk
 
-from oarlock import Admission, APIServer, Context, ObjectMeta, Resource, Review, VirtualCollection, subresource
+from oarlock import (
+    Admission,
+    APIServer,
+    Context,
+    DeclarationError,
+    ObjectMeta,
+    Resource,
+    Review,
+    StoredCollection,
+    VirtualCollection,
+    subresource,
+)
 from oarlock.endpoints.http import Peer, Request, Response
 from oarlock.meta.context import Target, User
+from oarlock.policy.authn.authenticator import Authenticator, Credentials, Union
 from oarlock.policy.authz.authorizer import ALLOWED, Decision
-from oarlock.registry.waiting import may_wait
 from oarlock.server.serving.drive import drive
-from oarlock.testing.server import InMemory
+from oarlock.testing.server import InMemory, _As
 
 
 async def patiently() -> None:
@@ -112,20 +124,154 @@ async def test_an_authorizer_may_wait_under_a_timeout() -> None:
         assert (await as_served(api, "GET", path("boats"))).status == 200
 
 
-def test_a_coroutine_function_without_await_never_waits() -> None:
-    class Quick:
-        async def decide(self) -> bool:
-            return any(n > 1 for n in (1, 2))
+class Doorman(Authenticator):
+    """Asks somebody else who it is."""
 
-    async def slow() -> None:
+    async def authenticate(self, credentials: Credentials) -> User | None:
+        await patiently()
+        return User("a-stranger")
+
+
+@walk
+async def test_an_authenticator_may_wait_under_a_timeout() -> None:
+    async with InMemory(APIServer(serve=[Boats])) as api:
+        for doorman in (Doorman(), Union([Nobody(), Doorman()])):
+            api._handle = api.parts.handler(doorman)
+            assert (await as_served(api, "GET", path("boats"))).status == 200
+
+
+class Nobody(Authenticator):
+    """Knows nobody, without asking."""
+
+    waits = False
+
+    async def authenticate(self, credentials: Credentials) -> User | None:
+        seen.append(asyncio.current_task())
+        return None
+
+
+seen: list[Any] = []
+
+
+@walk
+async def test_authenticators_that_say_so_never_wait_and_get_no_task() -> None:
+    seen.clear()
+    async with InMemory(APIServer(serve=[Boats])) as api:
+        both = Union([Nobody(), _As(User("somebody"))])
+        api._handle = api.parts.handler(both)
+        assert (await as_served(api, "GET", path("boats"))).status == 200
+        both.exchange(1, Doorman())
+        assert (await as_served(api, "GET", path("boats"))).status == 200
+    without, within = seen
+    assert without is None
+    assert within is not None
+
+
+def retried(method: Any) -> Any:
+    """A decorator such as people write: nothing in the wrapper's own body waits."""
+
+    @functools.wraps(method)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return method(*args, **kwargs)
+
+    return wrapper
+
+
+class Decorated:
+    """Doesn't say whether it waits."""
+
+    @retried
+    async def decide(self, user: User, target: Target) -> Decision:
+        await patiently()
+        return ALLOWED
+
+
+def logged(method: Any) -> Any:
+    """A decorator for methods that wait."""
+
+    @functools.wraps(method)
+    async def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return await method(*args, **kwargs)
+
+    return wrapper
+
+
+class Inspector(Admission[Boat]):
+    @logged
+    async def validate(self, review: Review[Boat]) -> None:
+        await patiently()
+
+
+@walk
+async def test_decorated_code_may_wait_under_a_timeout() -> None:
+    server = APIServer(serve=[Boats], authorizer=Decorated(), admission=[Inspector()])
+    async with InMemory(server) as api:
+        body = {"metadata": {"name": "a"}, "spec": {"port": "a"}}
+        assert (await as_served(api, "POST", path("boats"), body)).status == 201
+
+
+def test_a_plugin_that_only_its_decorator_knows_to_wait_is_refused_with_what_to_write() -> None:
+    with pytest.raises(DeclarationError, match=r"isn't async.*the wrapper of its decorator"):
+
+        class Unmarked(Admission[Boat]):
+            @retried
+            async def validate(self, review: Review[Boat]) -> None: ...
+
+
+class Hasty(Admission[Boat]):
+    waits = False
+
+    async def validate(self, review: Review[Boat]) -> None:
+        seen.append(asyncio.current_task())
         await asyncio.sleep(0)
+        seen.append(asyncio.current_task())
 
-    async def loops(items: AsyncIterator[int]) -> None:
-        async for _ in items:
-            pass
 
-    assert not may_wait(Quick().decide)
-    assert may_wait(slow)
-    assert may_wait(loops)
-    assert may_wait(lambda: slow())
-    assert may_wait(len)
+@walk
+async def test_a_plugin_that_says_it_never_waits_and_does_gets_its_task_then() -> None:
+    seen.clear()
+    async with InMemory(APIServer(serve=[Boats], admission=[Hasty()])) as api:
+        body = {"metadata": {"name": "a"}, "spec": {"port": "a"}}
+        assert (await as_served(api, "POST", path("boats"), body)).status == 201
+    assert seen[0] is None
+    assert seen[1] is not None
+
+
+class Late(StoredCollection[Boat], stored_as=BoatV1):
+    @retried
+    def validate(self, new: Boat, old: Boat | None, ctx: Context) -> Any:
+        return patiently()
+
+
+class Punctual(StoredCollection[Boat], stored_as=BoatV1):
+    @retried
+    def prepare(self, new: Boat, old: Boat | None, ctx: Context) -> Any:
+        return patiently()
+
+
+class Beacon(Resource, group=GROUP, version="v1"):
+    """Its default waits, behind a decorator."""
+
+    @retried
+    def default(self) -> Any:
+        return patiently()
+
+
+@pytest.mark.parametrize(
+    ("what", "where", "name"),
+    [
+        (Late, "boats", "Late.validate"),
+        (Punctual, "boats", "Punctual.prepare"),
+        (Beacon, "beacons", "Beacon.default"),
+    ],
+)
+@walk
+async def test_a_hook_that_may_not_wait_and_returns_something_to_wait_for_is_named(
+    what: Any, where: str, name: str, caplog: Any
+) -> None:
+    async with InMemory(APIServer(serve=[what])) as api:
+        version = "v1" if what is Beacon else "v2"
+        answer = await api.post(path(where, version=version), {"metadata": {"name": "a"}, "spec": {"port": "a"}})
+        assert answer.status == 500
+    assert name in caplog.text
+    assert "may not wait" in caplog.text

@@ -153,10 +153,25 @@ def _default(cls: Any) -> Any:
 
     def default(tree: Tree) -> Tree:
         session = Session(tree, cls)
-        session.object.default()
+        _in_place(f"{cls.__qualname__}.default", session.object.default())
         return session.result()
 
     return default
+
+
+def _in_place(name: str, returned: object) -> None:
+    """Hooks that change an object in place return nothing."""
+    _not_waiting(name, returned)
+    if returned is not None:
+        raise TypeError(f"{name} returned {returned!r:.100}: it changes the object in place")
+
+
+def _not_waiting(name: str, returned: object) -> None:
+    """A hook that is decorated isn't seen to be a coroutine function."""
+    if inspect.isawaitable(returned):
+        if inspect.iscoroutine(returned):
+            returned.close()
+        raise TypeError(f"{name} returned something to wait for, and it may not wait: Admission may")
 
 
 def _prepare(collection: StoredCollection[Any], lens: Lens) -> Any:
@@ -164,12 +179,11 @@ def _prepare(collection: StoredCollection[Any], lens: Lens) -> Any:
         return None
 
     hook: Any = collection.prepare
+    name = f"{type(collection).__qualname__}.prepare"
 
     def prepare(new: Tree, old: Tree | None, ctx: Context) -> Tree:
         session = lens.open(new)
-        returned = hook(session.object, None if old is None else lens.view(old), ctx)
-        if returned is not None:
-            raise TypeError(f"{type(collection).__qualname__}.prepare returned something: it changes `new` in place")
+        _in_place(name, hook(session.object, None if old is None else lens.view(old), ctx))
         return session.result()
 
     return prepare
@@ -179,13 +193,14 @@ def _validate(collection: StoredCollection[Any], lens: Lens) -> Any:
     if type(collection).validate is StoredCollection.validate:
         return None
 
+    name = f"{type(collection).__qualname__}.validate"
+
     def validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
         found = collection.validate(lens.view(new), None if old is None else lens.view(old), ctx)
+        _not_waiting(name, found)
         for error in found or ():
             if not isinstance(error, FieldError):
-                raise TypeError(
-                    f"{type(collection).__qualname__}.validate yielded {error!r:.100}: it yields field errors"
-                )
+                raise TypeError(f"{name} yielded {error!r:.100}: it yields field errors")
             yield error
 
     return validate

@@ -70,7 +70,10 @@ def _check_style(subject: str, name: str, function: Any, hook: Hook) -> None:
             subject, "may not wait: it runs inside the write", f"write {hook.call(name)}; Admission may wait"
         )
     if hook.style == "async" and not waits:
-        raise HookError(subject, "isn't async", f"write {hook.call(name)}")
+        advice = f"write {hook.call(name)}"
+        if hasattr(function, "__wrapped__"):
+            advice += ", and async def for the wrapper of its decorator"
+        raise HookError(subject, "isn't async", advice)
     if hook.style == "async generator" and not yields:
         raise HookError(subject, "isn't an async generator", f"write {hook.call(name)} with a yield in it")
 

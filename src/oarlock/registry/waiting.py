@@ -8,23 +8,20 @@ Must not know: who drives requests. Next: `resource_waits` for which requests th
 from __future__ import annotations
 
 import asyncio
-import dis
-import inspect
 import types
 from collections.abc import Generator
-from typing import Any
 
 from oarlock.registry.served import Served
 
-__all__ = ["in_task", "may_wait", "resource_waits"]
+__all__ = ["in_task", "resource_waits", "waits"]
 
 
-def may_wait(function: Any) -> bool:
-    """Could calling this wait? Not where it is a coroutine function without a single ``await`` in it."""
-    function = inspect.unwrap(getattr(function, "__func__", function))
-    if not inspect.iscoroutinefunction(function):
-        return True
-    return any(step.opname in ("GET_AWAITABLE", "GET_AITER") for step in dis.get_instructions(function))
+def waits(code: object) -> bool:
+    """Whether what a user wrote (a plugin, an authorizer) may wait: its ``waits``, and yes if it has none.
+
+    Only its author knows: what a coroutine function calls can't be seen from outside.
+    """
+    return bool(getattr(code, "waits", True))
 
 
 def resource_waits(served: Served) -> bool:

@@ -160,6 +160,8 @@ class Events(Lines):
 class _As:
     """Everybody is `user`."""
 
+    waits = False
+
     def __init__(self, user: User) -> None:
         self._user = authenticated(user)
 

@@ -152,7 +152,7 @@ def test_a_hook_that_answers_wrongly_is_told_so() -> None:
     assert hooks.prepare is not None
     assert hooks.validate is not None
     tree: Tree = {"metadata": {}, "spec": {}}
-    with pytest.raises(TypeError, match="it changes `new` in place"):
+    with pytest.raises(TypeError, match="it changes the object in place"):
         hooks.prepare(tree, None, context())
     with pytest.raises(TypeError, match="it yields field errors"):
         list(hooks.validate(tree, None, context()))

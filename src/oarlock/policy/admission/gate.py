@@ -16,7 +16,7 @@ from oarlock.meta.kinds import GroupVersionKind
 from oarlock.policy.admission.plugin import Admission, Denied, Operation, Review
 from oarlock.registry.resource import copy_tree, lend
 from oarlock.registry.served import NOT_AT_HAND, Hub, Served, Tree
-from oarlock.registry.waiting import may_wait
+from oarlock.registry.waiting import waits
 from oarlock.schema.folding import Session, fold
 from oarlock.schema.lenses import Lens, Open, lens_of
 from oarlock.schema.resources import Resource, declared
@@ -92,12 +92,7 @@ class AdmissionGate:
             if subresource.request_schema
         }
         self._may = may
-        self.waits = any(
-            may_wait(hook)
-            for seat in self._seats
-            for hook, called in ((seat.plugin.mutate, seat.mutates), (seat.plugin.validate, seat.validates))
-            if called
-        )
+        self.waits = any(waits(seat.plugin) for seat in self._seats if seat.mutates or seat.validates)
         self._busy = frozenset(
             operation for seat in self._seats if seat.mutates or seat.validates for operation in seat.operations
         )

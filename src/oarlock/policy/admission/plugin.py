@@ -5,7 +5,8 @@
             if review.name == "badname":
                 raise Denied("this name may not be used")
 
-A plugin may wait: it runs outside of the write. Must not know: trees, other plugins. Next: `gate`.
+A plugin may wait, unless it says ``waits = False``: it runs outside of the write.
+Must not know: trees, other plugins. Next: `gate`.
 """
 
 from __future__ import annotations
@@ -102,7 +103,11 @@ class Admission(Generic[T]):
       past a plugin that doesn't name them, ``"*"`` names all. What is sent to a subresource of your own is of its own
       kind: ``Admission[Receipt], subresources=["receipt"]`` sees a POST as CREATE and a PUT as UPDATE, without an old
       object; ``review.name`` is the parent's.
+
+    One that never waits for anything says ``waits = False``: then it costs a write no task of its own.
     """
+
+    waits: ClassVar[bool] = True
 
     __resource__: ClassVar[Any] = None
     __operations__: ClassVar[frozenset[str]] = frozenset()

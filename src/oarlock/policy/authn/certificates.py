@@ -76,6 +76,8 @@ def _policies(authorities: Iterable[x509.Certificate]) -> verification.PolicyBui
 class ClientCertificates:
     """Authenticates clients by certificates that one of `authorities` issued."""
 
+    waits = False
+
     def __init__(self, authorities: Iterable[x509.Certificate], clock: Clock) -> None:
         self._policies = _policies(authorities)
         self._clock = clock

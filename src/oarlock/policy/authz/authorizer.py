@@ -41,7 +41,15 @@ ALLOWED = Decision(Outcome.ALLOW)
 
 
 class Authorizer(Protocol):
-    """Decides for every request, after authentication and before anything of it is carried out."""
+    """Decides for every request, after authentication and before anything of it is carried out.
+
+    One that never waits for anything says ``waits = False``: then a request costs no task to be authorized.
+    """
+
+    @property
+    def waits(self) -> bool:
+        """May `decide` wait? Then it runs inside a task."""
+        return True
 
     async def decide(self, user: User, target: Target) -> Decision:
         """Whether `user` may do what `target` says. May wait; should remember what it may."""
@@ -50,6 +58,8 @@ class Authorizer(Protocol):
 
 class AlwaysAllow:
     """Everybody who is known may do everything."""
+
+    waits = False
 
     async def decide(self, user: User, target: Target) -> Decision:
         return ALLOWED

@@ -12,6 +12,7 @@ from oarlock.endpoints.exchange import ANONYMOUS, Exchange
 from oarlock.endpoints.http import Response
 from oarlock.meta.errors import Unauthorized
 from oarlock.policy.authn.authenticator import Authenticator, BadCredentials, Credentials
+from oarlock.registry.waiting import in_task
 from oarlock.server.filters.filter import Filter, Next
 
 __all__ = ["authentication"]
@@ -29,6 +30,8 @@ def authentication(authenticator: Authenticator, anonymous_paths: Collection[str
     async def authenticate(x: Exchange, next: Next) -> Response:
         request = x.request
         peer = request.peer
+        if authenticator.waits:
+            await in_task()
         try:
             user = await authenticator.authenticate(Credentials(request.headers, peer.certificate, peer.chain, x.notes))
         except BadCredentials as error:

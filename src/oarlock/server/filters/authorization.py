@@ -5,7 +5,7 @@ from __future__ import annotations
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
 from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, forbidden
-from oarlock.registry.waiting import in_task, may_wait
+from oarlock.registry.waiting import in_task, waits
 from oarlock.server.filters.filter import Filter, Next
 
 __all__ = ["authorization"]
@@ -13,10 +13,10 @@ __all__ = ["authorization"]
 
 def authorization(authorizer: Authorizer) -> Filter:
     """Asks `authorizer`; what isn't allowed is forbidden."""
-    waits = may_wait(authorizer.decide)
+    may_wait = waits(authorizer)
 
     async def authorize(x: Exchange, next: Next) -> Response:
-        if waits:
+        if may_wait:
             await in_task()
         decision = await authorizer.decide(x.user, x.target)
         if decision is not ALLOWED and not decision.allowed:
