@@ -9,7 +9,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, Protocol, runtime_checkable
 
-__all__ = ["Converter", "NoConversion", "Tree"]
+import msgspec
+
+__all__ = ["Converter", "NoConversion", "Tree", "convert_old", "copy_tree", "lend"]
+
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
 
 Tree = dict[str, Any]
 
@@ -45,6 +50,13 @@ class Converter(Protocol):
         """
         return new_hub
 
+    def salvage(self, tree: Tree, from_version: str, to_version: str) -> Tree | None:
+        """What can be read in `to_version` of a stored object that can't be converted; None for nothing but metadata.
+
+        For code that looks at an object as it was: what comes of it is never stored.
+        """
+        return None
+
 
 class NoConversion(Converter):
     """The ``None`` strategy of custom resources: versions differ in apiVersion only."""
@@ -56,3 +68,34 @@ class NoConversion(Converter):
 
     async def convert(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree]:
         return trees
+
+
+def copy_tree(tree: Tree) -> Tree:
+    """A copy that shares nothing."""
+    copied: Tree = _decode(_encode(tree))
+    return copied
+
+
+def lend(converter: Converter, tree: Tree) -> Tree:
+    """`tree` as it may be given to `converter` while it is still needed: a copy, unless it says it is ``pure``."""
+    return tree if converter.pure else copy_tree(tree)
+
+
+async def convert_old(converter: Converter, tree: Tree, from_version: str, to_version: str) -> Tree:
+    """A stored object in another version, for who looks at it as it was: as far as it can be read.
+
+    `tree` stays as it is; what comes of it may share its metadata, and must never be stored.
+    """
+    if from_version == to_version:
+        return tree
+    lent = [lend(converter, tree)]
+    try:
+        (made,) = converter.convert_now(lent, from_version, to_version) or await converter.convert(
+            lent, from_version, to_version
+        )
+    except Exception:
+        salvaged = converter.salvage(tree, from_version, to_version)
+        if salvaged is None:
+            raise
+        return salvaged
+    return made

@@ -18,6 +18,7 @@ from oarlock.registry.collection import StoredCollection
 from oarlock.registry.conversion import Converter, NoConversion
 from oarlock.registry.distinct import check_distinct
 from oarlock.registry.foreign_hooks import with_foreign_checks
+from oarlock.registry.old_objects import OldObjects
 from oarlock.registry.served import Hooks, Served, Tree
 from oarlock.registry.subresource_hooks import subresource_hooks, with_subresources
 from oarlock.registry.virtual import VirtualCollection
@@ -137,7 +138,8 @@ def _served(group: _Group) -> Served:
         if isinstance(collection, VirtualCollection):
             virtual = virtual_methods(collection, lens, namespaced=definition.namespaced)
         else:
-            hooks = replace(hooks, prepare=_prepare(collection, lens), validate=_validate(collection, lens))
+            old = OldObjects(lens)
+            hooks = replace(hooks, prepare=_prepare(collection, lens, old), validate=_validate(collection, lens, old))
     if isinstance(group.hub, Foreign):
         hooks = with_foreign_checks(hooks, group.hub)
     return Served(definition, converter, hooks, virtual)
@@ -174,7 +176,7 @@ def _not_waiting(name: str, returned: object) -> None:
         raise TypeError(f"{name} returned something to wait for, and it may not wait: Admission may")
 
 
-def _prepare(collection: StoredCollection[Any], lens: Lens) -> Any:
+def _prepare(collection: StoredCollection[Any], lens: Lens, before: OldObjects) -> Any:
     if type(collection).prepare is StoredCollection.prepare:
         return None
 
@@ -183,20 +185,20 @@ def _prepare(collection: StoredCollection[Any], lens: Lens) -> Any:
 
     def prepare(new: Tree, old: Tree | None, ctx: Context) -> Tree:
         session = lens.open(new)
-        _in_place(name, hook(session.object, None if old is None else lens.view(old), ctx))
+        _in_place(name, hook(session.object, before.seen(old), ctx))
         return session.result()
 
     return prepare
 
 
-def _validate(collection: StoredCollection[Any], lens: Lens) -> Any:
+def _validate(collection: StoredCollection[Any], lens: Lens, before: OldObjects) -> Any:
     if type(collection).validate is StoredCollection.validate:
         return None
 
     name = f"{type(collection).__qualname__}.validate"
 
     def validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
-        found = collection.validate(lens.view(new), None if old is None else lens.view(old), ctx)
+        found = collection.validate(lens.view(new), before.seen(old), ctx)
         _not_waiting(name, found)
         for error in found or ():
             if not isinstance(error, FieldError):

@@ -51,7 +51,7 @@ async def _attempt(
     metadata = stored["metadata"]
     _check_preconditions(resource, ctx, options, metadata)
     if not gate.idle("DELETE"):
-        old = await resource.tree(entry, version)
+        old = await resource.old(entry, version)
         await gate.mutate(ctx, "DELETE", None, old)
         await gate.validate(ctx, "DELETE", None, old)
     finalizers = _finalizers(resource, options, metadata.get("finalizers") or [])

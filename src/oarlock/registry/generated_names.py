@@ -12,8 +12,9 @@ from oarlock.meta.context import Context
 from oarlock.meta.errors import AlreadyExists
 from oarlock.meta.names import generate_name
 from oarlock.registry.body import Body
+from oarlock.registry.conversion import copy_tree
 from oarlock.registry.outcome import Outcome
-from oarlock.registry.resource import Settings, copy_tree
+from oarlock.registry.resource import Settings
 from oarlock.schema.definition import ResourceDefinition
 
 __all__ = ["NAME_ATTEMPTS", "with_generated_name"]

@@ -18,7 +18,7 @@ import msgspec
 from oarlock.meta.context import Context
 from oarlock.meta.errors import NotFound, StorageReadError
 from oarlock.registry.body import compile_bodies
-from oarlock.registry.conversion import Converter
+from oarlock.registry.conversion import copy_tree
 from oarlock.registry.keys import after_prefix, object_key
 from oarlock.registry.managed_fields import tracker_of
 from oarlock.registry.renditions import Renditions
@@ -28,21 +28,10 @@ from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.storage.cache.cache import Cache, ResourceCache
 from oarlock.storage.cache.entry import Entry, Interner
 
-__all__ = ["Resource", "Settings", "copy_tree", "lend"]
+__all__ = ["Resource", "Settings"]
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
-
-
-def copy_tree(tree: Tree) -> Tree:
-    """A copy that shares nothing."""
-    copied: Tree = _decode(_encode(tree))
-    return copied
-
-
-def lend(converter: Converter, tree: Tree) -> Tree:
-    """`tree` as it may be given to `converter` while it is still needed: a copy, unless it says it is ``pure``."""
-    return tree if converter.pure else copy_tree(tree)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +136,11 @@ class Resource:
             return None
         converted[0]["apiVersion"] = self.definition.api_version(version)
         return converted[0]
+
+    async def old(self, entry: Entry, version: str) -> Tree:
+        """The object in `version` for who looks at it as it was: as far as it can be read, and never to be stored."""
+        tree: Tree = _decode(self.form.head + entry.body)
+        return await self.served.convert_old(tree, self.definition.stored_as, version)
 
     async def convert(self, tree: Tree, from_version: str, to_version: str) -> Tree:
         """The tree in another version; `tree` itself must not be used afterwards."""

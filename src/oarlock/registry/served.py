@@ -16,7 +16,7 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.options import ListOptions, WatchOptions
 from oarlock.registry.channels import Channels, Pipe
-from oarlock.registry.conversion import Converter, NoConversion, Tree
+from oarlock.registry.conversion import Converter, NoConversion, Tree, convert_old
 from oarlock.registry.pages import Page
 from oarlock.registry.parameters import Argument
 from oarlock.schema.definition import ResourceDefinition
@@ -183,10 +183,23 @@ class Served:
         made = self.converter.convert_now(trees, from_version, to_version)
         if made is None:
             made = await self.converter.convert(trees, from_version, to_version)
-        api_version, kind = self.definition.api_version(to_version), self.definition.names.kind
-        for tree in made:
+        return self._named(made, to_version)
+
+    async def convert_old(self, tree: Tree, from_version: str, to_version: str) -> Tree:
+        """A stored object in another version, for who looks at it as it was; as far as it can be read.
+
+        `tree` stays as it is. What comes of it may be `tree` itself, and must never be stored.
+        """
+        if from_version == to_version:
+            return tree
+        made = await convert_old(self.converter, tree, from_version, to_version)
+        return self._named([made], to_version)[0]
+
+    def _named(self, trees: list[Tree], version: str) -> list[Tree]:
+        api_version, kind = self.definition.api_version(version), self.definition.names.kind
+        for tree in trees:
             tree["apiVersion"], tree["kind"] = api_version, kind
-        return made
+        return trees
 
     def verbs(self) -> tuple[str, ...]:
         """The verbs clients may use, sorted, as discovery lists them."""

@@ -12,8 +12,9 @@ from typing import NamedTuple
 from oarlock.meta.context import Context
 from oarlock.meta.errors import InvalidObject
 from oarlock.meta.fielderrors import FieldError
+from oarlock.registry.conversion import copy_tree, lend
 from oarlock.registry.metadata import differ
-from oarlock.registry.resource import Resource, copy_tree, lend
+from oarlock.registry.resource import Resource
 from oarlock.registry.served import Gate, Tree
 from oarlock.schema.objectmeta import validate_object_meta, validate_object_meta_update
 from oarlock.schema.views import ViewError
@@ -78,7 +79,7 @@ async def _in_hub(write: Write, new: Tree, live: Live | None) -> tuple[Tree, Tre
         return new, None if live is None else live.tree
     hub_old = None
     if live is not None and version == resource.definition.stored_as:
-        hub_old = await resource.convert(lend(resource.served.converter, live.tree), version, hub)
+        hub_old = await resource.served.convert_old(live.tree, version, hub)
     elif live is not None:
         hub_old = await resource.tree(live.entry, hub)  # which may say more than the request version
     hub_new = await resource.convert(lend(resource.served.converter, new), version, hub)

@@ -12,14 +12,15 @@ from typing import Any
 
 from oarlock.meta.context import Context
 from oarlock.registry.collection import StoredCollection
-from oarlock.registry.conversion import Converter
+from oarlock.registry.conversion import Converter, convert_old
 from oarlock.registry.field_owners import for_the_user, from_the_user
+from oarlock.registry.old_objects import OldObjects
 from oarlock.registry.served import AnyHook, ConnectHook, StreamHook, SubresourceHook, Tree
 from oarlock.registry.subresource import Found
 from oarlock.registry.virtual import VirtualCollection
 from oarlock.schema.declaring import HookError
 from oarlock.schema.definition import ResourceDefinition
-from oarlock.schema.lenses import Lens, lens_of
+from oarlock.schema.lenses import lens_of
 from oarlock.schema.resources import declared
 from oarlock.schema.views import wire
 
@@ -80,7 +81,7 @@ class _Giving:
         self.found = found
         self.virtual = virtual
         self.converter = converter
-        self._parent_lens: Lens | None = lens_of(found.parent) if found.parent is not None else None
+        self._parent = OldObjects(lens_of(found.parent)) if found.parent is not None else None
 
     async def arguments(self, ctx: Context, parent: Tree, given: Mapping[str, Any]) -> dict[str, Any]:
         """All but the body."""
@@ -92,10 +93,10 @@ class _Giving:
             arguments["ctx"] = ctx
         if "parent" in found.parameters:
             arguments["parent"] = parent
-            if self._parent_lens is not None:
+            if self._parent is not None:
                 wanted = declared(found.parent).version
-                (made,) = await self.converter.convert([parent], ctx.target.version, wanted)
-                arguments["parent"] = self._parent_lens.view(for_the_user(made) if self.virtual else made)
+                made = await convert_old(self.converter, parent, ctx.target.version, wanted)
+                arguments["parent"] = self._parent.seen(for_the_user(made) if self.virtual else made)
         return arguments
 
 

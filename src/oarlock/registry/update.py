@@ -16,12 +16,13 @@ from oarlock.meta.fielderrors import Invalid
 from oarlock.meta.kinds import GroupKind
 from oarlock.patch.apply.tracking import keep_times
 from oarlock.registry.body import Body, settle
+from oarlock.registry.conversion import copy_tree
 from oarlock.registry.create import create
 from oarlock.registry.field_conversions import MustConvert
 from oarlock.registry.managed_fields import tracked, unbroken
 from oarlock.registry.metadata import check_place, is_deleting, keep_status, keep_system, only_status
 from oarlock.registry.outcome import Outcome
-from oarlock.registry.resource import Resource, copy_tree
+from oarlock.registry.resource import Resource
 from oarlock.registry.served import Gate, Tree
 from oarlock.registry.steps import Live, Write, finish
 from oarlock.registry.stored_form import STALE, encode_tail, tail_of
@@ -105,7 +106,7 @@ async def _absent(write: Write, change: Change, status: bool) -> Outcome | None:
 async def _attempt(write: Write, change: Change, entry: Entry, status: bool) -> Outcome | None:
     """One try on one state of the object; None when another writer was faster."""
     resource, ctx = write.resource, write.ctx
-    live = Live(entry, await resource.tree(entry, write.version))
+    live = Live(entry, await _live(write, change, entry))
     body = await _made(write, change, entry)
     settle(body, resource.compiled[write.version], resource.served.hooks, ctx)
     _check_identity(write, body.tree, live, change)
@@ -118,6 +119,17 @@ async def _attempt(write: Write, change: Change, entry: Entry, status: bool) -> 
     keep_system(new["metadata"], live.tree["metadata"])
     stored, shown = await finish(write, new, live)
     return await _keep(write, stored, shown, live, pinned)
+
+
+async def _live(write: Write, change: Change, entry: Entry) -> Tree:
+    """The object as it is, in the request version. One that can't be converted any more can be replaced as a whole.
+
+    Not through a spoke that isn't stored: what that can't say would be lost.
+    """
+    definition = write.resource.definition
+    if change.replaces and write.version in (definition.hub, definition.stored_as):
+        return await write.resource.old(entry, write.version)
+    return await write.resource.tree(entry, write.version)
 
 
 async def _made(write: Write, change: Change, entry: Entry) -> Body:

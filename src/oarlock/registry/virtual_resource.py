@@ -21,10 +21,11 @@ from oarlock.meta.errors import (
 )
 from oarlock.meta.options import DeleteOptions, ListOptions
 from oarlock.registry.body import compile_bodies
+from oarlock.registry.conversion import copy_tree
 from oarlock.registry.managed_fields import tracker_of
 from oarlock.registry.outcome import Listing, Outcome
 from oarlock.registry.pages import Page, Place, own_token, place_token, read_token
-from oarlock.registry.resource import Settings, copy_tree
+from oarlock.registry.resource import Settings
 from oarlock.registry.served import Gate, Served, Tree
 from oarlock.registry.steps import besides
 from oarlock.registry.virtual_selection import Choice, choose, chosen

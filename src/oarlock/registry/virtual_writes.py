@@ -14,6 +14,7 @@ from oarlock.meta.context import Context
 from oarlock.meta.errors import AlreadyExists, Conflict, MethodNotAllowed, NotFound, ServerTimeout
 from oarlock.patch.apply.tracking import keep_times
 from oarlock.registry.body import Body, settle
+from oarlock.registry.conversion import copy_tree
 from oarlock.registry.field_conversions import MustConvert
 from oarlock.registry.generated_names import with_generated_name
 from oarlock.registry.managed_fields import tracked, unbroken
@@ -28,7 +29,6 @@ from oarlock.registry.metadata import (
     wipe_system,
 )
 from oarlock.registry.outcome import Outcome
-from oarlock.registry.resource import copy_tree
 from oarlock.registry.served import Gate, Tree
 from oarlock.registry.update import NO_SUCH_UID, Change
 from oarlock.registry.virtual_resource import VirtualResource

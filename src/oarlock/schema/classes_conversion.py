@@ -18,6 +18,7 @@ from oarlock.schema.folding import pair, same
 from oarlock.schema.object_schema import object_schema
 from oarlock.schema.plans import Plan, plan_of, tidy
 from oarlock.schema.resources import Declared, declared
+from oarlock.schema.salvage import salvaged
 from oarlock.schema.views import Tree, view
 
 __all__ = ["ClassConversion", "merge_from_live"]
@@ -49,6 +50,15 @@ class ClassConversion:
             return trees
         step = self._steps[from_version, to_version]
         return [step(tree) for tree in trees]
+
+    def salvage(self, tree: Tree, from_version: str, to_version: str) -> Tree:
+        """An object that can't be converted, as far as it can be read: its metadata at least. Never to be stored."""
+        step = self._steps[from_version, to_version]
+        try:
+            made = salvaged(tree, object_schema(self.classes[from_version]), step)
+        except Exception:  # a user's method that fails on this object
+            made = None
+        return made if made is not None else {"metadata": tree.get("metadata") or {}}
 
     def carry_over(self, new_hub: Tree, live_hub: Tree, version: str) -> Tree:
         """On an update through a spoke: what that version can't say is taken from the live object.

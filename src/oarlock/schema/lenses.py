@@ -11,7 +11,9 @@ from typing import Any, Protocol
 from oarlock.schema.definition import Schema
 from oarlock.schema.folding import Session, fold
 from oarlock.schema.foreign import Foreign
+from oarlock.schema.object_schema import object_schema
 from oarlock.schema.resources import declared
+from oarlock.schema.salvage import salvaged
 from oarlock.schema.views import Tree, view, wire
 
 __all__ = ["Lens", "Open", "lens_of"]
@@ -30,6 +32,10 @@ class Lens(Protocol):
 
     def view(self, tree: Tree) -> Any: ...
 
+    def salvage(self, tree: Tree) -> Any | None:
+        """The tree, or as much of it as can be read (see ``salvage``); None where nothing can be."""
+        ...
+
     def open(self, tree: Tree) -> Open: ...
 
     def wire(self, model: Any) -> Tree: ...
@@ -41,6 +47,9 @@ class _ClassLens:
 
     def view(self, tree: Tree) -> Any:
         return view(tree, self.cls)
+
+    def salvage(self, tree: Tree) -> Any | None:
+        return salvaged(tree, object_schema(self.cls), self.view)
 
     def open(self, tree: Tree) -> Open:
         return Session(tree, self.cls)
@@ -58,6 +67,9 @@ class _ForeignLens:
 
     def view(self, tree: Tree) -> Any:
         return self.foreign.view(tree)
+
+    def salvage(self, tree: Tree) -> Any | None:
+        return salvaged(tree, self.schema, self.foreign.view)
 
     def open(self, tree: Tree) -> Open:
         return _ForeignOpen(self.foreign, tree, self.schema)

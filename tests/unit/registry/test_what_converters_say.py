@@ -6,9 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from oarlock.registry.conversion import Converter, NoConversion
+from oarlock.registry.conversion import Converter, NoConversion, lend
 from oarlock.registry.declare import served_from
-from oarlock.registry.resource import lend
 from oarlock.registry.served import Served, Tree
 from oarlock.registry.waiting import resource_waits
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition

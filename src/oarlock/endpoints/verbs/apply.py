@@ -24,9 +24,9 @@ from oarlock.meta.gotext import quote
 from oarlock.patch.apply import conflicts
 from oarlock.patch.apply.errors import ApplyConflict, ApplyError, ManagedFieldsError
 from oarlock.registry.body import Body
+from oarlock.registry.conversion import copy_tree
 from oarlock.registry.field_conversions import ConversionFailed
 from oarlock.registry.managed_fields import writer_of
-from oarlock.registry.resource import copy_tree
 from oarlock.registry.served import Tree
 from oarlock.registry.update import Change
 

@@ -14,12 +14,14 @@ from oarlock.meta.context import Context
 from oarlock.meta.errors import Forbidden
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.policy.admission.plugin import Admission, Denied, Operation, Review
-from oarlock.registry.resource import copy_tree, lend
+from oarlock.registry.conversion import copy_tree, lend
+from oarlock.registry.old_objects import OldObjects
 from oarlock.registry.served import NOT_AT_HAND, Hub, Served, Tree
 from oarlock.registry.waiting import waits
 from oarlock.schema.folding import Session, fold
 from oarlock.schema.lenses import Lens, Open, lens_of
 from oarlock.schema.resources import Resource, declared
+from oarlock.schema.salvage import salvaged
 from oarlock.schema.views import view
 
 __all__ = ["AdmissionGate"]
@@ -30,7 +32,17 @@ May = Callable[[Context, str], Awaitable[None]]
 class _Seat:
     """A plugin with what is known of it beforehand."""
 
-    __slots__ = ("group_kind", "lens", "mutates", "operations", "plugin", "subresources", "validates", "version")
+    __slots__ = (
+        "before",
+        "group_kind",
+        "lens",
+        "mutates",
+        "operations",
+        "plugin",
+        "subresources",
+        "validates",
+        "version",
+    )
 
     def __init__(self, plugin: Admission[Any]) -> None:
         kind = type(plugin)
@@ -49,6 +61,7 @@ class _Seat:
             said = declared(kind.__resource__)
             self.group_kind, self.version = (said.group, said.kind), said.version
             self.lens = lens_of(kind.__resource__)
+        self.before = OldObjects(self.lens)
 
     def sees(self, ctx: Context, operation: str, served: Served | None, body: GroupVersionKind | None) -> bool:
         """`body` is the kind under review where that isn't the resource's own."""
@@ -70,6 +83,9 @@ class _MetadataLens:
 
     def view(self, tree: Tree) -> Resource:
         return view(tree, Resource)
+
+    def salvage(self, tree: Tree) -> Resource | None:
+        return salvaged(tree, {}, self.view)
 
     def open(self, tree: Tree) -> Open:
         return Session(tree, Resource)
@@ -166,11 +182,20 @@ async def _shown(seat: _Seat, served: Served | None, ctx: Context, tree: Tree, h
     return made
 
 
+async def _shown_old(seat: _Seat, served: Served | None, ctx: Context, tree: Tree, hub: Tree | None) -> Tree:
+    """The same of the object as it was, which may be one that can't be converted any more."""
+    if served is None or not seat.version or seat.version == ctx.target.version:
+        return tree
+    if hub is not None and seat.version == served.definition.hub:
+        return hub
+    return await served.convert_old(tree, ctx.target.version, seat.version)
+
+
 async def _review(
     seat: _Seat, served: Served | None, ctx: Context, what: _What, hub_old: Tree | None = None
 ) -> Review[Any]:
     operation, new, old = what
-    seen = None if old is None else seat.lens.view(await _shown(seat, served, ctx, old, hub_old))
+    seen = None if old is None else seat.before.seen(await _shown_old(seat, served, ctx, old, hub_old))
     return Review(cast(Operation, operation), ctx, new, seen)
 
 
