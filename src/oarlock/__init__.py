@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from oarlock.meta import errors
     from oarlock.meta.context import Context, User
+    from oarlock.meta.errors import Denied
     from oarlock.meta.fielderrors import (
         Duplicate,
         FieldError,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     )
     from oarlock.meta.options import ListOptions, WatchOptions
     from oarlock.meta.quantities import format_quantity, parse_quantity
-    from oarlock.policy.admission.plugin import Admission, Denied, Review
+    from oarlock.policy.admission.plugin import Admission, Review
     from oarlock.registry.channels import Channel, Channels, Pipe, TerminalSize
     from oarlock.registry.collection import StoredCollection
     from oarlock.registry.declare import served_from
@@ -166,12 +167,13 @@ if not TYPE_CHECKING:
     _WHERE = {
         "meta": "errors",
         "meta.context": "Context User",
+        "meta.errors": "Denied",
         "meta.fielderrors": (
             "Duplicate FieldError Forbidden Invalid NotFoundValue NotSupported Required TooLong TooMany"
         ),
         "meta.options": "ListOptions WatchOptions",
         "meta.quantities": "format_quantity parse_quantity",
-        "policy.admission.plugin": "Admission Denied Review",
+        "policy.admission.plugin": "Admission Review",
         "registry.channels": "Channel Channels Pipe TerminalSize",
         "registry.collection": "StoredCollection",
         "registry.declare": "served_from",

@@ -38,11 +38,13 @@ from oarlock.endpoints.route import Route
 from oarlock.meta.errors import (
     BadRequest,
     InternalError,
+    InvalidObject,
     RequestEntityTooLarge,
     ServerTimeout,
     ServiceUnavailable,
     StatusError,
 )
+from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.memo import Memo
 from oarlock.registry.outcome import Item
 from oarlock.registry.resource import Resource
@@ -201,7 +203,10 @@ def include_object(route: Route) -> str:
 def as_status_error(error: Exception, x: Exchange) -> StatusError | None:
     """An error as the answer it is; None when it is none of the known families, which is a bug of ours."""
     if isinstance(error, StatusError):
+        error.about(x.target)
         return error
+    if isinstance(error, FieldError):
+        return InvalidObject(x.target.group_kind, x.target.name, [error])
     if isinstance(error, BodyTooLarge):
         return RequestEntityTooLarge(f"limit is {error.limit}")
     if isinstance(error, BrokenBody):

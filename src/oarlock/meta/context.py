@@ -102,6 +102,19 @@ class Notes:
         return tuple(self._annotations)
 
 
+class _StandingStill:
+    """A clock for tests that don't ask for one."""
+
+    def now(self) -> float:
+        return 1_767_225_600.0
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+_STILL = _StandingStill()
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """The facts of one request. `deadline` is on the clock's monotonic scale, in seconds."""
@@ -115,6 +128,24 @@ class Context:
     deadline: float = float("inf")
     notes: Notes = field(default_factory=Notes)
     user_agent: str = ""
+
+    @classmethod
+    def for_test(
+        cls,
+        *,
+        user: User | str = "tester",
+        target: Target | None = None,
+        clock: Clock | None = None,
+        dry_run: bool = False,
+        options: Any = None,
+    ) -> Context:
+        """The facts of a request that nobody made, to call a hook with in a test.
+
+        It is a create of nothing in particular unless `target` says otherwise; `user` may be a name. Its clock stands
+        still at the first second of 2026 unless one is given. What was said to the client is in ``notes.warnings``.
+        """
+        who = User(user) if isinstance(user, str) else user
+        return cls(who, target or Target("create"), clock or _STILL, options, dry_run)
 
     def as_user(self, user: User) -> Context:
         """The same request made by somebody else."""

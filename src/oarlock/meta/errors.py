@@ -1,13 +1,14 @@
 """The answers that are not a success, as one family drawn here and nowhere else.
 
 Each class is a reason of Kubernetes' ``Status`` with its HTTP code, wording and details.
-Anything below `endpoints` raises them; `endpoints` alone turns them into an HTTP answer.
+Anything below `endpoints` raises them; `endpoints` alone turns them into an HTTP answer. Code of users need not say
+what it was asked about: ``raise Conflict("out of date")`` is completed by who called it (`StatusError.about`).
 
     StatusError
     ├─ 400 BadRequest            ├─ 409 AlreadyExists, Conflict,    ├─ 500 InternalError, ServerTimeout,
     │                            │      FieldConflict               │      StorageReadError
     ├─ 401 Unauthorized          ├─ 410 Expired                     │
-    ├─ 403 Forbidden             ├─ 413 RequestEntityTooLarge       ├─ 503 ServiceUnavailable
+    ├─ 403 Forbidden, Denied     ├─ 413 RequestEntityTooLarge       ├─ 503 ServiceUnavailable
     ├─ 404 NotFound, NoSuchPath  ├─ 415 UnsupportedMediaType        └─ 504 Timeout, TooLargeResourceVersion
     ├─ 405 MethodNotAllowed      ├─ 422 InvalidObject, Unprocessable
     └─ 406 NotAcceptable         └─ 429 TooManyRequests
@@ -18,8 +19,9 @@ Source: the API conventions' Status section and k8s.io/apimachinery ``api/errors
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, overload
 
+from oarlock.meta.context import Target
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.gotext import html_escape, quote
 from oarlock.meta.kinds import GroupKind, GroupResource
@@ -28,6 +30,7 @@ __all__ = [
     "AlreadyExists",
     "BadRequest",
     "Conflict",
+    "Denied",
     "Expired",
     "FieldConflict",
     "Forbidden",
@@ -68,6 +71,9 @@ class StatusError(Exception):
         self.retry_after_s = retry_after_s
         self.continue_token = ""
 
+    def about(self, target: Target, name: str = "") -> None:
+        """Say what this is about, if whoever raised it didn't: what `target` is, or the object called `name` there."""
+
     def status(self) -> dict[str, Any]:
         """The ``Status`` object of this error, version v1."""
         tree: dict[str, Any] = {
@@ -90,6 +96,45 @@ def _of(resource: GroupResource, name: str) -> dict[str, Any]:
     return {k: v for k, v in details.items() if v}
 
 
+class _OfObject(StatusError):
+    """An error about one object. Raised with a text alone, it is about what the request is about."""
+
+    words = ""
+    default_why = ""
+
+    @overload
+    def __init__(self, why: str = "", /) -> None: ...
+
+    @overload
+    def __init__(self, resource: GroupResource | GroupKind, name: str, why: str = "") -> None: ...
+
+    def __init__(self, resource: GroupResource | GroupKind | str = "", name: str = "", why: str = "") -> None:
+        self._open: str | None = None
+        if isinstance(resource, str):
+            self._open = resource
+            super().__init__(resource or self.default_why or self.reason)
+            return
+        if isinstance(resource, GroupKind):
+            resource = GroupResource(resource.group, resource.kind)
+        what = self._called(resource, name)
+        super().__init__(self._worded(what, why or self.default_why), details=_of(resource, name))
+
+    def about(self, target: Target, name: str = "") -> None:
+        if self._open is None or not target.resource:
+            return
+        resource, name = target.group_resource, target.name or name
+        what = self._called(resource, name) if name else str(resource)
+        self.message = self._worded(what, self._open or self.default_why)
+        self.details = _of(resource, name)
+        self._open = None
+
+    def _called(self, resource: GroupResource, name: str) -> str:
+        return f"{resource} {quote(name)}"
+
+    def _worded(self, what: str, why: str) -> str:
+        return f"{what} {self.words}: {why}" if why else f"{what} {self.words}"
+
+
 class BadRequest(StatusError):
     """400: the request can't be understood."""
 
@@ -107,15 +152,15 @@ class Unauthorized(StatusError):
         super().__init__(message)
 
 
-class Forbidden(StatusError):
+class Forbidden(_OfObject):
     """403: known, and not allowed. Admission words its own `why`."""
 
     code = 403
     reason = "Forbidden"
+    words = "is forbidden"
 
-    def __init__(self, resource: GroupResource, name: str, why: str) -> None:
-        what = f"{resource} {quote(name)}" if name else str(resource)
-        super().__init__(f"{what} is forbidden: {why}", details=_of(resource, name))
+    def _called(self, resource: GroupResource, name: str) -> str:
+        return f"{resource} {quote(name)}" if name else str(resource)
 
     @classmethod
     def for_path(cls, user: str, verb: str, path: str) -> Forbidden:
@@ -125,14 +170,19 @@ class Forbidden(StatusError):
         return error
 
 
-class NotFound(StatusError):
+class Denied(Forbidden):
+    """403 with this message: what admission, or any other code of a user's, refuses with."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+
+
+class NotFound(_OfObject):
     """404: no such object."""
 
     code = 404
     reason = "NotFound"
-
-    def __init__(self, resource: GroupResource, name: str) -> None:
-        super().__init__(f"{resource} {quote(name)} not found", details=_of(resource, name))
+    words = "not found"
 
 
 class NoSuchPath(StatusError):
@@ -146,13 +196,18 @@ class NoSuchPath(StatusError):
 
 
 class MethodNotAllowed(StatusError):
-    """405: the resource has no such verb; with no resource named, the path has no such method."""
+    """405: the resource has no such verb; with no resource named, the path has no such method.
+
+    A text alone is said as it is.
+    """
 
     code = 405
     reason = "MethodNotAllowed"
 
-    def __init__(self, resource: GroupResource | None = None, action: str = "") -> None:
-        if resource is None:
+    def __init__(self, resource: GroupResource | str | None = None, action: str = "") -> None:
+        if isinstance(resource, str):
+            super().__init__(resource, details={})
+        elif resource is None:
             super().__init__("the server does not allow this method on the requested resource", details={})
         else:
             text = f"{action} is not supported on resources of kind {quote(str(resource))}"
@@ -166,15 +221,17 @@ class NotAcceptable(StatusError):
     reason = "NotAcceptable"
 
 
-class AlreadyExists(StatusError):
+class AlreadyExists(_OfObject):
     """409: the name is taken."""
 
     code = 409
     reason = "AlreadyExists"
+    words = "already exists"
 
-    def __init__(self, resource: GroupResource, name: str, *, being_deleted: bool = False) -> None:
-        prefix = "object is being deleted: " if being_deleted else ""
-        super().__init__(f"{prefix}{resource} {quote(name)} already exists", details=_of(resource, name))
+    def while_deleted(self) -> AlreadyExists:
+        """This error, for a name that is taken by an object that waits for its finalizers."""
+        self.message = "object is being deleted: " + self.message
+        return self
 
     def although_generated(self) -> AlreadyExists:
         """This error, for an object with a generateName: trying again may find a name that is free. KEP-4420."""
@@ -184,17 +241,15 @@ class AlreadyExists(StatusError):
         return self
 
 
-class Conflict(StatusError):
+class Conflict(_OfObject):
     """409: the object isn't what the client thinks it is."""
 
     code = 409
     reason = "Conflict"
+    default_why = OPTIMISTIC_LOCK
 
-    def __init__(self, resource: GroupResource | GroupKind, name: str, why: str = OPTIMISTIC_LOCK) -> None:
-        if isinstance(resource, GroupKind):
-            resource = GroupResource(resource.group, resource.kind)
-        text = f"Operation cannot be fulfilled on {resource} {quote(name)}: {why}"
-        super().__init__(text, details=_of(resource, name))
+    def _worded(self, what: str, why: str) -> str:
+        return f"Operation cannot be fulfilled on {what}: {why}"
 
 
 class FieldConflict(StatusError):
@@ -242,20 +297,35 @@ class UnsupportedMediaType(StatusError):
 class InvalidObject(StatusError):
     """422: the object was understood and breaks rules; every broken rule is a cause.
 
-    `kind` is the Kind of the object (its plural resource in the one case where the API says so).
+    `kind` is the Kind of the object (its plural resource in the one case where the API says so). With errors alone it
+    is about what the request is about.
     """
 
     code = 422
     reason = "Invalid"
 
-    def __init__(self, kind: GroupKind, name: str, errors: Iterable[FieldError]) -> None:
-        self.errors = list(errors)
+    @overload
+    def __init__(self, errors: Iterable[FieldError], /) -> None: ...
+
+    @overload
+    def __init__(self, kind: GroupKind, name: str, errors: Iterable[FieldError]) -> None: ...
+
+    def __init__(
+        self, kind: GroupKind | Iterable[FieldError], name: str = "", errors: Iterable[FieldError] = ()
+    ) -> None:
+        self._open = not isinstance(kind, GroupKind)
+        self.errors = list(errors) if isinstance(kind, GroupKind) else list(kind)
+        kind = kind if isinstance(kind, GroupKind) else GroupKind("", "")
         texts = list(dict.fromkeys(error.message for error in self.errors))
         what = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
         details: dict[str, Any] = {"name": name, "group": kind.group, "kind": kind.kind}
         details = {k: v for k, v in details.items() if v}
         details["causes"] = [error.cause() for error in self.errors]
         super().__init__(f"{kind} {quote(name)} is invalid: {what}", details=details)
+
+    def about(self, target: Target, name: str = "") -> None:
+        if self._open:
+            InvalidObject.__init__(self, target.group_kind, target.name or name, self.errors)
 
 
 class Unprocessable(StatusError):

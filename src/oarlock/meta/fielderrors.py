@@ -31,13 +31,17 @@ __all__ = [
 ]
 
 
-class FieldError:
-    """One mistake in one field. Use the subclasses; `body` is the message without the path."""
+class FieldError(Exception):
+    """One mistake in one field. Use the subclasses; `body` is the message without the path.
+
+    Yield it where every mistake is told, or raise it: then it is the one mistake of what is refused.
+    """
 
     __slots__ = ("detail", "path", "value")
     reason: str = "FieldValueInvalid"
 
     def __init__(self, path: str, value: Any = None, detail: str = "") -> None:
+        super().__init__(path)
         self.path = path
         self.value = value
         self.detail = detail
@@ -54,14 +58,25 @@ class FieldError:
         """The entry of ``details.causes`` for this error."""
         return {"reason": self.reason, "message": self.body, "field": self.path}
 
+    def __str__(self) -> str:
+        return self.message
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.message!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _bare, (type(self),), {"path": self.path, "value": self.value, "detail": self.detail}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FieldError) and (self.reason, self.message) == (other.reason, other.message)
 
     def __hash__(self) -> int:
         return hash((self.reason, self.message))
+
+
+def _bare(kind: type[FieldError]) -> FieldError:
+    """What unpickling fills in: the subclasses are made of different things."""
+    return kind.__new__(kind)
 
 
 def _with(head: str, detail: str) -> str:

@@ -92,7 +92,7 @@ def settle(body: Body, compiled: CompiledVersion, hooks: Hooks, ctx: Context) ->
     default = hooks.default.get(ctx.target.version)
     if default is not None:
         try:
-            body.tree = default(tree)
+            body.tree = default(tree, ctx)
         except ViewError:
             pass  # a required field is missing: validation says so, together with everything else that is wrong
 

@@ -62,7 +62,8 @@ async def _attempt(write: Write, body: Body, applied: bool) -> Outcome:
         taken = resource.cache.get(key)
         if taken is not None:
             deleting = not taken.broken and is_deleting((await resource.tree(taken, write.version))["metadata"])
-            raise AlreadyExists(resource.definition.group_resource, name, being_deleted=deleting)
+            error = AlreadyExists(resource.definition.group_resource, name)
+            raise error.while_deleted() if deleting else error
         return Outcome(shown, created=True)
     return await _put(write, key, stored)
 
@@ -99,11 +100,8 @@ async def _put(write: Write, key: str, stored: Tree) -> Outcome:
             raise
         return Outcome(found, created=True)
     if not result.ok or entry is None:
-        raise AlreadyExists(
-            resource.definition.group_resource,
-            stored["metadata"]["name"],
-            being_deleted=_being_deleted(result.current),
-        )
+        error = AlreadyExists(resource.definition.group_resource, stored["metadata"]["name"])
+        raise error.while_deleted() if _being_deleted(result.current) else error
     return Outcome(entry, created=True)
 
 

@@ -8,7 +8,7 @@ Must not know: requests beyond their `Context`. Next: `served`, and `resource`, 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from oarlock.registry.foreign_hooks import with_foreign_checks
 from oarlock.registry.old_objects import OldObjects
 from oarlock.registry.served import Hooks, Served, Tree
 from oarlock.registry.subresource_hooks import subresource_hooks, with_subresources
+from oarlock.registry.users_code import UsersCode
 from oarlock.registry.virtual import VirtualCollection
 from oarlock.registry.virtual_methods import virtual_methods
 from oarlock.schema.classes_conversion import ClassConversion
@@ -153,27 +154,16 @@ def _default(cls: Any) -> Any:
     if inspect.iscoroutinefunction(cls.default):
         raise HookError(f"{cls.__name__}.default", "may not wait", "write def default(self)")
 
-    def default(tree: Tree) -> Tree:
+    code = UsersCode(f"{cls.__qualname__}.default")
+
+    def default(tree: Tree, ctx: Context) -> Tree:
         session = Session(tree, cls)
-        _in_place(f"{cls.__qualname__}.default", session.object.default())
-        return session.result()
+        code.in_place(code.run(ctx, tree, session.object.default))
+        made = code.result(session)
+        code.same_object(tree, made)
+        return made
 
     return default
-
-
-def _in_place(name: str, returned: object) -> None:
-    """Hooks that change an object in place return nothing."""
-    _not_waiting(name, returned)
-    if returned is not None:
-        raise TypeError(f"{name} returned {returned!r:.100}: it changes the object in place")
-
-
-def _not_waiting(name: str, returned: object) -> None:
-    """A hook that is decorated isn't seen to be a coroutine function."""
-    if inspect.isawaitable(returned):
-        if inspect.iscoroutine(returned):
-            returned.close()
-        raise TypeError(f"{name} returned something to wait for, and it may not wait: Admission may")
 
 
 def _prepare(collection: StoredCollection[Any], lens: Lens, before: OldObjects) -> Any:
@@ -181,12 +171,14 @@ def _prepare(collection: StoredCollection[Any], lens: Lens, before: OldObjects) 
         return None
 
     hook: Any = collection.prepare
-    name = f"{type(collection).__qualname__}.prepare"
+    code = UsersCode(f"{type(collection).__qualname__}.prepare")
 
     def prepare(new: Tree, old: Tree | None, ctx: Context) -> Tree:
         session = lens.open(new)
-        _in_place(name, hook(session.object, before.seen(old), ctx))
-        return session.result()
+        code.in_place(code.run(ctx, new, hook, session.object, before.seen(old), ctx))
+        made = code.result(session)
+        code.same_object(new, made)
+        return made
 
     return prepare
 
@@ -195,14 +187,17 @@ def _validate(collection: StoredCollection[Any], lens: Lens, before: OldObjects)
     if type(collection).validate is StoredCollection.validate:
         return None
 
-    name = f"{type(collection).__qualname__}.validate"
+    code = UsersCode(f"{type(collection).__qualname__}.validate")
 
-    def validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
-        found = collection.validate(lens.view(new), before.seen(old), ctx)
-        _not_waiting(name, found)
-        for error in found or ():
-            if not isinstance(error, FieldError):
-                raise TypeError(f"{name} yielded {error!r:.100}: it yields field errors")
-            yield error
+    def checked(new: Any, old: Any, ctx: Context) -> list[FieldError]:
+        try:
+            yielded = collection.validate(new, old, ctx)
+        except FieldError as error:
+            return [error]
+        code.not_waiting(yielded)
+        return code.errors(yielded)
+
+    def validate(new: Tree, old: Tree | None, ctx: Context) -> list[FieldError]:
+        return code.run(ctx, new, checked, lens.view(new), before.seen(old), ctx)
 
     return validate

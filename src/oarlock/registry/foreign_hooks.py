@@ -26,4 +26,7 @@ def with_foreign_checks(hooks: Hooks, foreign: Foreign[Any]) -> Hooks:
         foreign.check(new, old)
         return () if validate is None else validate(new, old, ctx)
 
-    return replace(hooks, default={foreign.said.version: foreign.settled}, validate=checked)
+    def settled(tree: Tree, ctx: Context) -> Tree:
+        return foreign.settled(tree)
+
+    return replace(hooks, default={foreign.said.version: settled}, validate=checked)

@@ -129,12 +129,12 @@ AnyHook = SubresourceHook | StreamHook | ConnectHook
 class Hooks:
     """A user's code for a stored resource, working on trees.
 
-    - `default[version](tree)`: after the schema's defaults, in that version, pure, in place.
+    - `default[version](tree, ctx)`: after the schema's defaults, in that version, pure, in place.
     - `prepare(new, old, ctx)`: in the hub version, may change `new` and returns it; old is None on create.
     - `validate(new, old, ctx)`: in the hub version, changes nothing, yields every error.
     """
 
-    default: Mapping[str, Callable[[Tree], Tree]] = field(default_factory=dict)
+    default: Mapping[str, Callable[[Tree, Context], Tree]] = field(default_factory=dict)
     prepare: Callable[[Tree, Tree | None, Context], Tree] | None = None
     validate: Callable[[Tree, Tree | None, Context], Iterable[FieldError]] | None = None
     subresources: Mapping[str, AnyHook] = field(default_factory=dict)

@@ -17,6 +17,7 @@ from oarlock.registry.field_owners import for_the_user, from_the_user
 from oarlock.registry.old_objects import OldObjects
 from oarlock.registry.served import AnyHook, ConnectHook, StreamHook, SubresourceHook, Tree
 from oarlock.registry.subresource import Found
+from oarlock.registry.users_code import UsersCode
 from oarlock.registry.virtual import VirtualCollection
 from oarlock.schema.declaring import HookError
 from oarlock.schema.definition import ResourceDefinition
@@ -69,7 +70,9 @@ def subresource_hooks(
         elif mark.media_type:
             hooks[mark.name] = StreamHook(mark.name, _stream(method, giving), mark.media_type, found.arguments)
         else:
-            call = _call(method, giving, definition)
+            about = None if found.body is None else declared(found.body).gvk.group_kind
+            code = UsersCode(f"{type(collection).__qualname__}.{found.attribute}", about=about)
+            call = _call(method, giving, definition, code)
             hooks[mark.name] = SubresourceHook(mark.name, mark.method, call, found.arguments)
     return hooks
 
@@ -100,7 +103,7 @@ class _Giving:
         return arguments
 
 
-def _call(method: Any, giving: _Giving, definition: ResourceDefinition) -> Any:
+def _call(method: Any, giving: _Giving, definition: ResourceDefinition, code: UsersCode) -> Any:
     found, converter = giving.found, giving.converter
     body_lens = lens_of(found.body) if found.body is not None else None
 
@@ -110,11 +113,11 @@ def _call(method: Any, giving: _Giving, definition: ResourceDefinition) -> Any:
         if body_lens is not None:
             opened = body_lens.open(body or {})
             arguments["body"] = opened.object
-        answer = await method(**arguments)
+        answer = await code.wait(ctx, parent, method, **arguments)
         if answer is None:
             return None
         if opened is not None and answer is opened.object:
-            return opened.result()
+            return code.result(opened)
         tree = from_the_user(wire(answer))
         said = declared(type(answer))
         if (said.group, said.kind) == (definition.group, definition.names.kind) and said.version != ctx.target.version:

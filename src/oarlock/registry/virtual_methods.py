@@ -17,6 +17,7 @@ from oarlock.meta.options import ListOptions, WatchOptions
 from oarlock.registry.field_owners import for_the_user, from_the_user
 from oarlock.registry.pages import Page
 from oarlock.registry.served import Tree, VirtualMethods
+from oarlock.registry.users_code import UsersCode
 from oarlock.registry.virtual import VERBS, VirtualCollection
 from oarlock.schema.foreign import Foreign
 from oarlock.schema.lenses import Lens, Open
@@ -37,6 +38,8 @@ class _Adapter:
         self._lens = lens
         self._namespaced = namespaced
         self._foreign = isinstance(type(collection).__resource__, Foreign)
+        name = type(collection).__qualname__
+        self._code = {verb: UsersCode(f"{name}.{verb}") for verb in VERBS}
         self.takes_dry_run = self._taking("dry_run")
         self.takes_options = self._taking("options")
 
@@ -63,18 +66,21 @@ class _Adapter:
         """The object that the user is to keep."""
         return self._lens.open(new if self._foreign else for_the_user(new))
 
-    def _kept(self, opened: Open, made: Any, ctx: Context) -> Tree:
-        return self._read(opened.result()) if made is opened.object else self._wire(made, ctx.target.namespace)
+    def _kept(self, verb: str, opened: Open, made: Any, ctx: Context) -> Tree:
+        if made is opened.object:
+            return self._read(self._code[verb].result(opened))
+        return self._wire(made, ctx.target.namespace)
 
     async def get(self, namespace: str, name: str, ctx: Context) -> Tree | None:
-        found = await self._collection.get(name, ctx)
+        found = await self._code["get"].wait(ctx, None, self._collection.get, name, ctx)
         return None if found is None else self._wire(found, namespace)
 
     def _options(self, verb: str, options: Any) -> dict[str, Any]:
         return {"options": options} if verb in self.takes_options else {}
 
     async def list(self, namespace: str, ctx: Context, options: ListOptions) -> Page[Tree]:
-        found = await self._collection.list(ctx, **self._options("list", options))
+        own, code = self._collection.list, self._code["list"]
+        found: Any = await code.wait(ctx, None, own, ctx, **self._options("list", options))
         if isinstance(found, Page):
             items = [self._wire(model, namespace) for model in found.items]
             return replace(found, items=items)
@@ -85,16 +91,19 @@ class _Adapter:
 
     async def create(self, new: Tree, ctx: Context, dry_run: bool) -> Tree:
         opened = self._open(new)
-        made = await self._collection.create(opened.object, ctx, **self._dry("create", dry_run))
-        return self._kept(opened, made, ctx)
+        create, code = self._collection.create, self._code["create"]
+        made = await code.wait(ctx, new, create, opened.object, ctx, **self._dry("create", dry_run))
+        return self._kept("create", opened, made, ctx)
 
     async def update(self, new: Tree, expected_version: str, ctx: Context, dry_run: bool) -> Tree:
         opened = self._open(new)
-        made = await self._collection.update(opened.object, expected_version, ctx, **self._dry("update", dry_run))
-        return self._kept(opened, made, ctx)
+        update, code = self._collection.update, self._code["update"]
+        made = await code.wait(ctx, new, update, opened.object, expected_version, ctx, **self._dry("update", dry_run))
+        return self._kept("update", opened, made, ctx)
 
     async def delete(self, namespace: str, name: str, ctx: Context, dry_run: bool) -> Tree | None:
-        gone = await self._collection.delete(name, ctx, **self._dry("delete", dry_run))
+        delete, code = self._collection.delete, self._code["delete"]
+        gone = await code.wait(ctx, None, delete, name, ctx, **self._dry("delete", dry_run))
         return None if gone is None else self._wire(gone, namespace)
 
     async def watch(self, namespace: str, ctx: Context, options: WatchOptions) -> AsyncIterator[tuple[str, Tree]]:

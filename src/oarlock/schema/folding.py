@@ -21,13 +21,17 @@ import msgspec
 
 from oarlock.schema.definition import Schema
 from oarlock.schema.plans import Node, Plan, plan_of
-from oarlock.schema.views import Tree, builtins_of, view
+from oarlock.schema.views import Tree, ViewError, builtins_of, view
 
-__all__ = ["Session", "fold", "pair", "same"]
+__all__ = ["Session", "WrongResult", "fold", "pair", "same"]
 
 T = TypeVar("T")
 
 _ABSENT: Any = object()
+
+
+class WrongResult(Exception):
+    """What a hook made of an object is something that the object's class can't hold. The text says where."""
 
 
 def same(a: Any, b: Any) -> bool:
@@ -113,9 +117,24 @@ class Session(Generic[T]):
         _collect(self.object, self._plan, self._models)
 
     def result(self) -> Tree:
-        """The tree with the hook's changes; the very tree that came in when there are none."""
-        if msgspec.json.encode(self.object) == self._bytes:
-            return self._tree
+        """The tree with the hook's changes; the very tree that came in when there are none. Raises `WrongResult`."""
+        try:
+            if msgspec.json.encode(self.object) == self._bytes:
+                return self._tree
+            return self._checked(self._folded())
+        except TypeError as error:  # what JSON has no word for
+            raise WrongResult(str(error)) from error
+
+    def _checked(self, folded: Tree) -> Tree:
+        try:
+            view(folded, self._cls)
+        except ViewError as error:
+            # A value that is left out may have been left out by the client, and the schema's rules say so.
+            if not str(error.__cause__).startswith(_MISSING):
+                raise WrongResult("; ".join(one.message for one in error.errors[:10])) from error
+        return folded
+
+    def _folded(self) -> Tree:
         pristine = view(self._tree, self._cls)  # the same again, Model for Model
         before, after = builtins_of(pristine), builtins_of(self.object)
         places: list[_Place] = []
@@ -123,6 +142,10 @@ class Session(Generic[T]):
         memory = {id(m): (m, *at) for m, at in zip(self._models, places, strict=True) if at is not None}
         folded: Tree = _fold_fields(self.object, self._plan, (self._tree, before, after), memory)
         return folded
+
+
+_MISSING = "Object missing required field"
+"""How msgspec begins to say that there is too little."""
 
 
 _Memory = dict[int, tuple[Any, Any, Any]]

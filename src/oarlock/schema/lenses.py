@@ -9,18 +9,21 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from oarlock.schema.definition import Schema
-from oarlock.schema.folding import Session, fold
+from oarlock.schema.folding import Session, WrongResult, fold
 from oarlock.schema.foreign import Foreign
 from oarlock.schema.object_schema import object_schema
 from oarlock.schema.resources import declared
 from oarlock.schema.salvage import salvaged
-from oarlock.schema.views import Tree, view, wire
+from oarlock.schema.views import Tree, ViewError, view, wire
 
 __all__ = ["Lens", "Open", "lens_of"]
 
 
 class Open(Protocol):
-    """An object being worked on; `result()` is its tree with the changes, the same tree when there are none."""
+    """An object being worked on; `result()` is its tree with the changes, the same tree when there are none.
+
+    Raises `WrongResult` when what was made of it is something that its type can't hold.
+    """
 
     object: Any
 
@@ -90,6 +93,11 @@ class _ForeignOpen:
 
     def result(self) -> Tree:
         folded: Tree = fold(self._tree, self._before, self._foreign.wire(self.object), self._schema)
+        if folded is not self._tree:
+            try:
+                self._foreign.view(folded)
+            except ViewError as error:
+                raise WrongResult("; ".join(one.message for one in error.errors[:10])) from error
         return folded
 
 

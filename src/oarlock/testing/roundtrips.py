@@ -13,6 +13,7 @@ import string
 from collections.abc import Iterable
 from typing import Any
 
+from oarlock.meta.context import Context
 from oarlock.registry.declare import served_from
 from oarlock.registry.served import Served
 from oarlock.schema.classes_conversion import ClassConversion
@@ -95,7 +96,7 @@ def _settled(served: Served, compiled: CompiledVersion, version: str, tree: Tree
     if compiled.validate(made):
         return made
     if default is not None:
-        made = default(made)
+        made = default(made, Context.for_test())
     conversion = served.converter
     if isinstance(conversion, ClassConversion):
         told: Tree = _without_empty(made, wire(view(made, conversion.classes[version])))

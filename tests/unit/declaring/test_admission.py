@@ -10,9 +10,9 @@ from typing import Any, Self
 import pytest
 
 from oarlock.meta.context import Context, Target, User
-from oarlock.meta.errors import Forbidden
+from oarlock.meta.errors import Denied, Forbidden
 from oarlock.policy.admission.gate import AdmissionGate
-from oarlock.policy.admission.plugin import Admission, Denied, Review
+from oarlock.policy.admission.plugin import Admission, Review
 from oarlock.registry.declare import served_from
 from oarlock.registry.served import Gate
 from oarlock.schema.declaring import DeclarationError, HookError, KeywordError

@@ -113,9 +113,11 @@ FOOS = served(Foos, OldFoo)
 def test_default_fills_in_per_version_and_keeps_the_tree() -> None:
     default = FOOS.hooks.default
     assert set(default) == {"v1"}
-    assert default["v1"]({"metadata": {}, "spec": {"u": 1}}) == {"metadata": {}, "spec": {"u": 1, "text": "filled in"}}
+    ctx = Context.for_test()
+    filled = default["v1"]({"metadata": {}, "spec": {"u": 1}}, ctx)
+    assert filled == {"metadata": {}, "spec": {"u": 1, "text": "filled in"}}
     tree = {"metadata": {}, "spec": {"text": "x"}}
-    assert default["v1"](tree) is tree
+    assert default["v1"](tree, ctx) is tree
 
 
 def test_prepare_changes_the_tree_it_returns_and_nothing_else() -> None:

@@ -66,7 +66,7 @@ def settled(served: Served, version: str, tree: Tree) -> Tree:
     compiled.normalize(tree)
     compiled.default(tree)
     default = served.hooks.default.get(version)
-    return default(tree) if default else tree
+    return default(tree, Context.for_test()) if default else tree
 
 
 class Empty(Model):

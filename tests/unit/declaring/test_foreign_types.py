@@ -10,6 +10,7 @@ import pydantic
 import pytest
 from pydantic.alias_generators import to_camel
 
+from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.registry.collection import StoredCollection
 from oarlock.registry.declare import served_from
@@ -158,7 +159,7 @@ def test_hooks_change_foreign_objects_and_unknown_fields_survive(collection: Any
     (served,) = served_from([collection])
     assert served.hooks.prepare is not None
     tree = {"metadata": {"name": "a", "u": 1}, "spec": {"u": 2, "ports": [{"name": "p", "portNumber": 5, "u": 3}]}}
-    ctx: Any = None
+    ctx = Context.for_test()
     assert served.hooks.prepare(tree, None, ctx) == {
         "metadata": {"name": "a", "u": 1},
         "spec": {"u": 2, "ports": [{"name": "p", "portNumber": 6, "u": 3}]},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 
 from oarlock.codec import json as json_codec
@@ -21,6 +22,8 @@ from oarlock.registry.virtual_resource import VirtualResource
 from oarlock.storage.pacing import Pacer
 
 __all__ = ["watch_virtual"]
+
+log = logging.getLogger("oarlock.endpoints")
 
 AHEAD_BYTES = 256 * 1024
 
@@ -77,6 +80,9 @@ async def _follow(x: Exchange, stream: Stream, form: Form, events: AsyncIterator
                 await stream.drained()
             await pacer.turn()  # a method that always has something to say never waits by itself
     except Exception as error:  # the user's code ends its own watch, not the server
-        status = as_status_error(error, x) or InternalError(f"{type(error).__name__}: {error}")
+        status = as_status_error(error, x)
+        if status is None:
+            log.exception("the watch of %s failed", x.target.group_resource)
+            status = InternalError("the server's log has more")
         stream.write(form.frame("ERROR", json_codec.encode(status.status())))
     stream.close()

@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, cast
 
 from oarlock.meta.context import Context
-from oarlock.meta.errors import Forbidden
 from oarlock.meta.kinds import GroupVersionKind
-from oarlock.policy.admission.plugin import Admission, Denied, Operation, Review
+from oarlock.policy.admission.plugin import Admission, Operation, Review
 from oarlock.registry.conversion import copy_tree, lend
 from oarlock.registry.old_objects import OldObjects
 from oarlock.registry.served import NOT_AT_HAND, Hub, Served, Tree
+from oarlock.registry.users_code import UsersCode
 from oarlock.registry.waiting import waits
 from oarlock.schema.folding import Session, fold
 from oarlock.schema.lenses import Lens, Open, lens_of
@@ -25,6 +25,9 @@ from oarlock.schema.salvage import salvaged
 from oarlock.schema.views import view
 
 __all__ = ["AdmissionGate"]
+
+NAMELESS = "Unknown"
+"""How Kubernetes words the refusal of an object that has no name yet."""
 
 May = Callable[[Context, str], Awaitable[None]]
 
@@ -36,10 +39,12 @@ class _Seat:
         "before",
         "group_kind",
         "lens",
+        "mutate",
         "mutates",
         "operations",
         "plugin",
         "subresources",
+        "validate",
         "validates",
         "version",
     )
@@ -49,6 +54,8 @@ class _Seat:
         if kind.__resource__ is None:
             raise TypeError(f"{kind.__qualname__} doesn't say which resource it is for")
         self.plugin = plugin
+        self.mutate = UsersCode(f"{kind.__qualname__}.mutate", NAMELESS)
+        self.validate = UsersCode(f"{kind.__qualname__}.validate", NAMELESS)
         self.mutates = kind.mutate is not Admission.mutate
         self.validates = kind.validate is not Admission.validate
         self.operations = kind.__operations__
@@ -144,7 +151,7 @@ class AdmissionGate:
             if seat.validates and seat.sees(ctx, operation, served, body):
                 seen = None if new is None else seat.lens.view(await _shown(seat, served, ctx, new, hub[0]))
                 review = await _review(seat, served, ctx, (operation, seen, old), hub[1])
-                await _ask(seat.plugin.validate, review, new)
+                await seat.validate.wait(ctx, new, seat.plugin.validate, review)
 
 
 _What = tuple[str, Any, Tree | None]
@@ -153,12 +160,14 @@ _What = tuple[str, Any, Tree | None]
 async def _mutated(seat: _Seat, served: Served | None, ctx: Context, what: _What) -> Tree | None:
     operation, new, old = what
     if new is None:
-        await _ask(seat.plugin.mutate, await _review(seat, served, ctx, (operation, None, old)), None)
+        review = await _review(seat, served, ctx, (operation, None, old))
+        await seat.mutate.wait(ctx, None, seat.plugin.mutate, review)
         return None
     shown = await _shown(seat, served, ctx, new)
     opened = seat.lens.open(shown)
-    await _ask(seat.plugin.mutate, await _review(seat, served, ctx, (operation, opened.object, old)), new)
-    changed = opened.result()
+    review = await _review(seat, served, ctx, (operation, opened.object, old))
+    await seat.mutate.wait(ctx, new, seat.plugin.mutate, review)
+    changed = seat.mutate.result(opened)
     if changed is shown:
         return cast(Tree, new)
     if shown is new or served is None:
@@ -197,16 +206,3 @@ async def _review(
     operation, new, old = what
     seen = None if old is None else seat.before.seen(await _shown_old(seat, served, ctx, old, hub_old))
     return Review(cast(Operation, operation), ctx, new, seen)
-
-
-async def _ask(hook: Callable[[Review[Any]], Awaitable[None]], review: Review[Any], tree: Tree | None) -> None:
-    try:
-        await hook(review)
-    except Denied as denied:
-        raise Forbidden(review.ctx.target.group_resource, _name(review.ctx, tree), denied.message) from denied
-
-
-def _name(ctx: Context, tree: Tree | None) -> str:
-    """The name a refusal shows, as Kubernetes words it."""
-    metadata = (tree or {}).get("metadata") or {}
-    return ctx.target.name or metadata.get("name") or metadata.get("generateName") or "Unknown"

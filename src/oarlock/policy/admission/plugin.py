@@ -20,7 +20,7 @@ from oarlock.registry.methods import Hook, check_methods
 from oarlock.schema.declaring import KeywordError, type_argument
 from oarlock.schema.resources import Resource, declared
 
-__all__ = ["Admission", "Denied", "Operation", "Review"]
+__all__ = ["Admission", "Operation", "Review"]
 
 T = TypeVar("T")
 
@@ -31,14 +31,6 @@ _WRONG_GUESSES = {
     "admit": "mutate() changes objects, validate() refuses them",
     "handles": "say operations=[…] on the class",
 }
-
-
-class Denied(Exception):
-    """The request is refused: 403 with this message."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +127,10 @@ class Admission(Generic[T]):
         check_methods(cls, _HOOKS, _WRONG_GUESSES, "__subresource__")
 
     async def mutate(self, review: Review[T]) -> None:
-        """Change ``review.object`` in place, before it is validated. Raise `Denied` to refuse.
+        """Change ``review.object`` in place, before it is validated. Raise `Denied`, or a field error, to refuse.
 
         Runs again when another writer was faster, on the newer object.
         """
 
     async def validate(self, review: Review[T]) -> None:
-        """Look at the final object; changes are not kept. Raise `Denied` to refuse."""
+        """Look at the final object; changes are not kept. Raise `Denied`, or a field error, to refuse."""

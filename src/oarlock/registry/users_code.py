@@ -1,0 +1,165 @@
+"""`UsersCode`: one hook or method of a user's, as the server calls it.
+
+What it raises to refuse becomes the answer it stands for, with what the request is about filled in; what it makes of an
+object is looked at; and who is kept waiting by it is told by whom. Its name is in the log, never in an answer.
+Must not know: what the hook is for. Next: `declare`, `virtual_methods`, `subresource_hooks`, which call through it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import types
+from collections.abc import Awaitable, Callable, Generator, Iterable
+from typing import Any, TypeVar
+
+from oarlock.meta.context import Clock, Context
+from oarlock.meta.errors import InternalError, InvalidObject, StatusError
+from oarlock.meta.fielderrors import FieldError
+from oarlock.meta.kinds import GroupKind
+from oarlock.registry.conversion import Tree
+from oarlock.schema.folding import WrongResult
+from oarlock.schema.lenses import Open
+
+__all__ = ["HELD_S", "QUIET_S", "UsersCode"]
+
+log = logging.getLogger("oarlock.hooks")
+
+T = TypeVar("T")
+
+HELD_S = 0.1
+"""Whatever keeps the event loop for longer is logged."""
+QUIET_S = 60.0
+"""How long nothing more is said of a hook that was."""
+
+_FAILED = "code of this server's own failed; its log has more"
+_IDENTITY = ("name", "namespace", "uid")
+
+
+class UsersCode:
+    """Calls what is called `name` in the log.
+
+    In answers an object without a name is called `nameless`; field errors are those of an object of the kind `about`,
+    and that is what the request is about unless given.
+    """
+
+    __slots__ = ("_about", "_nameless", "_quiet_until", "_unsaid", "name")
+
+    def __init__(self, name: str, nameless: str = "", about: GroupKind | None = None) -> None:
+        self.name = name
+        self._about = about
+        self._nameless = nameless
+        self._quiet_until = float("-inf")
+        self._unsaid = 0
+
+    def run(self, ctx: Context, tree: Tree | None, hook: Callable[..., T], /, *arguments: Any) -> T:
+        """What `hook` returns; `tree` is the object it is about. Raises the answer it refuses with."""
+        began = ctx.clock.monotonic()
+        try:
+            return hook(*arguments)
+        except FieldError as error:
+            raise InvalidObject(self._about or ctx.target.group_kind, self._named(ctx, tree), [error]) from error
+        except StatusError as error:
+            error.about(ctx.target, self._named(ctx, tree))
+            raise
+        finally:
+            self._look_at_the_clock(ctx.clock, began)
+
+    async def wait(
+        self, ctx: Context, tree: Tree | None, hook: Callable[..., Awaitable[T]], /, *arguments: Any, **named: Any
+    ) -> T:
+        """What `hook` returns when it has been waited for. Raises the answer it refuses with."""
+        try:
+            return await self._stepwise(ctx.clock, hook(*arguments, **named))
+        except FieldError as error:
+            raise InvalidObject(self._about or ctx.target.group_kind, self._named(ctx, tree), [error]) from error
+        except StatusError as error:
+            error.about(ctx.target, self._named(ctx, tree))
+            raise
+
+    def in_place(self, returned: object) -> None:
+        """A hook that changes an object in place returns nothing. Raises TypeError."""
+        self.not_waiting(returned)
+        if returned is not None:
+            raise TypeError(f"{self.name} returned {returned!r:.100}: it changes the object in place")
+
+    def not_waiting(self, returned: object) -> None:
+        """A hook that is decorated isn't seen to be a coroutine function. Raises TypeError."""
+        if inspect.isawaitable(returned):
+            if inspect.iscoroutine(returned):
+                returned.close()
+            raise TypeError(f"{self.name} returned something to wait for, and it may not wait: Admission may")
+
+    def errors(self, yielded: Iterable[FieldError] | None) -> list[FieldError]:
+        """All that a hook yields; what it raises is the last one. Raises TypeError for what is no field error."""
+        found: list[FieldError] = []
+        try:
+            for error in yielded or ():
+                if not isinstance(error, FieldError):
+                    raise TypeError(f"{self.name} yielded {error!r:.100}: it yields field errors")
+                found.append(error)
+        except FieldError as error:
+            found.append(error)
+        return found
+
+    def result(self, opened: Open) -> Tree:
+        """The tree of the object that the hook worked on. Raises InternalError when its class can't hold it."""
+        try:
+            return opened.result()
+        except WrongResult as error:
+            raise self.fault(str(error)) from error
+
+    def same_object(self, before: Tree, after: Tree) -> None:
+        """A hook may not make another object of it. Raises InternalError."""
+        old, new = before["metadata"], after["metadata"]
+        if old is new:
+            return
+        for key in _IDENTITY:
+            if old.get(key) and old.get(key) != new.get(key):
+                raise self.fault(f"it changed metadata.{key} from {old[key]!r:.100} to {new.get(key)!r:.100}")
+
+    def fault(self, why: str) -> InternalError:
+        """What a client is told of a hook that did `why`, which only the log says."""
+        log.error("%s made an object that can't be kept: %s", self.name, why)
+        return InternalError(_FAILED)
+
+    @types.coroutine
+    def _stepwise(self, clock: Clock, awaitable: Awaitable[T]) -> Generator[Any, Any, T]:
+        """Wait for it as ``await`` does, with an eye on how long each of its steps takes."""
+        if not inspect.isawaitable(awaitable):
+            raise TypeError(f"{self.name} returned {awaitable!r:.100}, and isn't async")
+        steps: Any = awaitable.__await__()
+        step, sent = steps.send, None
+        while True:
+            began = clock.monotonic()
+            try:
+                waits_for = step(sent)
+            except StopIteration as done:
+                result: T = done.value
+                return result
+            finally:
+                self._look_at_the_clock(clock, began)
+            try:
+                sent = yield waits_for
+                step = steps.send
+            except BaseException as error:
+                sent, step = error, steps.throw
+
+    def _look_at_the_clock(self, clock: Clock, began: float) -> None:
+        now = clock.monotonic()
+        if now - began > HELD_S:
+            self._tell(now, now - began)
+
+    def _tell(self, now: float, held_s: float) -> None:
+        if now < self._quiet_until:
+            self._unsaid += 1
+            return
+        besides = f" (and {self._unsaid} times since that was said last)" if self._unsaid else ""
+        self._quiet_until, self._unsaid = now + QUIET_S, 0
+        text = "%s held the event loop for %.0f ms: nobody else was answered meanwhile%s"
+        log.warning(text, self.name, held_s * 1000, besides)
+
+    def _named(self, ctx: Context, tree: Tree | None) -> str:
+        metadata = (tree or {}).get("metadata") or {}
+        found = ctx.target.name or metadata.get("name") or metadata.get("generateName")
+        return found if found and isinstance(found, str) else self._nameless
