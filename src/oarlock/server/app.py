@@ -18,7 +18,7 @@ from oarlock.policy.authz.authorizer import Authorizer
 from oarlock.registry.declare import served_from
 from oarlock.registry.informer import Informer
 from oarlock.schema.declaring import KeywordError, did_you_mean
-from oarlock.schema.resources import declared
+from oarlock.schema.resources import Resource, declared
 
 if TYPE_CHECKING:
     from oarlock.server.run import Running
@@ -42,7 +42,7 @@ class APIServer:
     - `name`: of this server, as kubeconfigs and health checks show it.
 
     Raises `DeclarationError` when two entries of `serve` declare the same thing, when a list holds something else than
-    it says, when a plugin names a subresource that nothing here has, or when an informer's kind isn't stored here.
+    it says, when a plugin is for a class that isn't served or names a subresource that nothing here has, or when an informer's kind isn't stored here.
     """
 
     if not TYPE_CHECKING:  # checkers read `__init__`, which has no positional parameters
@@ -115,11 +115,18 @@ def _check_instance(value: Any, kind: type, what: str, instead: str) -> None:
 
 
 def _check_admission(plugins: Sequence[Admission[Any]], catalog: Catalog) -> None:
-    """A plugin that names a subresource wrongly would never be asked about it."""
-    versions = (version for one in catalog.entries for version in one.definition.versions)
-    known = {"status", "scale", *(sub.name for version in versions for sub in version.subresources)}
+    """A plugin for a class that nothing here has, or that names a subresource wrongly, would never be asked."""
+    versions = [(one.definition, version) for one in catalog.entries for version in one.definition.versions]
+    below = [sub for _, version in versions for sub in version.subresources]
+    known = {"status", "scale", *(sub.name for sub in below)}
+    kinds = {*(definition.gvk(version.name) for definition, version in versions), *(sub.kind for sub in below)}
     for plugin in plugins:
         _check_instance(plugin, Admission, "an Admission plugin", "{}(…)")
+        wanted = type(plugin).__resource__
+        if wanted is not Resource and declared(wanted).gvk not in kinds:
+            said = declared(wanted).gvk
+            subject = f"{type(plugin).__name__}, an Admission plugin"
+            raise KeywordError(subject, f"{said.api_version} {said.kind} is not served here", "add it to serve=[…]")
         for name in sorted(plugin.__seen__ - known - {"", "*"}):
             subject = f"{type(plugin).__name__}, an Admission plugin"
             raise KeywordError(subject, f"nothing here has a subresource {name!r}", did_you_mean(name, known))
