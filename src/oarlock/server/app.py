@@ -8,6 +8,7 @@ A value until it is run; making one opens nothing. Next: `run`, which brings it 
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -38,11 +39,12 @@ class APIServer:
     - `informers`: those that `admission` or collections read; they are live once the server is ready.
     - `garbage_collection`: ``external`` when a cluster's controller deletes dependents, so that a delete may leave
       the finalizers it waits for; ``none`` when nobody does, and such deletes are refused.
-    - `authorizer`: who may do what; everybody who is known may do everything unless given.
+    - `authorizer`: an `Authorizer`, who may do what; everybody who is known may do everything unless given.
     - `name`: of this server, as kubeconfigs and health checks show it.
 
     Raises `DeclarationError` when two entries of `serve` declare the same thing, when a list holds something else than
-    it says, when a plugin is for a class that isn't served or names a subresource that nothing here has, or when an informer's kind isn't stored here.
+    it says, when a plugin is for a class that isn't served or names a subresource that nothing here has, when an
+    informer's kind isn't stored here, or when `authorizer` can't be asked.
     """
 
     if not TYPE_CHECKING:  # checkers read `__init__`, which has no positional parameters
@@ -69,6 +71,7 @@ class APIServer:
         self.catalog = Catalog.of(served_from(serve))
         _check_admission(admission, self.catalog)
         _check_informers(informers, self.catalog)
+        _check_authorizer(authorizer)
         self.admission = tuple(admission)
         self.informers = tuple(informers)
         self.garbage_collection = garbage_collection
@@ -140,3 +143,16 @@ def _check_informers(informers: Sequence[Informer[Any]], catalog: Catalog) -> No
         if GroupKind(said.group, said.kind) not in stored:
             name = informer.kind.__name__
             raise KeywordError(f"an informer of {name}", f"{name} is not stored here", "add it to serve=[…]")
+
+
+def _check_authorizer(authorizer: Any) -> None:
+    if authorizer is None:
+        return
+    name = type(authorizer).__name__
+    if isinstance(authorizer, type):
+        raise KeywordError("APIServer", f"{authorizer.__name__} isn't an Authorizer", f"write {authorizer.__name__}(…)")
+    if not isinstance(authorizer, Authorizer):
+        raise KeywordError("APIServer", f"{name} isn't an Authorizer", f"write class {name}(Authorizer)")
+    decide: Any = authorizer.decide
+    if not inspect.iscoroutinefunction(decide) and not hasattr(decide, "__wrapped__"):
+        raise KeywordError(f"{name}.decide", "isn't async", "write async def decide(self, user, target)")

@@ -9,12 +9,16 @@ import pytest
 from oarlock import (
     Admission,
     APIServer,
+    Authorizer,
+    Decision,
     DeclarationError,
     Informer,
     Resource,
     Review,
     Spoke,
     StoredCollection,
+    Target,
+    User,
     subresource,
 )
 
@@ -80,6 +84,16 @@ class NoSips(Admission[Sip], subresources=["sip"]):
     async def validate(self, review: Review[Sip]) -> None: ...
 
 
+class Guard(Authorizer):
+    async def decide(self, user: User, target: Target) -> Decision:
+        return Decision.allow()
+
+
+class Hasty(Authorizer):
+    def decide(self, user: User, target: Target) -> Decision:  # type: ignore[override]
+        return Decision.allow()
+
+
 class Poured(NoCups, subresources=["status", "scale", "pour"]):
     """Names what there is, or may be."""
 
@@ -101,6 +115,9 @@ class Poured(NoCups, subresources=["status", "scale", "pour"]):
         ({"serve": [Cups], "admission": [NoOthers()]}, r"v1 Other is not served here \(add it to serve=\[…\]\)"),
         ({"serve": [Cups], "admission": [NoNewer()]}, "v2 Cup is not served here"),
         ({"serve": [Cups], "admission": [NoSips()]}, "v1 Sip is not served here"),
+        ({"serve": [Cups], "authorizer": Guard}, r"Guard isn't an Authorizer \(write Guard\(…\)\)"),
+        ({"serve": [Cups], "authorizer": object()}, r"isn't an Authorizer \(write class object\(Authorizer\)\)"),
+        ({"serve": [Cups], "authorizer": Hasty()}, r"Hasty.decide: isn't async \(write async def decide\(self, user, "),
         ({"serve": ["cups"]}, "'cups': can't be served"),
     ],
 )
@@ -108,6 +125,12 @@ def test_a_mistake_is_told_when_the_server_is_made(given: Any, says: str) -> Non
     with pytest.raises(DeclarationError, match=says) as told:
         APIServer(**given)
     assert __file__ in told.value.place
+
+
+def test_an_authorizer_that_can_be_asked_is_taken() -> None:
+    assert APIServer(serve=[Cups], authorizer=Guard()).authorizer is not None
+    with pytest.raises(TypeError, match="abstract"):
+        type("Dumb", (Authorizer,), {})()
 
 
 def test_plugins_may_name_every_subresource_there_is() -> None:
