@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-__all__ = ["Converter", "NoConversion", "Tree", "convert_old", "copy_tree", "lend"]
+__all__ = ["Converter", "NoConversion", "Tree", "convert_old", "convert_old_now", "copy_tree", "lend"]
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -33,6 +33,11 @@ class Converter(Protocol):
 
     pure: bool = False
     """Do the trees that are given stay as they are? Else the caller gives copies of what it still needs."""
+
+    threadsafe: bool = False
+    """May its synchronous methods be called in another thread than the loop's, at the same time as in that?
+
+    Large objects are then worked on in a thread; else nothing of its resource is."""
 
     def convert_now(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree] | None:
         """The trees in `to_version`, in the same order, without waiting; None when that isn't possible."""
@@ -62,6 +67,7 @@ class NoConversion(Converter):
     """The ``None`` strategy of custom resources: versions differ in apiVersion only."""
 
     waits = False
+    threadsafe = True
 
     def convert_now(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree]:
         return trees
@@ -86,16 +92,30 @@ async def convert_old(converter: Converter, tree: Tree, from_version: str, to_ve
 
     `tree` stays as it is; what comes of it may share its metadata, and must never be stored.
     """
+    now = convert_old_now(converter, tree, from_version, to_version)
+    if now is not None:
+        return now
+    try:
+        (made,) = await converter.convert([lend(converter, tree)], from_version, to_version)
+    except Exception:
+        return _salvaged(converter, tree, from_version, to_version)
+    return made
+
+
+def convert_old_now(converter: Converter, tree: Tree, from_version: str, to_version: str) -> Tree | None:
+    """The same without waiting; None when the converter has to wait."""
     if from_version == to_version:
         return tree
-    lent = [lend(converter, tree)]
     try:
-        (made,) = converter.convert_now(lent, from_version, to_version) or await converter.convert(
-            lent, from_version, to_version
-        )
+        made = converter.convert_now([lend(converter, tree)], from_version, to_version)
     except Exception:
-        salvaged = converter.salvage(tree, from_version, to_version)
-        if salvaged is None:
-            raise
-        return salvaged
-    return made
+        return _salvaged(converter, tree, from_version, to_version)
+    return None if made is None else made[0]
+
+
+def _salvaged(converter: Converter, tree: Tree, from_version: str, to_version: str) -> Tree:
+    """What can be read of an object whose conversion just failed; where nothing can, that error is raised again."""
+    salvaged = converter.salvage(tree, from_version, to_version)
+    if salvaged is None:
+        raise
+    return salvaged
