@@ -50,16 +50,16 @@ class Machines(VirtualCollection[Machine]):
         try:
             return to_machine(await self._inventory.add(to_row(new)))
         except Taken:
-            raise errors.AlreadyExists(ctx.target.group_resource, new.metadata.name) from None
+            raise errors.AlreadyExists from None
 
     async def update(self, new: Machine, expected_version: str, ctx: Context) -> Machine:
         """`expected_version` is what the client has seen, empty when it doesn't mind."""
         try:
             return to_machine(await self._inventory.change(to_row(new), int(expected_version or 0) or None))
         except Changed:
-            raise errors.Conflict(ctx.target.group_resource, new.metadata.name) from None
+            raise errors.Conflict from None
         except Missing:
-            raise errors.NotFound(ctx.target.group_resource, new.metadata.name) from None
+            raise errors.NotFound from None
 
     async def delete(self, name: str, ctx: Context) -> Machine | None:
         row = await self._inventory.remove(name)
@@ -85,7 +85,7 @@ class Machines(VirtualCollection[Machine]):
         try:
             return to_machine(await self._inventory.reboot(name))
         except Missing:
-            raise errors.NotFound(ctx.target.group_resource, name) from None
+            raise errors.NotFound from None
 
     @subresource("console")
     async def _console(self, name: str, parent: Machine, *, follow: bool = False) -> AsyncIterator[bytes]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from oarlock.meta import errors
-    from oarlock.meta.context import Context, User
+    from oarlock.meta.context import Clock, Context, Target, User
     from oarlock.meta.errors import Denied
     from oarlock.meta.fielderrors import (
         Duplicate,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from oarlock.meta.options import ListOptions, WatchOptions
     from oarlock.meta.quantities import format_quantity, parse_quantity
     from oarlock.policy.admission.plugin import Admission, Review
+    from oarlock.policy.authz.authorizer import Authorizer, Decision
     from oarlock.registry.channels import Channel, Channels, Pipe, TerminalSize
     from oarlock.registry.collection import StoredCollection
     from oarlock.registry.declare import served_from
@@ -85,10 +86,13 @@ __all__ = [
     "Admission",
     "AsJSON",
     "Atomic",
+    "Authorizer",
     "Channel",
     "Channels",
+    "Clock",
     "Column",
     "Context",
+    "Decision",
     "DeclarationError",
     "Denied",
     "Doc",
@@ -143,6 +147,7 @@ __all__ = [
     "ShapeError",
     "Spoke",
     "StoredCollection",
+    "Target",
     "TerminalSize",
     "TooLong",
     "TooMany",
@@ -166,7 +171,7 @@ __all__ = [
 if not TYPE_CHECKING:
     _WHERE = {
         "meta": "errors",
-        "meta.context": "Context User",
+        "meta.context": "Clock Context Target User",
         "meta.errors": "Denied",
         "meta.fielderrors": (
             "Duplicate FieldError Forbidden Invalid NotFoundValue NotSupported Required TooLong TooMany"
@@ -174,6 +179,7 @@ if not TYPE_CHECKING:
         "meta.options": "ListOptions WatchOptions",
         "meta.quantities": "format_quantity parse_quantity",
         "policy.admission.plugin": "Admission Review",
+        "policy.authz.authorizer": "Authorizer Decision",
         "registry.channels": "Channel Channels Pipe TerminalSize",
         "registry.collection": "StoredCollection",
         "registry.declare": "served_from",

@@ -14,7 +14,7 @@ from walk_kit import BOATS, CRATE_SCHEMA, CRATES, GROUP, boat, crate, everything
 from oarlock import Admission, APIServer, Resource, Review
 from oarlock.endpoints.catalog import Catalog
 from oarlock.meta.context import Target, User
-from oarlock.policy.authz.authorizer import ALLOWED, Decision
+from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, Decision
 from oarlock.registry.served import Served
 from oarlock.storage.backend import Unavailable
 from oarlock.storage.memory import MemoryBackend
@@ -243,7 +243,7 @@ async def test_a_write_under_way_that_cannot_read_what_was_written_since_is_told
         assert (await world.api.patch(f"{CRATES}/c", {"metadata": {"labels": {"slow": "no"}}})).status == 200
 
 
-class Gatekeeper:
+class Gatekeeper(Authorizer):
     """An authorizer that takes its time over those who ask for crates, when told to."""
 
     def __init__(self) -> None:

@@ -28,7 +28,7 @@ from oarlock import (
 from oarlock.endpoints.http import Peer, Request
 from oarlock.meta.context import Target, User
 from oarlock.meta.kinds import GroupResource
-from oarlock.policy.authz.authorizer import Decision, Outcome
+from oarlock.policy.authz.authorizer import Authorizer, Decision, Outcome
 from oarlock.server.config import ServerConfig
 from oarlock.testing.server import InMemory
 
@@ -490,7 +490,7 @@ async def test_a_protocol_of_ones_own(caplog: pytest.LogCaptureFixture) -> None:
         assert failure(await api.request("POST", chess, {}, {}))[2] == "Upgrade request required"
 
 
-class Clerk:
+class Clerk(Authorizer):
     """Lets everybody get, and only some create."""
 
     def __init__(self) -> None:

@@ -13,7 +13,9 @@ from walk_kit import GROUP, failure, made, path, walk
 from oarlock import (
     Admission,
     APIServer,
+    Authorizer,
     Context,
+    Decision,
     FieldError,
     Foreign,
     Model,
@@ -21,6 +23,8 @@ from oarlock import (
     Resource,
     Review,
     StoredCollection,
+    Target,
+    User,
     VirtualCollection,
     pydantic_shape,
     subresource,
@@ -321,6 +325,19 @@ async def test_waiting_holds_nobody(caplog: Any) -> None:
         steps.append(("hold", 0.3))
         await made(api, NESTS, nest("b"))
     assert "Patient.validate held the event loop for 300 ms" in caplog.text
+
+
+class Ponderous(Authorizer):
+    async def decide(self, user: User, target: Target) -> Decision:
+        CLOCK.advance(0.15)
+        return Decision.allow()
+
+
+@walk
+async def test_an_authorizer_that_holds_the_loop_is_named(caplog: Any) -> None:
+    async with InMemory(APIServer(serve=[Nests], authorizer=Ponderous()), clock=CLOCK) as api:
+        assert (await api.get(NESTS)).status == 200
+    assert "Ponderous.decide held the event loop for 150 ms" in caplog.text
 
 
 @walk

@@ -28,7 +28,7 @@ from oarlock import (
     subresource,
 )
 from oarlock.meta.context import Target, User
-from oarlock.policy.authz.authorizer import Decision
+from oarlock.policy.authz.authorizer import Authorizer, Decision
 from oarlock.testing.server import Answer, InMemory
 
 
@@ -257,7 +257,7 @@ async def test_storage_of_ones_own_need_not_say_what_it_is_about() -> None:
         assert failure(await api.delete(f"{GULLS}/a"))[2] == f'gulls.{GROUP} "a" is forbidden: gulls stay'
 
 
-class Porter:
+class Porter(Authorizer):
     waits = False
 
     async def decide(self, user: User, target: Target) -> Decision:

@@ -26,7 +26,7 @@ from oarlock import (
 from oarlock.endpoints.http import Peer, Request, Response
 from oarlock.meta.context import Target, User
 from oarlock.policy.authn.authenticator import Authenticator, Credentials, Union
-from oarlock.policy.authz.authorizer import ALLOWED, Decision
+from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, Decision
 from oarlock.server.serving.drive import drive
 from oarlock.testing.server import InMemory, _As
 
@@ -70,7 +70,7 @@ class Inspection(Admission[Boat], operations=["CREATE"]):
         await patiently()
 
 
-class Harbourmaster:
+class Harbourmaster(Authorizer):
     async def decide(self, user: User, target: Target) -> Decision:
         await patiently()
         return ALLOWED
@@ -177,7 +177,7 @@ def retried(method: Any) -> Any:
     return wrapper
 
 
-class Decorated:
+class Decorated(Authorizer):
     """Doesn't say whether it waits."""
 
     @retried

@@ -64,7 +64,11 @@ def served_from(items: Sequence[Any]) -> list[Served]:
     """
     groups: dict[int, _Group] = {}
     ready: list[Served] = []
+    listed: set[int] = set()
     for item in items:
+        if id(item) in listed:
+            raise DuplicateError(getattr(item, "__name__", type(item).__name__), "is listed twice", "once is enough")
+        listed.add(id(item))
         if isinstance(item, Served):
             ready.append(item)
         else:

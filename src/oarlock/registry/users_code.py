@@ -70,12 +70,34 @@ class UsersCode:
     ) -> T:
         """What `hook` returns when it has been waited for. Raises the answer it refuses with."""
         try:
-            return await self._stepwise(ctx.clock, hook(*arguments, **named))
+            return await self.timed(ctx.clock, hook(*arguments, **named))
         except FieldError as error:
             raise InvalidObject(self._about or ctx.target.group_kind, self._named(ctx, tree), [error]) from error
         except StatusError as error:
             error.about(ctx.target, self._named(ctx, tree))
             raise
+
+    @types.coroutine
+    def timed(self, clock: Clock, awaitable: Awaitable[T]) -> Generator[Any, Any, T]:
+        """Wait for it as ``await`` does, with an eye on how long each of its steps takes."""
+        if not inspect.isawaitable(awaitable):
+            raise TypeError(f"{self.name} returned {awaitable!r:.100}, and isn't async")
+        steps: Any = awaitable.__await__()
+        step, sent = steps.send, None
+        while True:
+            began = clock.monotonic()
+            try:
+                waits_for = step(sent)
+            except StopIteration as done:
+                result: T = done.value
+                return result
+            finally:
+                self._look_at_the_clock(clock, began)
+            try:
+                sent = yield waits_for
+                step = steps.send
+            except BaseException as error:
+                sent, step = error, steps.throw
 
     def in_place(self, returned: object) -> None:
         """A hook that changes an object in place returns nothing. Raises TypeError."""
@@ -122,28 +144,6 @@ class UsersCode:
         """What a client is told of a hook that did `why`, which only the log says."""
         log.error("%s made an object that can't be kept: %s", self.name, why)
         return InternalError(_FAILED)
-
-    @types.coroutine
-    def _stepwise(self, clock: Clock, awaitable: Awaitable[T]) -> Generator[Any, Any, T]:
-        """Wait for it as ``await`` does, with an eye on how long each of its steps takes."""
-        if not inspect.isawaitable(awaitable):
-            raise TypeError(f"{self.name} returned {awaitable!r:.100}, and isn't async")
-        steps: Any = awaitable.__await__()
-        step, sent = steps.send, None
-        while True:
-            began = clock.monotonic()
-            try:
-                waits_for = step(sent)
-            except StopIteration as done:
-                result: T = done.value
-                return result
-            finally:
-                self._look_at_the_clock(clock, began)
-            try:
-                sent = yield waits_for
-                step = steps.send
-            except BaseException as error:
-                sent, step = error, steps.throw
 
     def _look_at_the_clock(self, clock: Clock, began: float) -> None:
         now = clock.monotonic()

@@ -13,15 +13,7 @@ from collections.abc import Generator
 
 from oarlock.registry.served import Served
 
-__all__ = ["in_task", "resource_waits", "waits"]
-
-
-def waits(code: object) -> bool:
-    """Whether what a user wrote (a plugin, an authorizer) may wait: its ``waits``, and yes if it has none.
-
-    Only its author knows: what a coroutine function calls can't be seen from outside.
-    """
-    return bool(getattr(code, "waits", True))
+__all__ = ["in_task", "resource_waits"]
 
 
 def resource_waits(served: Served) -> bool:

@@ -8,6 +8,7 @@ A value until it is run; making one opens nothing. Next: `run`, which brings it 
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,7 +19,7 @@ from oarlock.policy.authz.authorizer import Authorizer
 from oarlock.registry.declare import served_from
 from oarlock.registry.informer import Informer
 from oarlock.schema.declaring import KeywordError, did_you_mean
-from oarlock.schema.resources import declared
+from oarlock.schema.resources import Resource, declared
 
 if TYPE_CHECKING:
     from oarlock.server.run import Running
@@ -38,11 +39,12 @@ class APIServer:
     - `informers`: those that `admission` or collections read; they are live once the server is ready.
     - `garbage_collection`: ``external`` when a cluster's controller deletes dependents, so that a delete may leave
       the finalizers it waits for; ``none`` when nobody does, and such deletes are refused.
-    - `authorizer`: who may do what; everybody who is known may do everything unless given.
+    - `authorizer`: an `Authorizer`, who may do what; everybody who is known may do everything unless given.
     - `name`: of this server, as kubeconfigs and health checks show it.
 
     Raises `DeclarationError` when two entries of `serve` declare the same thing, when a list holds something else than
-    it says, when a plugin names a subresource that nothing here has, or when an informer's kind isn't stored here.
+    it says, when a plugin is for a class that isn't served or names a subresource that nothing here has, when an
+    informer's kind isn't stored here, or when `authorizer` can't be asked.
     """
 
     if not TYPE_CHECKING:  # checkers read `__init__`, which has no positional parameters
@@ -69,6 +71,7 @@ class APIServer:
         self.catalog = Catalog.of(served_from(serve))
         _check_admission(admission, self.catalog)
         _check_informers(informers, self.catalog)
+        _check_authorizer(authorizer)
         self.admission = tuple(admission)
         self.informers = tuple(informers)
         self.garbage_collection = garbage_collection
@@ -115,11 +118,18 @@ def _check_instance(value: Any, kind: type, what: str, instead: str) -> None:
 
 
 def _check_admission(plugins: Sequence[Admission[Any]], catalog: Catalog) -> None:
-    """A plugin that names a subresource wrongly would never be asked about it."""
-    versions = (version for one in catalog.entries for version in one.definition.versions)
-    known = {"status", "scale", *(sub.name for version in versions for sub in version.subresources)}
+    """A plugin for a class that nothing here has, or that names a subresource wrongly, would never be asked."""
+    versions = [(one.definition, version) for one in catalog.entries for version in one.definition.versions]
+    below = [sub for _, version in versions for sub in version.subresources]
+    known = {"status", "scale", *(sub.name for sub in below)}
+    kinds = {*(definition.gvk(version.name) for definition, version in versions), *(sub.kind for sub in below)}
     for plugin in plugins:
         _check_instance(plugin, Admission, "an Admission plugin", "{}(…)")
+        wanted = type(plugin).__resource__
+        if wanted is not Resource and declared(wanted).gvk not in kinds:
+            said = declared(wanted).gvk
+            subject = f"{type(plugin).__name__}, an Admission plugin"
+            raise KeywordError(subject, f"{said.api_version} {said.kind} is not served here", "add it to serve=[…]")
         for name in sorted(plugin.__seen__ - known - {"", "*"}):
             subject = f"{type(plugin).__name__}, an Admission plugin"
             raise KeywordError(subject, f"nothing here has a subresource {name!r}", did_you_mean(name, known))
@@ -133,3 +143,16 @@ def _check_informers(informers: Sequence[Informer[Any]], catalog: Catalog) -> No
         if GroupKind(said.group, said.kind) not in stored:
             name = informer.kind.__name__
             raise KeywordError(f"an informer of {name}", f"{name} is not stored here", "add it to serve=[…]")
+
+
+def _check_authorizer(authorizer: Any) -> None:
+    if authorizer is None:
+        return
+    name = type(authorizer).__name__
+    if isinstance(authorizer, type):
+        raise KeywordError("APIServer", f"{authorizer.__name__} isn't an Authorizer", f"write {authorizer.__name__}(…)")
+    if not isinstance(authorizer, Authorizer):
+        raise KeywordError("APIServer", f"{name} isn't an Authorizer", f"write class {name}(Authorizer)")
+    decide: Any = authorizer.decide
+    if not inspect.iscoroutinefunction(decide) and not hasattr(decide, "__wrapped__"):
+        raise KeywordError(f"{name}.decide", "isn't async", "write async def decide(self, user, target)")

@@ -7,7 +7,7 @@ import base64
 import pytest
 
 from oarlock.meta.context import Notes, User
-from oarlock.policy.authn.authenticator import BadCredentials, Credentials, Union
+from oarlock.policy.authn.authenticator import Authenticator, BadCredentials, Credentials, Union
 from oarlock.policy.authn.token_file import TokenFileError, Tokens, parse_token_file
 
 pytestmark = pytest.mark.anyio
@@ -94,7 +94,7 @@ def test_mistakes_name_file_and_line(data: bytes, says: str) -> None:
 
 
 async def test_a_bad_credential_of_one_kind_does_not_hide_a_good_one_of_another() -> None:
-    class Broken:
+    class Broken(Authenticator):
         async def authenticate(self, credentials: Credentials) -> User | None:
             raise BadCredentials("certificate: no")
 
@@ -109,7 +109,7 @@ async def test_a_bad_credential_of_one_kind_does_not_hide_a_good_one_of_another(
 
 
 async def test_every_known_user_is_in_the_group_of_known_users() -> None:
-    class Fixed:
+    class Fixed(Authenticator):
         def __init__(self, user: User) -> None:
             self.user = user
 

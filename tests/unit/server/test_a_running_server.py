@@ -16,7 +16,7 @@ from oarlock.endpoints.http import Handler, Peer, Request, Response
 from oarlock.meta.context import Target, User
 from oarlock.policy.authn.authenticator import Union
 from oarlock.policy.authn.token_file import Tokens
-from oarlock.policy.authz.authorizer import ALLOWED, Decision, Outcome
+from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, Decision, Outcome
 from oarlock.registry.informer import NotRunning
 from oarlock.schema.declaring import DeclarationError
 from oarlock.server.app import NotServing
@@ -256,7 +256,7 @@ async def test_leaving_goes_in_phases(clock: Any) -> None:
 
 
 async def test_a_put_that_creates_needs_the_right_to_create(clock: Any) -> None:
-    class NoCreating:
+    class NoCreating(Authorizer):
         async def decide(self, user: User, target: Target) -> Decision:
             return Decision(Outcome.DENY, "no rule") if target.verb == "create" else ALLOWED
 

@@ -15,7 +15,7 @@ from oarlock.endpoints.http import BrokenBody, Response
 from oarlock.meta.context import Target, User
 from oarlock.meta.errors import NotFound
 from oarlock.meta.kinds import GroupResource
-from oarlock.policy.authz.authorizer import Decision, Outcome
+from oarlock.policy.authz.authorizer import Authorizer, Decision, Outcome
 from oarlock.server.filters.audit_id import uuid_pool
 from oarlock.server.filters.max_in_flight import MaxInFlight
 from oarlock.server.filters.shutdown import Leaving, Shutdown
@@ -182,7 +182,7 @@ async def test_impersonation_is_refused_and_never_ignored(chain: Any) -> None:
 
 
 async def test_what_is_not_allowed_is_403(chain: Any, header: Any) -> None:
-    class OnlyReading:
+    class OnlyReading(Authorizer):
         async def decide(self, user: User, target: Target) -> Decision:
             return Decision(Outcome.ALLOW) if target.verb == "list" else Decision(Outcome.NO_OPINION, "no rule")
 
@@ -265,7 +265,7 @@ async def test_no_limit_is_zero(chain: Any) -> None:
 
 
 async def test_401_comes_before_429_before_403(chain: Any) -> None:
-    class Nobody:
+    class Nobody(Authorizer):
         async def decide(self, user: User, target: Target) -> Decision:
             return Decision(Outcome.DENY)
 

@@ -17,7 +17,6 @@ from oarlock.registry.conversion import copy_tree, lend
 from oarlock.registry.old_objects import OldObjects
 from oarlock.registry.served import NOT_AT_HAND, Hub, Served, Tree
 from oarlock.registry.users_code import UsersCode
-from oarlock.registry.waiting import waits
 from oarlock.schema.folding import Session, fold
 from oarlock.schema.lenses import Lens, Open, lens_of
 from oarlock.schema.resources import Resource, declared
@@ -115,7 +114,7 @@ class AdmissionGate:
             if subresource.request_schema
         }
         self._may = may
-        self.waits = any(waits(seat.plugin) for seat in self._seats if seat.mutates or seat.validates)
+        self.waits = any(seat.plugin.waits for seat in self._seats if seat.mutates or seat.validates)
         self._busy = frozenset(
             operation for seat in self._seats if seat.mutates or seat.validates for operation in seat.operations
         )

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Protocol
 
 from oarlock.meta.context import Notes, User
-from oarlock.registry.waiting import waits
 
 __all__ = ["AUTHENTICATED", "Authenticator", "BadCredentials", "Credentials", "Union", "authenticated"]
 
@@ -47,15 +46,10 @@ class Credentials:
 
 
 class Authenticator(Protocol):
-    """One way to know who asks.
+    """One way to know who asks. Write one as a subclass."""
 
-    One that never waits for anything says ``waits = False``: then a request costs no task to be authenticated.
-    """
-
-    @property
-    def waits(self) -> bool:
-        """May `authenticate` wait? Then it runs inside a task."""
-        return True
+    waits: bool = True
+    """Could `authenticate` wait? Then it runs inside a task. One that never does says ``waits = False``."""
 
     async def authenticate(self, credentials: Credentials) -> User | None:
         """The user; None when the request shows no credentials of this kind. Raises `BadCredentials`.
@@ -72,6 +66,10 @@ def authenticated(user: User) -> User:
     return replace(user, groups=(*user.groups, AUTHENTICATED))
 
 
+def _any_waits(authenticators: Sequence[Authenticator]) -> bool:
+    return any(one.waits for one in authenticators)
+
+
 class Union:
     """Asks each authenticator in turn; the first that knows the user wins.
 
@@ -80,13 +78,13 @@ class Union:
 
     def __init__(self, authenticators: Sequence[Authenticator]) -> None:
         self._authenticators = tuple(authenticators)
-        self.waits = any(map(waits, self._authenticators))
+        self.waits = _any_waits(self._authenticators)
 
     def exchange(self, position: int, new: Authenticator) -> None:
         """From the next request on, ask `new` in the place of the authenticator at `position`."""
         before = self._authenticators
         self._authenticators = (*before[:position], new, *before[position + 1 :])
-        self.waits = any(map(waits, self._authenticators))
+        self.waits = _any_waits(self._authenticators)
 
     async def authenticate(self, credentials: Credentials) -> User | None:
         wrong: list[str] = []

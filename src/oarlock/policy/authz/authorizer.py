@@ -6,9 +6,10 @@ Source: k8s.io/apiserver ``authorization/authorizer`` and ``endpoints/handlers/r
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from oarlock.meta.context import Target, User
 from oarlock.meta.errors import Forbidden
@@ -36,27 +37,44 @@ class Decision:
     def allowed(self) -> bool:
         return self.outcome is Outcome.ALLOW
 
+    @classmethod
+    def allow(cls) -> Decision:
+        """Go ahead."""
+        return ALLOWED
+
+    @classmethod
+    def deny(cls, reason: str = "") -> Decision:
+        """403 with this reason, whatever anybody else says."""
+        return cls(Outcome.DENY, reason)
+
+    @classmethod
+    def no_opinion(cls, reason: str = "") -> Decision:
+        """Not mine to allow: 403 with this reason, unless somebody else allows it."""
+        return cls(Outcome.NO_OPINION, reason)
+
 
 ALLOWED = Decision(Outcome.ALLOW)
 
 
+@runtime_checkable
 class Authorizer(Protocol):
-    """Decides for every request, after authentication and before anything of it is carried out.
+    """Decides who may do what. Write one as a subclass, for ``APIServer(authorizer=…)``."""
 
-    One that never waits for anything says ``waits = False``: then a request costs no task to be authorized.
-    """
+    waits: bool = True
+    """Could `decide` wait? Then it runs inside a task. One that never does says ``waits = False``, which costs less."""
 
-    @property
-    def waits(self) -> bool:
-        """May `decide` wait? Then it runs inside a task."""
-        return True
-
+    @abstractmethod
     async def decide(self, user: User, target: Target) -> Decision:
-        """Whether `user` may do what `target` says. May wait; should remember what it may."""
+        """Whether `user` may do what `target` says.
+
+        Runs for every request, after authentication and before anything of it is carried out; a second time where a
+        request turns out to need another verb (a PUT that creates, an ``exec`` that was asked for with GET). So what
+        it asks others it should remember. Raising an error of `errors` refuses with that.
+        """
         ...
 
 
-class AlwaysAllow:
+class AlwaysAllow(Authorizer):
     """Everybody who is known may do everything."""
 
     waits = False

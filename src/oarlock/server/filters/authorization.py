@@ -5,7 +5,8 @@ from __future__ import annotations
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
 from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, forbidden
-from oarlock.registry.waiting import in_task, waits
+from oarlock.registry.users_code import UsersCode
+from oarlock.registry.waiting import in_task
 from oarlock.server.filters.filter import Filter, Next
 
 __all__ = ["authorization"]
@@ -13,12 +14,15 @@ __all__ = ["authorization"]
 
 def authorization(authorizer: Authorizer) -> Filter:
     """Asks `authorizer`; what isn't allowed is forbidden."""
-    may_wait = waits(authorizer)
+    code = UsersCode(f"{type(authorizer).__qualname__}.decide")
+    waits = authorizer.waits
 
     async def authorize(x: Exchange, next: Next) -> Response:
-        if may_wait:
+        if waits:
             await in_task()
-        decision = await authorizer.decide(x.user, x.target)
+            decision = await code.timed(x.clock, authorizer.decide(x.user, x.target))
+        else:
+            decision = await authorizer.decide(x.user, x.target)
         if decision is not ALLOWED and not decision.allowed:
             raise forbidden(x.user, x.target, decision.reason)
         return await next(x)
