@@ -35,7 +35,6 @@ from oarlock.endpoints.route import Route
 from oarlock.registry.outcome import Item, Listing
 from oarlock.registry.resource import Resource
 from oarlock.registry.served import Tree
-from oarlock.registry.workers import weight
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.pacing import Pacer
 
@@ -187,7 +186,7 @@ def _few(chunk: Items) -> Iterable[Items]:
 
 async def _body(resource: Resource | None, entry: Entry, version: str) -> bytes:
     assert resource is not None
-    made = resource.body_now(entry, version) if not weight(entry.body) else None
+    made = resource.body_now(entry, version)
     return await resource.body(entry, version) if made is None else made
 
 

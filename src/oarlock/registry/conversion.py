@@ -11,12 +11,33 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-__all__ = ["Converter", "NoConversion", "Tree", "convert_old", "convert_old_now", "copy_tree", "lend"]
+from oarlock.meta.errors import InternalError
+
+__all__ = ["ConversionError", "Converter", "NoConversion", "Tree", "copy_tree", "lend", "name_of"]
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 Tree = dict[str, Any]
+
+
+class ConversionError(InternalError):
+    """500: an object can't be converted, and the client that asked for it has nothing to do with that.
+
+    `name` is the object's, with its kind and the version it was in.
+    """
+
+    def __init__(self, name: str, to_version: str, why: str) -> None:
+        super().__init__(f"converting {name} to {to_version} failed: {why}")
+        self.name = name
+        self.why = why
+
+
+def name_of(tree: Tree) -> str:
+    """How answers and logs call an object: ``sea.example.com/v1 Boat default/a``."""
+    metadata = tree.get("metadata") or {}
+    place = "/".join(filter(None, (metadata.get("namespace"), metadata.get("name"))))
+    return " ".join(filter(None, (tree.get("apiVersion"), tree.get("kind"), place)))
 
 
 @runtime_checkable
@@ -34,10 +55,8 @@ class Converter(Protocol):
     pure: bool = False
     """Do the trees that are given stay as they are? Else the caller gives copies of what it still needs."""
 
-    threadsafe: bool = False
-    """May its synchronous methods be called in another thread than the loop's, at the same time as in that?
-
-    Large objects are then worked on in a thread; else nothing of its resource is."""
+    alike: bool = False
+    """Do versions differ in nothing but apiVersion? Then nobody tries whether an object can be converted."""
 
     def convert_now(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree] | None:
         """The trees in `to_version`, in the same order, without waiting; None when that isn't possible."""
@@ -45,7 +64,10 @@ class Converter(Protocol):
 
     @abstractmethod
     async def convert(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree]:
-        """The trees in `to_version`, in the same order. Raises for all when one of them can't be converted."""
+        """The trees in `to_version`, in the same order. Raises for all when one of them can't be converted.
+
+        A `StatusError` is a refusal, told as it is to who writes the object; anything else is answered 500.
+        """
         ...
 
     def carry_over(self, new_hub: Tree, live_hub: Tree, version: str) -> Tree:
@@ -67,7 +89,7 @@ class NoConversion(Converter):
     """The ``None`` strategy of custom resources: versions differ in apiVersion only."""
 
     waits = False
-    threadsafe = True
+    alike = True
 
     def convert_now(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree]:
         return trees
@@ -85,37 +107,3 @@ def copy_tree(tree: Tree) -> Tree:
 def lend(converter: Converter, tree: Tree) -> Tree:
     """`tree` as it may be given to `converter` while it is still needed: a copy, unless it says it is ``pure``."""
     return tree if converter.pure else copy_tree(tree)
-
-
-async def convert_old(converter: Converter, tree: Tree, from_version: str, to_version: str) -> Tree:
-    """A stored object in another version, for who looks at it as it was: as far as it can be read.
-
-    `tree` stays as it is; what comes of it may share its metadata, and must never be stored.
-    """
-    now = convert_old_now(converter, tree, from_version, to_version)
-    if now is not None:
-        return now
-    try:
-        (made,) = await converter.convert([lend(converter, tree)], from_version, to_version)
-    except Exception:
-        return _salvaged(converter, tree, from_version, to_version)
-    return made
-
-
-def convert_old_now(converter: Converter, tree: Tree, from_version: str, to_version: str) -> Tree | None:
-    """The same without waiting; None when the converter has to wait."""
-    if from_version == to_version:
-        return tree
-    try:
-        made = converter.convert_now([lend(converter, tree)], from_version, to_version)
-    except Exception:
-        return _salvaged(converter, tree, from_version, to_version)
-    return None if made is None else made[0]
-
-
-def _salvaged(converter: Converter, tree: Tree, from_version: str, to_version: str) -> Tree:
-    """What can be read of an object whose conversion just failed; where nothing can, that error is raised again."""
-    salvaged = converter.salvage(tree, from_version, to_version)
-    if salvaged is None:
-        raise
-    return salvaged

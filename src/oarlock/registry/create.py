@@ -13,9 +13,11 @@ from oarlock.registry.generated_names import with_generated_name
 from oarlock.registry.managed_fields import tracked, unbroken
 from oarlock.registry.metadata import fill_new, is_deleting, settle_namespace, wipe_system
 from oarlock.registry.outcome import Outcome
+from oarlock.registry.readiness import Ready
 from oarlock.registry.resource import Resource
 from oarlock.registry.served import Gate, Tree
 from oarlock.registry.steps import Write, finish
+from oarlock.registry.stored_form import encode_tail
 from oarlock.storage.backend import KV, OutcomeUnknown, StorageError
 from oarlock.storage.cache.entry import Entry
 
@@ -31,11 +33,11 @@ async def create(
 
     Raises AlreadyExists, InvalidObject, BadRequest, and whatever admission refuses with.
     """
-    write = Write(resource, ctx, version, gate, "CREATE", body.weight)
-    await write.aside(settle, body, resource.compiled[version], resource.served.hooks, ctx)
+    settle(body, resource.compiled[version], resource.served.hooks, ctx)
     metadata = body.tree["metadata"]
     settle_namespace(metadata, ctx.target.namespace, namespaced=resource.definition.namespaced)
     wipe_system(metadata)
+    write = Write(resource, ctx, version, gate, "CREATE")
     if not metadata.get("generateName"):
         return await _attempt(write, body, applied)
     attempt = partial(_attempt, write, applied=applied)
@@ -46,7 +48,7 @@ async def _attempt(write: Write, body: Body, applied: bool) -> Outcome:
     resource, ctx = write.resource, write.ctx
     if resource.definition.version(write.version).status:
         body.tree.pop("status", None)
-    new = body.tree if applied else await tracked(resource.fields, None, body.tree, ctx, write.aside)
+    new = body.tree if applied else await tracked(resource.fields, None, body.tree, ctx)
     name = new["metadata"].get("name", "")
     if not write.gate.idle("CREATE"):
         new = unbroken(new, await _mutated(write, new, body, name), ctx)
@@ -54,7 +56,7 @@ async def _attempt(write: Write, body: Body, applied: bool) -> Outcome:
     fill_new(metadata, ctx, resource.definition, resource.settings.random(16))
     if resource.definition.version(write.version).status:
         new.pop("status", None)  # admission can't set it either
-    stored, shown = await finish(write, new, None)
+    made = await finish(write, new, None)
     key = resource.key(metadata.get("namespace", ""), name)
     if ctx.dry_run:
         await resource.fresh()
@@ -63,8 +65,8 @@ async def _attempt(write: Write, body: Body, applied: bool) -> Outcome:
             deleting = not taken.broken and is_deleting((await resource.tree(taken, write.version))["metadata"])
             error = AlreadyExists(resource.definition.group_resource, name)
             raise error.while_deleted() if deleting else error
-        return Outcome(shown, created=True)
-    return await _put(write, key, stored)
+        return Outcome(made.shown, created=True)
+    return await _put(write, key, made)
 
 
 async def _mutated(write: Write, new: Tree, body: Body, name: str) -> Tree:
@@ -73,7 +75,7 @@ async def _mutated(write: Write, new: Tree, body: Body, name: str) -> Tree:
     if changed is None or changed is new:
         return new
     again = Body(changed, body.wording, derived=True)
-    await write.aside(settle, again, write.resource.compiled[write.version], write.resource.served.hooks, write.ctx)
+    settle(again, write.resource.compiled[write.version], write.resource.served.hooks, write.ctx)
     metadata = again.tree["metadata"]
     metadata["name"] = name
     metadata.pop("namespace", None)
@@ -81,17 +83,17 @@ async def _mutated(write: Write, new: Tree, body: Body, name: str) -> Tree:
     return again.tree
 
 
-async def _put(write: Write, key: str, stored: Tree) -> Outcome:
-    resource = write.resource
-    encoded = await write.aside(resource.form.encode, stored)
+async def _put(write: Write, key: str, made: Ready) -> Outcome:
+    resource, stored = write.resource, made.stored
+    tail = encode_tail(stored)
     ttl = resource.definition.ttl_s
     try:
         result, entry = await resource.cache.put(
             key,
-            resource.form.value_of(encoded.tail),
+            resource.form.value_of(tail),
             expect=0,
             ttl_ms=None if ttl is None else ttl * 1000,
-            draft=lambda rev, create_rev: resource.form.entry(key, encoded, (rev, create_rev)),
+            draft=lambda rev, create_rev: resource.form.entry(key, tail, stored, (rev, create_rev), made.fields),
         )
     except OutcomeUnknown:
         found = await _arrived(resource, key, stored["metadata"]["uid"])
@@ -101,6 +103,8 @@ async def _put(write: Write, key: str, stored: Tree) -> Outcome:
     if not result.ok or entry is None:
         error = AlreadyExists(resource.definition.group_resource, stored["metadata"]["name"])
         raise error.while_deleted() if _being_deleted(result.current) else error
+    if made.answer is not None:
+        resource.answered(entry, write.version, made.answer)
     return Outcome(entry, created=True)
 
 

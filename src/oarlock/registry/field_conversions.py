@@ -8,7 +8,6 @@ Must not know: fields, who owns them. Next: `managed_fields`.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
@@ -16,7 +15,6 @@ from oarlock.codec import json
 from oarlock.meta.errors import StatusError
 from oarlock.patch.apply.errors import ApplyError, UnknownVersion
 from oarlock.registry.served import Served, Tree
-from oarlock.registry.workers import Aside
 
 __all__ = ["ConversionFailed", "FieldConversions", "MustConvert"]
 
@@ -41,10 +39,10 @@ class MustConvert(Exception):
         self.tree = tree
         self.to_api_version = to_api_version
 
-    async def then(self, call: Callable[[], R], along: Iterable[Tree], aside: Aside) -> R:
+    async def then(self, call: Callable[[], R], along: Iterable[Tree] = ()) -> R:
         """What `call` returns when every conversion is known. It must be pure: it is called again for each one awaited.
 
-        `along` are trees that will be needed in the same versions, converted in one go; `aside` does what is called.
+        `along` are trees that will be needed in the same versions, converted in one go.
         """
         known: _Known = {}
         trees = {_key(tree): tree for tree in map(_bare, along)}
@@ -54,16 +52,9 @@ class MustConvert(Exception):
             trees[_key(bare)] = bare
             await self.conversions.learn(known, trees, needed)
             try:
-                return await aside(self.conversions.knowing, known, call)
+                return self.conversions.knowing(known, call)
             except MustConvert as another:
                 needed = another
-
-
-class _Here(threading.local):
-    """What is known to the call that runs in this thread."""
-
-    def __init__(self) -> None:
-        self.known: _Known = {}
 
 
 class FieldConversions:
@@ -73,7 +64,7 @@ class FieldConversions:
         self._served = served
         self._versions = {served.definition.api_version(v.name): v.name for v in served.definition.versions}
         self._copy = copy
-        self._here = _Here()
+        self._known: _Known = {}
 
     def __call__(self, tree: Tree, from_api_version: str, to_api_version: str) -> Tree:
         """The tree in another version. Raises UnknownVersion, MustConvert, ConversionFailed."""
@@ -84,12 +75,12 @@ class FieldConversions:
             made = served.converter.convert_now(
                 [self._copy(tree)], versions[from_api_version], versions[to_api_version]
             )
-        except StatusError:
-            return tree  # what can't be converted keeps the names its fields have
+        except Exception:
+            return tree  # what can't be converted, such as a part of an object, keeps the names its fields have
         if made is not None:
             made[0]["apiVersion"] = to_api_version
             return made[0]
-        found = self._here.known.get((_key(_bare({**tree, "apiVersion": from_api_version})), to_api_version))
+        found = self._known.get((_key(_bare({**tree, "apiVersion": from_api_version})), to_api_version))
         if found is None:
             raise MustConvert(self, {**tree, "apiVersion": from_api_version}, to_api_version)
         if isinstance(found, StatusError):
@@ -98,11 +89,11 @@ class FieldConversions:
 
     def knowing(self, known: _Known, call: Callable[[], R]) -> R:
         """`call`, to which these conversions are known."""
-        before, self._here.known = self._here.known, known
+        before, self._known = self._known, known
         try:
             return call()
         finally:
-            self._here.known = before
+            self._known = before
 
     async def learn(self, known: _Known, trees: dict[bytes, Tree], needed: MustConvert) -> None:
         """Add to `known` what `needed` asks for, and with it all `trees` of the same version."""

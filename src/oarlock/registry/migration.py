@@ -56,7 +56,7 @@ async def migrate(
     Raises MigrationRefused, `records.StoreTooNew` and what the store raises.
     """
     definition = served.definition
-    form = StoredForm(definition, served.converter, lambda tree: (), Interner())
+    form = StoredForm(definition, served.conversions, lambda tree, unknown: (), Interner())
     progress = Progress(str(definition.group_resource))
     for _ in range(PASSES):
         known, since = await recorded(backend)

@@ -11,11 +11,11 @@ import logging
 from typing import Any
 
 from oarlock.registry.complaints import Complaints
-from oarlock.registry.conversion import Tree
+from oarlock.registry.conversion import Tree, name_of
 from oarlock.schema.lenses import Lens
 from oarlock.schema.views import ViewError
 
-__all__ = ["OldObjects", "name_of", "reasons"]
+__all__ = ["OldObjects", "reasons"]
 
 log = logging.getLogger("oarlock.registry")
 
@@ -40,13 +40,6 @@ class OldObjects:
             why = f"the stored object doesn't fit its class any more, hooks see what can be read: {reasons(error)}"
             self._complaints.tell(name_of(tree), tree["metadata"].get("resourceVersion"), why)
             return self._lens.salvage(tree)
-
-
-def name_of(tree: Tree) -> str:
-    """How a log calls an object: ``sea.example.com/v1 Boat default/a``."""
-    metadata = tree.get("metadata") or {}
-    place = "/".join(filter(None, (metadata.get("namespace"), metadata.get("name"))))
-    return f"{tree.get('apiVersion', '')} {tree.get('kind', '')} {place}".strip()
 
 
 def reasons(error: ViewError) -> str:

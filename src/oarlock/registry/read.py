@@ -73,8 +73,8 @@ async def select(resource: Resource, version: str, options: ListOptions) -> Sele
     texts = options.label_selector, options.field_selector
     places = resource.selectable[version]
     if sum(map(len, texts)) <= COMPILED_AT_ONCE:
-        return compile_selection(*texts, places)
-    return await asyncio.get_running_loop().run_in_executor(None, compile_selection, *texts, places)
+        return compile_selection(*texts, places, version)
+    return await asyncio.get_running_loop().run_in_executor(None, compile_selection, *texts, places, version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +100,7 @@ async def list_entries(resource: Resource, namespace: str, options: ListOptions,
     if selection.name is not None and (namespace or selection.namespace or not resource.definition.namespaced):
         return _single(resource, start, selection)
     _refuse_broken(resource, page)
+    _refuse_unselectable(resource, page, selection)
     snapshot, rev = resource.cache.snapshot(), resource.store.rev
     if page.limit and not selection.everything:
         return await _filtered(resource, page, selection, rev)
@@ -138,6 +139,19 @@ def _refuse_broken(resource: Resource, page: _Page) -> None:
         entry = resource.cache.get(key) if page.begin <= key < page.end else None
         if entry is not None and entry.broken:
             found.append((key, entry.broken))
+    if found:
+        raise StorageReadError(resource.definition.group_resource, found)
+
+
+def _refuse_unselectable(resource: Resource, page: _Page, selection: Selection) -> None:
+    """Nobody knows whether an object is selected that can't be converted to the version whose fields are asked for."""
+    if not selection.version or not resource.form.unselectable:
+        return
+    found = []
+    for key, whys in sorted(resource.form.unselectable.items()):
+        why = whys.get(selection.version)
+        if why and page.begin <= key < page.end and resource.cache.get(key) is not None:
+            found.append((key, why))
     if found:
         raise StorageReadError(resource.definition.group_resource, found)
 

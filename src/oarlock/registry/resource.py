@@ -11,27 +11,24 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Literal
 
 import msgspec
 
 from oarlock.meta.context import Context
-from oarlock.meta.errors import NotFound, StorageReadError
+from oarlock.meta.errors import NotFound, StatusError, StorageReadError
 from oarlock.registry.body import compile_bodies
-from oarlock.registry.conversion import copy_tree
+from oarlock.registry.conversion import copy_tree, lend
 from oarlock.registry.keys import after_prefix, object_key
 from oarlock.registry.managed_fields import tracker_of
 from oarlock.registry.renditions import Renditions
 from oarlock.registry.served import Served, Tree
-from oarlock.registry.stored_form import StoredForm, encode_tail
-from oarlock.registry.workers import Workers, weight
+from oarlock.registry.stored_form import StoredForm, body_of, encode_tail
 from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.storage.cache.cache import Cache, ResourceCache
 from oarlock.storage.cache.entry import Entry, Interner
 
 __all__ = ["Resource", "Settings"]
-
-T = TypeVar("T")
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -48,7 +45,6 @@ class Settings:
     garbage_collection: Literal["external", "none"] = "none"
     random: Callable[[int], bytes] = os.urandom
     renditions: Renditions = field(default_factory=Renditions)
-    workers: Workers = field(default_factory=Workers)
 
 
 class Resource:
@@ -67,15 +63,8 @@ class Resource:
         self.bodies = compile_bodies(served.definition)
         self.selectable = self._place_selectable()
         self.fields = tracker_of(served, self.compiled, copy_tree)
-        self.form = StoredForm(served.definition, served.converter, self._select, interner)
+        self.form = StoredForm(served.definition, served.conversions, self._select, interner)
         self._marks = {version: object() for version in self.compiled}
-
-    async def aside(self, size: int, step: Callable[..., T], /, *args: Any) -> T:
-        """A pure step of a request that has begun, in a thread where its object, of `workers.weight` `size`, is large.
-
-        Not where the step may convert and the converter has to stay on the loop.
-        """
-        return await self.settings.workers.go_on(size if self.served.converter.threadsafe else 0, step, *args)
 
     def take_over(self, before: Resource) -> None:
         """Go on with the cache of `before`, whose objects are kept in the same form."""
@@ -90,20 +79,32 @@ class Resource:
             offset += len(version.selectable)
         return places
 
-    def _select(self, tree: Tree) -> tuple[str, ...]:
+    def _select(self, tree: Tree, unknown: dict[str, str]) -> tuple[str, ...]:
         values: tuple[str, ...] = ()
         for version in self.definition.versions:
             if not version.selectable:
                 continue
-            shown: Tree | None = tree
-            if version.name != self.definition.stored_as:
-                made = self.served.converter.convert_now([copy_tree(tree)], self.definition.stored_as, version.name)
-                shown = made[0] if made else None
+            try:
+                shown = self.look(tree, version.name)
+            except StatusError as error:
+                unknown[version.name] = error.message
+                shown = None
             if shown is None:
                 values += ("",) * len(version.selectable)
             else:
                 values += self.compiled[version.name].selectable_values(shown)
         return values
+
+    def look(self, stored: Tree, version: str) -> Tree | None:
+        """A tree of the stored version in another, to be looked at: `stored` stays, and both may share what they hold.
+
+        None when the conversion has to wait. Raises what a conversion refuses with.
+        """
+        converter = self.served.converter
+        if version == self.definition.stored_as or converter.alike:
+            return stored
+        made = self.served.conversions.now([lend(converter, stored)], self.definition.stored_as, version)
+        return made[0] if made is not None else None
 
     async def fresh(self) -> None:
         """Return once the cache has everything that was written before this call, by whomever."""
@@ -133,46 +134,23 @@ class Resource:
         return entry
 
     async def tree(self, entry: Entry, version: str) -> Tree:
-        """The object as a fresh tree in `version`, resourceVersion included. A large one is made in a thread."""
-        size = weight(entry.body)
-        tree = await self.settings.workers.go_on(size, self._read, entry) if size else self._read(entry)
-        return await self.convert(tree, self.definition.stored_as, version, size)
-
-    def _read(self, entry: Entry) -> Tree:
+        """The object as a fresh tree in `version`, resourceVersion included. Raises ConversionError."""
         tree: Tree = _decode(self.form.head + entry.body)
-        return tree
+        return (await self.served.conversions.convert([tree], self.definition.stored_as, version, stored=True))[0]
 
     def tree_now(self, entry: Entry, version: str) -> Tree | None:
         """The same without waiting; None when the conversion has to wait."""
         tree: Tree = _decode(self.form.head + entry.body)
-        if version == self.definition.stored_as:
-            return tree
-        converted = self.served.converter.convert_now([tree], self.definition.stored_as, version)
-        if converted is None:
-            return None
-        converted[0]["apiVersion"] = self.definition.api_version(version)
-        return converted[0]
+        converted = self.served.conversions.now([tree], self.definition.stored_as, version, stored=True)
+        return None if converted is None else converted[0]
 
     async def old(self, entry: Entry, version: str) -> Tree:
         """The object in `version` for who looks at it as it was: as far as it can be read, and never to be stored."""
-        size = weight(entry.body)
-        tree = await self.settings.workers.go_on(size, self._read, entry)
-        return await self.convert_old(tree, self.definition.stored_as, version, size)
+        tree: Tree = _decode(self.form.head + entry.body)
+        return await self.served.conversions.old(tree, self.definition.stored_as, version)
 
-    async def convert_old(self, tree: Tree, from_version: str, to_version: str, size: int = 0) -> Tree:
-        """`Served.convert_old`; `size` is the `workers.weight` of the object."""
-        if size and self.served.converter.threadsafe:
-            made = await self.aside(size, self.served.convert_old_now, tree, from_version, to_version)
-            if made is not None:
-                return made
-        return await self.served.convert_old(tree, from_version, to_version)
-
-    async def convert(self, tree: Tree, from_version: str, to_version: str, size: int = 0) -> Tree:
-        """The tree in another version; `tree` itself must not be used afterwards. `size` is its `workers.weight`."""
-        if size and self.served.converter.threadsafe:
-            made = await self.aside(size, self.served.convert_now, [tree], from_version, to_version)
-            if made is not None:
-                return made[0]
+    async def convert(self, tree: Tree, from_version: str, to_version: str) -> Tree:
+        """The tree in another version; `tree` itself must not be used afterwards."""
         return (await self.served.convert([tree], from_version, to_version))[0]
 
     async def body(self, entry: Entry, version: str) -> bytes:
@@ -181,9 +159,7 @@ class Resource:
             return entry.body
         kept = self.settings.renditions.get((entry.key, entry.rev, self._marks[version]))
         if kept is None:
-            tree = await self.tree(entry, version)
-            encoded = await self.aside(weight(entry.body), self.encode, tree)
-            kept = self.rendition(entry, version, encoded)
+            kept = self.rendition(entry, version, await self.tree(entry, version))
         return kept
 
     def body_now(self, entry: Entry, version: str) -> bytes | None:
@@ -194,12 +170,18 @@ class Resource:
         if kept is not None:
             return kept
         tree = self.tree_now(entry, version)
-        return None if tree is None else self.rendition(entry, version, self.encode(tree))
+        return None if tree is None else self.rendition(entry, version, tree)
 
-    def rendition(self, entry: Entry, version: str, body: bytes) -> bytes:
-        """Keep the body of a converted object."""
+    def rendition(self, entry: Entry, version: str, tree: Tree) -> bytes:
+        """Encode a converted tree and keep it."""
+        body = self.encode(tree)
         self.settings.renditions.keep((entry.key, entry.rev, self._marks[version]), body)
         return body
+
+    def answered(self, entry: Entry, version: str, tree: Tree) -> None:
+        """`tree` is what has just been written as `entry`, in `version`: it needn't be made again for the answer."""
+        body = body_of(encode_tail(tree), entry.rev)
+        self.settings.renditions.keep((entry.key, entry.rev, self._marks[version]), body)
 
     @staticmethod
     def encode(tree: Tree) -> bytes:

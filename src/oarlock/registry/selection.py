@@ -33,13 +33,17 @@ _CHAINED = 4
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """`matches` tells of one entry, `pick` chooses from many. `namespace` and `name` are what field selectors pin."""
+    """`matches` tells of one entry, `pick` chooses from many. `namespace` and `name` are what field selectors pin.
+
+    `version` is the one whose selectable fields decide, empty where none do.
+    """
 
     matches: Matches
     pick: Pick
     everything: bool = False
     namespace: str | None = None
     name: str | None = None
+    version: str = ""
 
     async def filter(self, chunks: Iterable[Sequence[Entry]], pacer: Pacer | None = None) -> list[Entry]:
         """The selected of many entries, in slices that give the loop back."""
@@ -61,11 +65,11 @@ class _Test(NamedTuple):
     pick: Pick
 
 
-def compile_selection(label_text: str, field_text: str, selectable: Mapping[str, int]) -> Selection:
+def compile_selection(label_text: str, field_text: str, selectable: Mapping[str, int], version: str = "") -> Selection:
     """Raises BadRequest for a selector that can't be read, has too many terms or names a field not in `selectable`.
 
     `selectable` says where in `Entry.fields` the value of each field label (``spec.reference``) of the
-    request version is; metadata.name and metadata.namespace are always there.
+    request `version` is; metadata.name and metadata.namespace are always there.
     """
     if not label_text and not field_text:
         return EVERYTHING
@@ -75,12 +79,15 @@ def compile_selection(label_text: str, field_text: str, selectable: Mapping[str,
     except ValueError as error:
         raise errors.BadRequest(str(error)) from None
     tests = _label_tests(by_labels)
+    of_version = False
     for condition in by_fields.conditions():
         tests.append(_field_test(condition, selectable))
+        of_version |= condition.field not in ("metadata.name", "metadata.namespace")
     if not tests:
         return EVERYTHING
     matches, pick = tests[0] if len(tests) == 1 else _all(tests)
-    return Selection(matches, pick, False, by_fields.exact("metadata.namespace"), by_fields.exact("metadata.name"))
+    pinned = by_fields.exact("metadata.namespace"), by_fields.exact("metadata.name")
+    return Selection(matches, pick, False, *pinned, version if of_version else "")
 
 
 def _all(tests: list[_Test]) -> _Test:

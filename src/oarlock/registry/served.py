@@ -16,7 +16,8 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.options import ListOptions, WatchOptions
 from oarlock.registry.channels import Channels, Pipe
-from oarlock.registry.conversion import Converter, NoConversion, Tree, convert_old, convert_old_now
+from oarlock.registry.conversion import Converter, NoConversion, Tree
+from oarlock.registry.converting import Conversions
 from oarlock.registry.pages import Page
 from oarlock.registry.parameters import Argument
 from oarlock.schema.definition import ResourceDefinition
@@ -170,48 +171,17 @@ class Served:
     converter: Converter = field(default_factory=NoConversion)
     hooks: Hooks = field(default_factory=Hooks)
     virtual: VirtualMethods | None = None
+    conversions: Conversions = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.converter, Converter):
             what = type(self.converter).__qualname__
             raise TypeError(f"{what} converts without saying how: make it a subclass of {Converter.__qualname__}")
+        object.__setattr__(self, "conversions", Conversions(self.definition, self.converter))
 
     async def convert(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree]:
-        """The trees in another version; those given must not be used afterwards."""
-        now = self.convert_now(trees, from_version, to_version)
-        if now is not None:
-            return now
-        return self._named(await self.converter.convert(trees, from_version, to_version), to_version)
-
-    def convert_now(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree] | None:
-        """The same without waiting; None when the converter has to wait."""
-        if from_version == to_version:
-            return trees
-        made = self.converter.convert_now(trees, from_version, to_version)
-        return None if made is None else self._named(made, to_version)
-
-    async def convert_old(self, tree: Tree, from_version: str, to_version: str) -> Tree:
-        """A stored object in another version, for who looks at it as it was; as far as it can be read.
-
-        `tree` stays as it is. What comes of it may be `tree` itself, and must never be stored.
-        """
-        if from_version == to_version:
-            return tree
-        made = await convert_old(self.converter, tree, from_version, to_version)
-        return self._named([made], to_version)[0]
-
-    def convert_old_now(self, tree: Tree, from_version: str, to_version: str) -> Tree | None:
-        """The same without waiting; None when the converter has to wait."""
-        if from_version == to_version:
-            return tree
-        made = convert_old_now(self.converter, tree, from_version, to_version)
-        return None if made is None else self._named([made], to_version)[0]
-
-    def _named(self, trees: list[Tree], version: str) -> list[Tree]:
-        api_version, kind = self.definition.api_version(version), self.definition.names.kind
-        for tree in trees:
-            tree["apiVersion"], tree["kind"] = api_version, kind
-        return trees
+        """The trees in another version; those given must not be used afterwards. See `Conversions.convert`."""
+        return await self.conversions.convert(trees, from_version, to_version)
 
     def verbs(self) -> tuple[str, ...]:
         """The verbs clients may use, sorted, as discovery lists them."""

@@ -7,31 +7,20 @@ Must not know: how the object came about. Next: `create`, `update`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from oarlock.meta.context import Context
 from oarlock.meta.errors import InvalidObject
 from oarlock.meta.fielderrors import FieldError
 from oarlock.registry.conversion import copy_tree, lend
 from oarlock.registry.metadata import differ
+from oarlock.registry.readiness import Live, Ready, ready
 from oarlock.registry.resource import Resource
 from oarlock.registry.served import Gate, Tree
 from oarlock.schema.objectmeta import validate_object_meta, validate_object_meta_update
 from oarlock.schema.views import ViewError
-from oarlock.storage.cache.entry import Entry
 
-__all__ = ["Live", "Write", "besides", "finish"]
-
-
-T = TypeVar("T")
-
-
-class Live(NamedTuple):
-    """The object as it is before the write: its entry, and a tree in the request version that nobody changes."""
-
-    entry: Entry
-    tree: Tree
+__all__ = ["Write", "besides", "finish"]
 
 
 class Write(NamedTuple):
@@ -42,22 +31,12 @@ class Write(NamedTuple):
     version: str
     gate: Gate
     operation: str
-    size: int = 0
-    """The `workers.weight` of its object."""
-
-    async def aside(self, step: Callable[..., T], /, *args: Any) -> T:
-        """A pure step, in a thread where the object is large."""
-        return await self.resource.aside(self.size, step, *args) if self.size else step(*args)
-
-    async def convert(self, tree: Tree, from_version: str, to_version: str) -> Tree:
-        """`tree` in another version; it must not be used afterwards."""
-        return await self.resource.convert(tree, from_version, to_version, self.size)
 
 
-async def finish(write: Write, new: Tree, live: Live | None) -> tuple[Tree, Tree]:
+async def finish(write: Write, new: Tree, live: Live | None) -> Ready:
     """Run hooks, rules and validating admission on `new`, which is in the request version.
 
-    Returns the object in the stored and in the request version. Raises InvalidObject with every error.
+    Raises InvalidObject with every error; what a conversion refuses with.
     """
     resource, version = write.resource, write.version
     definition, hooks = resource.definition, resource.served.hooks
@@ -70,37 +49,37 @@ async def finish(write: Write, new: Tree, live: Live | None) -> tuple[Tree, Tree
                 new = (
                     hub_new
                     if version == definition.hub
-                    else await write.convert(await write.aside(copy_tree, hub_new), definition.hub, version)
+                    else await resource.convert(copy_tree(hub_new), definition.hub, version)
                 )
         except ViewError as error:
-            await _validate(write, new, live, (None, None), error)
+            _validate(write, new, live, (None, None), error)
     if live is not None and definition.generation and write.ctx.target.subresource != "status":
-        await write.aside(_count_change, write, (new, live.tree), (hub_new, hub_old))
-    await _validate(write, new, live, (hub_new, hub_old))
+        _count_change(write, (new, live.tree), (hub_new, hub_old))
+    _validate(write, new, live, (hub_new, hub_old))
     if not write.gate.idle(write.operation):
         await write.gate.validate(write.ctx, write.operation, new, live.tree if live else None, (hub_new, hub_old))
-    if version == definition.stored_as:
-        return new, new
-    if hub_new is None or definition.hub == definition.stored_as:
-        return hub_new or new, new
-    return await write.convert(await write.aside(copy_tree, hub_new), definition.hub, definition.stored_as), new
+    stored = new
+    if version != definition.stored_as and hub_new is not None:
+        stored = hub_new
+        if definition.hub != definition.stored_as:
+            stored = await resource.convert(copy_tree(hub_new), definition.hub, definition.stored_as)
+    return ready(resource, (stored, new), version, live, through_hub=hub_new is not None)
 
 
 async def _in_hub(write: Write, new: Tree, live: Live | None) -> tuple[Tree, Tree | None]:
     """The new and the live object in the hub version; what a spoke can't say is taken from the live object."""
     resource, version, hub = write.resource, write.version, write.resource.definition.hub
-    converter = resource.served.converter
     if version == hub:
         return new, None if live is None else live.tree
     hub_old = None
     if live is not None and version == resource.definition.stored_as:
-        hub_old = await resource.convert_old(live.tree, version, hub, write.size)
+        hub_old = await resource.served.conversions.old(live.tree, version, hub)
     elif live is not None:
         hub_old = await resource.tree(live.entry, hub)  # which may say more than the request version
-    hub_new = await write.convert(await write.aside(lend, converter, new), version, hub)
+    hub_new = await resource.convert(lend(resource.served.converter, new), version, hub)
     # what is stored came through the stored version: that hides nothing from it
     if hub_old is not None and version != resource.definition.stored_as:
-        hub_new = await write.aside(converter.carry_over, hub_new, hub_old, version)
+        hub_new = resource.served.converter.carry_over(hub_new, hub_old, version)
     return hub_new, hub_old
 
 
@@ -122,7 +101,7 @@ def _count_change(write: Write, seen: tuple[Tree, Tree], hub: tuple[Tree | None,
                 tree["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
-async def _validate(
+def _validate(
     write: Write,
     new: Tree,
     live: Live | None,
@@ -130,8 +109,15 @@ async def _validate(
     unreadable: ViewError | None = None,
 ) -> None:
     """Raise InvalidObject with every error; `unreadable` is why the object couldn't be shown to a hook."""
-    found = await write.aside(_violations, write, new, live)
-    validate = write.resource.served.hooks.validate
+    resource, definition = write.resource, write.resource.definition
+    metadata = new["metadata"]
+    found: list[FieldError] = validate_object_meta(
+        metadata, namespaced=definition.namespaced, name_rule=definition.name_rule
+    )
+    if live is not None:
+        found += validate_object_meta_update(metadata, live.tree["metadata"])
+    found += resource.compiled[write.version].validate(new, live.tree if live else None)
+    validate = resource.served.hooks.validate
     if validate is not None and hub[0] is not None:
         try:
             found += validate(hub[0], hub[1], write.ctx)
@@ -140,18 +126,7 @@ async def _validate(
     if unreadable is not None:
         found += besides(found, unreadable)
     if found:
-        raise InvalidObject(write.resource.definition.group_kind, new["metadata"].get("name", ""), found)
-
-
-def _violations(write: Write, new: Tree, live: Live | None) -> list[FieldError]:
-    """What the rules of metadata and of the schema find."""
-    definition, metadata = write.resource.definition, new["metadata"]
-    found: list[FieldError] = validate_object_meta(
-        metadata, namespaced=definition.namespaced, name_rule=definition.name_rule
-    )
-    if live is not None:
-        found += validate_object_meta_update(metadata, live.tree["metadata"])
-    return found + write.resource.compiled[write.version].validate(new, live.tree if live else None)
+        raise InvalidObject(definition.group_kind, metadata.get("name", ""), found)
 
 
 def besides(found: list[FieldError], unreadable: ViewError) -> list[FieldError]:

@@ -12,32 +12,32 @@ Must not know: verbs, admission. Next: `resource`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from oarlock.codec import json as json_codec
-from oarlock.codec.ordering import encode_sorted
-from oarlock.registry.conversion import Converter, Tree
+from oarlock.registry.conversion import ConversionError, Tree
+from oarlock.registry.converting import Conversions
 from oarlock.registry.keys import prefix_of, split_key
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.storage.backend import Damaged
 from oarlock.storage.cache.entry import Entry, Interner
 
-__all__ = ["STALE", "Encoded", "StoredForm", "body_of", "encode_tail", "tail_of"]
+__all__ = ["STALE", "StoredForm", "body_of", "encode_tail", "tail_of"]
 
 STALE = "stale"
 """`Entry.extra` of an object stored in another version than the one written now: even a no-op update rewrites it."""
 
-_encode = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder(order="sorted").encode
 _decode = msgspec.json.Decoder().decode
 
 METADATA = b'"metadata":{'
 _VERSIONED = b'"metadata":{"resourceVersion":"'
 _NO_LABELS: dict[str, str] = {}
 
-Select = Callable[[Tree], tuple[str, ...]]
+Select = Callable[[Tree, dict[str, str]], tuple[str, ...]]
+"""A tree in the stored version → the values of its selectable fields; notes of a version where they are unknown why."""
 
 
 def encode_tail(tree: Tree) -> bytes:
@@ -48,10 +48,10 @@ def encode_tail(tree: Tree) -> bytes:
     metadata = tree["metadata"]
     if "resourceVersion" in metadata:
         metadata = {k: v for k, v in metadata.items() if k != "resourceVersion"}
-    tail = b'"metadata":' + encode_sorted(metadata)
+    tail = b'"metadata":' + _encode(metadata)
     rest = {k: v for k, v in tree.items() if k not in ("apiVersion", "kind", "metadata")}
     if rest:
-        fields = encode_sorted(rest)
+        fields = _encode(rest)
         if json_codec.holds_whole_floats(fields):  # Go clients read none of them into an integer
             fields = json_codec.encode_canonical(rest)
         tail = tail + b"," + fields[1:]
@@ -81,30 +81,24 @@ def tail_of(body: bytes) -> bytes:
     return METADATA + body[end:]
 
 
-class Encoded(NamedTuple):
-    """An object ready to be stored: all that its entry needs but the revision."""
-
-    tail: bytes
-    labels: dict[str, str] | None
-    fields: tuple[str, ...]
-
-
 class StoredForm:
     """The stored form of one resource. `select` picks the selectable values of a tree in the stored version."""
 
     def __init__(
-        self, definition: ResourceDefinition, converter: Converter, select: Select, interner: Interner
+        self, definition: ResourceDefinition, conversions: Conversions, select: Select, interner: Interner
     ) -> None:
         self.definition = definition
         self.prefix = prefix_of(definition.group, definition.names.plural)
         self.api_version = definition.api_version(definition.stored_as)
         self.head = self.head_of(definition.stored_as)
-        self._converter = converter
+        self._conversions = conversions
         self._select = select
         self._interner = interner
         self._versions = {definition.api_version(v.name): v.name for v in definition.versions}
         self._no_fields = ("",) * sum(len(v.selectable) for v in definition.versions)
         self.broken: set[str] = set()  # keys that were seen broken and not seen whole since
+        self.unselectable: dict[str, dict[str, str]] = {}
+        """Key → version → why the selectable fields of that version aren't known, of what was seen last."""
 
     def head_of(self, version: str) -> bytes:
         """What stands before a tail of that version."""
@@ -118,30 +112,33 @@ class StoredForm:
         """The value an entry was described from (in canonical form)."""
         return self.head + tail_of(entry.body)
 
-    def later(self, entry: Entry, rev: int) -> Entry:
-        """The same object at a later revision, which nothing but its deletion has."""
-        made = copy(entry)
-        made.rev, made.body = rev, body_of(tail_of(entry.body), rev)
-        return made
+    def entry(
+        self, key: str, tail: bytes, tree: Tree, revs: tuple[int, int], fields: tuple[str, ...] | None = None
+    ) -> Entry:
+        """The entry of an object just written; `revs` are its revision and the one it was created at.
 
-    def encode(self, tree: Tree) -> Encoded:
-        """The object in `tree`, which is in the stored version, as it is stored. Pure."""
-        return Encoded(encode_tail(tree), tree["metadata"].get("labels"), self._select(tree))
-
-    def entry(self, key: str, encoded: Encoded, revs: tuple[int, int]) -> Entry:
-        """The entry of an object just written; `revs` are its revision and the one it was created at."""
+        `fields` are the values of its selectable fields, where they are known already.
+        """
         namespace, name = split_key(self.prefix, key)
         if self.broken:
             self.broken.discard(key)
+        if self.unselectable:
+            self.unselectable.pop(key, None)
+        if fields is None:
+            unknown: dict[str, str] = {}
+            fields = self._select(tree, unknown)
+            if unknown:
+                self.unselectable[key] = unknown
+        labels = tree["metadata"].get("labels")
         return Entry(
             key=key,
             namespace=namespace,
             name=name,
             rev=revs[0],
             create_rev=revs[1],
-            body=body_of(encoded.tail, revs[0]),
-            labels=self._interner.labels(encoded.labels) if encoded.labels else _NO_LABELS,
-            fields=encoded.fields,
+            body=body_of(tail, revs[0]),
+            labels=self._interner.labels(labels) if labels else _NO_LABELS,
+            fields=fields,
         )
 
     def describe(self, key: str, value: bytes, rev: int, create_rev: int) -> Entry:
@@ -150,7 +147,10 @@ class StoredForm:
             return self._broken(key, (rev, create_rev), value.why)
         try:
             tree, stale = self._read(value)
-            entry = self.entry(key, self.encode(tree), (rev, create_rev))
+            tail = encode_tail(tree)
+            entry = self.entry(key, tail, tree, (rev, create_rev))
+        except ConversionError as error:
+            return self._broken(key, (rev, create_rev), f"it can't be converted: {error.why}")
         except Exception as error:  # whatever a stranger wrote must not stop the cache
             return self._broken(key, (rev, create_rev), f"{type(error).__name__}: {error}")
         if stale:
@@ -169,7 +169,7 @@ class StoredForm:
         version = self._versions.get(api_version) if isinstance(api_version, str) else None
         if version is None:
             raise ValueError(f"stored as {api_version!r}, which this server doesn't know")
-        converted = self._converter.convert_now([tree], version, self.definition.stored_as)
+        converted = self._conversions.now([tree], version, self.definition.stored_as, stored=True)
         if converted is None:
             raise ValueError(f"stored as {api_version!r}, and its conversion isn't available while loading")
         return converted[0], True

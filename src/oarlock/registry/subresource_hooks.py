@@ -12,7 +12,8 @@ from typing import Any
 
 from oarlock.meta.context import Context
 from oarlock.registry.collection import StoredCollection
-from oarlock.registry.conversion import Converter, convert_old
+from oarlock.registry.conversion import Converter
+from oarlock.registry.converting import Conversions
 from oarlock.registry.field_owners import for_the_user, from_the_user
 from oarlock.registry.old_objects import OldObjects
 from oarlock.registry.served import AnyHook, ConnectHook, StreamHook, SubresourceHook, Tree
@@ -61,8 +62,9 @@ def subresource_hooks(
 ) -> dict[str, AnyHook]:
     """What the server calls for each subresource of `collection`, by its name."""
     hooks: dict[str, AnyHook] = {}
+    conversions = Conversions(definition, converter)
     for found in type(collection).__subresources__:
-        mark, giving = found.mark, _Giving(found, converter, isinstance(collection, VirtualCollection))
+        mark, giving = found.mark, _Giving(found, conversions, isinstance(collection, VirtualCollection))
         method = getattr(collection, found.attribute)
         if mark.end:
             connect = _connect(method, giving, mark.end)
@@ -80,10 +82,10 @@ def subresource_hooks(
 class _Giving:
     """What a method is given, by the names of its parameters."""
 
-    def __init__(self, found: Found, converter: Converter, virtual: bool) -> None:
+    def __init__(self, found: Found, conversions: Conversions, virtual: bool) -> None:
         self.found = found
         self.virtual = virtual
-        self.converter = converter
+        self.conversions = conversions
         self._parent = OldObjects(lens_of(found.parent)) if found.parent is not None else None
 
     async def arguments(self, ctx: Context, parent: Tree, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,13 +100,13 @@ class _Giving:
             arguments["parent"] = parent
             if self._parent is not None:
                 wanted = declared(found.parent).version
-                made = await convert_old(self.converter, parent, ctx.target.version, wanted)
+                made = await self.conversions.old(parent, ctx.target.version, wanted)
                 arguments["parent"] = self._parent.seen(for_the_user(made) if self.virtual else made)
         return arguments
 
 
 def _call(method: Any, giving: _Giving, definition: ResourceDefinition, code: UsersCode) -> Any:
-    found, converter = giving.found, giving.converter
+    found, conversions = giving.found, giving.conversions
     body_lens = lens_of(found.body) if found.body is not None else None
 
     async def call(ctx: Context, parent: Tree, body: Tree | None, given: Mapping[str, Any] | None = None) -> Any:
@@ -122,7 +124,7 @@ def _call(method: Any, giving: _Giving, definition: ResourceDefinition, code: Us
         said = declared(type(answer))
         if (said.group, said.kind) == (definition.group, definition.names.kind) and said.version != ctx.target.version:
             # the parent's own kind is answered in the version that was asked for
-            tree = (await converter.convert([tree], said.version, ctx.target.version))[0]
+            tree = (await conversions.convert([tree], said.version, ctx.target.version))[0]
         return tree
 
     return call

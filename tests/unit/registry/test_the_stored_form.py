@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oarlock.registry.served import NoConversion
+from oarlock.registry.conversion import NoConversion
+from oarlock.registry.converting import Conversions
 from oarlock.registry.stored_form import STALE, StoredForm, body_of, encode_tail, tail_of
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
 from oarlock.storage.cache.entry import Interner
@@ -32,7 +33,8 @@ def form(versions: tuple[str, ...] = ("v1",)) -> StoredForm:
     definition = ResourceDefinition(
         "g.io", Names("things", "Thing"), "Namespaced", defined, hub=versions[0], stored_as=versions[0]
     )
-    return StoredForm(definition, NoConversion(), lambda tree: (str(tree.get("a", "")), ""), Interner())
+    conversions = Conversions(definition, NoConversion())
+    return StoredForm(definition, conversions, lambda tree, unknown: (str(tree.get("a", "")), ""), Interner())
 
 
 @given(objects, st.integers(1, 2**63))

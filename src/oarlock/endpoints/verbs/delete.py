@@ -15,6 +15,7 @@ from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.options import DeleteOptions
 from oarlock.registry import delete as recipe
+from oarlock.registry.conversion import ConversionError
 from oarlock.registry.outcome import Outcome
 from oarlock.registry.virtual_resource import VirtualResource
 
@@ -30,10 +31,14 @@ async def delete(x: Exchange, route: Route) -> Response:
     ctx = x.context(options=options, dry_run=options.dry_run)
     outcome = await carry_out(route, ctx, options)
     assert route.entry is not None
+    plain = Accepted(accepted.media_type, None, "", accepted.pretty, accepted.media_type)
     if outcome.gone and route.entry.definition.delete_returns == "status":
-        plain = Accepted(accepted.media_type, None, "", accepted.pretty, accepted.media_type)
         return await respond.encoded(x, route, _success(route, outcome), plain)
-    return await respond.item_response(x, route, outcome.item, accepted)
+    try:
+        return await respond.item_response(x, route, outcome.item, accepted)
+    except ConversionError:
+        # it is deleted, or marked, though it can't be shown
+        return await respond.encoded(x, route, _success(route, outcome), plain)
 
 
 async def carry_out(route: Route, ctx: Context, options: DeleteOptions) -> Outcome:
@@ -48,7 +53,7 @@ async def carry_out(route: Route, ctx: Context, options: DeleteOptions) -> Outco
 
 def _success(route: Route, outcome: Outcome) -> bytes:
     target = route.target
-    details = {"name": outcome.name, "group": target.group, "kind": target.resource, "uid": outcome.uid}
+    details = {"name": outcome.name or target.name, "group": target.group, "kind": target.resource, "uid": outcome.uid}
     status = {
         "kind": "Status",
         "apiVersion": "v1",

@@ -147,13 +147,16 @@ class Frames:
     def _frame(self, kind: str, entry: Entry) -> bytes:
         if entry.broken:
             raise BrokenObject(StorageReadError(self._resource.definition.group_resource, [(entry.key, entry.broken)]))
-        if kind == "LEFT":
-            # not through the renditions: the object that left has the same key and revision
-            kind = "DELETED"
-            tree = self._resource.tree_now(entry, self._version)
-            body = None if tree is None else self._resource.encode(tree)
-        else:
-            body = self._resource.body_now(entry, self._version)
+        try:
+            if kind == "LEFT":
+                # not through the renditions: the object that left has the same key and revision
+                kind = "DELETED"
+                tree = self._resource.tree_now(entry, self._version)
+                body = None if tree is None else self._resource.encode(tree)
+            else:
+                body = self._resource.body_now(entry, self._version)
+        except StatusError as error:
+            raise BrokenObject(error) from None
         if body is None:
             raise BrokenObject(StatusError("the conversion of this resource isn't available to a watch"))
         if self._form.spliced:

@@ -196,7 +196,12 @@ class Watcher:
         if start.name and entry.name != start.name:
             return False
         # nobody knows whether a broken object matches; a watch that went past it in silence would miss a change
-        return bool(entry.broken) or start.selection.matches(entry)
+        return bool(entry.broken) or start.selection.matches(entry) or self._unselectable(entry)
+
+    def _unselectable(self, entry: Entry) -> bool:
+        """Nor whether one does that can't be converted to the version whose fields are asked for."""
+        version, unknown = self._start.selection.version, self._resource.form.unselectable
+        return bool(version and unknown) and version in unknown.get(entry.key, ())
 
     def _deliver(self, events: Sequence[CacheEvent]) -> None:
         """Called by the cache, on the loop, with events in revision order."""

@@ -172,9 +172,7 @@ async def _mutated(seat: _Seat, served: Served | None, ctx: Context, what: _What
     if shown is new or served is None:
         return changed
     # only the difference goes back: what the plugin's version can't say stays as the request has it
-    before, after = await served.converter.convert(
-        [copy_tree(shown), copy_tree(changed)], seat.version, ctx.target.version
-    )
+    before, after = await served.convert([copy_tree(shown), copy_tree(changed)], seat.version, ctx.target.version)
     schema = served.definition.version(ctx.target.version).schema
     folded: Tree = fold(new, before, after, schema)
     return folded
@@ -186,7 +184,7 @@ async def _shown(seat: _Seat, served: Served | None, ctx: Context, tree: Tree, h
         return tree
     if hub is not None and seat.version == served.definition.hub:
         return hub
-    (made,) = await served.converter.convert([lend(served.converter, tree)], ctx.target.version, seat.version)
+    (made,) = await served.convert([lend(served.converter, tree)], ctx.target.version, seat.version)
     return made
 
 
@@ -196,7 +194,7 @@ async def _shown_old(seat: _Seat, served: Served | None, ctx: Context, tree: Tre
         return tree
     if hub is not None and seat.version == served.definition.hub:
         return hub
-    return await served.convert_old(tree, ctx.target.version, seat.version)
+    return await served.conversions.old(tree, ctx.target.version, seat.version)
 
 
 async def _review(
