@@ -7,7 +7,7 @@ from typing import Any
 
 from walk_kit import causes, failure, made, walk
 
-from oarlock import APIServer
+from oarlock import APIServer, Context
 from oarlock.registry.conversion import Converter
 from oarlock.registry.served import Hooks, Served, Tree
 from oarlock.schema.crd import parse
@@ -145,7 +145,7 @@ async def test_hooks_on_trees():
         new["spec"]["size"] = min(new["spec"]["size"], 5)
         return new
 
-    def default(tree: Tree) -> Tree:
+    def default(tree: Tree, ctx: Context) -> Tree:
         tree["spec"].setdefault("mode", "off")
         return tree
 

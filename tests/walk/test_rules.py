@@ -9,6 +9,7 @@ from walk_kit import GROUP, causes, path, walk
 
 from oarlock import APIServer, MaxItems, MaxLength, Model, Resource, Rule, StoredCollection
 from oarlock.registry.served import Served
+from oarlock.schema.cel.functions import FUNCTIONS
 from oarlock.schema.compiled import SchemaError
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
 from oarlock.testing.server import InMemory
@@ -110,3 +111,22 @@ async def test_a_custom_resource_has_rules_too() -> None:
 async def test_a_definition_with_a_bad_rule_is_not_served() -> None:
     with pytest.raises(SchemaError, match="undefined field 'wdth'"):
         await InMemory(APIServer(serve=[gates("self.spec.wdth > 3")])).__aenter__()
+
+
+@walk
+async def test_a_mistake_of_ours_in_a_rule_is_a_500_with_its_reason_in_the_log(monkeypatch: Any, caplog: Any) -> None:
+    def wrong(text: Any, part: Any) -> bool:
+        raise TypeError("a bug of ours")
+
+    monkeypatch.setitem(FUNCTIONS, "startsWith", wrong)
+
+    class Lock(Resource, group=GROUP, version="v1"):
+        """A lock whose rule can't be run."""
+
+        key: Annotated[str, MaxLength(10), Rule("self.startsWith('k') || self == ''")]
+
+    async with InMemory(APIServer(serve=[Lock])) as api:
+        answer = await api.post(path("locks", version="v1"), {"metadata": {"name": "a"}, "key": "k"})
+    assert answer.status == 500
+    assert b"a bug of ours" not in answer.body
+    assert "a bug of ours" in caplog.text

@@ -21,7 +21,7 @@ from oarlock.schema.cel.costs import CALL_COSTS, LIST_COST, MAP_COST
 from oarlock.schema.cel.declared import Decl
 from oarlock.schema.cel.functions import FUNCTIONS
 from oarlock.schema.cel.problems import CelError, CompileError, EvalError, Mistake
-from oarlock.schema.cel.reading import FAULTS, Env, Run
+from oarlock.schema.cel.reading import Env, Run
 from oarlock.schema.cel.regexes import Regex
 from oarlock.schema.cel.signatures import CONSTANTS
 from oarlock.schema.cel.steps import Steps
@@ -63,8 +63,8 @@ class Program:
         except CelError as error:
             error.cost = env[0]
             raise
-        except (TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
-            wrong = EvalError("nested too deeply") if isinstance(error, RecursionError) else no_overload()
+        except RecursionError as error:
+            wrong = EvalError("nested too deeply")
             wrong.cost = env[0]
             raise wrong from error
         if env[0] > limit:
@@ -282,7 +282,7 @@ class Compiler:
         def logic(env: Env) -> Any:
             try:
                 value = left(env)
-            except FAULTS as error:
+            except EvalError as error:
                 if right(env) is decided_by:
                     return decided_by
                 raise error
@@ -501,8 +501,24 @@ def _compared(compare: Callable[[Any, Any], bool], runs: list[Run], nodes: list[
     first, second = runs
     if isinstance(nodes[1], Const):
         bound = nodes[1].value
-        return lambda env: compare(first(env), bound)
-    return lambda env: compare(first(env), second(env))
+
+        def with_bound(env: Env) -> bool:
+            value = first(env)
+            try:
+                return compare(value, bound)
+            except TypeError:  # the tree has null, or something else than its schema says
+                raise no_overload() from None
+
+        return with_bound
+
+    def compared(env: Env) -> bool:
+        a, b = first(env), second(env)
+        try:
+            return compare(a, b)
+        except TypeError:
+            raise no_overload() from None
+
+    return compared
 
 
 def _gathered(node: Fold) -> tuple[Expr | None, Expr] | None:

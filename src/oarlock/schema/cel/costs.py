@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from oarlock.schema.cel.library_kinds import Format
 from oarlock.schema.cel.regexes import Regex
 from oarlock.schema.cel.values import SetList, UInt, is_flat
 
@@ -87,6 +88,8 @@ def _text_twice(text: Any, *_rest: Any) -> int:
 
 
 def _joined(items: Any, separator: Any = "") -> int:
+    if not isinstance(items, list):
+        return 1
     length = sum(map(_size, items)) + _size(separator) * max(0, len(items) - 1)
     return tenths(2 * length)
 
@@ -108,7 +111,7 @@ def _two(text: Any, _part: Any) -> int:
 
 
 def _sets(factor: int) -> Callable[[Any, Any], int]:
-    return lambda a, b: 1 + factor * len(a) * len(b)
+    return lambda a, b: 1 + factor * _size(a) * _size(b)
 
 
 def _contains_cidr(cidr: Any, other: Any) -> int:
@@ -121,10 +124,12 @@ def format_cost(size: int, pattern: int) -> int:
 
 
 def _validate(form: Any, text: Any) -> int:
-    return format_cost(_size(text), form.pattern_length)
+    return format_cost(_size(text), form.pattern_length if type(form) is Format else 1)
 
 
 def _distinct(items: Any) -> int:
+    if not isinstance(items, list):
+        return 1
     # unlike items are compared with one another; a list of scalars is done in one go
     length = len(items)
     return length if all(type(item) is str for item in items) else max(1, length * length // 10)

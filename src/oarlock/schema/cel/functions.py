@@ -26,6 +26,7 @@ from oarlock.schema.cel.values import (
     TypeValue,
     UInt,
     add_lists,
+    as_double,
     compare,
     contains,
     equals,
@@ -167,6 +168,8 @@ def _in(item: Any, found: Any) -> bool:
 def _map_insert(found: dict[Any, Any], *entry: Any) -> dict[Any, Any]:
     """The map a macro builds is its own, so it grows in place."""
     new = {to_key(entry[0]): entry[1]} if len(entry) == 2 else entry[0]
+    if not isinstance(found, dict) or not isinstance(new, dict):
+        raise no_overload()
     for key, value in new.items():
         if key in found:
             raise EvalError(f"insert failed: key {key} already exists")
@@ -224,7 +227,7 @@ def _uint(value: Any) -> UInt:
 def _double(value: Any) -> float:
     kind = type(value)
     if kind is float or kind is int or kind is UInt:
-        return float(value)
+        return as_double(value)
     if kind is str:
         if _DECIMAL(value) is None or len(value) > 2000:
             raise EvalError(f'strconv.ParseFloat: parsing "{value[:100]}": invalid syntax')
@@ -280,7 +283,9 @@ def _to_duration(value: Any) -> Duration:
     if type(value) is Duration:
         return value
     if type(value) is int:
-        return Duration(value)
+        return _duration(value)
+    if type(value) is not str:
+        raise no_overload()
     try:
         return duration_from(value)
     except ValueError as error:
@@ -292,6 +297,8 @@ def _to_timestamp(value: Any) -> Timestamp:
         return value
     if type(value) is int:
         return _timestamp(value * 10**9)
+    if type(value) is not str:
+        raise no_overload()
     try:
         return timestamp_from(value)
     except ValueError as error:
@@ -335,8 +342,12 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def _either(name: str, texts: Callable[..., Any], lists: Callable[..., Any]) -> None:
-    def chosen(first: Any, *rest: Any) -> Any:
-        return texts(first, *rest) if isinstance(first, str) else lists(first, *rest)
+    def chosen(first: Any, wanted: Any, *place: Any) -> Any:
+        if isinstance(first, str):
+            return texts(first, wanted, *place)
+        if place:  # only a text is searched from a place on
+            raise no_overload()
+        return lists(first, wanted)
 
     FUNCTIONS[name] = chosen
 

@@ -100,8 +100,10 @@ def _last_index_of(value: Any, wanted: Any) -> int:
     return -1
 
 
-def _slice(value: Any, start: int, end: int) -> list[Any]:
+def _slice(value: Any, start: Any, end: Any) -> list[Any]:
     items = _items(value)
+    if type(start) is not int or type(end) is not int:
+        raise no_overload()
     if start < 0 or end < 0:
         raise EvalError(f"cannot slice({start}, {end}), negative indexes not supported")
     if start > end:
@@ -111,7 +113,9 @@ def _slice(value: Any, start: int, end: int) -> list[Any]:
     return items[start:end]
 
 
-def _flatten(value: Any, depth: int = 1) -> list[Any]:
+def _flatten(value: Any, depth: Any = 1) -> list[Any]:
+    if type(depth) is not int:
+        raise no_overload()
     if depth < 0:
         raise EvalError("level must be non-negative")
     made: list[Any] = []
@@ -155,6 +159,8 @@ def _sort(value: Any) -> list[Any]:
 
 def _sort_by(value: Any, keys: Any) -> list[Any]:
     items = _items(value)
+    if len(_items(keys)) != len(items):
+        raise no_overload()
     if items and any(type(key) is not type(keys[0]) for key in keys):
         raise EvalError("list elements must have the same type")
     order = sorted(range(len(items)), key=lambda at: _ordered(keys[at]))

@@ -37,6 +37,29 @@ def _checked(text: Any, *parts: Any) -> None:
         raise no_overload()
 
 
+def _whole(*numbers: Any) -> None:
+    if any(type(number) is not int for number in numbers):
+        raise no_overload()
+
+
+def _starts_with(text: Any, part: Any) -> bool:
+    _checked(text, part)
+    return bool(text.startswith(part))
+
+
+def _ends_with(text: Any, part: Any) -> bool:
+    _checked(text, part)
+    return bool(text.endswith(part))
+
+
+def _of_text(make: Callable[[str], str]) -> Callable[[Any], str]:
+    def made(text: Any) -> str:
+        _checked(text)
+        return make(text)
+
+    return made
+
+
 def _contains(text: Any, part: Any) -> bool:
     _checked(text, part)
     return part in text
@@ -44,6 +67,7 @@ def _contains(text: Any, part: Any) -> bool:
 
 def _char_at(text: Any, at: int) -> str:
     _checked(text)
+    _whole(at)
     if not 0 <= at <= len(text):
         raise EvalError(f"index out of range: {at}")
     return str(text[at : at + 1])
@@ -51,6 +75,7 @@ def _char_at(text: Any, at: int) -> str:
 
 def _index_of(text: str, part: Any, start: int = 0) -> int:
     _checked(text, part)
+    _whole(start)
     if not 0 <= start <= len(text):
         if not part:
             return start
@@ -62,6 +87,7 @@ def _last_index_of(text: str, part: Any, end: int | None = None) -> int:
     _checked(text, part)
     if end is None:
         return text.rfind(part)
+    _whole(end)
     if not 0 <= end <= len(text):
         if not part:
             return end
@@ -71,21 +97,23 @@ def _last_index_of(text: str, part: Any, end: int | None = None) -> int:
 
 def _replace(text: Any, old: Any, new: Any, limit: int = -1) -> str:
     _checked(text, old, new)
+    _whole(limit)
     count = len(text) + 1 if not old else text.count(old)
     if limit >= 0:
         count = min(count, limit)
     _fits(len(text) + count * max(0, len(new) - len(old)))
-    return str(text.replace(old, new, limit))
+    return str(text.replace(old, new, min(limit, count)))
 
 
 def _split(text: Any, separator: Any, limit: int = -1) -> list[str]:
     _checked(text, separator)
+    _whole(limit)
     if limit == 0:
         return []
     if limit == 1:
         return [text]
     if separator:
-        return list(text.split(separator, limit - 1 if limit > 0 else -1))
+        return list(text.split(separator, min(limit - 1, len(text)) if limit > 0 else -1))
     if limit < 0 or limit >= len(text):
         return list(text)
     return [*text[: limit - 1], text[limit - 1 :]]
@@ -94,6 +122,7 @@ def _split(text: Any, separator: Any, limit: int = -1) -> list[str]:
 def _substring(text: Any, start: int, end: int | None = None) -> str:
     _checked(text)
     last = len(text) if end is None else end
+    _whole(start, last)
     if not 0 <= start <= len(text):
         raise EvalError(f"index out of range: {start}")
     if not 0 <= last <= len(text):
@@ -153,6 +182,7 @@ def _find(text: Any, pattern: Any) -> str:
 
 def _find_all(text: Any, pattern: Any, limit: int = -1) -> list[str]:
     _checked(text)
+    _whole(limit)
     return _pattern(pattern).find_all(text, limit)
 
 
@@ -267,14 +297,14 @@ _CLAUSES: dict[str, Callable[[Any, int], str]] = {
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "contains": _contains,
-    "startsWith": lambda text, part: text.startswith(part),
-    "endsWith": lambda text, part: text.endswith(part),
+    "startsWith": _starts_with,
+    "endsWith": _ends_with,
     "charAt": _char_at,
     "indexOf": _index_of,
     "lastIndexOf": _last_index_of,
-    "lowerAscii": lambda text: text.translate(_LOWER),
-    "upperAscii": lambda text: text.translate(_UPPER),
-    "trim": lambda text: text.strip(_SPACE),
+    "lowerAscii": _of_text(lambda text: text.translate(_LOWER)),
+    "upperAscii": _of_text(lambda text: text.translate(_UPPER)),
+    "trim": _of_text(lambda text: text.strip(_SPACE)),
     "replace": _replace,
     "split": _split,
     "substring": _substring,
@@ -284,5 +314,5 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "matches": _matches,
     "find": _find,
     "findAll": _find_all,
-    "jsonpatch.escapeKey": lambda text: text.replace("~", "~0").replace("/", "~1"),
+    "jsonpatch.escapeKey": _of_text(lambda text: text.replace("~", "~0").replace("/", "~1")),
 }

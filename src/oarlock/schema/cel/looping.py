@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from oarlock.schema.cel.reading import FAULTS, Env, Run, over_budget
+from oarlock.schema.cel.problems import EvalError
+from oarlock.schema.cel.reading import Env, Run, over_budget
 from oarlock.schema.cel.values import Obj, from_key, no_overload
 
 __all__ = ["Parts", "Shape", "fold", "gather", "quantifier"]
@@ -130,7 +131,7 @@ def quantifier(over: Run, shape: Shape, predicate: Run, cost: int, *, every: boo
 
     def slowly(env: Env, items: list[Any]) -> bool:
         """With errors, or near the end of the budget."""
-        error: BaseException | None = None
+        error: EvalError | None = None
         for at, item in enumerate(items):
             if second < 0:
                 env[first] = item
@@ -141,7 +142,7 @@ def quantifier(over: Run, shape: Shape, predicate: Run, cost: int, *, every: boo
                 raise over_budget(env)
             try:
                 value = predicate(env)
-            except FAULTS as fault:
+            except EvalError as fault:
                 error = error or fault
                 continue
             if value is not undecided:
@@ -170,7 +171,7 @@ def quantifier(over: Run, shape: Shape, predicate: Run, cost: int, *, every: boo
             else:
                 env[0] += turn * len(items)
                 return undecided
-        except FAULTS:
+        except EvalError:
             env[0] += turn * done
             return slowly(env, items[done:])
         if type(value) is not bool:

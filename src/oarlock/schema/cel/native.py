@@ -8,14 +8,13 @@ Source: apiserver's UnstructuredToVal.
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Callable
 from typing import Any
 
 from oarlock.meta.times import DURATION_UNITS, TimeError, parse_rfc3339
 from oarlock.schema.cel.problems import EvalError
-from oarlock.schema.cel.values import Duration, MapList, Obj, SetList, Timestamp
+from oarlock.schema.cel.values import Duration, MapList, Obj, SetList, Timestamp, as_double
 
 __all__ = [
     "NO_ARRAY",
@@ -86,41 +85,41 @@ def timestamp_from(text: str) -> Timestamp:
     return Timestamp(seconds * 1_000_000_000 + int(((found[7] or "") + "000000000")[:9]), offset)
 
 
+def _date_or_time(text: str) -> Timestamp:
+    return timestamp_from(text if len(text) > 10 else text + "T00:00:00Z")
+
+
+def _bytes_of_base64(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
+
+
+def _read(value: Any, parse: Callable[[str], Any], what: str) -> Any:
+    """What `parse`, which raises ValueError for a text it can't read, makes of a text."""
+    if type(value) is str:
+        try:
+            return parse(value)
+        except ValueError:
+            pass
+    raise EvalError(f"invalid data, expected {what}, got {value!r}")
+
+
 def to_timestamp(value: Any) -> Any:
-    if value is None:
-        return None
-    try:
-        return timestamp_from(value if len(value) > 10 else value + "T00:00:00Z")
-    except (ValueError, TypeError) as error:
-        raise EvalError(f"invalid data, expected a date or date-time, got {value!r}") from error
+    return None if value is None else _read(value, _date_or_time, "a date or date-time")
 
 
 def to_duration(value: Any) -> Any:
-    if value is None:
-        return None
-    try:
-        return duration_from(value)
-    except (ValueError, TypeError) as error:
-        raise EvalError(f"invalid data, expected a duration, got {value!r}") from error
+    return None if value is None else _read(value, duration_from, "a duration")
 
 
 def to_bytes(value: Any) -> Any:
-    if value is None:
-        return None
-    try:
-        return base64.b64decode(value, validate=True)
-    except (binascii.Error, TypeError, ValueError) as error:
-        raise EvalError(f"invalid data, expected base64, got {value!r}") from error
+    return None if value is None else _read(value, _bytes_of_base64, "base64")
 
 
 def to_double(value: Any) -> Any:
     if type(value) is float or value is None:
         return value
     if type(value) is int:
-        try:
-            return float(value)
-        except OverflowError:
-            return float("inf") if value > 0 else float("-inf")
+        return as_double(value)
     raise EvalError(f"invalid data, expected a number, got {value!r}")
 
 

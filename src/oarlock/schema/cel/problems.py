@@ -2,9 +2,11 @@
 
     CelError
     ├─ CompileError      it can't be parsed, or its types don't fit; knows line, column and a caret
-    └─ EvalError         it was run and has no value
-       └─ OverBudget     it cost more than it may; nothing in the expression can catch it
+    ├─ EvalError         it was run and has no value
+    └─ OverBudget        it cost more than it may; nothing in the expression can catch it
 
+Nothing else comes out of running an expression: functions and readings say what they can't do with a value. Any other
+exception is a mistake of ours, and is never taken for one of the rule's.
 Next: `parsing` and `checker`, which raise the first; `compiling`, which raises the rest.
 """
 

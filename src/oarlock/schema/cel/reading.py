@@ -17,7 +17,6 @@ from oarlock.schema.cel.problems import EvalError, OverBudget
 from oarlock.schema.cel.values import NONE, Obj, Optional, from_key, no_overload, to_key
 
 __all__ = [
-    "FAULTS",
     "Env",
     "Run",
     "converted",
@@ -44,9 +43,6 @@ Env = list[Any]
 """What was spent, what may be spent, then the variables."""
 
 Run = Callable[[Env], Any]
-
-FAULTS = (EvalError, TypeError, AttributeError, ValueError, OverflowError)
-"""What running an expression raises. Values of a form that the schema doesn't allow show as Python's own errors."""
 
 
 def over_budget(env: Env) -> OverBudget:
@@ -79,7 +75,10 @@ def field(run: Run, name: str, slot: int | None) -> Run:
     if slot is not None:
 
         def of_variable(env: Env) -> Any:
-            value = env[slot].get(name)
+            try:
+                value = env[slot].get(name)
+            except AttributeError:  # no object; asking what it is first would take a tenth of the time of most rules
+                raise no_overload() from None
             if value is None:
                 raise _no_key(name)
             return value
@@ -87,12 +86,23 @@ def field(run: Run, name: str, slot: int | None) -> Run:
         return of_variable
 
     def read(env: Env) -> Any:
-        value = run(env).get(name)
+        found = run(env)
+        try:
+            value = found.get(name)
+        except AttributeError:
+            raise no_overload() from None
         if value is None:
             raise _no_key(name)
         return value
 
     return read
+
+
+def _object(value: Any) -> dict[str, Any]:
+    """An object of a tree, where the schema has one."""
+    if type(value) is not dict:
+        raise no_overload()
+    return value
 
 
 _NO_NULL = "invalid data, got null for schema with nullable=false"
@@ -105,11 +115,11 @@ def has_field(run: Run, name: str, child: Decl) -> Run:
         return _has_converted(run, name, child.convert)
     form = _FORMS.get(child.node.type)
     if form is None:
-        return lambda env: run(env).get(name) is not None
+        return lambda env: _object(run(env)).get(name) is not None
     wanted, otherwise = form
 
     def has(env: Env) -> bool:
-        value = run(env).get(name)
+        value = _object(run(env)).get(name)
         if value is None:
             return False
         if type(value) is not wanted:
@@ -123,7 +133,7 @@ def _has_converted(run: Run, name: str, convert: Callable[[Any], Any] | None) ->
     assert convert is not None
 
     def has(env: Env) -> bool:
-        return convert(run(env).get(name)) is not None
+        return convert(_object(run(env)).get(name)) is not None
 
     return has
 
@@ -132,7 +142,7 @@ def map_key(run: Run, key: str) -> Run:
     """``map.key`` of a map of a tree; its value may be null."""
 
     def read(env: Env) -> Any:
-        found = run(env)
+        found = _object(run(env))
         if key not in found:
             raise _no_key(key)
         return found[key]
@@ -141,7 +151,7 @@ def map_key(run: Run, key: str) -> Run:
 
 
 def has_key(run: Run, key: str) -> Run:
-    return lambda env: key in run(env)
+    return lambda env: key in _object(run(env))
 
 
 def _select(value: Any, name: str) -> Any:
@@ -235,6 +245,8 @@ def entry(run: Run, key: Run, inner: Decl) -> Run:
         found, wanted = run(env), key(env)
         if type(found) is not dict:
             raise EvalError(NO_MAP)
+        if type(wanted) is not str:
+            raise _no_key(from_key(to_key(wanted)))
         if wanted not in found:
             raise _no_key(wanted)
         value = found[wanted]
@@ -248,14 +260,14 @@ def entry(run: Run, key: Run, inner: Decl) -> Run:
 def _index(found: Any, wanted: Any) -> Any:
     if isinstance(found, list):
         return _at(found, wanted)
-    if type(found) is Obj:
-        try:
-            return _select(found, wanted)
-        except KeyError:
-            raise _no_key(wanted) from None
     if not isinstance(found, dict):
         raise no_overload()
     key = to_key(wanted)
+    if type(found) is Obj:
+        try:
+            return _select(found, key)
+        except KeyError:
+            raise _no_key(wanted) from None
     if key not in found:
         raise _no_key(from_key(key))
     return found[key]
@@ -295,6 +307,9 @@ def equals_text(run: Run, text: str, negated: bool) -> Run:
 
     def equal(env: Env) -> bool:
         value = run(env)
+        if type(value) is not str:
+            env[0] += 1
+            return negated
         shorter = len(value)
         if shorter > longest:
             shorter = longest

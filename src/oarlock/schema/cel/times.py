@@ -48,7 +48,7 @@ def _moment(value: Timestamp, zone: str) -> datetime:
 
 def _of_timestamp(part: Callable[[datetime], int]) -> Callable[..., int]:
     def read(value: Any, zone: str = "UTC") -> int:
-        if type(value) is not Timestamp:
+        if type(value) is not Timestamp or type(zone) is not str:
             raise no_overload()
         return part(_moment(value, zone))
 

@@ -8,6 +8,7 @@ Source: cel-spec, "Values" and "Equality"; Kubernetes' typed lists (KEP-2876).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +30,7 @@ __all__ = [
     "TypeValue",
     "UInt",
     "add_lists",
+    "as_double",
     "compare",
     "contains",
     "equals",
@@ -124,7 +126,9 @@ class MapList(list[Any]):
 
 
 def _hashable(value: Any) -> Any:
-    return BoolKey(value) if type(value) is bool else value
+    if type(value) is bool:
+        return BoolKey(value)
+    return repr(value) if isinstance(value, dict | list) else value
 
 
 _NUMBERS = frozenset({int, float, UInt})
@@ -137,6 +141,14 @@ _EXACT = frozenset({str, int, bytes, bool})
 def is_flat(items: list[Any]) -> bool:
     """Whether all items are scalars."""
     return _SIMPLE.issuperset(map(type, items))
+
+
+def as_double(value: float) -> float:
+    """A number as a double; a whole number of hundreds of digits, which JSON may have, is infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def to_key(value: Any) -> Any:
@@ -162,7 +174,7 @@ def equals(a: Any, b: Any) -> bool:
         if kind is other:
             return bool(a == b)
         if kind in _NUMBERS and other in _NUMBERS:
-            return float(a) == float(b) if kind is float or other is float else bool(a == b)
+            return as_double(a) == as_double(b) if kind is float or other is float else bool(a == b)
         return False
     if isinstance(a, list):
         return isinstance(b, list) and _equal_lists(a, b)
@@ -237,7 +249,7 @@ def compare(a: Any, b: Any) -> int:
     if not comparable:
         raise no_overload()
     if kind is not other and (kind is float or other is float):
-        a, b = float(a), float(b)  # as cel-go: by what a double can hold
+        a, b = as_double(a), as_double(b)  # as cel-go: by what a double can hold
     return -1 if a < b else int(a > b)
 
 
