@@ -55,8 +55,8 @@ def describe(key: str, value: bytes, rev: int, create_rev: int) -> Entry:
     return Entry(key, namespace, name, rev, create_rev, value)
 
 
-def restore(entry: Entry) -> bytes:
-    return entry.body
+def later(entry: Entry, rev: int) -> Entry:
+    return describe(entry.key, entry.body, rev, entry.create_rev)
 
 
 def state_of(entries: Sequence[Entry]) -> State:
@@ -125,7 +125,7 @@ class History:
     async def start(self) -> None:
         await self.cache.start()
         self.things, self.others = await asyncio.gather(
-            self.cache.resource(PREFIX, describe, restore), self.cache.resource(OTHERS, describe, restore)
+            self.cache.resource(PREFIX, describe, later), self.cache.resource(OTHERS, describe, later)
         )
 
     # Steps
@@ -169,12 +169,12 @@ class History:
         await self.cache.close()
         self.cache = Cache(self.backend, clock=Clock(), limits=TIGHT)
         await self.cache.start()
-        loading = asyncio.ensure_future(self.cache.resource(PREFIX, describe, restore))
+        loading = asyncio.ensure_future(self.cache.resource(PREFIX, describe, later))
         for name in names:
             await self.write(name, ours=False)
             await asyncio.sleep(0)
         self.things = await loading
-        self.others = await self.cache.resource(OTHERS, describe, restore)
+        self.others = await self.cache.resource(OTHERS, describe, later)
 
     # What must be true
 
@@ -389,7 +389,7 @@ def test_two_caches_of_one_file_read_each_others_writes(tmp_path: Path) -> None:
         things = []
         for cache in caches:
             await cache.start()
-            things.append(await cache.resource(PREFIX, describe, restore))
+            things.append(await cache.resource(PREFIX, describe, later))
         client = Client()
         client.begin(things[1])
         rev = 0

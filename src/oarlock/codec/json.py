@@ -16,6 +16,7 @@ import msgspec
 
 from oarlock.codec import duplicate_fields
 from oarlock.codec.errors import DecodeError
+from oarlock.codec.ordering import encode_sorted
 from oarlock.meta.gojson import syntax_error
 
 __all__ = [
@@ -45,7 +46,6 @@ def _whole(text: str) -> int | float:
 _decode = msgspec.json.Decoder().decode
 _decode_whole = msgspec.json.Decoder(float_hook=_whole).decode
 _encode = msgspec.json.Encoder().encode
-_encode_sorted = msgspec.json.Encoder(order="deterministic").encode
 
 # Reading ------------------------------------------------------------------------------------------
 
@@ -181,7 +181,7 @@ def encode(tree: Any) -> bytes:
 
 def encode_canonical(tree: Any) -> bytes:
     """The same with sorted keys: equal trees give equal bytes."""
-    return _as_go(_encode_sorted(tree), tree, _encode_sorted, _ZERO)
+    return _as_go(encode_sorted(tree), tree, encode_sorted, _ZERO)
 
 
 _LESS, _GREATER, _AND = b"<>&"

@@ -13,17 +13,20 @@ from oarlock.codec.protowire import Message
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.negotiation import CBOR, JSON, NAMED, PROTOBUF, YAML, content_type
-from oarlock.endpoints.pacing import beside
 from oarlock.meta.errors import BadRequest, UnsupportedMediaType
 from oarlock.meta.fielderrors import WrongType
 from oarlock.meta.gotext import quote
 from oarlock.meta.kinds import GroupVersion
 from oarlock.registry.body import Body, BodyWording
 from oarlock.registry.served import Tree
+from oarlock.registry.workers import Workers, weight
 
-__all__ = ["decode_protobuf", "decode_tree", "media_type", "object_body", "read_object"]
+__all__ = ["body_weight", "decode_protobuf", "decode_tree", "media_type", "object_body", "read_object"]
 
 SHOWN_BYTES = 30
+
+DENSE_BYTES = 4 * 1024
+"""A body with more bytes than this, which isn't JSON, is large."""
 
 
 def media_type(x: Exchange) -> str:
@@ -35,10 +38,18 @@ def media_type(x: Exchange) -> str:
     return media
 
 
-async def read_object(data: bytes, media: str, entry: CatalogEntry, validation: str) -> Body:
-    """`object_body`, beside the loop for a long body that isn't JSON: YAML takes a millisecond for each 8 KB."""
-    size = 0 if media == JSON else len(data)
-    return await beside(size, object_body, data, media, entry, validation)
+async def read_object(workers: Workers, data: bytes, media: str, entry: CatalogEntry, validation: str) -> Body:
+    """`object_body`; of a large body in a thread. Raises TooManyRequests too."""
+    return await workers.begin(body_weight(data, media), object_body, data, media, entry, validation)
+
+
+def body_weight(data: bytes, media: str) -> int:
+    """The `workers.weight` of a body, which holds more in fewer bytes when it isn't JSON."""
+    if media == JSON:
+        return weight(data)
+    if len(data) > DENSE_BYTES or (media == YAML and b"&" in data):  # what an anchor names may be there many times
+        return len(data)
+    return 0
 
 
 def object_body(data: bytes, media: str, entry: CatalogEntry, validation: str) -> Body:
@@ -56,7 +67,7 @@ def object_body(data: bytes, media: str, entry: CatalogEntry, validation: str) -
         tree, problems = decode_tree(data, media, kind, validation, typed=entry.definition.typed)
     _check_kind(tree, entry)
     tree["apiVersion"], tree["kind"] = entry.api_version, kind
-    return Body(tree, wording, problems)
+    return Body(tree, wording, problems, weight=body_weight(data, media))
 
 
 def decode_protobuf(data: bytes, message: Message, kind: str) -> Tree:

@@ -35,6 +35,7 @@ from oarlock.endpoints.route import Route
 from oarlock.registry.outcome import Item, Listing
 from oarlock.registry.resource import Resource
 from oarlock.registry.served import Tree
+from oarlock.registry.workers import weight
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.pacing import Pacer
 
@@ -186,7 +187,7 @@ def _few(chunk: Items) -> Iterable[Items]:
 
 async def _body(resource: Resource | None, entry: Entry, version: str) -> bytes:
     assert resource is not None
-    made = resource.body_now(entry, version)
+    made = resource.body_now(entry, version) if not weight(entry.body) else None
     return await resource.body(entry, version) if made is None else made
 
 

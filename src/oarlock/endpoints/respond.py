@@ -16,6 +16,7 @@ from oarlock.codec import protobuf as protobuf_codec
 from oarlock.codec import yaml as yaml_codec
 from oarlock.codec.protowire import Message
 from oarlock.endpoints import tables
+from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.compressing import GZIP_ABOVE, gzipped
 from oarlock.endpoints.exchange import ANONYMOUS, Exchange
 from oarlock.endpoints.http import BodyTooLarge, BrokenBody, Response
@@ -48,6 +49,7 @@ from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.memo import Memo
 from oarlock.registry.outcome import Item
 from oarlock.registry.resource import Resource
+from oarlock.registry.workers import weight
 from oarlock.storage.backend import OutcomeUnknown, StorageError, TooLarge, Unavailable
 from oarlock.storage.cache.entry import Entry
 
@@ -123,15 +125,21 @@ async def item_response(x: Exchange, route: Route, item: Item, accepted: Accepte
         raise wrong
     body = await item_body(route, item)
     if accepted.as_kind == "Table":
-        tree = _decode(route.head + body)
+        assert route.resource is not None
         options = tables.TableOptions(include_object(route), accepted.as_version, x.clock.now())
-        return await encoded(x, route, tables.table_of(entry, [tree], list_meta(tree), options), accepted, status)
+        data = await route.resource.settings.workers.go_on(weight(body), _table, route.head + body, entry, options)
+        return await encoded(x, route, data, accepted, status)
     if accepted.as_kind is not None:
         return await encoded(x, route, partial(body, accepted.as_version), accepted, status)
     if len(body) > LARGE_BYTES and accepted.media_type == JSON and not is_pretty(x, route, accepted):
         headers = [("content-type", accepted.response_content_type)]
         return await compressed(x, Response(status, headers, one_body(route.head, body)))
     return await encoded(x, route, route.head + body, accepted, status)
+
+
+def _table(data: bytes, entry: CatalogEntry, options: tables.TableOptions) -> bytes:
+    tree = _decode(data)
+    return tables.table_of(entry, [tree], list_meta(tree), options)
 
 
 def list_meta(tree: dict[str, Any]) -> dict[str, Any]:

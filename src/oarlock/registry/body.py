@@ -62,12 +62,14 @@ class Body:
     """A tree that nobody else holds, and what strict decoding of its bytes complained about.
 
     `derived` says that it isn't what a client sent: it was made by a patch or by mutating admission.
+    `weight` is that of the bytes it was made of (see `workers.weight`).
     """
 
     tree: Tree
     wording: Wording
     problems: list[str] = field(default_factory=list)
     derived: bool = False
+    weight: int = 0
 
 
 def settle(body: Body, compiled: CompiledVersion, hooks: Hooks, ctx: Context) -> None:

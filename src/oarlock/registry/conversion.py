@@ -58,6 +58,11 @@ class Converter(Protocol):
     alike: bool = False
     """Do versions differ in nothing but apiVersion? Then nobody tries whether an object can be converted."""
 
+    threadsafe: bool = False
+    """May its synchronous methods be called in another thread than the loop's, at the same time as in that?
+
+    Large objects are then worked on in a thread; else nothing of its resource is."""
+
     def convert_now(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree] | None:
         """The trees in `to_version`, in the same order, without waiting; None when that isn't possible."""
         return None
@@ -90,6 +95,7 @@ class NoConversion(Converter):
 
     waits = False
     alike = True
+    threadsafe = True
 
     def convert_now(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree]:
         return trees

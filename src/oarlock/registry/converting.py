@@ -72,15 +72,30 @@ class Conversions:
         `tree` stays as it is. What comes of it may be `tree` itself, or share its metadata, and must never be stored.
         Raises ConversionError where the converter can't tell what can be read.
         """
+        now = self.old_now(tree, from_version, to_version)
+        if now is not None:
+            return now
+        try:
+            return (await self.convert([lend(self._converter, tree)], from_version, to_version, stored=True))[0]
+        except StatusError as error:
+            return self._salvaged(tree, from_version, to_version, error)
+
+    def old_now(self, tree: Tree, from_version: str, to_version: str) -> Tree | None:
+        """The same without waiting; None when the converter has to wait."""
         if from_version == to_version:
             return tree
         try:
-            return (await self.convert([lend(self._converter, tree)], from_version, to_version, stored=True))[0]
-        except StatusError:
-            salvaged = self._converter.salvage(tree, from_version, to_version)
-            if salvaged is None:
-                raise
-            return self._told([tree], [salvaged], from_version, to_version)[0]
+            made = self.now([lend(self._converter, tree)], from_version, to_version, stored=True)
+        except StatusError as error:
+            return self._salvaged(tree, from_version, to_version, error)
+        return None if made is None else made[0]
+
+    def _salvaged(self, tree: Tree, from_version: str, to_version: str, error: StatusError) -> Tree:
+        """What can be read of an object whose conversion just failed with `error`, which is raised if nothing can."""
+        salvaged = self._converter.salvage(tree, from_version, to_version)
+        if salvaged is None:
+            raise error
+        return self._told([tree], [salvaged], from_version, to_version)[0]
 
     def _told(self, trees: list[Tree], made: list[Tree], from_version: str, to_version: str) -> list[Tree]:
         """What was made, which says of what version it is."""

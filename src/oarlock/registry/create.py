@@ -17,7 +17,6 @@ from oarlock.registry.readiness import Ready
 from oarlock.registry.resource import Resource
 from oarlock.registry.served import Gate, Tree
 from oarlock.registry.steps import Write, finish
-from oarlock.registry.stored_form import encode_tail
 from oarlock.storage.backend import KV, OutcomeUnknown, StorageError
 from oarlock.storage.cache.entry import Entry
 
@@ -33,11 +32,11 @@ async def create(
 
     Raises AlreadyExists, InvalidObject, BadRequest, and whatever admission refuses with.
     """
-    settle(body, resource.compiled[version], resource.served.hooks, ctx)
+    write = Write(resource, ctx, version, gate, "CREATE", body.weight)
+    await write.aside(settle, body, resource.compiled[version], resource.served.hooks, ctx)
     metadata = body.tree["metadata"]
     settle_namespace(metadata, ctx.target.namespace, namespaced=resource.definition.namespaced)
     wipe_system(metadata)
-    write = Write(resource, ctx, version, gate, "CREATE")
     if not metadata.get("generateName"):
         return await _attempt(write, body, applied)
     attempt = partial(_attempt, write, applied=applied)
@@ -48,7 +47,7 @@ async def _attempt(write: Write, body: Body, applied: bool) -> Outcome:
     resource, ctx = write.resource, write.ctx
     if resource.definition.version(write.version).status:
         body.tree.pop("status", None)
-    new = body.tree if applied else await tracked(resource.fields, None, body.tree, ctx)
+    new = body.tree if applied else await tracked(resource.fields, None, body.tree, ctx, write.aside)
     name = new["metadata"].get("name", "")
     if not write.gate.idle("CREATE"):
         new = unbroken(new, await _mutated(write, new, body, name), ctx)
@@ -75,7 +74,7 @@ async def _mutated(write: Write, new: Tree, body: Body, name: str) -> Tree:
     if changed is None or changed is new:
         return new
     again = Body(changed, body.wording, derived=True)
-    settle(again, write.resource.compiled[write.version], write.resource.served.hooks, write.ctx)
+    await write.aside(settle, again, write.resource.compiled[write.version], write.resource.served.hooks, write.ctx)
     metadata = again.tree["metadata"]
     metadata["name"] = name
     metadata.pop("namespace", None)
@@ -85,15 +84,15 @@ async def _mutated(write: Write, new: Tree, body: Body, name: str) -> Tree:
 
 async def _put(write: Write, key: str, made: Ready) -> Outcome:
     resource, stored = write.resource, made.stored
-    tail = encode_tail(stored)
+    encoded = await write.aside(resource.form.encode, stored, made.fields)
     ttl = resource.definition.ttl_s
     try:
         result, entry = await resource.cache.put(
             key,
-            resource.form.value_of(tail),
+            resource.form.value_of(encoded.tail),
             expect=0,
             ttl_ms=None if ttl is None else ttl * 1000,
-            draft=lambda rev, create_rev: resource.form.entry(key, tail, stored, (rev, create_rev), made.fields),
+            draft=lambda rev, create_rev: resource.form.entry(key, encoded, (rev, create_rev)),
         )
     except OutcomeUnknown:
         found = await _arrived(resource, key, stored["metadata"]["uid"])

@@ -16,7 +16,7 @@ from oarlock.registry.metadata import is_deleting, mark_deleted
 from oarlock.registry.outcome import Outcome
 from oarlock.registry.resource import Resource
 from oarlock.registry.served import Gate, Tree
-from oarlock.registry.stored_form import encode_tail
+from oarlock.registry.workers import weight
 from oarlock.storage.backend import KEEP_TTL
 from oarlock.storage.cache.entry import Entry
 
@@ -75,13 +75,13 @@ async def _mark(resource: Resource, ctx: Context, entry: Entry, what: tuple[Tree
         mark_deleted(metadata, ctx)
     if ctx.dry_run:
         return Outcome(await resource.convert(stored, resource.definition.stored_as, version))
-    tail = encode_tail(stored)
+    encoded = await resource.aside(weight(entry.body), resource.form.encode, stored)
     result, written = await resource.cache.put(
         entry.key,
-        resource.form.value_of(tail),
+        resource.form.value_of(encoded.tail),
         expect=entry.rev,
         ttl_ms=KEEP_TTL,
-        draft=lambda rev, create_rev: resource.form.entry(entry.key, tail, stored, (rev, create_rev)),
+        draft=lambda rev, create_rev: resource.form.entry(entry.key, encoded, (rev, create_rev)),
     )
     return Outcome(written) if result.ok and written is not None else None
 

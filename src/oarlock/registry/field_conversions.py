@@ -8,6 +8,7 @@ Must not know: fields, who owns them. Next: `managed_fields`.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
@@ -15,6 +16,7 @@ from oarlock.codec import json
 from oarlock.meta.errors import StatusError
 from oarlock.patch.apply.errors import ApplyError, UnknownVersion
 from oarlock.registry.served import Served, Tree
+from oarlock.registry.workers import Aside
 
 __all__ = ["ConversionFailed", "FieldConversions", "MustConvert"]
 
@@ -39,10 +41,10 @@ class MustConvert(Exception):
         self.tree = tree
         self.to_api_version = to_api_version
 
-    async def then(self, call: Callable[[], R], along: Iterable[Tree] = ()) -> R:
+    async def then(self, call: Callable[[], R], along: Iterable[Tree], aside: Aside) -> R:
         """What `call` returns when every conversion is known. It must be pure: it is called again for each one awaited.
 
-        `along` are trees that will be needed in the same versions, converted in one go.
+        `along` are trees that will be needed in the same versions, converted in one go; `aside` does what is called.
         """
         known: _Known = {}
         trees = {_key(tree): tree for tree in map(_bare, along)}
@@ -52,9 +54,16 @@ class MustConvert(Exception):
             trees[_key(bare)] = bare
             await self.conversions.learn(known, trees, needed)
             try:
-                return self.conversions.knowing(known, call)
+                return await aside(self.conversions.knowing, known, call)
             except MustConvert as another:
                 needed = another
+
+
+class _Here(threading.local):
+    """What is known to the call that runs in this thread."""
+
+    def __init__(self) -> None:
+        self.known: _Known = {}
 
 
 class FieldConversions:
@@ -64,7 +73,7 @@ class FieldConversions:
         self._served = served
         self._versions = {served.definition.api_version(v.name): v.name for v in served.definition.versions}
         self._copy = copy
-        self._known: _Known = {}
+        self._here = _Here()
 
     def __call__(self, tree: Tree, from_api_version: str, to_api_version: str) -> Tree:
         """The tree in another version. Raises UnknownVersion, MustConvert, ConversionFailed."""
@@ -80,7 +89,7 @@ class FieldConversions:
         if made is not None:
             made[0]["apiVersion"] = to_api_version
             return made[0]
-        found = self._known.get((_key(_bare({**tree, "apiVersion": from_api_version})), to_api_version))
+        found = self._here.known.get((_key(_bare({**tree, "apiVersion": from_api_version})), to_api_version))
         if found is None:
             raise MustConvert(self, {**tree, "apiVersion": from_api_version}, to_api_version)
         if isinstance(found, StatusError):
@@ -89,11 +98,11 @@ class FieldConversions:
 
     def knowing(self, known: _Known, call: Callable[[], R]) -> R:
         """`call`, to which these conversions are known."""
-        before, self._known = self._known, known
+        before, self._here.known = self._here.known, known
         try:
             return call()
         finally:
-            self._known = before
+            self._here.known = before
 
     async def learn(self, known: _Known, trees: dict[bytes, Tree], needed: MustConvert) -> None:
         """Add to `known` what `needed` asks for, and with it all `trees` of the same version."""

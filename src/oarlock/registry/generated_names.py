@@ -41,14 +41,15 @@ async def with_generated_name(
             return await attempt(body)
         except AlreadyExists as taken:
             raise taken.although_generated() from None
-    pristine, mark = copy_tree(body.tree), ctx.notes.mark()
+    workers = settings.workers
+    pristine, mark = await workers.go_on(body.weight, copy_tree, body.tree), ctx.notes.mark()
     for _ in range(NAME_ATTEMPTS):
         ctx.notes.rewind(mark)
         name = generate_name(base, settings.random(5))
-        tree = copy_tree(pristine)
+        tree = await workers.go_on(body.weight, copy_tree, pristine)
         tree["metadata"]["name"] = name
         try:
-            return await attempt(Body(tree, body.wording))
+            return await attempt(Body(tree, body.wording, weight=body.weight))
         except AlreadyExists:
             continue
     raise AlreadyExists(definition.group_resource, name).although_generated()

@@ -73,7 +73,7 @@ class Live:
         try:
             for resource in changed:
                 form = resource.form
-                resource.cache = await self.cache.resource(form.prefix, form.describe, form.restore)
+                resource.cache = await self.cache.resource(form.prefix, form.describe, form.later)
                 caches.append(resource.cache)
         except BaseException:
             self._drop(caches)

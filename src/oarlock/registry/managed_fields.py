@@ -17,6 +17,7 @@ from oarlock.patch.apply.schema import object_type
 from oarlock.patch.apply.tracking import EVERYTHING_BUT_STATUS, ONLY_STATUS, FieldTracker, Writer, after_admission
 from oarlock.registry.field_conversions import FieldConversions, MustConvert
 from oarlock.registry.served import Served, Tree
+from oarlock.registry.workers import Aside
 from oarlock.schema import structural
 from oarlock.schema.compiled import CompiledVersion
 
@@ -89,16 +90,17 @@ def _manager_of(user_agent: str) -> str:
     return name
 
 
-async def tracked(fields: FieldTracker, live: Tree | None, new: Tree, ctx: Context) -> Tree:
+async def tracked(fields: FieldTracker, live: Tree | None, new: Tree, ctx: Context, aside: Aside) -> Tree:
     """`new` with the managedFields that say who owns what once it is there; `live` is None on a create.
 
     Waits only for a converter that has to wait, where somebody owns fields in another version.
     """
     writer = writer_of(ctx)
     try:
-        return fields.update(live, new, writer)
+        return await aside(fields.update, live, new, writer)
     except MustConvert as needed:
-        return await needed.then(lambda: fields.update(live, new, writer), [new] if live is None else [live, new])
+        along = [new] if live is None else [live, new]
+        return await needed.then(lambda: fields.update(live, new, writer), along, aside)
 
 
 def unbroken(before: Tree, after: Tree, ctx: Context) -> Tree:

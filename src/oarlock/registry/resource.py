@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import partial
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -24,11 +25,14 @@ from oarlock.registry.managed_fields import tracker_of
 from oarlock.registry.renditions import Renditions
 from oarlock.registry.served import Served, Tree
 from oarlock.registry.stored_form import StoredForm, body_of, encode_tail
+from oarlock.registry.workers import Workers, weight
 from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.storage.cache.cache import Cache, ResourceCache
 from oarlock.storage.cache.entry import Entry, Interner
 
 __all__ = ["Resource", "Settings"]
+
+T = TypeVar("T")
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -45,6 +49,7 @@ class Settings:
     garbage_collection: Literal["external", "none"] = "none"
     random: Callable[[int], bytes] = os.urandom
     renditions: Renditions = field(default_factory=Renditions)
+    workers: Workers = field(default_factory=Workers)
 
 
 class Resource:
@@ -65,6 +70,13 @@ class Resource:
         self.fields = tracker_of(served, self.compiled, copy_tree)
         self.form = StoredForm(served.definition, served.conversions, self._select, interner)
         self._marks = {version: object() for version in self.compiled}
+
+    async def aside(self, size: int, step: Callable[..., T], /, *args: Any) -> T:
+        """A pure step of a request that has begun, in a thread where its object, of `workers.weight` `size`, is large.
+
+        Not where the step may convert and the converter has to stay on the loop.
+        """
+        return await self.settings.workers.go_on(size if self.served.converter.threadsafe else 0, step, *args)
 
     def take_over(self, before: Resource) -> None:
         """Go on with the cache of `before`, whose objects are kept in the same form."""
@@ -134,9 +146,17 @@ class Resource:
         return entry
 
     async def tree(self, entry: Entry, version: str) -> Tree:
-        """The object as a fresh tree in `version`, resourceVersion included. Raises ConversionError."""
+        """The object as a fresh tree in `version`, resourceVersion included. A large one is made in a thread.
+
+        Raises ConversionError.
+        """
+        size = weight(entry.body)
+        tree = await self.settings.workers.go_on(size, self._read, entry) if size else self._read(entry)
+        return await self.convert(tree, self.definition.stored_as, version, size, stored=True)
+
+    def _read(self, entry: Entry) -> Tree:
         tree: Tree = _decode(self.form.head + entry.body)
-        return (await self.served.conversions.convert([tree], self.definition.stored_as, version, stored=True))[0]
+        return tree
 
     def tree_now(self, entry: Entry, version: str) -> Tree | None:
         """The same without waiting; None when the conversion has to wait."""
@@ -146,12 +166,33 @@ class Resource:
 
     async def old(self, entry: Entry, version: str) -> Tree:
         """The object in `version` for who looks at it as it was: as far as it can be read, and never to be stored."""
-        tree: Tree = _decode(self.form.head + entry.body)
-        return await self.served.conversions.old(tree, self.definition.stored_as, version)
+        size = weight(entry.body)
+        tree = await self.settings.workers.go_on(size, self._read, entry)
+        return await self.convert_old(tree, self.definition.stored_as, version, size)
 
-    async def convert(self, tree: Tree, from_version: str, to_version: str) -> Tree:
-        """The tree in another version; `tree` itself must not be used afterwards."""
-        return (await self.served.convert([tree], from_version, to_version))[0]
+    async def convert_old(self, tree: Tree, from_version: str, to_version: str, size: int = 0) -> Tree:
+        """`Conversions.old`; `size` is the `workers.weight` of the object."""
+        conversions = self.served.conversions
+        if size and self.served.converter.threadsafe:
+            made = await self.aside(size, conversions.old_now, tree, from_version, to_version)
+            if made is not None:
+                return made
+        return await conversions.old(tree, from_version, to_version)
+
+    async def convert(
+        self, tree: Tree, from_version: str, to_version: str, size: int = 0, *, stored: bool = False
+    ) -> Tree:
+        """The tree in another version; `tree` itself must not be used afterwards.
+
+        `size` is its `workers.weight`; `stored` says that it is as the store has it (see `Conversions`).
+        """
+        conversions = self.served.conversions
+        if size and self.served.converter.threadsafe:
+            now = partial(conversions.now, stored=stored)
+            made = await self.aside(size, now, [tree], from_version, to_version)
+            if made is not None:
+                return made[0]
+        return (await conversions.convert([tree], from_version, to_version, stored=stored))[0]
 
     async def body(self, entry: Entry, version: str) -> bytes:
         """The object's body (see ``stored_form``) in `version`."""
@@ -159,7 +200,9 @@ class Resource:
             return entry.body
         kept = self.settings.renditions.get((entry.key, entry.rev, self._marks[version]))
         if kept is None:
-            kept = self.rendition(entry, version, await self.tree(entry, version))
+            tree = await self.tree(entry, version)
+            encoded = await self.aside(weight(entry.body), self.encode, tree)
+            kept = self.rendition(entry, version, encoded)
         return kept
 
     def body_now(self, entry: Entry, version: str) -> bytes | None:
@@ -170,11 +213,10 @@ class Resource:
         if kept is not None:
             return kept
         tree = self.tree_now(entry, version)
-        return None if tree is None else self.rendition(entry, version, tree)
+        return None if tree is None else self.rendition(entry, version, self.encode(tree))
 
-    def rendition(self, entry: Entry, version: str, tree: Tree) -> bytes:
-        """Encode a converted tree and keep it."""
-        body = self.encode(tree)
+    def rendition(self, entry: Entry, version: str, body: bytes) -> bytes:
+        """Keep the body of a converted object."""
         self.settings.renditions.keep((entry.key, entry.rev, self._marks[version]), body)
         return body
 

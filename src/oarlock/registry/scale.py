@@ -136,7 +136,7 @@ class Scaling:
                 live["metadata"]["resourceVersion"] = version
             return Body(live, body.wording)
 
-        return Change(make, replaces=False)
+        return Change(make, replaces=False, weight=change.weight)
 
     def configuration(self, config: Tree, live: Tree) -> Tree:
         """What is applied to a Scale as what is applied to its object, whose replicas then belong to the manager.

@@ -7,7 +7,9 @@ Must not know: how the object came about. Next: `create`, `update`.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from oarlock.meta.context import Context
 from oarlock.meta.errors import InvalidObject
@@ -23,6 +25,9 @@ from oarlock.schema.views import ViewError
 __all__ = ["Write", "besides", "finish"]
 
 
+T = TypeVar("T")
+
+
 class Write(NamedTuple):
     """One write under way."""
 
@@ -31,6 +36,16 @@ class Write(NamedTuple):
     version: str
     gate: Gate
     operation: str
+    size: int = 0
+    """The `workers.weight` of its object."""
+
+    async def aside(self, step: Callable[..., T], /, *args: Any) -> T:
+        """A pure step, in a thread where the object is large."""
+        return await self.resource.aside(self.size, step, *args) if self.size else step(*args)
+
+    async def convert(self, tree: Tree, from_version: str, to_version: str) -> Tree:
+        """`tree` in another version; it must not be used afterwards."""
+        return await self.resource.convert(tree, from_version, to_version, self.size)
 
 
 async def finish(write: Write, new: Tree, live: Live | None) -> Ready:
@@ -49,37 +64,39 @@ async def finish(write: Write, new: Tree, live: Live | None) -> Ready:
                 new = (
                     hub_new
                     if version == definition.hub
-                    else await resource.convert(copy_tree(hub_new), definition.hub, version)
+                    else await write.convert(await write.aside(copy_tree, hub_new), definition.hub, version)
                 )
         except ViewError as error:
-            _validate(write, new, live, (None, None), error)
+            await _validate(write, new, live, (None, None), error)
     if live is not None and definition.generation and write.ctx.target.subresource != "status":
-        _count_change(write, (new, live.tree), (hub_new, hub_old))
-    _validate(write, new, live, (hub_new, hub_old))
+        await write.aside(_count_change, write, (new, live.tree), (hub_new, hub_old))
+    await _validate(write, new, live, (hub_new, hub_old))
     if not write.gate.idle(write.operation):
         await write.gate.validate(write.ctx, write.operation, new, live.tree if live else None, (hub_new, hub_old))
     stored = new
     if version != definition.stored_as and hub_new is not None:
         stored = hub_new
         if definition.hub != definition.stored_as:
-            stored = await resource.convert(copy_tree(hub_new), definition.hub, definition.stored_as)
-    return ready(resource, (stored, new), version, live, through_hub=hub_new is not None)
+            stored = await write.convert(await write.aside(copy_tree, hub_new), definition.hub, definition.stored_as)
+    through_hub = hub_new is not None
+    return await write.aside(partial(ready, through_hub=through_hub), resource, (stored, new), version, live)
 
 
 async def _in_hub(write: Write, new: Tree, live: Live | None) -> tuple[Tree, Tree | None]:
     """The new and the live object in the hub version; what a spoke can't say is taken from the live object."""
     resource, version, hub = write.resource, write.version, write.resource.definition.hub
+    converter = resource.served.converter
     if version == hub:
         return new, None if live is None else live.tree
     hub_old = None
     if live is not None and version == resource.definition.stored_as:
-        hub_old = await resource.served.conversions.old(live.tree, version, hub)
+        hub_old = await resource.convert_old(live.tree, version, hub, write.size)
     elif live is not None:
         hub_old = await resource.tree(live.entry, hub)  # which may say more than the request version
-    hub_new = await resource.convert(lend(resource.served.converter, new), version, hub)
+    hub_new = await write.convert(await write.aside(lend, converter, new), version, hub)
     # what is stored came through the stored version: that hides nothing from it
     if hub_old is not None and version != resource.definition.stored_as:
-        hub_new = resource.served.converter.carry_over(hub_new, hub_old, version)
+        hub_new = await write.aside(converter.carry_over, hub_new, hub_old, version)
     return hub_new, hub_old
 
 
@@ -101,7 +118,7 @@ def _count_change(write: Write, seen: tuple[Tree, Tree], hub: tuple[Tree | None,
                 tree["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
-def _validate(
+async def _validate(
     write: Write,
     new: Tree,
     live: Live | None,
@@ -109,15 +126,8 @@ def _validate(
     unreadable: ViewError | None = None,
 ) -> None:
     """Raise InvalidObject with every error; `unreadable` is why the object couldn't be shown to a hook."""
-    resource, definition = write.resource, write.resource.definition
-    metadata = new["metadata"]
-    found: list[FieldError] = validate_object_meta(
-        metadata, namespaced=definition.namespaced, name_rule=definition.name_rule
-    )
-    if live is not None:
-        found += validate_object_meta_update(metadata, live.tree["metadata"])
-    found += resource.compiled[write.version].validate(new, live.tree if live else None)
-    validate = resource.served.hooks.validate
+    found = await write.aside(_violations, write, new, live)
+    validate = write.resource.served.hooks.validate
     if validate is not None and hub[0] is not None:
         try:
             found += validate(hub[0], hub[1], write.ctx)
@@ -126,7 +136,18 @@ def _validate(
     if unreadable is not None:
         found += besides(found, unreadable)
     if found:
-        raise InvalidObject(definition.group_kind, metadata.get("name", ""), found)
+        raise InvalidObject(write.resource.definition.group_kind, new["metadata"].get("name", ""), found)
+
+
+def _violations(write: Write, new: Tree, live: Live | None) -> list[FieldError]:
+    """What the rules of metadata and of the schema find."""
+    definition, metadata = write.resource.definition, new["metadata"]
+    found: list[FieldError] = validate_object_meta(
+        metadata, namespaced=definition.namespaced, name_rule=definition.name_rule
+    )
+    if live is not None:
+        found += validate_object_meta_update(metadata, live.tree["metadata"])
+    return found + write.resource.compiled[write.version].validate(new, live.tree if live else None)
 
 
 def besides(found: list[FieldError], unreadable: ViewError) -> list[FieldError]:

@@ -12,11 +12,13 @@ Must not know: verbs, admission. Next: `resource`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from copy import copy
+from typing import Any, NamedTuple
 
 import msgspec
 
 from oarlock.codec import json as json_codec
+from oarlock.codec.ordering import encode_sorted
 from oarlock.registry.conversion import ConversionError, Tree
 from oarlock.registry.converting import Conversions
 from oarlock.registry.keys import prefix_of, split_key
@@ -24,12 +26,12 @@ from oarlock.schema.definition import ResourceDefinition
 from oarlock.storage.backend import Damaged
 from oarlock.storage.cache.entry import Entry, Interner
 
-__all__ = ["STALE", "StoredForm", "body_of", "encode_tail", "tail_of"]
+__all__ = ["STALE", "Encoded", "StoredForm", "body_of", "encode_tail", "tail_of"]
 
 STALE = "stale"
 """`Entry.extra` of an object stored in another version than the one written now: even a no-op update rewrites it."""
 
-_encode = msgspec.json.Encoder(order="sorted").encode
+_encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 METADATA = b'"metadata":{'
@@ -48,10 +50,10 @@ def encode_tail(tree: Tree) -> bytes:
     metadata = tree["metadata"]
     if "resourceVersion" in metadata:
         metadata = {k: v for k, v in metadata.items() if k != "resourceVersion"}
-    tail = b'"metadata":' + _encode(metadata)
+    tail = b'"metadata":' + encode_sorted(metadata)
     rest = {k: v for k, v in tree.items() if k not in ("apiVersion", "kind", "metadata")}
     if rest:
-        fields = _encode(rest)
+        fields = encode_sorted(rest)
         if json_codec.holds_whole_floats(fields):  # Go clients read none of them into an integer
             fields = json_codec.encode_canonical(rest)
         tail = tail + b"," + fields[1:]
@@ -79,6 +81,18 @@ def tail_of(body: bytes) -> bytes:
     if body[end : end + 1] == b",":
         end += 1
     return METADATA + body[end:]
+
+
+class Encoded(NamedTuple):
+    """An object ready to be stored: all that its entry needs but the revision.
+
+    `unknown` says of a version why its selectable fields aren't known.
+    """
+
+    tail: bytes
+    labels: dict[str, str] | None
+    fields: tuple[str, ...]
+    unknown: dict[str, str]
 
 
 class StoredForm:
@@ -112,33 +126,40 @@ class StoredForm:
         """The value an entry was described from (in canonical form)."""
         return self.head + tail_of(entry.body)
 
-    def entry(
-        self, key: str, tail: bytes, tree: Tree, revs: tuple[int, int], fields: tuple[str, ...] | None = None
-    ) -> Entry:
-        """The entry of an object just written; `revs` are its revision and the one it was created at.
+    def later(self, entry: Entry, rev: int) -> Entry:
+        """The same object at a later revision, which nothing but its deletion has."""
+        made = copy(entry)
+        made.rev, made.body = rev, body_of(tail_of(entry.body), rev)
+        return made
+
+    def encode(self, tree: Tree, fields: tuple[str, ...] | None = None) -> Encoded:
+        """The object in `tree`, which is in the stored version, as it is stored. Pure.
 
         `fields` are the values of its selectable fields, where they are known already.
         """
+        unknown: dict[str, str] = {}
+        if fields is None:
+            fields = self._select(tree, unknown)
+        return Encoded(encode_tail(tree), tree["metadata"].get("labels"), fields, unknown)
+
+    def entry(self, key: str, encoded: Encoded, revs: tuple[int, int]) -> Entry:
+        """The entry of an object just written; `revs` are its revision and the one it was created at."""
         namespace, name = split_key(self.prefix, key)
         if self.broken:
             self.broken.discard(key)
         if self.unselectable:
             self.unselectable.pop(key, None)
-        if fields is None:
-            unknown: dict[str, str] = {}
-            fields = self._select(tree, unknown)
-            if unknown:
-                self.unselectable[key] = unknown
-        labels = tree["metadata"].get("labels")
+        if encoded.unknown:
+            self.unselectable[key] = encoded.unknown
         return Entry(
             key=key,
             namespace=namespace,
             name=name,
             rev=revs[0],
             create_rev=revs[1],
-            body=body_of(tail, revs[0]),
-            labels=self._interner.labels(labels) if labels else _NO_LABELS,
-            fields=fields,
+            body=body_of(encoded.tail, revs[0]),
+            labels=self._interner.labels(encoded.labels) if encoded.labels else _NO_LABELS,
+            fields=encoded.fields,
         )
 
     def describe(self, key: str, value: bytes, rev: int, create_rev: int) -> Entry:
@@ -147,8 +168,7 @@ class StoredForm:
             return self._broken(key, (rev, create_rev), value.why)
         try:
             tree, stale = self._read(value)
-            tail = encode_tail(tree)
-            entry = self.entry(key, tail, tree, (rev, create_rev))
+            entry = self.entry(key, self.encode(tree), (rev, create_rev))
         except ConversionError as error:
             return self._broken(key, (rev, create_rev), f"it can't be converted: {error.why}")
         except Exception as error:  # whatever a stranger wrote must not stop the cache

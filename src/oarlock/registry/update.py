@@ -26,7 +26,8 @@ from oarlock.registry.readiness import Live, Ready
 from oarlock.registry.resource import Resource
 from oarlock.registry.served import Gate, Tree
 from oarlock.registry.steps import Write, finish
-from oarlock.registry.stored_form import STALE, encode_tail, tail_of
+from oarlock.registry.stored_form import STALE, tail_of
+from oarlock.registry.workers import weight
 from oarlock.storage.backend import KEEP_TTL
 from oarlock.storage.cache.entry import Entry
 
@@ -46,18 +47,20 @@ class Change:
     body's uid and resourceVersion are preconditions.
     `applies` says that `make` settles who owns the fields (apply); it is then handed an empty tree where there
     is no object, which it creates.
+    `weight` is that of what is sent (see `workers.weight`).
     """
 
     make: Callable[[Tree], Body]
     replaces: bool
     applies: bool = False
+    weight: int = 0
 
 
 async def update(
     resource: Resource, ctx: Context, version: str, change: Change, gate: Gate, *, status: bool = False
 ) -> Outcome:
     """Carry out `change`. Raises NotFound, Conflict, InvalidObject, BadRequest, and what admission refuses with."""
-    write = Write(resource, ctx, version, gate, "UPDATE")
+    write = Write(resource, ctx, version, gate, "UPDATE", change.weight)
     mark = ctx.notes.mark()
     while True:
         await resource.fresh()
@@ -66,7 +69,8 @@ async def update(
         except NotFound:
             outcome = await _absent(write, change, status)
         else:
-            outcome = await _attempt(write, change, entry, status)
+            heavier = weight(entry.body) if not write.size else 0
+            outcome = await _attempt(write._replace(size=heavier) if heavier else write, change, entry, status)
         if outcome is not None:
             return outcome
         ctx.notes.rewind(mark)
@@ -83,8 +87,9 @@ async def _absent(write: Write, change: Change, status: bool) -> Outcome | None:
     missing = NotFound(resource.definition.group_resource, ctx.target.name)
     if not change.replaces and (ctx.target.subresource or not change.applies):
         raise missing
-    body = change.make({})
-    settle(body, resource.compiled[write.version], resource.served.hooks, ctx)
+    body = await write.aside(change.make, {})
+    body.weight = write.size
+    await write.aside(settle, body, resource.compiled[write.version], resource.served.hooks, ctx)
     metadata = body.tree["metadata"]
     check_place(metadata, write.ctx.target, namespaced=write.resource.definition.namespaced)
     uid = metadata.get("uid")
@@ -109,12 +114,12 @@ async def _attempt(write: Write, change: Change, entry: Entry, status: bool) -> 
     resource, ctx = write.resource, write.ctx
     live = Live(entry, await _live(write, change, entry))
     body = await _made(write, change, entry)
-    settle(body, resource.compiled[write.version], resource.served.hooks, ctx)
+    await write.aside(settle, body, resource.compiled[write.version], resource.served.hooks, ctx)
     _check_identity(write, body.tree, live, change)
     if resource.definition.version(write.version).status:
         body.tree = only_status(body.tree, live.tree) if status else keep_status(body.tree, live.tree)
     pinned = _check_version(write, body.tree, live, change)
-    new = body.tree if change.applies else await tracked(resource.fields, live.tree, body.tree, ctx)
+    new = body.tree if change.applies else await tracked(resource.fields, live.tree, body.tree, ctx, write.aside)
     if not write.gate.idle("UPDATE"):
         new = unbroken(new, await _mutated(write, new, live, body), ctx)
     keep_system(new["metadata"], live.tree["metadata"])
@@ -135,10 +140,10 @@ async def _live(write: Write, change: Change, entry: Entry) -> Tree:
 async def _made(write: Write, change: Change, entry: Entry) -> Body:
     tree = {} if change.replaces else await write.resource.tree(entry, write.version)
     try:
-        return change.make(tree)
+        return await write.aside(change.make, tree)
     except MustConvert as needed:
         live = await write.resource.tree(entry, write.version)
-        return await needed.then(lambda: change.make(copy_tree(live)), [live])
+        return await needed.then(lambda: change.make(copy_tree(live)), [live], write.aside)
 
 
 async def _mutated(write: Write, new: Tree, live: Live, body: Body) -> Tree:
@@ -146,7 +151,7 @@ async def _mutated(write: Write, new: Tree, live: Live, body: Body) -> Tree:
     if changed is None or changed is new:
         return new
     again = Body(changed, body.wording, derived=True)
-    settle(again, write.resource.compiled[write.version], write.resource.served.hooks, write.ctx)
+    await write.aside(settle, again, write.resource.compiled[write.version], write.resource.served.hooks, write.ctx)
     for name in ("name", "namespace"):
         if name in live.tree["metadata"]:
             again.tree["metadata"][name] = live.tree["metadata"][name]
@@ -166,18 +171,18 @@ async def _keep(write: Write, made: Ready, live: Live, pinned: bool) -> Outcome 
                 return None
         return Outcome(shown)
     kept = await _without_new_times(write, stored, shown, live)
-    tail = encode_tail(kept)
-    if tail == tail_of(entry.body) and entry.extra is not STALE:
+    encoded = await write.aside(resource.form.encode, kept, made.fields)
+    if encoded.tail == tail_of(entry.body) and entry.extra is not STALE:
         return Outcome(entry)
     if ctx.dry_run:
         return Outcome(shown)
     ttl = resource.definition.ttl_s
     result, written = await resource.cache.put(
         entry.key,
-        resource.form.value_of(tail),
+        resource.form.value_of(encoded.tail),
         expect=entry.rev,
         ttl_ms=KEEP_TTL if ttl is None else ttl * 1000,
-        draft=lambda rev, create_rev: resource.form.entry(entry.key, tail, stored, (rev, create_rev), made.fields),
+        draft=lambda rev, create_rev: resource.form.entry(entry.key, encoded, (rev, create_rev)),
     )
     if not result.ok or written is None:
         _lost(write, pinned)
@@ -189,12 +194,12 @@ async def _keep(write: Write, made: Ready, live: Live, pinned: bool) -> Outcome 
 
 async def _without_new_times(write: Write, stored: Tree, shown: Tree, live: Live) -> Tree:
     """Owning the same as before, since now, is no change unless something else is one."""
-    if keep_times(live.tree, shown) is shown:
+    if await write.aside(keep_times, live.tree, shown) is shown:
         return stored
     resource = write.resource
     stored_as = resource.definition.stored_as
     old = live.tree if write.version == stored_as else await resource.tree(live.entry, stored_as)
-    return keep_times(old, stored)
+    return await write.aside(keep_times, old, stored)
 
 
 def _lost(write: Write, pinned: bool) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
+from typing import Any, TypeVar
 
 from oarlock.meta.context import Context
 from oarlock.meta.errors import (
@@ -35,6 +36,9 @@ from oarlock.schema.objectmeta import validate_object_meta, validate_object_meta
 from oarlock.schema.views import ViewError
 
 __all__ = ["VirtualResource"]
+
+
+T = TypeVar("T")
 
 
 class VirtualResource:
@@ -198,9 +202,17 @@ class VirtualResource:
     async def _all_shown(self, trees: list[Tree], version: str) -> list[Tree]:
         return await self.served.convert(trees, self.definition.hub, version) if trees else trees
 
-    async def convert(self, tree: Tree, from_version: str, to_version: str) -> Tree:
-        """The tree in another version; `tree` itself must not be used afterwards."""
+    async def convert(self, tree: Tree, from_version: str, to_version: str, size: int = 0) -> Tree:
+        """The tree in another version; `tree` itself must not be used afterwards. `size` is its `workers.weight`."""
+        if size and self.served.converter.threadsafe:
+            made = await self.aside(size, self.served.conversions.now, [tree], from_version, to_version)
+            if made is not None:
+                return made[0]
         return (await self.served.convert([tree], from_version, to_version))[0]
+
+    async def aside(self, size: int, step: Callable[..., T], /, *args: Any) -> T:
+        """A pure step of a write, in a thread where what is written is large (see ``Resource.aside``)."""
+        return await self.settings.workers.go_on(size if self.served.converter.threadsafe else 0, step, *args)
 
     def validate(self, ctx: Context, new: Tree, old: Tree | None, version: str) -> None:
         """Raise InvalidObject with everything that metadata's rules, the schema and the type itself mind."""

@@ -7,8 +7,10 @@ and `update` are the same for what is stored.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, TypeVar
 
 from oarlock.meta.context import Context
 from oarlock.meta.errors import AlreadyExists, Conflict, MethodNotAllowed, NotFound, ServerTimeout
@@ -40,6 +42,9 @@ UPDATE_ATTEMPTS = 16
 """How often a patch is made again when the user's storage says that another writer was faster."""
 
 
+T = TypeVar("T")
+
+
 @dataclass(frozen=True, slots=True)
 class _Write:
     """One write under way."""
@@ -48,13 +53,27 @@ class _Write:
     ctx: Context
     version: str
     gate: Gate
+    size: int = 0
+    """The `workers.weight` of what is sent."""
 
     @property
     def has_status(self) -> bool:
         return self.resource.definition.version(self.version).status
 
-    def settle(self, body: Body) -> None:
-        settle(body, self.resource.compiled[self.version], self.resource.served.hooks, self.ctx)
+    async def aside(self, step: Callable[..., T], /, *args: Any) -> T:
+        """A pure step, in a thread where the object is large."""
+        return await self.resource.aside(self.size, step, *args) if self.size else step(*args)
+
+    async def convert(self, tree: Tree, from_version: str, to_version: str) -> Tree:
+        """A copy of `tree` in another version."""
+        return await self.resource.convert(await self.aside(copy_tree, tree), from_version, to_version, self.size)
+
+    async def shown(self, made: Tree) -> Tree:
+        """What the user returned, which isn't used any more, in the version of the request."""
+        return await self.resource.convert(made, self.resource.definition.hub, self.version, self.size)
+
+    async def settle(self, body: Body) -> None:
+        await self.aside(settle, body, self.resource.compiled[self.version], self.resource.served.hooks, self.ctx)
 
 
 async def create(
@@ -66,8 +85,8 @@ async def create(
     """
     if resource.methods.create is None:
         raise MethodNotAllowed(resource.definition.group_resource, "create")
-    write = _Write(resource, ctx, version, gate)
-    write.settle(body)
+    write = _Write(resource, ctx, version, gate, body.weight)
+    await write.settle(body)
     metadata = body.tree["metadata"]
     settle_namespace(metadata, ctx.target.namespace, namespaced=resource.definition.namespaced)
     wipe_system(metadata)
@@ -83,22 +102,22 @@ async def _create(write: _Write, body: Body, applied: bool) -> Outcome:
     assert keep is not None
     if write.has_status:
         body.tree.pop("status", None)
-    new = body.tree if applied else await tracked(resource.fields, None, body.tree, ctx)
+    new = body.tree if applied else await tracked(resource.fields, None, body.tree, ctx, write.aside)
     new = await _admitted(write, "CREATE", (new, None), body)
     fill_new(new["metadata"], ctx, resource.definition, resource.settings.random(16))
     if write.has_status:
         new.pop("status", None)  # admission can't set it either
-    resource.validate(ctx, new, None, write.version)
+    await write.aside(resource.validate, ctx, new, None, write.version)
     await write.gate.validate(ctx, "CREATE", new, None)
     if await resource.taken(ctx, new):
         raise AlreadyExists(resource.definition.group_resource, new["metadata"]["name"])
     if ctx.dry_run and "create" not in resource.methods.takes_dry_run:
         return Outcome(new, created=True)
-    hub = await resource.convert(copy_tree(new), write.version, resource.definition.hub)
+    hub = await write.convert(new, write.version, resource.definition.hub)
     made = resource.complete(await keep(hub, ctx, ctx.dry_run))
     if not ctx.dry_run:
         resource.wrote()
-    return Outcome(await resource.shown(made, write.version), created=True)
+    return Outcome(await write.shown(made), created=True)
 
 
 async def update(
@@ -112,7 +131,7 @@ async def update(
     """
     if resource.methods.update is None or (resource.methods.get is None and not change.replaces):
         raise MethodNotAllowed(resource.definition.group_resource, "update")
-    write, mark = _Write(resource, ctx, version, gate), ctx.notes.mark()
+    write, mark = _Write(resource, ctx, version, gate, change.weight), ctx.notes.mark()
     for _ in range(UPDATE_ATTEMPTS):
         try:
             live = await resource.live(ctx) if resource.methods.get is not None else None
@@ -135,8 +154,9 @@ async def _absent(write: _Write, change: Change, status: bool) -> Outcome | None
     creates = change.applies or (change.replaces and definition.create_on_update)
     if not creates or status or ctx.target.subresource or resource.methods.create is None:
         raise NotFound(definition.group_resource, ctx.target.name)
-    body = change.make({})
-    write.settle(body)
+    body = await write.aside(change.make, {})
+    body.weight = write.size
+    await write.settle(body)
     metadata = body.tree["metadata"]
     check_place(metadata, ctx.target, namespaced=definition.namespaced)
     if metadata.get("uid"):
@@ -155,13 +175,13 @@ async def _update(write: _Write, change: Change, live: Tree | None, status: bool
     """One try on one state of the object, None where the user can't get it. None when another writer was faster."""
     resource, ctx, version = write.resource, write.ctx, write.version
     definition = resource.definition
-    old = await resource.shown(copy_tree(live), version) if live is not None else None
-    body = await _made(change, old)
-    write.settle(body)
+    old = await write.convert(live, definition.hub, version) if live is not None else None
+    body = await _made(write, change, old)
+    await write.settle(body)
     check_place(body.tree["metadata"], ctx.target, namespaced=definition.namespaced)
     if old is not None and write.has_status:
         keep = only_status if status else keep_status
-        body.tree = keep(body.tree, copy_tree(old))
+        body.tree = keep(body.tree, await write.aside(copy_tree, old))
     if old is not None and change.replaces:
         _check_uid(write, body.tree["metadata"].get("uid"), old["metadata"].get("uid"))
     expected = body.tree["metadata"].get("resourceVersion") or ""
@@ -169,13 +189,13 @@ async def _update(write: _Write, change: Change, live: Tree | None, status: bool
         raise Conflict(definition.group_resource, ctx.target.name)
     new = body.tree
     if old is not None and not change.applies:
-        new = await tracked(resource.fields, old, new, ctx)
+        new = await tracked(resource.fields, old, new, ctx, write.aside)
     new = await _admitted(write, "UPDATE", (new, old), body)
     if old is not None:
         _keep_system(write, new, old, status)
-    resource.validate(ctx, new, old, version)
+    await write.aside(resource.validate, ctx, new, old, version)
     await write.gate.validate(ctx, "UPDATE", new, old)
-    if old is not None and _unchanged(new, old):
+    if old is not None and await write.aside(_unchanged, new, old):
         return Outcome(old)
     if ctx.dry_run and "update" not in resource.methods.takes_dry_run:
         return Outcome(new)
@@ -198,22 +218,22 @@ async def _keep(write: _Write, new: Tree, live: Tree | None, expected: str) -> O
     resource, ctx, hub = write.resource, write.ctx, write.resource.definition.hub
     keep = resource.methods.update
     assert keep is not None
-    tree = await resource.convert(copy_tree(new), write.version, hub)
+    tree = await write.convert(new, write.version, hub)
     if live is not None and write.version != hub:
-        tree = resource.served.converter.carry_over(tree, live, write.version)
+        tree = await write.aside(resource.served.converter.carry_over, tree, live, write.version)
     made = resource.complete(await keep(tree, expected, ctx, ctx.dry_run))
     if not ctx.dry_run:
         resource.wrote()
-    return Outcome(await resource.shown(made, write.version))
+    return Outcome(await write.shown(made))
 
 
-async def _made(change: Change, old: Tree | None) -> Body:
+async def _made(write: _Write, change: Change, old: Tree | None) -> Body:
     if change.replaces or old is None:
-        return change.make({})
+        return await write.aside(change.make, {})
     try:
-        return change.make(copy_tree(old))
+        return await write.aside(lambda: change.make(copy_tree(old)))
     except MustConvert as needed:
-        return await needed.then(lambda: change.make(copy_tree(old)), [old])
+        return await needed.then(lambda: change.make(copy_tree(old)), [old], write.aside)
 
 
 async def _admitted(write: _Write, operation: str, what: tuple[Tree, Tree | None], body: Body) -> Tree:
@@ -224,7 +244,7 @@ async def _admitted(write: _Write, operation: str, what: tuple[Tree, Tree | None
     if changed is None or changed is new:
         return new
     again = Body(changed, body.wording, derived=True)
-    write.settle(again)
+    await write.settle(again)
     metadata = again.tree["metadata"]
     for name, value in kept.items():
         metadata.pop(name, None)

@@ -34,6 +34,9 @@ class ClassConversion:
     pure = True
     """What is converted stays as it is; the result may share its metadata."""
 
+    threadsafe = True
+    """``to_hub`` and ``from_hub`` depend on their object alone."""
+
     def __init__(self, hub: type, spokes: Iterable[type]) -> None:
         self._hub = declared(hub).version
         self._schema = object_schema(hub)

@@ -14,6 +14,7 @@ import os
 import signal
 import socket
 import ssl
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,10 @@ log = logging.getLogger("oarlock.server")
 
 YOUNG_OBJECTS = 50_000
 """How many objects are made before the collector looks at the young ones: a request makes dozens, none in cycles."""
+
+
+SWITCH_S = 0.001
+"""How long a thread that works on a large object may keep the loop waiting for its turn."""
 
 
 class Terminal(Protocol):
@@ -128,6 +133,7 @@ async def start(server: APIServer, config: ServerConfig, clock: Clock, terminal:
 async def _start_to_stay(server: APIServer, config: ServerConfig, clock: Clock, terminal: Terminal) -> Running:
     """`start`, in a process that does nothing else."""
     with _nothing_to_collect():
+        sys.setswitchinterval(SWITCH_S)
         return await start(server, config, clock, terminal)
 
 

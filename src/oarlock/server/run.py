@@ -227,6 +227,7 @@ class Running:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        await self.parts.live.settings.workers.close()
         await self.parts.cache.close()
         await self.parts.backend.close()
 

@@ -115,6 +115,10 @@ def restore(entry: Entry) -> bytes:
     return entry.body.rpartition(b"@")[0]
 
 
+def later(entry: Entry, rev: int) -> Entry:
+    return describe(entry.key, restore(entry), rev, entry.create_rev)
+
+
 def texts(events: Sequence[CacheEvent]) -> list[str]:
     return [f"{event.type} {event.entry.name} {event.entry.body.decode()}" for event in events]
 
@@ -150,6 +154,7 @@ def kit() -> SimpleNamespace:
         Faulty=Faulty,
         Heard=Heard,
         describe=describe,
+        later=later,
         restore=restore,
         texts=texts,
     )
@@ -166,7 +171,7 @@ class World:
         self.things: Any = None
 
     async def load(self) -> Any:
-        self.things = await self.cache.resource(PREFIX, describe, restore)
+        self.things = await self.cache.resource(PREFIX, describe, later)
         return self.things
 
     async def restart(self, limits: Limits = QUICK) -> Any:

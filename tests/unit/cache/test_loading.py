@@ -99,12 +99,12 @@ async def test_a_prefix_is_checked(world: Any, kit: Any) -> None:
         "/registry/a/b/c/",
     ):
         with pytest.raises(ValueError, match="prefix"):
-            await world.cache.resource(prefix, kit.describe, kit.restore)
+            await world.cache.resource(prefix, kit.describe, kit.later)
     assert [resource.prefix for resource in world.cache.resources] == [kit.PREFIX]
 
 
 async def test_the_core_group_has_an_empty_name(world: Any, kit: Any) -> None:
-    pods = await world.cache.resource("/registry//pods/", kit.describe, kit.restore)
+    pods = await world.cache.resource("/registry//pods/", kit.describe, kit.later)
     await world.write("a", "1", prefix="/registry//pods/ns/")
     assert len(pods) == 1
 
@@ -144,7 +144,7 @@ async def test_a_resource_dropped_and_loaded_again_while_it_loads(world: Any, ki
     await world.write("a", "1")
     world.backend.on_list = exchange
     with pytest.raises(Exception, match="withdrawn"):
-        await world.cache.resource(kit.PREFIX, kit.describe, kit.restore)
+        await world.cache.resource(kit.PREFIX, kit.describe, kit.later)
     await world.write("c", "1")
     assert world.names() == ["a=1", "b=1", "c=1"]
     assert world.cache._aside == {}

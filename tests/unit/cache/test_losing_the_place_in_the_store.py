@@ -40,7 +40,7 @@ async def test_a_broken_watch_is_begun_again_without_a_gap(world: Any, kit: Any)
 
 async def test_a_place_that_is_gone_ends_watches_and_loads_again(world: Any, kit: Any) -> None:
     things = await world.load()
-    other = await world.cache.resource("/registry/example.com/others/", kit.describe, kit.restore)
+    other = await world.cache.resource("/registry/example.com/others/", kit.describe, kit.later)
     heard = kit.Heard()
     things.subscribe(world.cache.rev, heard.deliver, heard.closed)
     await world.write("a", "1")
@@ -185,7 +185,7 @@ async def test_events_that_cannot_be_applied_make_it_load_again(world: Any, kit:
 
 
 async def test_a_deletion_that_cannot_be_shown_is_a_broken_one(world: Any, kit: Any) -> None:
-    def lost(entry: Any) -> bytes:
+    def lost(entry: Any, rev: int) -> Any:
         raise ValueError("not kept")
 
     things = await world.cache.resource(kit.PREFIX, kit.describe, lost)

@@ -27,7 +27,7 @@ async def test_both_follow_the_store_and_each_tells_its_own_watchers(world: Any,
     old = await world.load()
     before, after = kit.Heard(), kit.Heard()
     old.subscribe(world.cache.rev, before.deliver, before.closed)
-    new = await world.cache.resource(kit.PREFIX, louder, kit.restore)
+    new = await world.cache.resource(kit.PREFIX, louder, kit.later)
     new.subscribe(world.cache.rev, after.deliver, after.closed)
     await world.write("b", "1")
     await world.erase("a")
@@ -51,7 +51,7 @@ async def test_writes_while_the_second_is_loaded_are_in_both(world: Any, kit: An
         assert len(heard.events) == 3, "the old one is told while the new one loads"
 
     world.backend.on_list = meanwhile
-    new = await world.cache.resource(kit.PREFIX, louder, kit.restore)
+    new = await world.cache.resource(kit.PREFIX, louder, kit.later)
     assert [body.replace(b"!", b"") for body in bodies(new)] == bodies(old)
     late = kit.Heard()
     new.subscribe(6, late.deliver, late.closed)
@@ -60,7 +60,7 @@ async def test_writes_while_the_second_is_loaded_are_in_both(world: Any, kit: An
 
 async def test_dropping_one_leaves_the_other(world: Any, kit: Any) -> None:
     old = await world.load()
-    new = await world.cache.resource(kit.PREFIX, louder, kit.restore)
+    new = await world.cache.resource(kit.PREFIX, louder, kit.later)
     heard, kept = kit.Heard(), kit.Heard()
     old.subscribe(world.cache.rev, heard.deliver, heard.closed)
     new.subscribe(world.cache.rev, kept.deliver, kept.closed)
@@ -81,7 +81,7 @@ async def test_one_that_failed_to_load_leaves_the_other_as_it_was(world: Any, ki
 
     world.backend.on_list = fail
     with pytest.raises(Unavailable):
-        await world.cache.resource(kit.PREFIX, louder, kit.restore)
+        await world.cache.resource(kit.PREFIX, louder, kit.later)
     await world.write("a", "1")
     assert (old.ready, heard.texts, heard.ended) == (True, ["ADDED a 1@2"], [])
     assert world.cache.resources == (old,)
@@ -102,7 +102,7 @@ async def test_a_retired_one_ends_its_watches_and_is_still_kept_current(world: A
 
 async def test_both_are_loaded_again_when_the_place_in_the_store_is_lost(world: Any, kit: Any) -> None:
     old = await world.load()
-    new = await world.cache.resource(kit.PREFIX, louder, kit.restore)
+    new = await world.cache.resource(kit.PREFIX, louder, kit.later)
     world.backend.break_watch(Compacted(1, 1))
     await world.write("a", "1")
     for _ in range(200):

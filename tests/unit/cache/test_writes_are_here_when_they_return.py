@@ -45,7 +45,7 @@ async def test_a_draft_saves_describing(world: Any, kit: Any) -> None:
         described.append(key)
         return kit.describe(key, value, rev, create_rev)
 
-    things = await world.cache.resource(kit.PREFIX, describe, kit.restore)
+    things = await world.cache.resource(kit.PREFIX, describe, kit.later)
     heard = kit.Heard()
     things.subscribe(world.cache.rev, heard.deliver, heard.closed)
     key = kit.PREFIX + "a"
@@ -133,7 +133,7 @@ async def test_an_object_that_cannot_be_described_is_broken_and_the_others_are_n
         return kit.describe(key, value, rev, create_rev)
 
     await world.write("ns/bad", "bad")
-    things = await world.cache.resource(kit.PREFIX, describe, kit.restore)
+    things = await world.cache.resource(kit.PREFIX, describe, kit.later)
     await world.write("good", "1")
     await world.write("worse", "bad")
     bad = things.get(kit.PREFIX + "ns/bad")

@@ -10,10 +10,11 @@ from oarlock.codec import cbor as cbor_codec
 from oarlock.codec import json as json_codec
 from oarlock.codec import yaml as yaml_codec
 from oarlock.endpoints import respond
+from oarlock.endpoints.bodies import body_weight
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
-from oarlock.endpoints.pacing import beside
+from oarlock.endpoints.negotiation import CBOR, JSON, YAML
 from oarlock.endpoints.route import Route
 from oarlock.endpoints.verbs.update import carry_out
 from oarlock.endpoints.verbs.wording import PatchWording
@@ -39,12 +40,13 @@ async def apply(x: Exchange, route: Route, *, in_cbor: bool = False) -> Response
     data = await x.request.read()
     options = options_parse.patch_options(route.pairs, is_apply=True)
     assert route.entry is not None
-    config, problems = await beside(len(data), _decoded, data, in_cbor)
+    resource = route.resource
+    assert resource is not None
+    weight = _weight(data, in_cbor)
+    config, problems = await resource.settings.workers.begin(weight, _decoded, data, in_cbor)
     _check_kind(config, route.entry)
     ctx = x.context(options=options, dry_run=options.dry_run)
     _report(problems, ctx)
-    resource = route.resource
-    assert resource is not None
     writer = writer_of(ctx)
 
     def make(live: Tree) -> Body:
@@ -64,18 +66,27 @@ async def apply(x: Exchange, route: Route, *, in_cbor: bool = False) -> Response
         tree = copy_tree(made)
         return Body(tree, PatchWording(ctx.target, lambda: json_codec.encode(tree).decode()), derived=True)
 
-    outcome = await carry_out(route, ctx, Change(make, replaces=False, applies=True))
+    outcome = await carry_out(route, ctx, Change(make, replaces=False, applies=True, weight=weight))
     return await respond.item_response(x, route, outcome.item, accepted, 201 if outcome.created else 200)
 
 
+def _weight(data: bytes, in_cbor: bool) -> int:
+    return body_weight(data, CBOR if in_cbor else JSON if _is_json(data) else YAML)
+
+
+def _is_json(data: bytes) -> bool:
+    """JSON is YAML, and much faster read as what it is."""
+    return data.lstrip()[:1] == b"{"
+
+
 def _decoded(data: bytes, in_cbor: bool) -> tuple[Tree, list[str]]:
-    """The configuration, and its duplicate fields. JSON is YAML, and much faster read as what it is."""
+    """The configuration, and its duplicate fields."""
     problems: list[str] = []
     form = "CBOR" if in_cbor else "YAML"
     try:
         if in_cbor:
             config = cbor_codec.decode(data)
-        elif data.lstrip()[:1] == b"{":
+        elif _is_json(data):
             config = json_codec.decode(data)
             problems = [f"duplicate field {quote(path)}" for path in json_codec.duplicates(data)]
         else:

@@ -22,7 +22,9 @@ async def create(x: Exchange, route: Route) -> Response:
     options = options_parse.create_options(route.pairs)
     assert route.entry is not None
     assert route.gate is not None
-    body = await bodies.read_object(data, media, route.entry, options.field_validation)
+    assert route.resource is not None
+    workers = route.resource.settings.workers
+    body = await bodies.read_object(workers, data, media, route.entry, options.field_validation)
     ctx = x.context(options=options, dry_run=options.dry_run)
     if isinstance(route.resource, VirtualResource):
         outcome = await virtual_writes.create(route.resource, ctx, route.version, body, route.gate)

@@ -9,13 +9,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from oarlock.codec import json as json_codec
-from oarlock.endpoints import respond
+from oarlock.endpoints import bodies, respond
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.negotiation import (
     APPLY_PATCH,
     APPLY_PATCH_CBOR,
+    JSON,
     JSON_PATCH,
     MERGE_PATCH,
     STRATEGIC_MERGE_PATCH,
@@ -59,7 +60,10 @@ async def patch(x: Exchange, route: Route) -> Response:
     data = await x.request.read()
     options = options_parse.patch_options(route.pairs, is_apply=False)
     assert route.entry is not None
-    change = _read(data, media, route.entry, options.field_validation)
+    weight = bodies.body_weight(data, JSON)
+    change = await route.resource.settings.workers.begin(
+        weight, _read, data, media, route.entry, options.field_validation
+    )
 
     def make(live: Tree) -> Body:
         try:
@@ -74,7 +78,7 @@ async def patch(x: Exchange, route: Route) -> Response:
         return Body(tree, PatchWording(x.target, lambda: change.shown(live)), change.problems, derived=True)
 
     ctx = x.context(options=options, dry_run=options.dry_run)
-    outcome = await carry_out(route, ctx, Change(make, replaces=False))
+    outcome = await carry_out(route, ctx, Change(make, replaces=False, weight=weight or change.weight))
     return await respond.item_response(x, route, outcome.item, accepted, 201 if outcome.created else 200)
 
 
@@ -82,12 +86,13 @@ class _Patch(NamedTuple):
     """A patch that was read.
 
     `apply` is the pure change it stands for, `shown` how the patched object is quoted in errors, and `problems` is
-    what strict decoding says of the patch itself.
+    what strict decoding says of the patch itself. `weight` is that of what it may lead to, where it is small itself.
     """
 
     apply: Callable[[Tree], Tree]
     shown: Callable[[Tree], str]
     problems: list[str]
+    weight: int = 0
 
 
 def _read(data: bytes, media: str, entry: CatalogEntry, validation: str) -> _Patch:
@@ -95,7 +100,10 @@ def _read(data: bytes, media: str, entry: CatalogEntry, validation: str) -> _Pat
         if media == JSON_PATCH:
             parsed = json_patch.parse(data)
             problems = [] if validation == "Ignore" else json_patch.strict_errors(data)
-            return _quoted(lambda live: json_patch.apply(live, parsed), problems)
+            copies = any(operation.op == "copy" for operation in parsed)
+            return _quoted(lambda live: json_patch.apply(live, parsed), problems)._replace(
+                weight=json_patch.COPY_BUDGET_BYTES if copies else 0
+            )
         change = merge_patch.parse(data)
     except patch_errors.TooManyOperations as error:
         raise RequestEntityTooLarge(str(error)) from None

@@ -28,13 +28,15 @@ async def update(x: Exchange, route: Route) -> Response:
     media = bodies.media_type(x)
     assert route.entry is not None
     what = (data, media, route.entry, options.field_validation)
-    unspent = [await bodies.read_object(*what)]
+    assert route.resource is not None
+    unspent = [await bodies.read_object(route.resource.settings.workers, *what)]
+    weight = unspent[0].weight
 
     def make(live: Tree) -> Body:
         return unspent.pop() if unspent else bodies.object_body(*what)  # again after a lost race
 
     ctx = x.context(options=options, dry_run=options.dry_run)
-    outcome = await carry_out(route, ctx, Change(make, replaces=True))
+    outcome = await carry_out(route, ctx, Change(make, replaces=True, weight=weight))
     return await respond.item_response(x, route, outcome.item, accepted, 201 if outcome.created else 200)
 
 

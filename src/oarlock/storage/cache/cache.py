@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Sequence
 
 from oarlock.meta.context import Clock
 from oarlock.storage.backend import Backend, Compacted, Event, Rev, StorageError, Unavailable
-from oarlock.storage.cache.entry import Describe, Restore
+from oarlock.storage.cache.entry import Describe, Later
 from oarlock.storage.cache.events import CacheEvent, TooOld
 from oarlock.storage.cache.follower import Follower
 from oarlock.storage.cache.limits import Limits
@@ -124,7 +124,7 @@ class Cache:
 
     # Resources
 
-    async def resource(self, prefix: str, describe: Describe, restore: Restore) -> ResourceCache:
+    async def resource(self, prefix: str, describe: Describe, later: Later) -> ResourceCache:
         """Load everything below `prefix` (``/registry/<group>/<resource>/``) and keep it current from then on.
 
         What is already here of the same prefix is left as it is, and goes on until it is dropped.
@@ -132,7 +132,7 @@ class Cache:
         """
         if not prefix.startswith(ROOT) or prefix.count("/") != 4 or not prefix.endswith("/"):
             raise ValueError(f"a resource's prefix is {ROOT}<group>/<resource>/, not {prefix!r}")
-        resource = ResourceCache(self._store, prefix, describe, restore)
+        resource = ResourceCache(self._store, prefix, describe, later)
         self._resources[resource] = None
         try:
             await self._bring_up(resource)

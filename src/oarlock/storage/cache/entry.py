@@ -15,7 +15,7 @@ from typing import Any
 from oarlock.meta.memo import LONGEST_BYTES
 from oarlock.storage.backend import Rev
 
-__all__ = ["Describe", "Draft", "Entry", "Interner", "Restore"]
+__all__ = ["Describe", "Draft", "Entry", "Interner", "Later"]
 
 _NO_LABELS: Mapping[str, str] = {}
 _SET_BYTES = 700
@@ -96,8 +96,8 @@ Draft = Callable[[Rev, Rev], Entry]
 """``(rev, create_rev)`` → entry, from a writer that knows the object it has just written. Must make what
 `Describe` would make of the same bytes; `audit.check` compares."""
 
-Restore = Callable[[Entry], bytes]
-"""The stored value an entry was described from."""
+Later = Callable[[Entry, Rev], Entry]
+"""The same object at a later revision, which is that of its deletion."""
 
 
 class Interner:

@@ -26,7 +26,7 @@ from oarlock.storage.backend import (
     Unavailable,
     WriteResult,
 )
-from oarlock.storage.cache.entry import Describe, Draft, Entry, Restore
+from oarlock.storage.cache.entry import Describe, Draft, Entry, Later
 from oarlock.storage.cache.events import CacheEvent, Closed, Deliver, Subscription, TooOld
 from oarlock.storage.cache.limits import Limits
 from oarlock.storage.cache.position import Position
@@ -64,13 +64,13 @@ class _Pending:
 class ResourceCache:
     """Made by `Cache.resource`. Keys are whole keys, ranges ``start <= key < end``."""
 
-    def __init__(self, store: Store, prefix: str, describe: Describe, restore: Restore) -> None:
+    def __init__(self, store: Store, prefix: str, describe: Describe, later: Later) -> None:
         self.prefix = prefix
         self.store = store
         self.ready = False
         """Whether what is here is being kept current: False before it is loaded, while it is loaded again, and
         once it is withdrawn."""
-        self.restore = restore
+        self._later = later
         self._describe = describe
         self._position = store.position
         self._state = State({}, Ring(store.limits, 0), store.limits)
@@ -153,14 +153,11 @@ class ResourceCache:
 
     def describe_deleted(self, event: Event, previous: Entry) -> Entry:
         """The object a deletion removed, as it last was, at the revision of the deletion."""
-        value = event.prev_value
-        if value is None:
-            try:
-                value = self.restore(previous)
-            except Exception as error:
-                log.exception("restoring %s, deleted at revision %d, failed", event.key, event.rev)
-                return self._broken(event.key, event.rev, previous.create_rev, error)
-        return self.describe(event.key, value, event.rev, previous.create_rev)
+        try:
+            return self._later(previous, event.rev)
+        except Exception as error:
+            log.exception("describing %s, deleted at revision %d, failed", event.key, event.rev)
+            return self._broken(event.key, event.rev, previous.create_rev, error)
 
     def _broken(self, key: str, rev: Rev, create_rev: Rev, error: Exception) -> Entry:
         namespace, _, name = key[len(self.prefix) :].rpartition("/")

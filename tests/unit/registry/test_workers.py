@@ -1,0 +1,144 @@
+"""`Workers`: who gets a thread when, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from oarlock.meta.errors import ServiceUnavailable, TooManyRequests
+from oarlock.registry.workers import LARGE_BYTES, MANY_VALUES, SMALL_BYTES, THREADS, Workers, weight
+
+pytestmark = pytest.mark.anyio
+
+LARGE = 100_000
+
+
+class Held:
+    """Work that goes on until it is let go, and says in which order it began."""
+
+    def __init__(self) -> None:
+        self.began: list[str] = []
+        self.go = threading.Event()
+
+    def work(self, name: str) -> str:
+        self.began.append(name)
+        assert self.go.wait(30)
+        return name
+
+
+@pytest.fixture
+def held() -> Held:
+    return Held()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():  # noqa: ASYNC110 (a thread can't set an asyncio.Event)
+        await asyncio.sleep(0)
+
+
+def fill(workers: Workers, held: Held) -> list[asyncio.Task[Any]]:
+    """Keep every thread busy."""
+    return [asyncio.create_task(workers.go_on(LARGE, held.work, f"first {n}")) for n in range(THREADS)]
+
+
+async def test_what_is_small_stays_on_the_loop() -> None:
+    workers = Workers()
+    assert await workers.go_on(0, threading.get_ident) == threading.get_ident()
+    assert await workers.begin(0, threading.get_ident) == threading.get_ident()
+    assert await workers.go_on(LARGE, threading.get_ident) != threading.get_ident()
+    assert await workers.begin(LARGE, threading.get_ident) != threading.get_ident()
+    await workers.close()
+
+
+async def test_what_has_begun_goes_before_what_has_not(held: Held) -> None:
+    workers = Workers()
+    tasks = fill(workers, held)
+    await until(lambda: len(held.began) == THREADS)
+    tasks += [asyncio.create_task(workers.begin(LARGE, held.work, f"new {n}")) for n in range(3)]
+    await asyncio.sleep(0)
+    tasks += [asyncio.create_task(workers.go_on(LARGE, held.work, f"begun {n}")) for n in range(3)]
+    await asyncio.sleep(0)
+    held.go.set()
+    await asyncio.gather(*tasks)
+    assert [name.partition(" ")[0] for name in held.began[THREADS:]] == ["begun"] * 3 + ["new"] * 3
+    await workers.close()
+
+
+async def test_bodies_are_refused_when_too_many_bytes_of_them_wait(held: Held) -> None:
+    workers = Workers(limit_bytes=3 * LARGE)
+    tasks = fill(workers, held)
+    tasks += [asyncio.create_task(workers.begin(LARGE, held.work, "new")) for _ in range(3)]
+    await until(lambda: workers.waiting_bytes == 3 * LARGE)
+    with pytest.raises(TooManyRequests):
+        await workers.begin(LARGE, held.work, "refused")
+    tasks.append(asyncio.create_task(workers.go_on(LARGE, held.work, "begun")))
+    tasks[THREADS].cancel()
+    await until(lambda: workers.waiting_bytes == 2 * LARGE)
+    tasks.append(asyncio.create_task(workers.begin(LARGE, held.work, "taken")))
+    await asyncio.sleep(0)
+    held.go.set()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert workers.waiting_bytes == 0
+    assert sorted(held.began[THREADS:]) == ["begun", "new", "new", "taken"]
+    await workers.close()
+
+
+async def test_one_body_is_taken_however_large_it_is(held: Held) -> None:
+    workers = Workers(limit_bytes=10)
+    held.go.set()
+    assert await workers.begin(LARGE, held.work, "huge") == "huge"
+    await workers.close()
+
+
+async def test_a_cancelled_turn_goes_to_the_next(held: Held) -> None:
+    workers = Workers()
+    tasks = fill(workers, held)
+    await until(lambda: len(held.began) == THREADS)
+    waiting = [asyncio.create_task(workers.go_on(LARGE, held.work, f"waits {n}")) for n in range(3)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    held.go.set()
+    done = await asyncio.gather(*waiting, return_exceptions=True)
+    assert waiting[0].cancelled()
+    assert done[1:] == ["waits 1", "waits 2"]
+    await asyncio.gather(*tasks)
+    await workers.close()
+
+
+async def test_errors_come_as_they_are_and_the_end_of_an_iteration_is_a_fault() -> None:
+    workers = Workers()
+    with pytest.raises(ZeroDivisionError):
+        await workers.go_on(LARGE, lambda: 1 // 0)
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        await workers.go_on(LARGE, next, iter(()))
+    await workers.close()
+
+
+async def test_closing_waits_for_what_runs_and_refuses_what_waits(held: Held) -> None:
+    workers = Workers()
+    tasks = fill(workers, held)
+    await until(lambda: len(held.began) == THREADS)
+    waiting = asyncio.create_task(workers.begin(LARGE, held.work, "waits"))
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(workers.close())
+    with pytest.raises(ServiceUnavailable):
+        await waiting
+    with pytest.raises(ServiceUnavailable):
+        await workers.go_on(LARGE, held.work, "late")
+    assert not closing.done()
+    held.go.set()
+    await closing
+    assert await asyncio.gather(*tasks) == [f"first {n}" for n in range(THREADS)]
+
+
+def test_weight_counts_bytes_and_values() -> None:
+    assert weight(b"[" + b"1," * 4000 + b"1]") == 0
+    assert weight(b"x" * SMALL_BYTES) == 0
+    assert weight(b"x" * LARGE_BYTES) == 0
+    assert weight(b"x" * (LARGE_BYTES + 1)) == LARGE_BYTES + 1
+    many = b"xxxxxxxxxxxxxxxxxxxx," * (MANY_VALUES + 1)
+    assert weight(many) == len(many)
