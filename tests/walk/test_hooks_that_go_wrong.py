@@ -358,3 +358,11 @@ async def test_a_plugin_that_is_cancelled_while_it_is_timed_ends_as_it_should() 
     async with InMemory(APIServer(serve=[Nests], admission=[Stuck()])) as api:
         assert (await api.post(NESTS, nest())).status == 500
     assert ended == ["in time", "finally"]
+
+
+@walk
+async def test_what_is_done_to_a_large_object_beside_the_loop_holds_nobody(caplog: Any) -> None:
+    async with server() as api:
+        work["default"] = slow(0.5)
+        await made(api, NESTS, nest(colours=["blue"] * 20_000))
+    assert [one for one in caplog.records if one.name == "oarlock.hooks"] == []

@@ -16,7 +16,7 @@ from oarlock.registry.complaints import Complaints
 from oarlock.registry.conversion import ConversionError, Converter, Tree, lend, name_of
 from oarlock.schema.definition import ResourceDefinition
 
-__all__ = ["Conversions"]
+__all__ = ["FAILED", "Conversions"]
 
 log = logging.getLogger("oarlock.registry")
 

@@ -7,6 +7,7 @@ Must not know: what the hook is for. Next: `declare`, `virtual_methods`, `subres
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 import types
@@ -18,6 +19,7 @@ from oarlock.meta.errors import InternalError, InvalidObject, StatusError
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.kinds import GroupKind
 from oarlock.registry.conversion import Tree
+from oarlock.registry.converting import FAILED
 from oarlock.schema.folding import WrongResult
 from oarlock.schema.lenses import Open
 
@@ -32,7 +34,6 @@ HELD_S = 0.1
 QUIET_S = 60.0
 """How long nothing more is said of a hook that was."""
 
-_FAILED = "code of this server's own failed; its log has more"
 _IDENTITY = ("name", "namespace", "uid")
 
 
@@ -143,11 +144,11 @@ class UsersCode:
     def fault(self, why: str) -> InternalError:
         """What a client is told of a hook that did `why`, which only the log says."""
         log.error("%s made an object that can't be kept: %s", self.name, why)
-        return InternalError(_FAILED)
+        return InternalError(FAILED)
 
     def _look_at_the_clock(self, clock: Clock, began: float) -> None:
         now = clock.monotonic()
-        if now - began > HELD_S:
+        if now - began > HELD_S and _on_a_loop():
             self._tell(now, now - began)
 
     def _tell(self, now: float, held_s: float) -> None:
@@ -163,3 +164,12 @@ class UsersCode:
         metadata = (tree or {}).get("metadata") or {}
         found = ctx.target.name or metadata.get("name") or metadata.get("generateName")
         return found if found and isinstance(found, str) else self._nameless
+
+
+def _on_a_loop() -> bool:
+    """Not in a thread beside it, where large objects are given their defaults."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
