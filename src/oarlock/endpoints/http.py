@@ -190,8 +190,7 @@ class Response:
         """The answer is over. Called by whoever carries it, or drops it for another one; the first call counts."""
         if self._whole is None:
             self._whole = whole
-            callbacks, self._callbacks = self._callbacks, ()
-            for callback in callbacks:
+            for callback in self._callbacks:
                 callback(whole)
 
 

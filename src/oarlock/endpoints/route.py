@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.exchange import Exchange
@@ -33,18 +34,16 @@ class WaitGroup:
         """Nobody new may come: what is waited for is gone, or goes with those who are still here."""
         self._idle: Callable[[], None] | None = None
 
-    def done(self) -> None:
-        """One of the `count` has ended."""
-        self.count -= 1
-        if self.closed and not self.count:
+    def settle(self) -> None:
+        """One of the `count` has ended after `close`."""
+        if not self.count:
             self._rest()
 
     def close(self, idle: Callable[[], None]) -> None:
-        """Let nobody in any more, and call `idle` once nobody is left: at once, or from the last `done`."""
+        """Let nobody in any more, and call `idle` once nobody is left: at once, or when the last has ended."""
         self.closed = True
         self._idle = idle
-        if not self.count:
-            self._rest()
+        self.settle()
 
     def _rest(self) -> None:
         idle, self._idle = self._idle, None
@@ -112,12 +111,14 @@ class Route:
     `connects` marks a request that takes over its connection, which counts as one of its own kind.
     `waits` marks one that may run a user's asynchronous code, which needs a task from the start.
     `scaling` is set for ``/scale``: `entry` and `head` are then those of Scale, `resource` is what is scaled.
-    `requests` counts those that are carried out on the same surface; None where no resource is involved.
+    `requests` counts those that are carried out on the same surface.
     `unkept` is where the router remembers it once it is known who asks; None when that is done.
+    `series` is where the metrics count its requests, once they have looked that up.
     """
 
     target: Target
     handle: Verb
+    requests: WaitGroup
     entry: CatalogEntry | None = None
     resource: AnyResource | None = None
     gate: Gate | None = None
@@ -131,8 +132,8 @@ class Route:
     endless: bool = False
     connects: bool = False
     waits: bool = False
-    requests: WaitGroup | None = None
     unkept: Routes | None = None
+    series: Any = None
 
     @property
     def version(self) -> str:

@@ -146,13 +146,12 @@ class Router:
                 details={},
                 retry_after_s=5,
             )
-        requests = route.requests
-        if requests is not None:
-            if requests.closed:
-                # The catalog was replaced since this was resolved, and what it was resolved to may be gone.
-                self.resolve(x)
-                return await self.dispatch(x)
-            requests.count += 1
+        requests: WaitGroup = route.requests
+        if requests.closed:
+            # The catalog was replaced since this was resolved, and what it was resolved to may be gone.
+            self.resolve(x)
+            return await self.dispatch(x)
+        requests.count += 1
         try:
             if route.unkept is not None:
                 _keep(x, route, route.unkept)
@@ -163,26 +162,27 @@ class Router:
                 await in_task()
             return await handle(x, route)
         except StorageReadError:
-            if requests is not None and requests.closed:
+            if requests.closed:
                 # Written meanwhile in a version that only the new definition knows.
                 raise TooManyRequests("the definition of the resource was replaced meanwhile: try again") from None
             raise
         finally:
-            if requests is not None:
-                requests.done()
+            requests.count -= 1
+            if requests.closed:
+                requests.settle()
 
     def _find(self, surface: Surface, key: tuple[str, str, str]) -> Route:
         method, path, query = key
         pairs = options_parse.parse_query(query) if query else []
         target = parse_target(method, path, pairs)
         if not target.resource:
-            return Route(target, self._outside, pairs=pairs)
+            return Route(target, self._outside, surface.requests, pairs=pairs)
         if not surface.catalog.serves(target.group, target.version):
-            return Route(target, self._outside, pairs=pairs)
+            return Route(target, self._outside, surface.requests, pairs=pairs)
         entry = surface.catalog.find(target.group, target.version, target.resource)
         verb = _verb_of(method, target, entry)
         if isinstance(verb, Exception):
-            return Route(target, _raiser(verb), pairs=pairs)
+            return Route(target, _raiser(verb), surface.requests, pairs=pairs)
         assert entry is not None
         return self._route(surface, target, entry, (verb, pairs))
 
@@ -198,6 +198,7 @@ class Router:
         return Route(
             target,
             verb,
+            surface.requests,
             entry=shown,
             resource=resource,
             gate=surface.gate,
@@ -211,7 +212,6 @@ class Router:
             endless=verb is stream_text or verb is connect,
             connects=verb is connect,
             waits=_may_wait(surface, resource, target),
-            requests=surface.requests,
         )
 
     async def _outside(self, x: Exchange, route: Route) -> Response:

@@ -54,13 +54,22 @@ class Histogram:
 
 
 class _Series:
-    """The requests with one set of labels."""
+    """The requests with one set of labels. `open` are those whose answer goes on; None when there never was one."""
 
-    __slots__ = ("codes", "durations")
+    __slots__ = ("codes", "durations", "open")
 
     def __init__(self) -> None:
         self.codes: dict[int, int] = {}
         self.durations = Histogram()
+        self.open: int | None = None
+
+    def began(self, status: int) -> None:
+        """Counted as it begins: a watch may last for an hour."""
+        self.codes[status] = self.codes.get(status, 0) + 1
+        self.open = (self.open or 0) + 1
+
+    def ended(self, whole: bool) -> None:
+        self.open = (self.open or 0) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +87,22 @@ class RequestMetrics:
     def __init__(self, own_paths: frozenset[str] = frozenset()) -> None:
         self._own_paths = own_paths
         self._series: dict[Labels, _Series] = {}
-        self._open: dict[Labels, int] = {}
 
     def observe(self, x: Exchange, response: Response) -> None:
         """Count a request when its answer, which begins now, has been sent or cut."""
+        route = x.route
+        series: _Series | None = None if route is None else route.series
+        if series is None:
+            series = self._series_of(x)
+            if route is not None:
+                route.series = series
+        if response.stream is None:
+            response.on_sent(partial(_sent, series, response.status, x.clock, x.request.received))
+        else:
+            series.began(response.status)
+            response.on_sent(series.ended)
+
+    def _series_of(self, x: Exchange) -> _Series:
         target, route = x.target, x.route
         dry_run = "All" if x.request.query and "dryRun=" in x.request.query else ""
         verb = _VERBS.get(target.verb, "other")
@@ -96,22 +117,13 @@ class RequestMetrics:
         series = self._series.get(labels)
         if series is None:
             series = self._series[labels] = _Series()
-        if response.stream is None:
-            response.on_sent(partial(_sent, series, response.status, x.clock, x.request.received))
-        else:
-            # counted as it begins: a watch may last for an hour
-            series.codes[response.status] = series.codes.get(response.status, 0) + 1
-            self._open[labels] = self._open.get(labels, 0) + 1
-            response.on_sent(partial(self._ended, labels))
-
-    def _ended(self, labels: Labels, whole: bool) -> None:
-        self._open[labels] -= 1
+        return series
 
     def snapshot(self) -> RequestSnapshot:
         return RequestSnapshot(
             {labels: dict(series.codes) for labels, series in self._series.items()},
             {labels: series.durations.copy() for labels, series in self._series.items()},
-            dict(self._open),
+            {labels: series.open for labels, series in self._series.items() if series.open is not None},
         )
 
 

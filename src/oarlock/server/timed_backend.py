@@ -34,6 +34,7 @@ class TimedBackend:
         self._metrics = metrics
         self._monotonic = clock.monotonic
         self.caps: Caps = inner.caps
+        self.known_rev = inner.known_rev  # asked by every read
 
     async def _timed(self, operation: str, key: str, call: Awaitable[T]) -> T:
         began = self._monotonic()
@@ -53,9 +54,6 @@ class TimedBackend:
 
     async def epoch(self) -> str:
         return await self._inner.epoch()
-
-    def known_rev(self) -> Rev | None:
-        return self._inner.known_rev()
 
     async def current_rev(self) -> Rev:
         return await self._inner.current_rev()

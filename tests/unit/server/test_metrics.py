@@ -38,6 +38,7 @@ class Known:
     """A route that leads to a resource."""
 
     entry = object()
+    series = None
 
 
 def exchange(target: Target, path: str = "/x", query: str = "", known: bool = True) -> Exchange:

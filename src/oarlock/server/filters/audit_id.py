@@ -41,8 +41,8 @@ def audit_id(random: Callable[[int], bytes] = os.urandom) -> Filter:
     uuid = uuid_pool(random)
 
     async def give_audit_id(x: Exchange, next: Next) -> Response:
-        given = x.request.headers.get("audit-id", "")
-        if not 0 < len(given) <= LONGEST or not given.isascii() or not given.isprintable():
+        given = x.request.headers.get("audit-id")
+        if not given or len(given) > LONGEST or not given.isascii() or not given.isprintable():
             given = uuid()  # what goes back into a header may hold nothing that ends one
         x.audit_id = given
         response = await next(x)

@@ -38,7 +38,8 @@ class MaxInFlight:
         self.mutating = 0
 
     async def __call__(self, x: Exchange, next: Next) -> Response:
-        if x.unsent.full and not x.request.path.startswith(ALWAYS_ANSWERED):
+        unsent = x.unsent
+        if unsent.size >= unsent.limit and not x.request.path.startswith(ALWAYS_ANSWERED):
             return turned_away()
         if x.target.verb in READING:
             if self.read_only >= self.read_only_limit > 0 and MASTERS not in x.user.groups:

@@ -6,7 +6,7 @@ Next: `http1_request`, `wire2`.
 
 from __future__ import annotations
 
-__all__ = ["LOWER_CASE", "header_name"]
+__all__ = ["ANY_CASE", "LOWER_CASE", "header_name"]
 
 _USUAL = (
     "accept",
@@ -74,9 +74,10 @@ _USUAL = (
 LOWER_CASE = {name.encode(): name for name in _USUAL}
 """As HTTP/2 has them."""
 
-_any_case = LOWER_CASE | {name.title().encode(): name for name in _USUAL}
+ANY_CASE = LOWER_CASE | {name.title().encode(): name for name in _USUAL}
+"""As HTTP/1.1 has them from most clients; for the others there is `header_name`."""
 
 
 def header_name(raw: bytes) -> str:
     """The name of a header in lower case."""
-    return _any_case.get(raw) or raw.decode("latin-1").lower()
+    return ANY_CASE.get(raw) or raw.decode("latin-1").lower()

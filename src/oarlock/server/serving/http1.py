@@ -29,7 +29,7 @@ from oarlock.server.serving.http1_stream import PIECE_BYTES, Http1Stream
 from oarlock.server.serving.http1_tunnel import Http1Tunnel
 from oarlock.server.serving.readers import Pace, Reader
 from oarlock.server.serving.reading import Reading
-from oarlock.server.serving.service import Service, body_length, log, over, panic, pump
+from oarlock.server.serving.service import Service, body_length, callback_failed, log, over, panic, pump
 
 __all__ = ["Http1Connection", "Turn"]
 
@@ -184,13 +184,17 @@ class Http1Connection(Incoming):
             return
         self._advancing = True
         out = self.out
-        share = Share(TURNS_AT_ONCE)
+        share = Share(TURNS_AT_ONCE) if len(self._turns) > 1 or self._held else None
         while not self._lost:
-            while self._turn is None and self._turns and not self._cut_at and not out.congested and share.left():
+            while self._turn is None and self._turns and not self._cut_at and not out.congested:
+                if share is not None and not share.left():
+                    break
                 self._turn = turn = self._turns.popleft()
                 self._start(turn)
                 if out.size > PIECE_BYTES:
                     out.flush()
+            if not self._turns and not self._held:
+                break
             if self._turn is None and self._turns and not self._cut_at and not out.congested:
                 self._go_on_later()
                 break
@@ -310,20 +314,18 @@ class Http1Connection(Incoming):
         close = turn.close or self._draining or not self._body_can_be_skipped(turn)
         status = response.status
         body = response.body
-        size = None if response.stream is not None else body_length(body)
+        size = len(body) if type(body) is bytes else body_length(body)
+        if response.stream is not None:
+            size = None
         empty = status in (204, 304) or status < 200
-        connection = length = None
-        for name, value in response.headers:
-            if name == "connection":
-                connection = value
-            elif name == "content-length":
-                length = value
-        if connection is not None and connection.lower() == "close":
+        given = dict(response.headers)
+        if given.get("connection", "").lower() == "close":
             close = True
         framing = ""
         if size is not None:
             if not empty:
-                framing = f"content-length: {length if turn.head_only and not size and length else size}\r\n"
+                length = given.get("content-length") if turn.head_only and not size else None
+                framing = f"content-length: {length or size}\r\n"
         elif turn.old:
             close = True
         elif not empty:
@@ -332,13 +334,15 @@ class Http1Connection(Incoming):
             framing += "connection: close\r\n"
         elif turn.old:
             framing += "connection: keep-alive\r\n"
-        self.out.put(wire1.head(status, response.headers, framing, self.service.date()))
+        head = wire1.head(status, response.headers, framing, self.service.date())
         turn.close = close
         if empty or turn.head_only or size == 0:
+            self.out.put(head)
             return False
         if size is None or size > PIECE_BYTES or not isinstance(body, bytes):
+            self.out.put(head)
             return True
-        self.out.put(body)
+        self.out.put(head + body)
         return False
 
     def _body_can_be_skipped(self, turn: Turn) -> bool:
@@ -358,7 +362,11 @@ class Http1Connection(Incoming):
     def _finish(self, turn: Turn, close: bool) -> None:
         response = self._response
         self._turn = self._stream = self._response = None
-        over(response, True)
+        if response is not None:
+            try:
+                response.sent(True)
+            except Exception:
+                callback_failed()
         if turn.upgrade:
             self._undecided = False
         self._idle_since = self._monotonic()
@@ -413,15 +421,16 @@ class Http1Connection(Incoming):
 
     def _regulate(self) -> None:
         """Read no further than a window ahead of what is being answered."""
-        body = self._incoming.body if self._incoming is not None else None
         ahead = bool(self._turns) or bool(self._held)
-        if body is not None and not body.awaited and body.buffered > self.service.limits.body_window_bytes:
-            ahead = True
+        if self._incoming is not None:
+            body = self._incoming.body
+            if body is not None and not body.awaited and body.buffered > self.service.limits.body_window_bytes:
+                ahead = True
         if self._lost:
             return
         if ahead and not self._cut_at:
             self._reading.pause()
-        else:
+        elif self._reading.paused:
             self._reading.resume()
 
     def _watch_reader(self, now: float) -> None:

@@ -41,6 +41,7 @@ class Incoming(Receiver):
         self._head_bytes = self._slice_bytes = self._body_bytes = 0
         self._url = b""
         self._lines: list[tuple[bytes, bytes]] = []
+        self._most_lines = service.limits.max_headers
         self._head: list[bytes] = []  # the pieces its head is in
         self._tail = b""  # of what was parsed before
         self._incoming: Turn | None = None  # its body isn't complete
@@ -80,6 +81,10 @@ class Incoming(Receiver):
 
     def _parse(self, data: bytes) -> None:
         """Parse `data` in pieces none of which goes beyond the end of a message."""
+        if self._incoming is None and not self._in_head and data.find(EMPTY_LINE) == len(data) - len(EMPTY_LINE):
+            self._tail = b""  # one head and nothing else, as most requests come
+            self._parse_piece(data)
+            return
         end = self._end_of_piece(data, 0)
         if end >= len(data):
             self._parse_piece(data)
@@ -173,8 +178,9 @@ class Incoming(Receiver):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._in_head:  # else it's a trailer, which nobody asked for
-            self._lines.append((name, value))
-            if len(self._lines) > self.service.limits.max_headers:
+            lines = self._lines
+            lines.append((name, value))
+            if len(lines) > self._most_lines:
                 self._refuse(431, "too many headers")
                 raise _Stop
 
@@ -195,20 +201,24 @@ class Incoming(Receiver):
 
     def _begin(self) -> tuple[int, str] | None:
         """Make a turn of the headers that are complete; or say why not."""
-        if not self._is_http():
+        method = self._parser.get_method()
+        line = b"%b %b HTTP/" % (method, self._url)
+        if not self._head[0].startswith(line) and not self._is_http(line):
             return 400, "malformed request line"
-        turn = turn_of(self._parser, self._url, self._lines, self._peer, self._now)
+        turn = turn_of(self._parser, method, self._url, self._lines, self._peer, self._now)
         if not isinstance(turn, Turn):
             return turn
-        problem = self._expect_body(turn)
-        if problem is None:
-            self._turns.append(turn)
-        return problem
+        headers = turn.request.headers if turn.request is not None else {}
+        if "content-length" in headers or "transfer-encoding" in headers:
+            problem = self._expect_body(turn)
+            if problem is not None:
+                return problem
+        self._turns.append(turn)
+        return None
 
-    def _is_http(self) -> bool:
-        """Whether the request line is HTTP's to the letter: llhttp also takes RTSP, ICE, none, and more spaces."""
-        head = self._head[0] if len(self._head) == 1 else b"".join(self._head)
-        return head.lstrip(b"\r\n").startswith(b"%b %b HTTP/" % (self._parser.get_method(), self._url))
+    def _is_http(self, line: bytes) -> bool:
+        """Whether the head begins with `line`, to the letter: llhttp also takes RTSP, ICE, none, and more spaces."""
+        return b"".join(self._head).lstrip(b"\r\n").startswith(line)
 
     def _expect_body(self, turn: Turn) -> tuple[int, str] | None:
         request = turn.request

@@ -72,7 +72,8 @@ class Http1Outgoing:
         else:
             self._transport.writelines(parts)
         self.size = 0
-        self.buffer.settle()
+        if self._unsent() or self.buffer.held:
+            self.buffer.settle()
 
     def connection_lost(self) -> None:
         self.lost = True

@@ -8,7 +8,7 @@ from httptools import HttpRequestParser
 
 from oarlock.endpoints.http import Peer, Request
 from oarlock.server.serving.body import Body, no_body
-from oarlock.server.serving.header_names import header_name
+from oarlock.server.serving.header_names import ANY_CASE, header_name
 
 __all__ = ["Turn", "turn_of"]
 
@@ -44,19 +44,17 @@ class Turn:
 
 def turn_of(
     parser: HttpRequestParser,
+    raw_method: bytes,
     url: bytes,
     raw: Sequence[tuple[bytes, bytes]],
     peer: Peer,
     now: float,
 ) -> Turn | tuple[int, str]:
     """The turn that the headers `raw` ask for, its body not yet looked at; or status and reason of a refusal."""
-    headers: dict[str, str] = {}
-    lines = []
-    for raw_name, raw_value in raw:
-        name = header_name(raw_name)
-        value = raw_value.decode("latin-1").strip(" \t")
-        lines.append((name, value))
-        headers.setdefault(name, value)
+    lines = [
+        (ANY_CASE.get(name) or header_name(name), value.decode("latin-1").strip(" \t")) for name, value in raw
+    ]
+    headers = dict(reversed(lines))  # the first line of each name
     version = parser.get_http_version()
     if version != "1.1":
         if version != "1.0":
@@ -70,7 +68,7 @@ def turn_of(
         return 400, "missing required Host header"
     if len(lines) != len(headers) and sum(name == "host" for name, _ in lines) > 1:
         return 400, "too many Host headers"
-    method = parser.get_method().decode("ascii")
+    method = raw_method.decode("ascii")
     target = _target(url.decode("latin-1"))
     if target is None:
         return (405, "CONNECT") if method == "CONNECT" else (400, "malformed request target")

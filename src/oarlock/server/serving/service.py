@@ -27,6 +27,7 @@ __all__ = [
     "Service",
     "Sink",
     "body_length",
+    "callback_failed",
     "log",
     "over",
     "panic",
@@ -185,7 +186,12 @@ def over(response: Response | None, whole: bool) -> None:
     try:
         response.sent(whole)
     except Exception:
-        log.exception("a callback of an answer failed")
+        callback_failed()
+
+
+def callback_failed() -> None:
+    """Log the exception that is being handled."""
+    log.exception("a callback of an answer failed")
 
 
 def panic() -> Response:
