@@ -51,9 +51,7 @@ def turn_of(
     now: float,
 ) -> Turn | tuple[int, str]:
     """The turn that the headers `raw` ask for, its body not yet looked at; or status and reason of a refusal."""
-    lines = [
-        (ANY_CASE.get(name) or header_name(name), value.decode("latin-1").strip(" \t")) for name, value in raw
-    ]
+    lines = [(ANY_CASE.get(name) or header_name(name), value.decode("latin-1").strip(" \t")) for name, value in raw]
     headers = dict(reversed(lines))  # the first line of each name
     version = parser.get_http_version()
     if version != "1.1":
