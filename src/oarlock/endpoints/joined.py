@@ -13,8 +13,9 @@ from typing import cast
 
 from oarlock.endpoints.http import BodySource
 from oarlock.storage.cache.entry import Entry
+from oarlock.storage.cache.leaves import Measure, measure
 
-__all__ = ["Items", "JoinedBody", "bodies_of", "one_body"]
+__all__ = ["Items", "JoinedBody", "bodies_of", "measure_of", "one_body"]
 
 Items = Sequence[Entry] | Sequence[bytes]
 """Objects whose bytes are kept, or those bytes."""
@@ -23,6 +24,8 @@ STEP = 256
 """How many items are looked at together."""
 LARGE_BYTES = 16 * 1024
 """An item with more bytes than this isn't copied before there is room for it."""
+MOST_BYTES = 1024 * 1024
+"""How much is copied at once where it isn't known how many items there is room for."""
 
 
 def bodies_of(items: Items) -> list[bytes]:
@@ -31,10 +34,18 @@ def bodies_of(items: Items) -> list[bytes]:
     return [entry.body for entry in cast("Sequence[Entry]", items)]
 
 
+def measure_of(items: Items) -> Measure:
+    """How many bytes there are in all, and in the largest."""
+    if items and isinstance(items[0], bytes):
+        sizes = [*map(len, cast("Sequence[bytes]", items))]
+        return Measure(sum(sizes), max(sizes))
+    return measure(cast("Sequence[Entry]", items))
+
+
 class JoinedBody(BodySource):
     """`before`, the bodies of all items of all `chunks` with `between` between them, and `after`."""
 
-    __slots__ = ("_after", "_at", "_before", "_between", "_chunks", "_cut", "_cut_at", "_first", "_items")
+    __slots__ = ("_after", "_at", "_before", "_between", "_chunks", "_cut", "_cut_at", "_first", "_items", "_measure")
 
     def __init__(
         self, before: bytes, chunks: Iterable[Items], between: bytes, after: bytes, length: int | None = None
@@ -45,6 +56,7 @@ class JoinedBody(BodySource):
         self._between = between
         self._after = after
         self._items: Items = []
+        self._measure = Measure(0, 0)
         self._at = 0  # of the items, how many were read
         self._first = True
         self._cut: bytes | None = None  # a large item, and how much of it was read
@@ -72,10 +84,24 @@ class JoinedBody(BodySource):
             parts.append(self._after)
             self.done = True
         else:
-            self._items, self._at = chunk, 0
+            self._items, self._at, self._measure = chunk, 0, measure_of(chunk)
 
     def _join(self, parts: list[bytes], room: int) -> int:
         """Some whole items, the last of which may go beyond `room` unless it is large: their size."""
+        if self._measure.largest > LARGE_BYTES:
+            return self._join_measured(parts, room)
+        size, largest = self._measure
+        # about as many as there is room for: none is large
+        count = max(1, min(room * len(self._items) // (size + 1), MOST_BYTES // (largest + 1)))
+        joined = self._between.join(bodies_of(self._items[self._at : self._at + count]))
+        if not self._first:
+            parts.append(self._between)
+        parts.append(joined)
+        self._first = False
+        self._at += count
+        return len(joined) if self._at >= len(self._items) else room  # the others have their place in the next piece
+
+    def _join_measured(self, parts: list[bytes], room: int) -> int:
         bodies = bodies_of(self._items[self._at : self._at + STEP])
         ends = list(accumulate(map(len, bodies)))
         count = bisect_left(ends, room) + 1

@@ -17,7 +17,7 @@ from oarlock.endpoints import tables
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.in_protobuf import object_message
-from oarlock.endpoints.joined import Items, JoinedBody, bodies_of
+from oarlock.endpoints.joined import Items, JoinedBody, bodies_of, measure_of
 from oarlock.endpoints.list_forms import (
     ListForm,
     as_cbor,
@@ -99,7 +99,7 @@ async def _found(listing: Listing) -> _Found:
         items = _encoded(chunk)
         chunks.append(items)
         count += len(items)
-        size += sum(map(len, bodies_of(items)))
+        size += measure_of(items).size
         await pacer.turn()
     return _Found(listing, chunks, count, size)
 

@@ -6,14 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import settings
 
 from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
-
-# Machines are slow at times, and that is no failure.
-settings.register_profile("patient", deadline=None)
-settings.load_profile("patient")
 
 _GO_KEYS = {
     "XIntOrString": "x-kubernetes-int-or-string",

@@ -38,18 +38,11 @@ class Snapshot:
         leaves = root.leaves
         first, low = root.locate(start)
         last, high = root.locate(end)
-        if first == last:
-            if low < high:
-                yield leaves[first][low:high]
-            return
-        head = leaves[first]
-        if low < len(head):
-            yield head[low:] if low else head
-        for leaf in leaves[first + 1 : last]:
-            if leaf:
-                yield leaf
-        if high:
-            yield leaves[last][:high]
+        for at in range(first, last + 1):
+            leaf = leaves[at]
+            begin, stop = low if at == first else 0, high if at == last else len(leaf)
+            if begin < stop:
+                yield leaf[begin:stop] if stop - begin < len(leaf) else leaf
 
     def page(self, start: str, end: str, limit: int) -> tuple[list[Entry], bool]:
         """The first `limit` entries of the range (0: all), and whether there are more."""
