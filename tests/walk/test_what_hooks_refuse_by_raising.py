@@ -257,6 +257,22 @@ async def test_storage_of_ones_own_need_not_say_what_it_is_about() -> None:
         assert failure(await api.delete(f"{GULLS}/a"))[2] == f'gulls.{GROUP} "a" is forbidden: gulls stay'
 
 
+ALWAYS_THE_SAME = Denied("not here")
+
+
+class Strict(Admission[Bird]):
+    async def validate(self, review: Review[Bird]) -> None:
+        raise ALWAYS_THE_SAME
+
+
+@walk
+async def test_one_error_may_be_raised_about_many_objects() -> None:
+    async with InMemory(APIServer(serve=[Birds], admission=[Strict()])) as api:
+        for name in ("a", "b"):
+            answer = await api.post(BIRDS, {"metadata": {"name": name}})
+            assert failure(answer)[2] == f'birds.{GROUP} "{name}" is forbidden: not here'
+
+
 class Porter(Authorizer):
     waits = False
 

@@ -211,8 +211,7 @@ def include_object(route: Route) -> str:
 def as_status_error(error: Exception, x: Exchange) -> StatusError | None:
     """An error as the answer it is; None when it is none of the known families, which is a bug of ours."""
     if isinstance(error, StatusError):
-        error.about(x.target)
-        return error
+        return error.about(x.target)
     if isinstance(error, FieldError):
         return InvalidObject(x.target.group_kind, x.target.name, [error])
     if isinstance(error, BodyTooLarge):

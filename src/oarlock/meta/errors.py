@@ -19,7 +19,7 @@ Source: the API conventions' Status section and k8s.io/apimachinery ``api/errors
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, overload
+from typing import Any, Self, overload
 
 from oarlock.meta.context import Target
 from oarlock.meta.fielderrors import FieldError
@@ -71,8 +71,18 @@ class StatusError(Exception):
         self.retry_after_s = retry_after_s
         self.continue_token = ""
 
-    def about(self, target: Target, name: str = "") -> None:
-        """Say what this is about, if whoever raised it didn't: what `target` is, or the object called `name` there."""
+    def about(self, target: Target, name: str = "") -> StatusError:
+        """This error, saying what it is about if whoever raised it didn't: `target`, or the object called `name` there.
+
+        This one stays as it is: it may be raised again, about something else.
+        """
+        return self
+
+    def _again(self) -> Self:
+        made = type(self).__new__(type(self))
+        made.args = self.args
+        vars(made).update(vars(self))
+        return made
 
     def status(self) -> dict[str, Any]:
         """The ``Status`` object of this error, version v1."""
@@ -119,14 +129,16 @@ class _OfObject(StatusError):
         what = self._called(resource, name)
         super().__init__(self._worded(what, why or self.default_why), details=_of(resource, name))
 
-    def about(self, target: Target, name: str = "") -> None:
+    def about(self, target: Target, name: str = "") -> StatusError:
         if self._open is None or not target.resource:
-            return
+            return self
+        made = self._again()
         resource, name = target.group_resource, target.name or name
         what = self._called(resource, name) if name else str(resource)
-        self.message = self._worded(what, self._open or self.default_why)
-        self.details = _of(resource, name)
-        self._open = None
+        made.message = self._worded(what, self._open or self.default_why)
+        made.details = _of(resource, name)
+        made._open = None
+        return made
 
     def _called(self, resource: GroupResource, name: str) -> str:
         return f"{resource} {quote(name)}"
@@ -230,15 +242,17 @@ class AlreadyExists(_OfObject):
 
     def while_deleted(self) -> AlreadyExists:
         """This error, for a name that is taken by an object that waits for its finalizers."""
-        self.message = "object is being deleted: " + self.message
-        return self
+        made = self._again()
+        made.message = "object is being deleted: " + self.message
+        return made
 
     def although_generated(self) -> AlreadyExists:
         """This error, for an object with a generateName: trying again may find a name that is free. KEP-4420."""
-        self.message += ", the server was not able to generate a unique name for the object"
-        self.retry_after_s = 1
-        self.details = {**(self.details or {}), "retryAfterSeconds": 1}
-        return self
+        made = self._again()
+        made.message += ", the server was not able to generate a unique name for the object"
+        made.retry_after_s = 1
+        made.details = {**(self.details or {}), "retryAfterSeconds": 1}
+        return made
 
 
 class Conflict(_OfObject):
@@ -323,9 +337,12 @@ class InvalidObject(StatusError):
         details["causes"] = [error.cause() for error in self.errors]
         super().__init__(f"{kind} {quote(name)} is invalid: {what}", details=details)
 
-    def about(self, target: Target, name: str = "") -> None:
-        if self._open:
-            InvalidObject.__init__(self, target.group_kind, target.name or name, self.errors)
+    def about(self, target: Target, name: str = "") -> StatusError:
+        if not self._open:
+            return self
+        made = self._again()
+        InvalidObject.__init__(made, target.group_kind, target.name or name, self.errors)
+        return made
 
 
 class Unprocessable(StatusError):

@@ -61,8 +61,10 @@ class UsersCode:
         except FieldError as error:
             raise InvalidObject(self._about or ctx.target.group_kind, self._named(ctx, tree), [error]) from error
         except StatusError as error:
-            error.about(ctx.target, self._named(ctx, tree))
-            raise
+            told = error.about(ctx.target, self._named(ctx, tree))
+            if told is error:
+                raise
+            raise told from error
         finally:
             self._look_at_the_clock(ctx.clock, began)
 
@@ -75,8 +77,10 @@ class UsersCode:
         except FieldError as error:
             raise InvalidObject(self._about or ctx.target.group_kind, self._named(ctx, tree), [error]) from error
         except StatusError as error:
-            error.about(ctx.target, self._named(ctx, tree))
-            raise
+            told = error.about(ctx.target, self._named(ctx, tree))
+            if told is error:
+                raise
+            raise told from error
 
     @types.coroutine
     def timed(self, clock: Clock, awaitable: Awaitable[T]) -> Generator[Any, Any, T]:

@@ -32,39 +32,34 @@ def test_an_error_with_a_text_alone_is_told_what_it_is_about(
 ) -> None:
     error = kind(why)
     assert error.message == (why or error.reason)
-    error.about(TARGET)
-    assert (error.code, error.message) == (code, message)
-    assert error.details == {"name": "a", "group": "walk.example.com", "kind": "boats"}
-    error.about(Target("get", resource="others", name="z"))
-    assert error.message == message
+    told = error.about(TARGET)
+    assert type(told) is kind
+    assert (told.code, told.message) == (code, message)
+    assert told.details == {"name": "a", "group": "walk.example.com", "kind": "boats"}
+    assert told.about(Target("get", resource="others", name="z")).message == message
+    assert error.message == (why or error.reason), "it may be raised again, about something else"
 
 
 def test_a_name_that_only_the_body_has_is_told_too() -> None:
-    error = errors.AlreadyExists("it is taken")
-    error.about(STARTED, "b")
+    error = errors.AlreadyExists("it is taken").about(STARTED, "b")
     assert error.message == 'boats.walk.example.com "b" already exists: it is taken'
-    nameless = errors.Conflict()
-    nameless.about(STARTED)
+    nameless = errors.Conflict().about(STARTED)
     assert nameless.message == f"Operation cannot be fulfilled on boats.walk.example.com: {errors.OPTIMISTIC_LOCK}"
     assert nameless.details == {"group": "walk.example.com", "kind": "boats"}
 
 
 def test_an_error_that_says_what_it_is_about_stays_as_it_is() -> None:
     for error in (errors.NotFound(BOATS, "z"), errors.Conflict(GroupKind("g", "Boat"), "z"), errors.BadRequest("no")):
-        before = error.status()
-        error.about(TARGET, "b")
-        assert error.status() == before
+        assert error.about(TARGET, "b") is error
 
 
 def test_nothing_is_filled_in_where_there_is_no_resource() -> None:
-    error = errors.Forbidden("who are you")
-    error.about(Target("get", path="/metrics"))
+    error = errors.Forbidden("who are you").about(Target("get", path="/metrics"))
     assert error.message == "who are you"
 
 
 def test_field_errors_alone_are_about_what_the_request_is_about() -> None:
-    error = errors.InvalidObject([Invalid("spec.a", 1, "too small"), Required("spec.b")])
-    error.about(TARGET)
+    error = errors.InvalidObject([Invalid("spec.a", 1, "too small"), Required("spec.b")]).about(TARGET)
     assert error.message.startswith('Boat.walk.example.com "a" is invalid: [spec.a: Invalid value: 1: too small, ')
     assert error.details is not None
     assert error.details["kind"] == "Boat"
