@@ -32,6 +32,7 @@ from oarlock.endpoints.negotiation import CBOR, JSON, PROTOBUF, Accepted, wrong_
 from oarlock.endpoints.partial_metadata import partial
 from oarlock.endpoints.respond import compressed, encoded, include_object, is_pretty
 from oarlock.endpoints.route import Route
+from oarlock.meta.errors import StatusError
 from oarlock.registry.outcome import Item, Listing
 from oarlock.registry.resource import Resource
 from oarlock.registry.served import Tree
@@ -49,6 +50,9 @@ PIECE_BYTES = 64 * 1024
 
 STEP = 50
 """After how many objects that have to be made the clock is looked at."""
+
+AWAITED_STEP = 250
+"""So many objects are converted together where each conversion has to be waited for."""
 
 OVERHEAD = 3
 """How many times the bytes of its objects a list that is made whole takes meanwhile."""
@@ -164,31 +168,44 @@ async def _bodies(route: Route, found: _Found) -> AsyncIterator[list[bytes]]:
     """Every object as a body in the version asked for, a few at a time; the loop is given back between."""
     pacer = Pacer()
     resource, version, converts = route.stored(), route.version, _converts(route)
+    step = AWAITED_STEP if converts and resource is not None and resource.served.converter.waits else STEP
     for chunk in found.chunks:
-        for items in _few(chunk):
+        for items in _few(chunk, step):
             await pacer.turn()
             if not converts or isinstance(items[0], bytes):
                 yield bodies_of(items)
             else:
-                yield [await _body(resource, entry, version) for entry in cast("Sequence[Entry]", items)]
+                assert resource is not None
+                yield await _converted(resource, cast("Sequence[Entry]", items), version)
 
 
-def _few(chunk: Items) -> Iterable[Items]:
-    """Up to `STEP` objects at a time, fewer of large ones."""
+def _few(chunk: Items, step: int) -> Iterable[Items]:
+    """Up to `step` objects at a time, fewer of large ones."""
     start = size = 0
     for at, item in enumerate(chunk):
         size += len(item if isinstance(item, bytes) else cast(Entry, item).body)
-        if size >= PIECE_BYTES or at - start >= STEP - 1:
+        if size >= PIECE_BYTES or at - start >= step - 1:
             yield chunk[start : at + 1]
             start, size = at + 1, 0
     if start < len(chunk):
         yield chunk[start:]
 
 
-async def _body(resource: Resource | None, entry: Entry, version: str) -> bytes:
-    assert resource is not None
+async def _body(resource: Resource, entry: Entry, version: str) -> bytes:
     made = resource.body_now(entry, version) if not weight(entry.body) else None
     return await resource.body(entry, version) if made is None else made
+
+
+async def _converted(resource: Resource, entries: Sequence[Entry], version: str) -> list[bytes]:
+    """Raises what the first of them that can't be converted is refused with."""
+    if not resource.served.converter.waits:
+        return [await _body(resource, entry, version) for entry in entries]
+    bodies: list[bytes] = []
+    for body in await resource.bodies_of(entries, version):
+        if isinstance(body, StatusError):
+            raise body
+        bodies.append(body)
+    return bodies
 
 
 async def _whole(x: Exchange, route: Route, found: _Found, accepted: Accepted) -> Response:

@@ -9,6 +9,8 @@ Must not know: who asks. Next: `conversion`, the protocol; `served`.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from oarlock.meta.errors import InvalidObject, StatusError
 from oarlock.meta.fielderrors import FieldError
@@ -18,6 +20,8 @@ from oarlock.schema.definition import ResourceDefinition
 
 __all__ = ["FAILED", "Conversions"]
 
+T = TypeVar("T")
+
 log = logging.getLogger("oarlock.registry")
 
 FAILED = "code of this server's own failed; its log has more"
@@ -25,6 +29,9 @@ FAILED = "code of this server's own failed; its log has more"
 
 LATER = (429, 503, 504)
 """Errors that say nothing of the object: whoever converts is busy, or can't be reached."""
+
+MOST_TRIES = 100
+"""So often a batch may fail while it is found out which of its objects can't be converted."""
 
 SHOWN = 500
 """Characters of an error's text that are told."""
@@ -65,6 +72,31 @@ class Conversions:
         except Exception as error:
             raise self._failed(trees, (from_version, to_version), error, stored) from error
         return self._told(trees, made, from_version, to_version)
+
+    async def each(
+        self,
+        items: Sequence[T],
+        tree_of: Callable[[T], Tree],
+        versions: tuple[str, str],
+        tries: list[None] | None = None,
+    ) -> list[Tree | StatusError]:
+        """Many stored objects, converted together; in place of one that can't be, why. `tree_of` makes a fresh tree.
+
+        When a batch fails its halves are tried, and theirs, until it is known which objects it was; so no more than
+        `MOST_TRIES` times, and not where the error says nothing of the objects.
+        """
+        tries = [] if tries is None else tries
+        try:
+            made = await self.convert([tree_of(item) for item in items], *versions, stored=True) if items else []
+        except StatusError as error:
+            tries.append(None)
+            if len(items) == 1 or error.code in LATER or len(tries) > MOST_TRIES:
+                return [error] * len(items)
+        else:
+            return list(made)
+        half = len(items) // 2
+        first = await self.each(items[:half], tree_of, versions, tries)
+        return first + await self.each(items[half:], tree_of, versions, tries)
 
     async def old(self, tree: Tree, from_version: str, to_version: str) -> Tree:
         """A stored object in another version, for who looks at it as it was: as far as it can be read.
@@ -118,14 +150,15 @@ class Conversions:
         from_version, to_version = versions
         culprit = self._culprit(trees, from_version, to_version)
         if culprit is None:
-            name = _names(trees)
+            name = _names(trees)  # `each` finds out, and it is logged then
         else:
             name = name_of({"apiVersion": self._definition.api_version(from_version), "kind": self._kind, **culprit})
         refused = isinstance(error, StatusError | FieldError)
         why = str(error) if refused else f"{type(error).__name__}: {error}"
         if len(why) > SHOWN:
             why = why[:SHOWN] + "…"
-        self._complaints.tell(name, (to_version, why), f"can't be converted to {to_version}: {why}", error)
+        if culprit is not None or not stored:
+            self._complaints.tell(name, (to_version, why), f"can't be converted to {to_version}: {why}", error)
         return ConversionError(name, to_version, why if refused else FAILED)
 
     def _culprit(self, trees: list[Tree], from_version: str, to_version: str) -> Tree | None:

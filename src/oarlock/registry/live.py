@@ -75,6 +75,9 @@ class Live:
                 form = resource.form
                 resource.cache = await self.cache.resource(form.prefix, form.describe, form.later)
                 caches.append(resource.cache)
+                for late in (form.unread, form.unselected):
+                    if late is not None and late.busy:
+                        await late.settled()
         except BaseException:
             self._drop(caches)
             raise

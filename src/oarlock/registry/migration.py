@@ -105,6 +105,8 @@ async def _one_pass(
 
 async def _rewrite(backend: Backend, form: StoredForm, kv: KV, progress: Progress) -> None:
     entry = form.describe(kv.key, kv.value, kv.mod_rev, kv.create_rev)
+    if form.unread.busy:
+        await form.unread.settled()
     if entry.broken:
         progress.broken.append(f"{kv.key}: {entry.broken}")
     elif entry.extra is STALE:

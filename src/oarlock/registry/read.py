@@ -41,6 +41,7 @@ async def get(resource: Resource, namespace: str, name: str, resource_version: s
         await resource.fresh()
     elif resource_version != "0":
         await wait_for(resource, revision(resource_version))
+    await resource.settled()
     return resource.entry(namespace, name)
 
 
@@ -95,6 +96,7 @@ async def list_entries(resource: Resource, namespace: str, options: ListOptions,
     if selection.namespace and not namespace and resource.definition.namespaced:
         start, end = resource.range(selection.namespace)
     page = await _place(resource, options, start, end)
+    await resource.settled(selection.version)
     if page.rev:
         return await _at(resource, page, selection)
     if selection.name is not None and (namespace or selection.namespace or not resource.definition.namespaced):
@@ -148,7 +150,7 @@ def _refuse_unselectable(resource: Resource, page: _Page, selection: Selection) 
     if not selection.version or not resource.form.unselectable:
         return
     found = []
-    for key, whys in sorted(resource.form.unselectable.items()):
+    for key, (_, whys) in sorted(resource.form.unselectable.items()):
         why = whys.get(selection.version)
         if why and page.begin <= key < page.end and resource.cache.get(key) is not None:
             found.append((key, why))
@@ -183,6 +185,7 @@ async def _at(resource: Resource, page: _Page, selection: Selection) -> Listing:
         raise _expired(page) from None
     except FutureRevision as error:
         raise TooLargeResourceVersion(page.rev, error.current_rev) from None
+    await resource.settled(selection.version)
     _whole(resource, entries)
     chosen = entries if selection.everything else await selection.filter([entries])
     if not page.limit:
@@ -211,6 +214,7 @@ async def _filtered(resource: Resource, page: _Page, selection: Selection, rev: 
     begin, size = page.begin, max(page.limit, FIRST_PAGE)
     while True:
         entries, more, _ = await resource.cache.list_at(rev, begin, page.end, size)
+        await resource.settled(selection.version)
         _whole(resource, entries)
         chosen += await selection.filter([entries])
         if len(chosen) >= page.limit or not more:

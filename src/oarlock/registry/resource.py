@@ -8,8 +8,9 @@ Next: the recipe you are after.
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, TypeVar
@@ -21,10 +22,11 @@ from oarlock.meta.errors import NotFound, StatusError, StorageReadError
 from oarlock.registry.body import compile_bodies
 from oarlock.registry.conversion import copy_tree, lend
 from oarlock.registry.keys import after_prefix, object_key
+from oarlock.registry.late import Late
 from oarlock.registry.managed_fields import tracker_of
 from oarlock.registry.renditions import Renditions
 from oarlock.registry.served import Served, Tree
-from oarlock.registry.stored_form import StoredForm, body_of, encode_tail
+from oarlock.registry.stored_form import LATE, StoredForm, body_of, encode_tail
 from oarlock.registry.workers import Workers, weight
 from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.storage.cache.cache import Cache, ResourceCache
@@ -33,6 +35,9 @@ from oarlock.storage.cache.entry import Entry, Interner
 __all__ = ["Resource", "Settings"]
 
 T = TypeVar("T")
+
+Rendition = tuple[str, int, object]
+"""The key of an object, its revision, and the mark of a version."""
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -70,6 +75,13 @@ class Resource:
         self.fields = tracker_of(served, self.compiled, copy_tree)
         self.form = StoredForm(served.definition, served.conversions, self._select, interner)
         self._marks = {version: object() for version in self.compiled}
+        self._made_now: dict[Rendition, asyncio.Future[bytes | StatusError]] = {}
+        selectable = [v for v in served.definition.versions if v.selectable and v.name != served.definition.stored_as]
+        if selectable and served.converter.waits:
+            self.form.unselected = Late(self._select_late)
+        for late in (self.form.unread, self.form.unselected):
+            if late is not None:
+                late.is_current = lambda entry: self.cache.get(entry.key) is entry
 
     async def aside(self, size: int, step: Callable[..., T], /, *args: Any) -> T:
         """A pure step of a request that has begun, in a thread where its object, of `workers.weight` `size`, is large.
@@ -101,11 +113,38 @@ class Resource:
             except StatusError as error:
                 unknown[version.name] = error.message
                 shown = None
+            else:
+                if shown is None:
+                    unknown[version.name] = LATE
             if shown is None:
                 values += ("",) * len(version.selectable)
             else:
                 values += self.compiled[version.name].selectable_values(shown)
         return values
+
+    async def _select_late(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Complete the fields of entries; returns those that can't be converted to one of the versions asked for."""
+        stored_as, unselectable = self.definition.stored_as, self.form.unselectable
+        failed: dict[int, Entry] = {}
+        for version in self.definition.versions:
+            if not version.selectable or version.name == stored_as:
+                continue
+            places = list(self.selectable[version.name].values())
+            made = await self.served.conversions.each(entries, self._read, (stored_as, version.name))
+            for entry, tree in zip(entries, made, strict=True):
+                rev, unknown = unselectable.get(entry.key, (0, {}))
+                if isinstance(tree, StatusError):
+                    failed[id(entry)] = entry
+                    if rev == entry.rev:
+                        unknown[version.name] = tree.message
+                    continue
+                values = self.compiled[version.name].selectable_values(tree)
+                entry.fields = entry.fields[: places[0]] + values + entry.fields[places[-1] + 1 :]
+                if rev == entry.rev:
+                    unknown.pop(version.name, "")
+                    if not unknown:
+                        unselectable.pop(entry.key, None)
+        return list(failed.values())
 
     def look(self, stored: Tree, version: str) -> Tree | None:
         """A tree of the stored version in another, to be looked at: `stored` stays, and both may share what they hold.
@@ -119,10 +158,19 @@ class Resource:
         return made[0] if made is not None else None
 
     async def fresh(self) -> None:
-        """Return once the cache has everything that was written before this call, by whomever."""
+        """Return once the cache has everything that was written before this call, by whomever, and can show it."""
         wait = self.store.fresh()
         if wait is not None:
             await wait
+        if self.form.unread.busy:
+            await self.form.unread.settled()
+
+    async def settled(self, selection_version: str = "") -> None:
+        """Return once conversions have come that what is here needs: to be read, and for fields of that version."""
+        if self.form.unread.busy:
+            await self.form.unread.settled()
+        if selection_version and self.form.unselected is not None and self.form.unselected.busy:
+            await self.form.unselected.settled()
 
     def key(self, namespace: str, name: str) -> str:
         return object_key(self.form.prefix, namespace, name)
@@ -160,8 +208,7 @@ class Resource:
 
     def tree_now(self, entry: Entry, version: str) -> Tree | None:
         """The same without waiting; None when the conversion has to wait."""
-        tree: Tree = _decode(self.form.head + entry.body)
-        converted = self.served.conversions.now([tree], self.definition.stored_as, version, stored=True)
+        converted = self.served.conversions.now([self._read(entry)], self.definition.stored_as, version, stored=True)
         return None if converted is None else converted[0]
 
     async def old(self, entry: Entry, version: str) -> Tree:
@@ -219,6 +266,62 @@ class Resource:
         """Keep the body of a converted object."""
         self.settings.renditions.keep((entry.key, entry.rev, self._marks[version]), body)
         return body
+
+    async def bodies_of(self, entries: Sequence[Entry], version: str) -> list[bytes | StatusError]:
+        """Bodies in `version`, converted together where that has to be waited for; why, in place of one that can't be.
+
+        What others are waiting for at this moment isn't converted again.
+        """
+        result: list[bytes | StatusError | None] = [self._body_at_hand(entry, version) for entry in entries]
+        missing = [at for at, body in enumerate(result) if body is None]
+        mark = self._marks[version]
+        mine = [at for at in missing if (entries[at].key, entries[at].rev, mark) not in self._made_now]
+        theirs = {at: self._made_now[entries[at].key, entries[at].rev, mark] for at in set(missing) - set(mine)}
+        if mine:
+            made = await self._bodies_made([entries[at] for at in mine], version)
+            for at, body in zip(mine, made, strict=True):
+                result[at] = body
+        for at, coming in theirs.items():
+            await asyncio.wait([coming])
+            if coming.cancelled():  # who waited for it went away
+                (result[at],) = await self._bodies_made([entries[at]], version)
+            else:
+                result[at] = coming.result()
+        return [body for body in result if body is not None]
+
+    def _body_at_hand(self, entry: Entry, version: str) -> bytes | StatusError | None:
+        if self.served.converter.waits:
+            kept = self.settings.renditions.get((entry.key, entry.rev, self._marks[version]))
+            return entry.body if version == self.definition.stored_as else kept
+        try:
+            return self.body_now(entry, version)
+        except StatusError as error:
+            return error
+
+    async def _bodies_made(self, entries: Sequence[Entry], version: str) -> list[bytes | StatusError]:
+        loop, mark = asyncio.get_running_loop(), self._marks[version]
+        coming = [loop.create_future() for _ in entries]
+        keys = [(entry.key, entry.rev, mark) for entry in entries]
+        self._made_now.update(zip(keys, coming, strict=True))
+        try:
+            trees = await self.served.conversions.each(entries, self._read, (self.definition.stored_as, version))
+            made: list[bytes | StatusError] = []
+            for entry, tree, future in zip(entries, trees, coming, strict=True):
+                made.append(
+                    tree if isinstance(tree, StatusError) else self.rendition(entry, version, self.encode(tree))
+                )
+                future.set_result(made[-1])
+            return made
+        finally:
+            for key, future in zip(keys, coming, strict=True):
+                if self._made_now.get(key) is future:
+                    del self._made_now[key]
+                future.cancel()
+
+    async def bodies_apart(self, entries: Sequence[Entry], version: str) -> list[bytes | StatusError]:
+        """The same of entries that aren't those of the cache, such as an object as it was: nothing of it is kept."""
+        trees = await self.served.conversions.each(entries, self._read, (self.definition.stored_as, version))
+        return [tree if isinstance(tree, StatusError) else self.encode(tree) for tree in trees]
 
     def answered(self, entry: Entry, version: str, tree: Tree) -> None:
         """`tree` is what has just been written as `entry`, in `version`: it needn't be made again for the answer."""

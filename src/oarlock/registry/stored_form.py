@@ -11,7 +11,7 @@ Must not know: verbs, admission. Next: `resource`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -19,20 +19,24 @@ import msgspec
 
 from oarlock.codec import json as json_codec
 from oarlock.codec.ordering import encode_sorted
+from oarlock.meta.errors import StatusError
 from oarlock.registry.conversion import ConversionError, Tree
 from oarlock.registry.converting import Conversions
 from oarlock.registry.keys import prefix_of, split_key
+from oarlock.registry.late import Late
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.storage.backend import Damaged
 from oarlock.storage.cache.entry import Entry, Interner
 
-__all__ = ["STALE", "Encoded", "StoredForm", "body_of", "encode_tail", "tail_of"]
+__all__ = ["LATE", "STALE", "Encoded", "StoredForm", "Unread", "body_of", "encode_tail", "tail_of"]
 
 STALE = "stale"
 """`Entry.extra` of an object stored in another version than the one written now: even a no-op update rewrites it."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
+
+LATE = "its conversion is still being waited for"
 
 METADATA = b'"metadata":{'
 _VERSIONED = b'"metadata":{"resourceVersion":"'
@@ -95,6 +99,13 @@ class Encoded(NamedTuple):
     unknown: dict[str, str]
 
 
+class Unread(NamedTuple):
+    """`Entry.extra` of an object that is stored in `version`, as `value`, until its conversion has come."""
+
+    value: bytes
+    version: str
+
+
 class StoredForm:
     """The stored form of one resource. `select` picks the selectable values of a tree in the stored version."""
 
@@ -110,9 +121,13 @@ class StoredForm:
         self._interner = interner
         self._versions = {definition.api_version(v.name): v.name for v in definition.versions}
         self._no_fields = ("",) * sum(len(v.selectable) for v in definition.versions)
-        self.broken: set[str] = set()  # keys that were seen broken and not seen whole since
-        self.unselectable: dict[str, dict[str, str]] = {}
-        """Key → version → why the selectable fields of that version aren't known, of what was seen last."""
+        self.broken: dict[str, int] = {}  # keys that were seen broken, at which revision, and not seen whole since
+        self.unselectable: dict[str, tuple[int, dict[str, str]]] = {}
+        """Key → its revision, and version → why its selectable fields aren't known there, of what was seen last."""
+        self.unread = Late(self._read_late)
+        """Objects in other versions than the one that is written, where conversion has to wait."""
+        self.unselected: Late | None = None
+        """Objects whose selectable fields aren't known yet; None where no conversion for them has to wait."""
 
     def head_of(self, version: str) -> bytes:
         """What stands before a tail of that version."""
@@ -124,10 +139,14 @@ class StoredForm:
 
     def restore(self, entry: Entry) -> bytes:
         """The value an entry was described from (in canonical form)."""
+        if isinstance(entry.extra, Unread):
+            return entry.extra.value
         return self.head + tail_of(entry.body)
 
     def later(self, entry: Entry, rev: int) -> Entry:
         """The same object at a later revision, which nothing but its deletion has."""
+        if isinstance(entry.extra, Unread):
+            return self._late(entry.key, (rev, entry.create_rev), entry.extra)
         made = copy(entry)
         made.rev, made.body = rev, body_of(tail_of(entry.body), rev)
         return made
@@ -145,13 +164,7 @@ class StoredForm:
     def entry(self, key: str, encoded: Encoded, revs: tuple[int, int]) -> Entry:
         """The entry of an object just written; `revs` are its revision and the one it was created at."""
         namespace, name = split_key(self.prefix, key)
-        if self.broken:
-            self.broken.discard(key)
-        if self.unselectable:
-            self.unselectable.pop(key, None)
-        if encoded.unknown:
-            self.unselectable[key] = encoded.unknown
-        return Entry(
+        entry = Entry(
             key=key,
             namespace=namespace,
             name=name,
@@ -161,23 +174,49 @@ class StoredForm:
             labels=self._interner.labels(encoded.labels) if encoded.labels else _NO_LABELS,
             fields=encoded.fields,
         )
+        if self.broken or self.unselectable or self.unread.busy:
+            self._is_whole(key, revs[0])
+        if encoded.unknown:
+            self._lacks(entry, encoded.unknown)
+        return entry
+
+    def _is_whole(self, key: str, rev: int) -> None:
+        """What is at `key` since `rev` can be read: forget what was said of it before."""
+        if self.broken.get(key, rev) <= rev:
+            self.broken.pop(key, None)
+        if key in self.unselectable and self.unselectable[key][0] <= rev:
+            del self.unselectable[key]
+        self.unread.forget(key, rev)
+
+    def _lacks(self, entry: Entry, unknown: dict[str, str]) -> None:
+        """The selectable fields of an entry aren't known in these versions."""
+        if entry.key not in self.unselectable or self.unselectable[entry.key][0] <= entry.rev:
+            self.unselectable[entry.key] = entry.rev, unknown
+        if self.unselected is not None:
+            self.unselected.add(entry)
 
     def describe(self, key: str, value: bytes, rev: int, create_rev: int) -> Entry:
         """The entry of a value found in the store. Never raises: what can't be read is a broken entry."""
         if isinstance(value, Damaged):
             return self._broken(key, (rev, create_rev), value.why)
         try:
-            tree, stale = self._read(value)
+            tree, stored_as = self._read(value)
+            if stored_as != self.definition.stored_as:
+                converted = self._conversions.now([tree], stored_as, self.definition.stored_as, stored=True)
+                if converted is None:
+                    return self._late(key, (rev, create_rev), Unread(value, stored_as))
+                tree = converted[0]
             entry = self.entry(key, self.encode(tree), (rev, create_rev))
-        except ConversionError as error:
-            return self._broken(key, (rev, create_rev), f"it can't be converted: {error.why}")
+        except StatusError as error:
+            return self._broken(key, (rev, create_rev), _why(error))
         except Exception as error:  # whatever a stranger wrote must not stop the cache
             return self._broken(key, (rev, create_rev), f"{type(error).__name__}: {error}")
-        if stale:
+        if stored_as != self.definition.stored_as:
             entry.extra = STALE
         return entry
 
-    def _read(self, value: bytes) -> tuple[Tree, bool]:
+    def _read(self, value: bytes) -> tuple[Tree, str]:
+        """What is stored, and in which version."""
         tree: Any = _decode(value)
         if not isinstance(tree, dict) or not isinstance(tree.get("metadata"), dict):
             raise ValueError("not an object with metadata")
@@ -185,14 +224,45 @@ class StoredForm:
             raise ValueError("metadata.labels is not a map")
         api_version = tree.get("apiVersion")
         if api_version == self.api_version:
-            return tree, False
+            return tree, self.definition.stored_as
         version = self._versions.get(api_version) if isinstance(api_version, str) else None
         if version is None:
             raise ValueError(f"stored as {api_version!r}, which this server doesn't know")
-        converted = self._conversions.now([tree], version, self.definition.stored_as, stored=True)
-        if converted is None:
-            raise ValueError(f"stored as {api_version!r}, and its conversion isn't available while loading")
-        return converted[0], True
+        return tree, version
+
+    def _late(self, key: str, revs: tuple[int, int], unread: Unread) -> Entry:
+        entry = self._broken(key, revs, LATE)
+        entry.extra, entry.body = unread, unread.value  # which is what it takes of the memory
+        self.unread.add(entry)
+        return entry
+
+    async def _read_late(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Complete entries that have their value still; returns those that can't be converted, which stay broken."""
+        failed: list[Entry] = []
+        for version in sorted({entry.extra.version for entry in entries}):
+            some = [entry for entry in entries if entry.extra.version == version]
+            versions = version, self.definition.stored_as
+            made = await self._conversions.each(some, lambda entry: _decode(entry.extra.value), versions)
+            for entry, tree in zip(some, made, strict=True):
+                if isinstance(tree, StatusError):
+                    entry.broken = _why(tree)
+                    failed.append(entry)
+                else:
+                    self._complete(entry, tree)
+        return failed
+
+    def _complete(self, entry: Entry, tree: Tree) -> None:
+        try:
+            encoded = self.encode(tree)
+            entry.labels = self._interner.labels(encoded.labels) if encoded.labels else _NO_LABELS
+        except Exception as error:  # a converter may make anything
+            entry.broken = f"{type(error).__name__}: {error}"
+            return
+        entry.body, entry.fields = body_of(encoded.tail, entry.rev), encoded.fields
+        entry.extra, entry.broken = STALE, ""
+        self._is_whole(entry.key, entry.rev)
+        if encoded.unknown:
+            self._lacks(entry, encoded.unknown)
 
     def _broken(self, key: str, revs: tuple[int, int], why: str) -> Entry:
         namespace, name = split_key(self.prefix, key)
@@ -207,5 +277,9 @@ class StoredForm:
             fields=self._no_fields,
         )
         entry.broken = why
-        self.broken.add(key)
+        self.broken[key] = max(revs[0], self.broken.get(key, 0))
         return entry
+
+
+def _why(error: StatusError) -> str:
+    return f"it can't be converted: {error.why if isinstance(error, ConversionError) else error.message}"

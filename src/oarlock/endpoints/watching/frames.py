@@ -6,6 +6,7 @@ Must not know: streams, selectors. Next: `watcher`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -99,6 +100,7 @@ class Frames:
         self._head = route.head
         self._form = form
         self.key = form.key
+        self._bodies: dict[tuple[str, int, bool], bytes | StatusError] = {}
         self._keys = {kind: f"{self.key}/{kind}" for kind in ("ADDED", "MODIFIED", "DELETED", "LEFT")}
 
     def event(self, event: CacheEvent, kind: str) -> bytes:
@@ -144,24 +146,52 @@ class Frames:
         shown.broken = before.broken
         return shown
 
+    async def prepare(self, told: Sequence[tuple[CacheEvent | Entry, str]]) -> None:
+        """Have converted together what is about to be shown, as (event or entry, kind) pairs, and nothing else.
+
+        What can't be converted raises BrokenObject when it is its turn.
+        """
+        self._bodies.clear()
+        alive = [(self._entry(what, kind), kind) for what, kind in told if not self._is_made(what, kind)]
+        alive = [(entry, kind) for entry, kind in alive if not entry.broken]
+        for left in (False, True):
+            entries = [entry for entry, kind in alive if (kind == "LEFT") is left]
+            if entries:
+                make = self._resource.bodies_apart if left else self._resource.bodies_of
+                bodies = await make(entries, self._version)
+                self._bodies.update(zip([(e.key, e.rev, left) for e in entries], bodies, strict=True))
+
+    def _entry(self, what: CacheEvent | Entry, kind: str) -> Entry:
+        return what if isinstance(what, Entry) else self._shown(what, kind)
+
+    def _is_made(self, what: CacheEvent | Entry, kind: str) -> bool:
+        return isinstance(what, CacheEvent) and what.memo is not None and self._keys[kind] in what.memo
+
     def _frame(self, kind: str, entry: Entry) -> bytes:
         if entry.broken:
             raise BrokenObject(StorageReadError(self._resource.definition.group_resource, [(entry.key, entry.broken)]))
         try:
+            body = self._body(entry, kind)
             if kind == "LEFT":
-                # not through the renditions: the object that left has the same key and revision
                 kind = "DELETED"
-                tree = self._resource.tree_now(entry, self._version)
-                body = None if tree is None else self._resource.encode(tree)
-            else:
-                body = self._resource.body_now(entry, self._version)
-        except StatusError as error:
-            raise BrokenObject(error) from None
-        if body is None:
-            raise BrokenObject(StatusError("the conversion of this resource isn't available to a watch"))
-        if self._form.spliced:
-            return b'{"type":"%s","object":%s%s}\n' % (kind.encode(), self._head, body)
-        try:
+            if self._form.spliced:
+                return b'{"type":"%s","object":%s%s}\n' % (kind.encode(), self._head, body)
             return self._form.frame(kind, self._form.object(body))
         except StatusError as error:
             raise BrokenObject(error) from None
+
+    def _body(self, entry: Entry, kind: str) -> bytes:
+        """The object in the watch's version. Raises StatusError."""
+        left = kind == "LEFT"
+        found: bytes | StatusError | None = self._bodies.get((entry.key, entry.rev, left)) if self._bodies else None
+        if isinstance(found, StatusError):
+            raise found
+        if found is None and left:
+            # not through the renditions: the object that left has the same key and revision
+            tree = self._resource.tree_now(entry, self._version)
+            found = None if tree is None else self._resource.encode(tree)
+        elif found is None:
+            found = self._resource.body_now(entry, self._version)
+        if found is None:
+            raise StatusError("the conversion of this resource isn't available to a watch")
+        return found

@@ -9,8 +9,9 @@ Must not know: HTTP beyond `Stream`. Source: API concepts, "efficient detection 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from time import monotonic
 
@@ -23,9 +24,11 @@ from oarlock.registry.selection import Selection
 from oarlock.storage.backend import Compacted, Unavailable
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent, Subscription, TooOld
-from oarlock.storage.pacing import SLICE_S, Slices
+from oarlock.storage.pacing import SLICE_S, Pacer, Slices
 
 __all__ = ["Start", "Watcher"]
+
+log = logging.getLogger("oarlock.endpoints")
 
 BOOKMARK_S = 60.0
 """How often an idle watch is told the revision, in seconds."""
@@ -65,6 +68,8 @@ class Watcher:
 
     __slots__ = (
         "_after",
+        "_awaits",
+        "_behind",
         "_book",
         "_bookmark_timer",
         "_end_timer",
@@ -81,6 +86,7 @@ class Watcher:
         "_tally",
         "_waiting",
         "_waiting_bytes",
+        "_woken",
     )
 
     def __init__(self, route: Route, stream: Stream, frames: Frames, start: Start) -> None:
@@ -98,6 +104,9 @@ class Watcher:
         self._waiting: deque[CacheEvent] = deque()
         self._waiting_bytes = 0
         self._live = False
+        self._awaits = resource.served.converter.waits
+        self._behind = False
+        self._woken: asyncio.Future[None] | None = None
         self._after = 0
         self._subscription: Subscription | None = None
         self._bookmark_timer: asyncio.TimerHandle | None = None
@@ -117,6 +126,9 @@ class Watcher:
             chunks = iter(resource.cache.snapshot().range(*resource.range(start.namespace)))
         self._after = resource.store.rev if start.after is None else start.after
         if self._subscribe(self._after):
+            if self._awaits:
+                self._begin_to_follow(chunks)
+                return
             # most watches have little to send first: half a slice is theirs whoever else has begun just now
             self._pump(max(self._slices.begin(), monotonic() + SLICE_S / 2), chunks, iter(()))
 
@@ -165,10 +177,63 @@ class Watcher:
                 self._later(self._catch_up)
                 return
             batch = [waiting.popleft() for _ in range(min(len(waiting), CATCH_UP_STEP))]
-            self._waiting_bytes -= sum([len(event.entry.body) for event in batch])
+            self._waiting_bytes -= sum([event.size for event in batch])
             self._write_events(batch)
         self._live = True
         self._schedule_bookmark()
+
+    def _begin_to_follow(self, chunks: Iterator[Sequence[Entry]]) -> None:
+        """Objects may have to be converted elsewhere before they can be sent: a task does that, in their order."""
+        self._pumping = following = self._loop.create_task(self._follow(chunks), name="watch: conversions")
+        following.add_done_callback(self._followed)
+
+    def _followed(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception):
+            log.error("a watch of %s failed", self._resource.definition.group_resource, exc_info=error)
+            self._ended(error)
+
+    async def _follow(self, chunks: Iterator[Sequence[Entry]]) -> None:
+        stream, resource, version = self._stream, self._resource, self._start.selection.version
+        pacer = Pacer()
+        await resource.settled(version)
+        for chunk in chunks:
+            for few in _few(filter(self._wants, chunk)):
+                await self._frames.prepare([(entry, "ADDED") for entry in few])
+                for entry in few:
+                    if stream.closed or not self._write_added(entry):
+                        return
+                await self._keep_pace(pacer)
+        if self._start.initial and self._start.bookmarks and self._start.annotated:
+            stream.write(self._frames.bookmark(self._after, initial_end=True))
+        self._schedule_bookmark()
+        while not stream.closed:
+            if not self._waiting:
+                self._woken = self._loop.create_future()
+                await self._woken
+            self._behind = True
+            batch = self._next_few()
+            await resource.settled(version)
+            await self._frames.prepare([(event, kind) for event in batch if (kind := self._kind(event))])
+            self._write_events(batch)
+            self._behind = False
+            await self._keep_pace(pacer)
+
+    def _next_few(self) -> list[CacheEvent]:
+        batch: list[CacheEvent] = []
+        size = 0
+        while self._waiting and len(batch) < CATCH_UP_STEP and size < AHEAD_BYTES:
+            event = self._waiting.popleft()
+            size += event.size
+            batch.append(event)
+        self._waiting_bytes -= size
+        return batch
+
+    async def _keep_pace(self, pacer: Pacer) -> None:
+        """Let others run, and the peer catch up."""
+        if self._stream.buffered > AHEAD_BYTES:
+            await self._stream.drained()
+        await pacer.turn()
 
     def _later(self, step: Callable[..., None], *args: object) -> None:
         if self._stream.buffered > AHEAD_BYTES:
@@ -200,8 +265,11 @@ class Watcher:
 
     def _unselectable(self, entry: Entry) -> bool:
         """Nor whether one does that can't be converted to the version whose fields are asked for."""
-        version, unknown = self._start.selection.version, self._resource.form.unselectable
-        return bool(version and unknown) and version in unknown.get(entry.key, ())
+        version, unselectable = self._start.selection.version, self._resource.form.unselectable
+        if not version or not unselectable:
+            return False
+        rev, unknown = unselectable.get(entry.key, (0, {}))
+        return rev == entry.rev and version in unknown
 
     def _deliver(self, events: Sequence[CacheEvent]) -> None:
         """Called by the cache, on the loop, with events in revision order."""
@@ -209,9 +277,11 @@ class Watcher:
             self._write_events(events)
             return
         self._waiting += events
-        self._waiting_bytes += sum([len(event.entry.body) for event in events])
+        self._waiting_bytes += sum([event.size for event in events])
         if len(self._waiting) > WAITING_EVENTS or self._waiting_bytes > WAITING_BYTES:
             self._stream.abort()
+        elif self._woken is not None and not self._woken.done():
+            self._woken.set_result(None)
 
     def _write_events(self, events: Sequence[CacheEvent]) -> None:
         stream, frames = self._stream, self._frames
@@ -262,8 +332,9 @@ class Watcher:
             self._bookmark_timer = self._loop.call_later(left - LAST_BOOKMARK_S, self._bookmark)
 
     def _bookmark(self) -> None:
-        rev = max(self._after, self._resource.store.rev)
-        self._stream.write(self._frames.bookmark(rev, initial_end=False))
+        if not self._behind and not self._waiting:  # else something up to the revision is still to be told
+            rev = max(self._after, self._resource.store.rev)
+            self._stream.write(self._frames.bookmark(rev, initial_end=False))
         self._schedule_bookmark()
 
     def _closed(self) -> None:
@@ -277,3 +348,17 @@ class Watcher:
         if self._subscription is not None:
             self._subscription.close()
             self._subscription = None
+
+
+def _few(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+    """So many entries, and so much of them, as are converted together."""
+    few: list[Entry] = []
+    size = 0
+    for entry in entries:
+        few.append(entry)
+        size += len(entry.body)
+        if len(few) >= CATCH_UP_STEP or size >= AHEAD_BYTES:
+            yield few
+            few, size = [], 0
+    if few:
+        yield few

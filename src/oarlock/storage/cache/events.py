@@ -37,12 +37,14 @@ class CacheEvent:
     `previous` is the entry it was before the change, None for ADDED.
     """
 
-    __slots__ = ("entry", "memo", "previous", "rev", "type")
+    __slots__ = ("entry", "memo", "previous", "rev", "size", "type")
 
     type: EventType
     rev: Rev
     entry: Entry
     previous: Entry | None
+    size: int
+    """What the ring counts it as: an entry may be completed while it is there."""
     memo: dict[Any, Any] | None
     """For encoders above: frames of this event, made once for all watchers. Dropped when the event is not recent."""
 
@@ -51,6 +53,7 @@ class CacheEvent:
         self.rev = rev
         self.entry = entry
         self.previous = previous
+        self.size = 0
         self.memo = None
 
     def __repr__(self) -> str:

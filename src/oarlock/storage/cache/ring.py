@@ -61,7 +61,8 @@ class Ring:
         self._revs.append(event.rev)
         self._times.append(now)
         self.last = event.rev
-        self._bytes += len(event.entry.body) + _OVERHEAD_BYTES
+        event.size = len(event.entry.body) + _OVERHEAD_BYTES
+        self._bytes += event.size
         count = len(events) - self._head
         if count > self._limits.ring_warm:
             cooled = events[-1 - self._limits.ring_warm]
@@ -86,7 +87,7 @@ class Ring:
         event = self._events[head]
         if event is not None:
             self.oldest = event.rev
-            self._bytes -= len(event.entry.body) + _OVERHEAD_BYTES
+            self._bytes -= event.size
         self._events[head] = None
         self._head = head = head + 1
         if head > 64 and head * 2 > len(self._revs):
