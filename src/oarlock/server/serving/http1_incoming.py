@@ -81,22 +81,24 @@ class Incoming(Receiver):
 
     def _parse(self, data: bytes) -> None:
         """Parse `data` in pieces none of which goes beyond the end of a message."""
-        if self._incoming is None and not self._in_head and data.find(EMPTY_LINE) == len(data) - len(EMPTY_LINE):
-            self._tail = b""  # one head and nothing else, as most requests come
-            self._parse_piece(data)
-            return
-        end = self._end_of_piece(data, 0)
-        if end >= len(data):
-            self._parse_piece(data)
-        else:
-            start = 0
-            while start < len(data) and not self._stopped:
-                self._parse_piece(data[start:end])
-                if self._undecided:
-                    self._held += data[end:]
-                    break
-                start, end = end, self._end_of_piece(data, end)
-        self._tail = (self._tail + data[-3:])[-3:]
+        start, size = 0, len(data)
+        if self._incoming is None and not self._in_head:
+            self._tail = b""
+            if data.find(EMPTY_LINE) == size - len(EMPTY_LINE):  # one head and nothing else, as most requests come
+                self._parse_piece(data)
+                return
+        while not self._stopped:
+            end = self._end_of_piece(data, start)
+            if end >= size:
+                self._parse_piece(data[start:] if start else data)
+                break
+            self._parse_piece(data[start:end])
+            if self._undecided:
+                self._held += data[end:]
+                break
+            start = end
+        if self._in_head or self._incoming is not None:
+            self._tail = (self._tail + data[-3:])[-3:]
 
     def _end_of_piece(self, data: bytes, start: int) -> int:
         """Where the message may end that goes on at `start`: heads and chunked bodies end with an empty line."""
