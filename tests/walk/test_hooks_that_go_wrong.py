@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -366,3 +367,51 @@ async def test_what_is_done_to_a_large_object_beside_the_loop_holds_nobody(caplo
         work["default"] = slow(0.5)
         await made(api, NESTS, nest(colours=["blue"] * 20_000))
     assert [one for one in caplog.records if one.name == "oarlock.hooks"] == []
+
+
+def returning(make: Callable[[], Any]) -> Any:
+    """An authorizer whose method only its decorator knows to wait."""
+
+    async def decide(self: Any, user: User, target: Target) -> Decision:
+        raise AssertionError("the wrapper answers")
+
+    @functools.wraps(decide)
+    def wrapper(self: Any, user: User, target: Target) -> Any:
+        return make()
+
+    return type("Odd", (Authorizer,), {"decide": wrapper})()
+
+
+def _task() -> Any:
+    async def slowly() -> Decision:
+        await asyncio.sleep(0)
+        return Decision.allow()
+
+    return asyncio.ensure_future(slowly())
+
+
+def _future() -> Any:
+    future = asyncio.get_running_loop().create_future()
+    future.get_loop().call_soon(future.set_result, Decision.allow())
+    return future
+
+
+class _Awaitable:
+    def __await__(self) -> Iterator[None]:
+        yield from asyncio.sleep(0).__await__()
+        return Decision.allow()
+
+
+@pytest.mark.parametrize("make", [_task, _future, _Awaitable])
+@walk
+async def test_whatever_can_be_waited_for_is(make: Callable[[], Any]) -> None:
+    async with InMemory(APIServer(serve=[Nests], authorizer=returning(make))) as api:
+        assert (await api.get(NESTS)).status == 200
+
+
+@walk
+async def test_what_can_not_be_waited_for_is_named(caplog: Any) -> None:
+    async with InMemory(APIServer(serve=[Nests], authorizer=returning(Decision.allow))) as api:
+        assert (await api.get(NESTS)).status == 500
+    assert "Odd.decide returned Decision(" in caplog.text
+    assert "isn't async" in caplog.text

@@ -85,9 +85,11 @@ class UsersCode:
     @types.coroutine
     def timed(self, clock: Clock, awaitable: Awaitable[T]) -> Generator[Any, Any, T]:
         """Wait for it as ``await`` does, with an eye on how long each of its steps takes."""
-        if not inspect.isawaitable(awaitable):
-            raise TypeError(f"{self.name} returned {awaitable!r:.100}, and isn't async")
-        steps: Any = awaitable.__await__()
+        steps: Any = awaitable
+        if type(awaitable) is not types.CoroutineType:
+            if not inspect.isawaitable(awaitable):
+                raise TypeError(f"{self.name} returned {awaitable!r:.100}, and isn't async")
+            steps = _coroutine(awaitable)
         step, sent = steps.send, None
         while True:
             began = clock.monotonic()
@@ -168,6 +170,10 @@ class UsersCode:
         metadata = (tree or {}).get("metadata") or {}
         found = ctx.target.name or metadata.get("name") or metadata.get("generateName")
         return found if found and isinstance(found, str) else self._nameless
+
+
+async def _coroutine(awaitable: Awaitable[T]) -> T:
+    return await awaitable
 
 
 def _on_a_loop() -> bool:
