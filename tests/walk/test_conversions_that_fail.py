@@ -182,6 +182,7 @@ async def test_an_answer_in_another_version_is_made_once() -> None:
         pass
 
     async with InMemory(APIServer(serve=[Here])) as api:
+        calls.clear()
         tree = await made(api, NEW, kite(2))
         assert calls == ["from", "to"]
         assert tree["spec"] == {"size": 2, "colour": "red"}

@@ -459,7 +459,7 @@ class Undoes(StoredCollection[Barge]):
         new.spec.cargo = "coal"
 
 
-class StoredOld(Undoes, stored_as=OldBarge):
+class StoredOld(Undoes, stored_as=OldBarge, loses=["spec"]):
     """The same, stored in a version that can't say everything."""
 
 

@@ -97,7 +97,7 @@ class Barges(StoredCollection[Barge]):
         )
 
 
-class Stored(StoredCollection[Barge], stored_as=OldBarge):
+class Stored(StoredCollection[Barge], stored_as=OldBarge, loses=["spec"]):
     prepare = Barges.prepare
     validate = Barges.validate
 

@@ -9,7 +9,7 @@ Next: `virtual` for storage of one's own, `declare`, which turns a collection in
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from oarlock.meta.context import Context
@@ -62,17 +62,25 @@ class StoredCollection(Generic[T]):
 
     Hooks see the hub version `T`. They may run more than once for one request, when another writer was
     faster, and must not remember anything between calls. `stored_as` is the version that is written to the
-    store, the hub unless given; `of` is the `Foreign` of a type that isn't a Resource.
+    store, the hub unless given; where that can't say everything, `loses` names what is lost on the way, by its paths
+    in the hub (``["spec.note"]``). `of` is the `Foreign` of a type that isn't a Resource.
     """
 
     __resource__: ClassVar[Any] = None
     __stored_as__: ClassVar[Any] = None
+    __loses__: ClassVar[tuple[str, ...]] = ()
     __subresources__: ClassVar[tuple[Found, ...]] = ()
 
-    def __init_subclass__(cls, *, stored_as: type | None = None, of: Foreign[Any] | None = None) -> None:
+    def __init_subclass__(
+        cls, *, stored_as: type | None = None, loses: Sequence[str] = (), of: Foreign[Any] | None = None
+    ) -> None:
         super().__init_subclass__()
         cls.__resource__ = resource_of(cls, StoredCollection, of)
         cls.__stored_as__ = stored_as
+        if isinstance(loses, str) or (loses and stored_as is None):
+            advice = 'write stored_as=YourSpoke, loses=["spec.field"]'
+            raise KeywordError(f"class {cls.__name__}", f"loses={loses!r} says nothing", advice)
+        cls.__loses__ = tuple(loses)
         check_methods(cls, _HOOKS, _WRONG_GUESSES, MARKER)
         cls.__subresources__ = find_subresources(cls)
         if stored_as is not None and cls.__resource__ is not None and declared(stored_as).hub is not cls.__resource__:

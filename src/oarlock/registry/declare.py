@@ -31,6 +31,7 @@ from oarlock.schema.folding import Session
 from oarlock.schema.foreign import Foreign
 from oarlock.schema.lenses import Lens, lens_of
 from oarlock.schema.resources import Resource, Spoke, declared
+from oarlock.schema.sayable import unsayable
 
 __all__ = ["ClassConverter", "served_from"]
 
@@ -134,6 +135,8 @@ def _served(group: _Group) -> Served:
     converter: Converter = NoConversion()
     if group.spokes:
         converter = ClassConverter(group.hub, group.spokes)
+        if stored_as not in (None, group.hub):
+            _check_loss(type(collection), converter, group.hub)
     hooks = Hooks(default={version: _default(cls) for version, cls in classes.items() if _has_default(cls)})
     virtual = None
     if collection is not None:
@@ -148,6 +151,23 @@ def _served(group: _Group) -> Served:
     if isinstance(group.hub, Foreign):
         hooks = with_foreign_checks(hooks, group.hub)
     return Served(definition, converter, hooks, virtual)
+
+
+def _check_loss(collection: Any, converter: ClassConverter, hub: type) -> None:
+    """What the stored version can't say is lost with every write, so it must have been said."""
+    stored_as = collection.__stored_as__
+    said = collection.__loses__
+    lost = [
+        path
+        for path in unsayable(converter, hub, declared(stored_as).version)
+        if not any(path == one or path.startswith((f"{one}.", f"{one}[", f"{one}=")) for one in said)
+    ]
+    if lost:
+        raise KeywordError(
+            f"class {collection.__name__}",
+            f"stored_as={stored_as.__name__} can't say {', '.join(lost)}, which every write would lose",
+            f"store another version, or keep it in an annotation; or say that you know: loses={[*said, *lost]!r}",
+        )
 
 
 def _has_default(cls: Any) -> bool:
