@@ -7,7 +7,7 @@ from cups import Cup, OldCup
 from oarlock import APIServer, StoredCollection
 
 
-class Cups(StoredCollection[Cup], stored_as=OldCup):
+class Cups(StoredCollection[Cup], stored_as=OldCup, loses=["spec.handles"]):
     """Written as v1."""
 
 
