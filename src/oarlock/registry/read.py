@@ -41,7 +41,8 @@ async def get(resource: Resource, namespace: str, name: str, resource_version: s
         await resource.fresh()
     elif resource_version != "0":
         await wait_for(resource, revision(resource_version))
-    await resource.settled()
+    if resource.form.unread.busy:
+        await resource.settled()
     return resource.entry(namespace, name)
 
 

@@ -72,6 +72,7 @@ class Watcher:
         "_behind",
         "_book",
         "_bookmark_timer",
+        "_by_fields",
         "_end_timer",
         "_everything",
         "_frames",
@@ -101,6 +102,7 @@ class Watcher:
         self._book = route.watches
         self._tally = (route.target.group, route.target.version, route.target.resource)
         self._everything = start.selection.everything and not start.namespace and not start.name
+        self._by_fields = bool(start.selection.version)
         self._waiting: deque[CacheEvent] = deque()
         self._waiting_bytes = 0
         self._live = False
@@ -261,15 +263,12 @@ class Watcher:
         if start.name and entry.name != start.name:
             return False
         # nobody knows whether a broken object matches; a watch that went past it in silence would miss a change
-        return bool(entry.broken) or start.selection.matches(entry) or self._unselectable(entry)
+        return bool(entry.broken) or start.selection.matches(entry) or (self._by_fields and self._unselectable(entry))
 
     def _unselectable(self, entry: Entry) -> bool:
         """Nor whether one does that can't be converted to the version whose fields are asked for."""
-        version, unselectable = self._start.selection.version, self._resource.form.unselectable
-        if not version or not unselectable:
-            return False
-        rev, unknown = unselectable.get(entry.key, (0, {}))
-        return rev == entry.rev and version in unknown
+        rev, unknown = self._resource.form.unselectable.get(entry.key, (0, {}))
+        return rev == entry.rev and self._start.selection.version in unknown
 
     def _deliver(self, events: Sequence[CacheEvent]) -> None:
         """Called by the cache, on the loop, with events in revision order."""
