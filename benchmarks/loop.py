@@ -179,23 +179,22 @@ def catalogs(server: Patient) -> Iterator[Case]:
     def get(path: str, **headers: str) -> Ask:
         return lambda _: server.ask("GET", path, **headers)
 
-    def replaced(count: int, *words: str) -> Ask:
-        return lambda _: (200, server.tell(" ".join(("replace", str(count), *words))))
+    def replaced(*words: str) -> Ask:
+        return lambda _: (200, server.tell(f"replace {DEFINITIONS} {' '.join(words)}"))
 
     def changed(ask: Ask) -> Ask:
         """With nothing remembered: all of what is served has just been replaced."""
 
         def again(n: int) -> tuple[int, Any]:
-            server.tell("replace 0")
-            server.tell(f"replace {DEFINITIONS}")
+            server.tell(f"replace {DEFINITIONS} anew")
             server.rest()
             return ask(n)
 
         return again
 
     many = f"{DEFINITIONS} definitions"
-    yield f"replace by {many}", replaced(DEFINITIONS)
-    yield f"replace of one of {many}", replaced(DEFINITIONS, "changed")
+    yield f"replace by {many}", replaced("anew")
+    yield f"replace of one of {many}", replaced("changed")
     yield f"/openapi/v3 of {many}, first", changed(get("/openapi/v3"))
     yield f"/openapi/v3, every document of {many}, first", changed(lambda _: _documents(server))
     yield f"/openapi/v3, every document of {many}, protobuf", changed(lambda _: _documents(server, accept=OPENAPI_V3))

@@ -141,6 +141,8 @@ class _Child:
     def __init__(self, server: APIServer) -> None:
         self._server = server
         self._kept = tuple(server.catalog.entries)
+        self._made: list[Served] = []
+        self._changes = 0
 
     def tell(self, line: str) -> None:
         pass
@@ -154,9 +156,13 @@ class _Child:
     def _asked(self) -> None:
         words = sys.stdin.readline().split()
         if words and words[0] == "replace":
-            made = [definition(n, " Changed." if len(words) > 2 and n == 0 else "") for n in range(int(words[1]))]
+            if words[2] == "anew":
+                self._made = [definition(n) for n in range(int(words[1]))]
+            else:
+                self._changes += 1
+                self._made[0] = definition(0, f" Changed {self._changes} times.")
             self._heart.rest()
-            self._task = asyncio.get_running_loop().create_task(self._replace(made))
+            self._task = asyncio.get_running_loop().create_task(self._replace(self._made))
         elif words and words[0] == "rest":
             self._heart.rest()
             self._say({})
@@ -164,7 +170,7 @@ class _Child:
             self._say({"wall_ms": self._heart.wall_s * 1e3, "cpu_ms": self._heart.cpu_s * 1e3})
 
     async def _replace(self, made: list[Served]) -> None:
-        await self._server.replace(Catalog((*self._kept, *made)))
+        await self._server.replace(Catalog.of((*self._kept, *made)))
         self._say({})
 
     @staticmethod

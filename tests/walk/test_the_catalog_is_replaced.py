@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import threading
+import weakref
+from typing import Any, ClassVar
 
 import pytest
 from walk_kit import BOATS, CRATES, GROUP, boat, crate, failure, fleet, made, path, walk
@@ -11,6 +13,8 @@ from walk_kit import BOATS, CRATES, GROUP, boat, crate, failure, fleet, made, pa
 from oarlock import APIServer, Resource, Spoke, VirtualCollection, served_from
 from oarlock.endpoints.catalog import Catalog
 from oarlock.registry.records import StoreTooNew
+from oarlock.registry.served import Served
+from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.server import InMemory
@@ -238,3 +242,35 @@ class Shared:
 
     async def close(self) -> None:
         return None
+
+
+class Told(VersionDefinition):
+    """A version that says in which threads its schema was read."""
+
+    readers: ClassVar[set[bool]] = set()
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "schema":
+            Told.readers.add(threading.current_thread() is threading.main_thread())
+        return super().__getattribute__(name)
+
+
+@walk
+async def test_schemas_are_read_beside_the_loop_and_what_is_no_longer_served_is_let_go():
+    api, _ = fleet()
+    async with api:
+        old = api.server.catalog
+        versions = (Told("v1", {"type": "object", "properties": {"height": {"type": "integer"}}}),)
+        swell = Served(
+            ResourceDefinition(GROUP, Names("swells", "Swell"), "Cluster", versions, "v1", "v1", typed=False)
+        )
+        await api.replace(Catalog.of([*old.entries, swell]))
+        assert Told.readers == {False}
+        resource = weakref.ref(api.parts.live.resources[GROUP, "swells"])
+        await made(api, path("swells", version="v1", namespace=""), {"metadata": {"name": "a"}, "height": 1})
+        await api.replace(old)
+        for _ in range(100):
+            await asyncio.to_thread(lambda: None)
+            if resource() is None:
+                break
+        assert resource() is None

@@ -162,29 +162,23 @@ class CatalogIndex:
 
     __slots__ = ("_by_name", "_entries", "catalog", "groups")
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, before: CatalogIndex | None = None) -> None:
+        """What is the same as in `before` is taken over, with all that was worked out for it."""
         self.catalog = catalog
         self._entries: dict[tuple[str, str, str], CatalogEntry] = {}
+        known = before._entries if before is not None else {}
+        groups: dict[str, dict[str, list[CatalogEntry]]] = {}
         for served in catalog.entries:
+            group, plural = served.definition.group, served.definition.names.plural
             for version in served.definition.served_versions():
-                key = (served.definition.group, version.name, served.definition.names.plural)
-                self._entries[key] = CatalogEntry(served, version)
-        self.groups: tuple[ServedGroup, ...] = tuple(
-            self._group(name) for name in dict.fromkeys(k[0] for k in self._entries)
-        )
+                key = (group, version.name, plural)
+                entry = known.get(key)
+                if entry is None or entry.served is not served:
+                    entry = CatalogEntry(served, version)
+                self._entries[key] = entry
+                groups.setdefault(group, {}).setdefault(version.name, []).append(entry)
+        self.groups: tuple[ServedGroup, ...] = tuple(_group(name, entries) for name, entries in groups.items())
         self._by_name = {group.name: group for group in self.groups}
-
-    def _group(self, name: str) -> ServedGroup:
-        mine = [(version, entry) for (group, version, _), entry in self._entries.items() if group == name]
-        versions = tuple(sorted({version for version, _ in mine}, key=version_priority))
-        return ServedGroup(
-            name,
-            versions,
-            {
-                v: tuple(sorted((e for version, e in mine if version == v), key=lambda e: e.definition.names.plural))
-                for v in versions
-            },
-        )
 
     def find(self, group: str, version: str, resource: str) -> CatalogEntry | None:
         """The entry a request is about, or None."""
@@ -202,3 +196,10 @@ class CatalogIndex:
     def entries(self) -> tuple[CatalogEntry, ...]:
         """Every version of every resource, in the catalog's order."""
         return tuple(self._entries.values())
+
+
+def _group(name: str, entries: dict[str, list[CatalogEntry]]) -> ServedGroup:
+    versions = tuple(sorted(entries, key=version_priority))
+    return ServedGroup(
+        name, versions, {v: tuple(sorted(entries[v], key=lambda e: e.definition.names.plural)) for v in versions}
+    )

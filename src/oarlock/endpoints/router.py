@@ -43,6 +43,7 @@ from oarlock.registry.resource import Resource
 from oarlock.registry.scale import SCALE
 from oarlock.registry.served import ConnectHook, Gate, Served, StreamHook
 from oarlock.registry.waiting import in_task, resource_waits
+from oarlock.registry.workers import Aside, at_once
 
 __all__ = ["About", "NonResource", "Router", "Surface"]
 
@@ -72,18 +73,30 @@ NonResource = Callable[[Exchange], Awaitable[Response | None]]
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a server says of itself. `paths` are those it answers itself, for the index; `address` is host:port."""
+    """What a server says of itself. `paths` are those it answers itself, for the index; `address` is host:port.
+
+    `aside` does what takes its time to say.
+    """
 
     version: str
     paths: tuple[str, ...] = ()
     address: str = ""
+    aside: Aside = at_once
 
 
 class Surface:
-    """What one catalog looks like from outside. `gate` is what its writes pass."""
+    """What one catalog looks like from outside. `gate` is what its writes pass.
+
+    What was written out for `before`, and is the same, is taken over.
+    """
 
     def __init__(
-        self, catalog: CatalogIndex, resources: Mapping[tuple[str, str], AnyResource], gate: Gate, about: About
+        self,
+        catalog: CatalogIndex,
+        resources: Mapping[tuple[str, str], AnyResource],
+        gate: Gate,
+        about: About,
+        before: Surface | None = None,
     ) -> None:
         self.catalog = catalog
         self.resources = resources
@@ -93,7 +106,9 @@ class Surface:
         self.routes: Routes = Memo(ROUTES_BYTES, entry_bytes=_ROUTE_BYTES, per_byte=4)
         self.requests = WaitGroup()
         self.discovery = DiscoveryDocuments(catalog, about.address)
-        self.openapi = openapi.OpenAPIDocuments(catalog, served_patches)
+        info = openapi.Info("oarlock", "0.1", served_patches, about.version)
+        documents = before.openapi if before is not None else None
+        self.openapi: openapi.OpenAPIDocuments = openapi.OpenAPIDocuments(catalog, info, about.aside, documents)
         self.index = PathsIndex(catalog, about.paths)
         if any(one.connects for entry in catalog.entries for one in entry.subresources.values()):
             load()
@@ -227,7 +242,7 @@ class Router:
         if path.rstrip("/") == "/version":
             answer = version.respond(surface.about.version)
         elif path.startswith("/openapi/"):
-            answer = surface.openapi.respond(path, route.pairs, accept, match, now=x.clock.now())
+            answer = await surface.openapi.respond(path, route.pairs, accept, match, now=x.clock.now())
             if answer is not None:
                 answer = await compressed(x, answer)
         else:

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from oarlock.storage.cache.entry import Entry
 
-__all__ = ["BATCH", "BATCH_BYTES", "RETRY_S", "Late"]
+__all__ = ["BATCH", "BATCH_BYTES", "RETRY_S", "Complete", "Late"]
 
 log = logging.getLogger("oarlock.registry")
 
@@ -33,7 +33,7 @@ class Late:
     """One kind of lack."""
 
     def __init__(self, complete: Complete) -> None:
-        self._complete = complete
+        self.complete = complete
         self._waiting: deque[Entry] = deque()
         self._failed: dict[str, Entry] = {}
         self._added = self._done = 0
@@ -77,7 +77,7 @@ class Late:
             while self._waiting:
                 batch = self._batch()
                 try:
-                    failed = await self._complete(batch)
+                    failed = await self.complete(batch)
                 except Exception:
                     log.exception("completing %d entries failed", len(batch))
                     failed = batch

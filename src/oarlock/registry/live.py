@@ -8,6 +8,7 @@ Must not know: HTTP. Next: `resource`.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -47,7 +48,7 @@ class Live:
         self._interner = Interner()
 
     async def load(self, entries: Iterable[Served]) -> Loaded:
-        """Bring `entries` to life without serving them yet; what is served isn't touched.
+        """Bring `entries` to life without serving them yet; what is served isn't touched. Schemas are read in a thread.
 
         Follow it with `commit` or `discard`. Raises `records.StoreTooNew`, `schema.SchemaError`, and what the store
         raises; what was loaded until then is let go.
@@ -55,15 +56,16 @@ class Live:
         loaded: dict[Key, AnyResource] = {}
         entries = list(entries)
         changed: list[Resource] = []
+        compiling = self.settings.workers.aside
         for served in entries:
             key = (served.definition.group, served.definition.names.plural)
             current = self.resources.get(key)
             if current is not None and current.served is served:
                 loaded[key] = current
             elif served.virtual is not None:
-                loaded[key] = VirtualResource(served, self.settings)
+                loaded[key] = await compiling(VirtualResource, served, self.settings)
             else:
-                loaded[key] = made = Resource(served, self.cache, self.settings, self._interner)
+                loaded[key] = made = await compiling(Resource, served, self.cache, self.settings, self._interner)
                 if isinstance(current, Resource) and _kept_alike(current.served, served):
                     made.take_over(current)
                 else:
@@ -103,6 +105,11 @@ class Live:
         before, self.resources = self.resources, loaded.resources
         kept = {id(one.cache) for one in loaded.resources.values() if isinstance(one, Resource)}
         retired: list[ResourceCache] = []
+        forms = {one.form for one in loaded.resources.values() if isinstance(one, Resource)}
+        gone = [resource for key, resource in before.items() if loaded.resources.get(key) is not resource]
+        for one in loaded.resources.values():
+            if isinstance(one, Resource):
+                one.tend()
         for key, resource in before.items():
             if isinstance(resource, VirtualResource):
                 if loaded.resources.get(key) is not resource:
@@ -110,7 +117,16 @@ class Live:
             elif id(resource.cache) not in kept:
                 resource.cache.retire()
                 retired.append(resource.cache)
-        return lambda: self._drop(retired)
+
+        def idle() -> None:
+            self._drop(retired)
+            for resource in gone:
+                if isinstance(resource, Resource) and resource.form not in forms:
+                    resource.form.retire()  # they hold one another, and would be kept until the collector finds them
+            if gone:  # once nobody refers to what is served no more
+                asyncio.get_running_loop().call_soon(self.settings.workers.let_go, gone)
+
+        return idle
 
     def _drop(self, caches: Iterable[ResourceCache]) -> None:
         for cache in caches:

@@ -79,9 +79,7 @@ class Resource:
         selectable = [v for v in served.definition.versions if v.selectable and v.name != served.definition.stored_as]
         if selectable and served.converter.waits:
             self.form.unselected = Late(self._select_late)
-        for late in (self.form.unread, self.form.unselected):
-            if late is not None:
-                late.is_current = lambda entry: self.cache.get(entry.key) is entry
+        self.tend()
 
     async def aside(self, size: int, step: Callable[..., T], /, *args: Any) -> T:
         """A pure step of a request that has begun, in a thread where its object, of `workers.weight` `size`, is large.
@@ -91,8 +89,15 @@ class Resource:
         return await self.settings.workers.go_on(size if self.served.converter.threadsafe else 0, step, *args)
 
     def take_over(self, before: Resource) -> None:
-        """Go on with the cache of `before`, whose objects are kept in the same form."""
+        """Go on with the cache of `before`, whose objects are kept in the same form; `tend` to that once it is gone."""
         self.form, self.cache = before.form, before.cache
+
+    def tend(self) -> None:
+        """Be the one whom the form asks."""
+        self.form.tended_by(self._select, self._select_late, self._is_current)
+
+    def _is_current(self, entry: Entry) -> bool:
+        return self.cache.get(entry.key) is entry
 
     def _place_selectable(self) -> dict[str, dict[str, int]]:
         """For each version, where in `Entry.fields` the value of each of its field labels is."""

@@ -23,7 +23,7 @@ from oarlock.meta.errors import StatusError
 from oarlock.registry.conversion import ConversionError, Tree
 from oarlock.registry.converting import Conversions
 from oarlock.registry.keys import prefix_of, split_key
-from oarlock.registry.late import Late
+from oarlock.registry.late import Complete, Late
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.storage.backend import Damaged
 from oarlock.storage.cache.entry import Entry, Interner
@@ -128,6 +128,21 @@ class StoredForm:
         """Objects in other versions than the one that is written, where conversion has to wait."""
         self.unselected: Late | None = None
         """Objects whose selectable fields aren't known yet; None where no conversion for them has to wait."""
+
+    def tended_by(self, select: Select, select_late: Complete, is_current: Callable[[Entry], bool]) -> None:
+        """Another resource keeps its objects in this form from now on."""
+        self._select = select
+        for late in (self.unread, self.unselected):
+            if late is not None:
+                late.is_current = is_current
+        if self.unselected is not None:
+            self.unselected.complete = select_late
+
+    def retire(self) -> None:
+        """Let go of the resource it is of: nothing is described any more."""
+        self._select = _nothing
+        self.unselected = None
+        self.unread.is_current = _nobody
 
     def head_of(self, version: str) -> bytes:
         """What stands before a tail of that version."""
@@ -283,3 +298,11 @@ class StoredForm:
 
 def _why(error: StatusError) -> str:
     return f"it can't be converted: {error.why if isinstance(error, ConversionError) else error.message}"
+
+
+def _nothing(tree: Tree, unknown: dict[str, str]) -> tuple[str, ...]:
+    return ()
+
+
+def _nobody(entry: Entry) -> bool:
+    return False

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 from oarlock.meta.errors import ServiceUnavailable, TooManyRequests
 
-__all__ = ["WAITING_BYTES", "Aside", "Workers", "weight"]
+__all__ = ["WAITING_BYTES", "Aside", "Workers", "at_once", "weight"]
 
 T = TypeVar("T")
 
@@ -40,6 +40,11 @@ class Aside(Protocol):
     """Does a step of some work where that may take its time: on the loop, or in a thread."""
 
     def __call__(self, step: Callable[..., T], /, *args: Any) -> Awaitable[T]: ...
+
+
+async def at_once(step: Callable[..., T], /, *args: Any) -> T:
+    """`Aside` for those who have no threads."""
+    return step(*args)
 
 
 def weight(data: bytes) -> int:
@@ -82,6 +87,15 @@ class Workers:
         if not size:
             return work(*args)
         return await self._in_thread(self._begun, size, work, *args)
+
+    async def aside(self, step: Callable[..., T], /, *args: Any) -> T:
+        """`step(*args)` in a thread, however small it is."""
+        return await self.go_on(1, step, *args)
+
+    def let_go(self, things: list[Any]) -> None:
+        """Empty a list, whose things are the last references to much, one after the other in a thread."""
+        if not self._closed:
+            asyncio.get_running_loop().run_in_executor(self._pool, _empty, things)
 
     async def close(self) -> None:
         """Refuse who waits and whoever comes, with ServiceUnavailable, and wait for what is being worked on."""
@@ -137,6 +151,11 @@ class Workers:
                     turn.set_result(None)
                     return
         self._free += 1
+
+
+def _empty(things: list[Any]) -> None:
+    while things:
+        things.pop()
 
 
 def _closing() -> ServiceUnavailable:

@@ -38,9 +38,13 @@ __all__ = ["Terminal", "live", "start"]
 
 log = logging.getLogger("oarlock.server")
 
-YOUNG_OBJECTS = 50_000
-"""How many objects are made before the collector looks at the young ones: a request makes dozens, none in cycles."""
+YOUNG_OBJECTS, OLDER_TIMES, OLDEST_TIMES = 2_000, 10, 5_000
+"""When the collector looks for cycles: at the young objects, when there are so many more; at those that stayed, after
+so many times, when there are 20,000; at all, which takes seconds, after so many times again, at 100 million.
 
+It looks in one piece, at two or three million a second. Requests make no objects that stay, and none in cycles; large
+trees and schemas that are compiled are many objects.
+"""
 
 SWITCH_S = 0.001
 """How long a thread that works on a large object may keep the loop waiting for its turn."""
@@ -226,5 +230,5 @@ def _nothing_to_collect() -> Iterator[None]:
     finally:
         gc.collect()
         gc.freeze()
-        gc.set_threshold(YOUNG_OBJECTS, 20, 100)
+        gc.set_threshold(YOUNG_OBJECTS, OLDER_TIMES, OLDEST_TIMES)
         gc.enable()

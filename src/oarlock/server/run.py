@@ -102,8 +102,11 @@ class Parts:
         try:
             resources = loaded.resources
             gate = AdmissionGate(self.server.admission, catalog.entries, self._may)
-            about = About(own_version(), self.own_paths, address)
-            surface = Surface(CatalogIndex(catalog), resources, gate, about)
+            aside = self.live.settings.workers.aside
+            about = About(own_version(), self.own_paths, address, aside)
+            before = self.router.surface
+            index = await aside(CatalogIndex, catalog, before.catalog if before is not None else None)
+            surface = Surface(index, resources, gate, about, before)
             for informer in self.server.informers:
                 _find(resources, informer.kind)
             await self.live.record(catalog.entries)

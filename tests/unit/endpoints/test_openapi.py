@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import pytest
 
 from oarlock import Doc, IntOrString, Quantity, Resource, served_from
 from oarlock.endpoints.catalog import Catalog, CatalogEntry, CatalogIndex
-from oarlock.endpoints.http import Response
-from oarlock.endpoints.openapi import OpenAPIDocuments
+from oarlock.endpoints.http import BodySource, Response
+from oarlock.endpoints.openapi import Info, OpenAPIDocuments
 from oarlock.endpoints.openapi.kinds import kind_schemas
+from oarlock.endpoints.openapi.parts import render
 from oarlock.endpoints.openapi.wire import double, integer, text
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.registry.served import Served
@@ -85,12 +87,27 @@ def names(document: bytes, *numbers: int) -> set[str]:
 
 @pytest.fixture
 def documents(wardle) -> OpenAPIDocuments:
-    return OpenAPIDocuments(wardle, patches, title="Wardle", version="0.1")
+    return OpenAPIDocuments(wardle, Info("Wardle", "0.1", patches))
+
+
+def of(index: CatalogIndex, patch_types: Any, before: OpenAPIDocuments | None = None) -> OpenAPIDocuments:
+    return OpenAPIDocuments(index, Info("oarlock", "0.1", patch_types), before=before)
+
+
+def ask(documents: OpenAPIDocuments, path: str, *how: Any, **more: Any) -> Response | None:
+    return asyncio.run(documents.respond(path, *how, **more))
+
+
+def pieces(body: BodySource) -> Iterator[bytes]:
+    while not body.done:
+        yield body.read(50_000)
 
 
 def get(documents: OpenAPIDocuments, path: str, accept: str = "", etag: str = "", query=()) -> Response:
-    response = documents.respond(path, query, accept, etag, now=NOW)
+    response = ask(documents, path, query, accept, etag, now=NOW)
     assert response is not None
+    if isinstance(response.body, BodySource):
+        response.body = b"".join(pieces(response.body))
     return response
 
 
@@ -171,7 +188,7 @@ def every_reference(value: Any) -> Iterator[str]:
 
 def test_every_reference_leads_somewhere(wardle):
     for index in (wardle, gallery()):
-        documents = OpenAPIDocuments(index, patches)
+        documents = of(index, patches)
         for name in tree(documents, "/openapi/v3")["paths"]:
             document = tree(documents, f"/openapi/v3/{name}")
             schemas = document["components"]["schemas"]
@@ -235,7 +252,7 @@ def test_a_document_asked_for_by_its_hash_may_be_kept_for_a_year(documents):
     kept = dict(get(documents, path, query=[("hash", etag.strip('"'))]).headers)
     assert kept["cache-control"] == "public, immutable"
     assert kept["expires"] == "Sat, 15 Jan 2028 08:00:00 GMT"
-    timeless = documents.respond(path, [("hash", etag.strip('"'))])
+    timeless = ask(documents, path, [("hash", etag.strip('"'))])
     assert timeless is not None
     assert dict(timeless.headers)["cache-control"] == "public, immutable, max-age=31536000"
 
@@ -253,8 +270,8 @@ def test_another_hash_is_sent_to_the_current_one(documents, recorded):
 def test_unknown_documents_are_empty_and_unknown_paths_are_not_ours(documents):
     response = get(documents, "/openapi/v3/apis/nope/v1")
     assert (response.status, response.body) == (200, b"")
-    assert documents.respond("/openapi/v9", now=NOW) is None
-    assert documents.respond("/openapi", now=NOW) is None
+    assert ask(documents, "/openapi/v9", now=NOW) is None
+    assert ask(documents, "/openapi", now=NOW) is None
 
 
 def test_an_unchanged_document_is_not_sent_again(documents):
@@ -304,7 +321,7 @@ def gallery() -> CatalogIndex:
 
 
 def test_subresources_have_operations_of_their_kind():
-    documents = OpenAPIDocuments(gallery(), patches)
+    documents = of(gallery(), patches)
     paths = tree(documents, "/openapi/v3/apis/g.example.com/v1")["paths"]
     item = "/apis/g.example.com/v1/namespaces/{namespace}/jugs/{name}"
     assert paths[f"{item}/status"].keys() == {"get", "put", "patch", "parameters"}
@@ -318,7 +335,7 @@ def test_subresources_have_operations_of_their_kind():
 
 
 def test_every_answer_of_a_resource_has_a_schema():
-    documents = OpenAPIDocuments(gallery(), patches)
+    documents = of(gallery(), patches)
     item = tree(documents, "/openapi/v3/apis/g.example.com/v1")["paths"][
         "/apis/g.example.com/v1/namespaces/{namespace}/jugs/{name}"
     ]
@@ -338,7 +355,7 @@ def test_every_answer_of_a_resource_has_a_schema():
 
 
 def test_answers_without_a_code_have_a_field_of_their_own_in_protobuf():
-    document = get(OpenAPIDocuments(gallery(), patches), "/openapi/v3/apis/g.example.com/v1", V3_PROTO).body
+    document = get(of(gallery(), patches), "/openapi/v3/apis/g.example.com/v1", V3_PROTO).body
     paths = [first(item, 2) for number, item in fields(first(document, 4)) if number == 1]
     answers = [first(op, 8) for path in paths[1:] for method, op in fields(path) if method in METHODS_V3]
     assert answers
@@ -351,7 +368,7 @@ def test_answers_without_a_code_have_a_field_of_their_own_in_protobuf():
 
 
 def test_the_core_group_lives_under_api():
-    documents = OpenAPIDocuments(gallery(), lambda definition: ())
+    documents = of(gallery(), lambda definition: ())
     assert list(tree(documents, "/openapi/v3")["paths"]) == [
         "api",
         "api/v1",
@@ -388,7 +405,7 @@ class Weighed(Resource, group="w.example.com", version="v1"):
 
 
 def test_what_is_an_amount_or_a_number_or_a_name_is_shown_by_its_own_name():
-    documents = OpenAPIDocuments(CatalogIndex(Catalog.of(served_from([Weighed]))), patches)
+    documents = of(CatalogIndex(Catalog.of(served_from([Weighed]))), patches)
     quantity, port = "io.k8s.apimachinery.pkg.api.resource.Quantity", "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
     schemas = tree(documents, "/openapi/v3/apis/w.example.com/v1")["components"]["schemas"]
     found = schemas["com.example.w.v1.Weighed"]["properties"]
@@ -440,3 +457,136 @@ def test_numbers_on_the_wire():
     assert integer(1, -1) == b"\x08" + b"\xff" * 9 + b"\x01"
     assert double(6, 1.5) == b"\x31" + b"\x00" * 6 + b"\xf8\x3f"
     assert text(31, "é" * 100)[:4] == b"\xfa\x01\xc8\x01"
+
+
+class Asked:
+    """Does a step at once, and remembers what was rendered."""
+
+    def __init__(self) -> None:
+        self.rendered: list[str] = []
+
+    async def __call__(self, step: Callable[..., Any], /, *args: Any) -> Any:
+        await asyncio.sleep(0)  # others go on, as while a thread works
+        if step is render:
+            self.rendered.append(args[1])
+        return step(*args)
+
+
+def kinds(*names: str, group: str = "g.example.com", note: str = "") -> list[Served]:
+    fields = {f"field{n}": {"type": "string", "description": "What it is, in a sentence."} for n in range(400)}
+    schema = {"type": "object", "description": note, "properties": {"spec": {"type": "object", "properties": fields}}}
+    return [
+        Served(
+            ResourceDefinition(
+                group, Names(name.lower(), name), "Cluster", (VersionDefinition("v1", schema),), "v1", "v1", typed=False
+            )
+        )
+        for name in names
+    ]
+
+
+def index_of(*served: Served) -> CatalogIndex:
+    return CatalogIndex(Catalog.of(served))
+
+
+def hashes(documents: OpenAPIDocuments) -> dict[str, str]:
+    paths = tree(documents, "/openapi/v3")["paths"]
+    return {name: at["serverRelativeURL"].partition("?hash=")[2] for name, at in paths.items()}
+
+
+def test_hashes_come_from_definitions_and_nothing_is_rendered_for_them():
+    asked = Asked()
+    documents = OpenAPIDocuments(index_of(*kinds("A", "B")), Info("oarlock", "0.1", patches), asked)
+    first_time = hashes(documents)
+    etag = dict(get(documents, "/openapi/v3/apis/g.example.com/v1", etag="").headers)["etag"]
+    assert etag == f'"{first_time["apis/g.example.com/v1"]}"'
+    assert asked.rendered == ["apis/g.example.com/v1"]
+    assert hashes(of(index_of(*kinds("A", "B")), patches)) == first_time
+    assert get(documents, "/openapi/v3/apis/g.example.com/v1", etag=etag).status == 304
+
+
+def test_what_changes_a_document_changes_its_hash():
+    index = index_of(*kinds("A", "B"))
+    plain = hashes(of(index, patches))["apis/g.example.com/v1"]
+    others = [
+        hashes(of(index_of(*kinds("A")), patches)),
+        hashes(of(index_of(*kinds("B", "A", note="changed")), patches)),
+        hashes(of(index, lambda served: ("application/json-patch+json",))),
+        hashes(OpenAPIDocuments(index, Info("another", "0.1", patches))),
+        hashes(OpenAPIDocuments(index, Info("oarlock", "0.1", patches, "v0.2.0"))),
+    ]
+    seen = {plain, *(found["apis/g.example.com/v1"] for found in others)}
+    assert len(seen) == 1 + len(others)
+
+
+@pytest.mark.parametrize("path", ["/openapi/v2", "/openapi/v3/apis/g.example.com/v1"])
+@pytest.mark.parametrize("accept", ["", V2_PROTO + "," + V3_PROTO])
+def test_a_large_document_is_the_same_in_pieces(path: str, accept: str):
+    large, small = (of(index_of(*kinds(*names)), patches) for names in ("ABCDEF", "A"))
+    response = ask(large, path, [], accept)
+    assert response is not None
+    assert isinstance(response.body, BodySource)
+    assert response.body.length is not None
+    length = response.body.length
+    data = b"".join(pieces(response.body))
+    assert len(data) == length
+    if accept:
+        whole = get(small, path, accept).body
+        assert {number for number, _ in fields(data)} == {number for number, _ in fields(whole)}
+    else:
+        document = json.loads(data)
+        schemas = document["definitions"] if path.endswith("v2") else document["components"]["schemas"]
+        assert {f"com.example.g.v1.{name}" for name in "ABCDEF"} <= schemas.keys()
+
+
+def test_many_who_ask_at_once_have_it_rendered_once():
+    asked = Asked()
+    documents = OpenAPIDocuments(index_of(*kinds("A", "B")), Info("oarlock", "0.1", patches), asked)
+
+    async def all_at_once() -> list[Response | None]:
+        paths = ["/openapi/v3/apis/g.example.com/v1", "/openapi/v2"] * 10
+        return await asyncio.gather(*(documents.respond(path) for path in paths))
+
+    assert all(response is not None and response.status == 200 for response in asyncio.run(all_at_once()))
+    times = {name: asked.rendered.count(name) for name in asked.rendered}
+    assert times["apis/g.example.com/v1"] == 2  # in version 3, and for version 2
+    assert {times[name] for name in times if name != "apis/g.example.com/v1"} == {1}
+
+
+def test_one_who_stops_asking_keeps_nobody_from_having_it():
+    asked = Asked()
+    documents = OpenAPIDocuments(index_of(*kinds("A")), Info("oarlock", "0.1", patches), asked)
+
+    async def one_leaves() -> Response | None:
+        first_one, second = (asyncio.ensure_future(documents.respond("/openapi/v2")) for _ in range(2))
+        for _ in range(100):
+            if asked.rendered:
+                break
+            await asyncio.sleep(0)
+        assert asked.rendered
+        first_one.cancel()
+        return await second
+
+    response = asyncio.run(one_leaves())
+    assert response is not None
+    assert response.status == 200
+
+
+@pytest.mark.parametrize("path", ["/openapi/v2", "every document of version 3"])
+def test_only_what_changed_is_rendered_again(path: str):
+    kept, changed = kinds("A"), kinds("B", group="h.example.com")
+    before = of(index_of(*kept, *changed), patches)
+    asked = Asked()
+    index = index_of(*kept, *kinds("B", group="h.example.com", note="changed"))
+
+    def read(documents: OpenAPIDocuments) -> None:
+        for one in [path] if path == "/openapi/v2" else [f"/openapi/v3/{name}" for name in hashes(documents)]:
+            get(documents, one)
+
+    read(before)
+    after = OpenAPIDocuments(index, Info("oarlock", "0.1", patches), asked, before)
+    read(after)
+    assert asked.rendered == ["apis/h.example.com/v1"]
+    asked.rendered.clear()
+    read(OpenAPIDocuments(index_of(*kept), Info("oarlock", "0.1", patches), asked, after))
+    assert asked.rendered == ([""] if path == "/openapi/v2" else [])

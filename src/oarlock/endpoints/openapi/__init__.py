@@ -6,5 +6,6 @@
 from __future__ import annotations
 
 from oarlock.endpoints.openapi.documents import OpenAPIDocuments
+from oarlock.endpoints.openapi.documents_v3 import Info
 
-__all__ = ["OpenAPIDocuments"]
+__all__ = ["Info", "OpenAPIDocuments"]

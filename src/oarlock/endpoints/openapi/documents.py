@@ -1,31 +1,33 @@
 """`OpenAPIDocuments`: the OpenAPI documents of one catalog, and the answers made of them.
 
-Nothing is built before somebody asks; then a document is kept as JSON and, when asked for, as protobuf.
-Must not know: sockets, users. Source: KEP-2896 (``?hash=``). Next: `documents_v3` for what is in them.
+Nothing is rendered before somebody asks; then it is kept, part by part, also by the documents of the next catalog where
+nothing changed. Must not know: sockets, users. Source: KEP-2896 (``?hash=``). Next: `parts`, then `documents_v3` for
+what is in them.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from email.utils import formatdate
-from typing import Any
 
 import msgspec
 
 from oarlock.endpoints.catalog import CatalogIndex
 from oarlock.endpoints.discovery.documents import etag_matches
 from oarlock.endpoints.http import Response
+from oarlock.endpoints.joined import JoinedBody
 from oarlock.endpoints.negotiation import JSON, parse_accept
-from oarlock.endpoints.openapi.documents_v2 import document_v2
-from oarlock.endpoints.openapi.documents_v3 import Info, document_names, document_v3
-from oarlock.endpoints.openapi.operations import PatchTypes
-from oarlock.endpoints.openapi.proto_v2 import encode_v2
-from oarlock.endpoints.openapi.proto_v3 import encode_v3
+from oarlock.endpoints.openapi.documents_v3 import Info, document_names
+from oarlock.endpoints.openapi.parts import SHARED, Dialect, Part, Pieces, hash_of, render, whole
+from oarlock.registry.workers import Aside, at_once
 
 __all__ = ["OpenAPIDocuments"]
 
-Tree = dict[str, Any]
+Form = tuple[Dialect, bool]
+"""A dialect, in JSON or (True) in protobuf."""
+
 _FORMATS = "application/com.github.proto-openapi.spec."
 PROTOBUF_V2 = f"{_FORMATS}v2.v1.0+protobuf"
 PROTOBUF_V3 = f"{_FORMATS}v3.v1.0+protobuf"
@@ -33,44 +35,37 @@ OLD_PROTOBUF_V2 = f"{_FORMATS}v2@v1.0+protobuf"
 OLD_PROTOBUF_V3 = f"{_FORMATS}v3@v1.0+protobuf"
 YEAR_S = 365 * 86400
 
-
-class _Document:
-    """One document in its encodings. `hash` is that of the JSON, whatever is sent."""
-
-    __slots__ = ("_encode", "_protobuf", "_tree", "hash", "json")
-
-    def __init__(self, tree: Tree, encode: Callable[[Tree], bytes]) -> None:
-        self.json: bytes = msgspec.json.encode(tree)
-        self.hash = hashlib.sha512(self.json).hexdigest().upper()
-        self._tree: Tree | None = tree
-        self._encode = encode
-        self._protobuf = b""
-
-    @property
-    def protobuf(self) -> bytes:
-        if self._tree is not None:
-            self._protobuf = self._encode(self._tree)
-            self._tree = None  # JSON and protobuf are all that is needed from here on
-        return self._protobuf
+WHOLE_BYTES = 128 * 1024
+"""A document with no more bytes than this is sent at once."""
 
 
 class OpenAPIDocuments:
     """The documents of one `CatalogIndex`.
 
-    `patch_types` says which media types of patches a resource takes; `title` and `version` what the documents
-    call the API.
+    `aside` does what takes its time. What `before` has rendered of what is unchanged is taken over.
     """
 
     def __init__(
-        self, index: CatalogIndex, patch_types: PatchTypes, *, title: str = "oarlock", version: str = "0.1"
+        self,
+        index: CatalogIndex,
+        info: Info,
+        aside: Aside = at_once,
+        before: OpenAPIDocuments | None = None,
     ) -> None:
         self._index = index
-        self._info = Info(title, version, patch_types)
-        self._v2: _Document | None = None
-        self._v3: dict[str, _Document] = {}
+        self._info = info
+        self._aside = aside
+        self._hashes: dict[str, str] = {}
+        self._names = document_names(index)
+        names = {SHARED, *self._names}
+        parts = before._parts if before is not None else {}
+        self._parts: dict[tuple[Form, str], Part] = {key: part for key, part in parts.items() if key[1] in names}
+        self._v2: dict[Form, Pieces] = {}
+        self._v2_etag = ""
         self._v3_index = b""
+        self._locks: dict[str, asyncio.Lock] = {}
 
-    def respond(
+    async def respond(
         self,
         path: str,
         query: Sequence[tuple[str, str]] = (),
@@ -85,63 +80,97 @@ class OpenAPIDocuments:
         it they say ``max-age`` alone.
         """
         if path in ("/openapi/v2", "/openapi/v2/"):
-            return self._respond_v2(accept, if_none_match)
+            return await self._respond_v2(accept, if_none_match)
         if path in ("/openapi/v3", "/openapi/v3/"):
-            return self._respond_index(if_none_match)
+            return await self._respond_index(if_none_match)
         if path.startswith("/openapi/v3/"):
             wanted = next((value for key, value in query if key == "hash"), "")
-            return self._respond_v3(path.removeprefix("/openapi/v3/").rstrip("/"), wanted, accept, if_none_match, now)
+            name = path.removeprefix("/openapi/v3/").rstrip("/")
+            return await self._respond_v3(name, wanted, accept, (if_none_match, now))
         return None
 
-    def _respond_v2(self, accept: str, if_none_match: str) -> Response:
+    async def _respond_v2(self, accept: str, if_none_match: str) -> Response:
         vary = [("vary", "Accept-Encoding"), ("vary", "Accept")]
         media = _choose(accept, (JSON, OLD_PROTOBUF_V2, PROTOBUF_V2))
         if media is None:
             return Response(406, vary)
-        if self._v2 is None:
-            self._v2 = _Document(document_v2(self._index, self._info), encode_v2)
-        return _send(self._v2, media, PROTOBUF_V2, if_none_match, vary)
+        names = [SHARED, *self._names]
+        if not self._v2_etag:
+            self._v2_etag = _etag("".join([await self._hash(name) for name in names]).encode())
+        headers = [("etag", self._v2_etag), *vary]
+        if etag_matches(if_none_match, self._v2_etag):
+            return Response(304, headers)
+        form = ("v2", media != JSON)
+        found = self._v2.get(form)
+        if found is None:
+            parts = [await self._part(form, name) for name in names]
+            found = self._v2[form] = whole([part for part in parts if part is not None], self._info, form)
+        return Response(200, [("content-type", JSON if media == JSON else PROTOBUF_V2), *headers], _body(found))
 
-    def _respond_index(self, if_none_match: str) -> Response:
+    async def _respond_index(self, if_none_match: str) -> Response:
         if not self._v3_index:
-            paths = {name: {"serverRelativeURL": self._url(name)} for name in document_names(self._index)}
+            paths = {name: {"serverRelativeURL": await self._url(name)} for name in self._names}
             self._v3_index = msgspec.json.encode({"paths": paths})
-        etag = f'"{hashlib.sha512(self._v3_index).hexdigest().upper()}"'
+        etag = _etag(self._v3_index)
         if etag_matches(if_none_match, etag):
             return Response(304, [("etag", etag)])
         return Response(200, [("content-type", JSON), ("etag", etag)], self._v3_index)
 
-    def _respond_v3(self, name: str, wanted: str, accept: str, if_none_match: str, now: float) -> Response:
-        document = self._document(name)
-        if document is None:
+    async def _respond_v3(self, name: str, wanted: str, accept: str, known: tuple[str, float]) -> Response:
+        if name not in self._names:
             return Response(200, [])  # as the Go server answers: nothing, with success
+        if_none_match, now = known
         vary = [("vary", "Accept")]
         media = _choose(accept, (JSON, OLD_PROTOBUF_V3, PROTOBUF_V3))
         if media is None:
             return Response(406, vary)
-        if wanted and wanted != document.hash:
-            headers = [("content-type", JSON), ("etag", f'"{document.hash}"'), ("location", self._url(name)), *vary]
+        current = await self._hash(name)
+        etag = f'"{current}"'
+        if wanted and wanted != current:
+            headers = [("content-type", JSON), ("etag", etag), ("location", await self._url(name)), *vary]
             return Response(301, headers)
         if wanted:
             if now:
                 vary += [("cache-control", "public, immutable"), ("expires", formatdate(now + YEAR_S, usegmt=True))]
             else:
                 vary.append(("cache-control", f"public, immutable, max-age={YEAR_S}"))
-        return _send(document, media, PROTOBUF_V3, if_none_match, vary)
+        headers = [("etag", etag), *vary]
+        if etag_matches(if_none_match, etag):
+            return Response(304, headers)
+        form = ("v3", media != JSON)
+        part = await self._part(form, name)
+        assert part is not None
+        content_type = JSON if media == JSON else PROTOBUF_V3
+        return Response(200, [("content-type", content_type), *headers], _body(whole([part], self._info, form)))
 
-    def _document(self, name: str) -> _Document | None:
-        document = self._v3.get(name)
-        if document is None:
-            tree = document_v3(self._index, name, self._info)
-            if tree is None:
-                return None
-            document = self._v3[name] = _Document(tree, encode_v3)
-        return document
+    async def _hash(self, name: str) -> str:
+        found = self._hashes.get(name)
+        if found is None:
+            found = self._hashes[name] = await self._aside(hash_of, self._index, name, self._info)
+        return found
 
-    def _url(self, name: str) -> str:
-        document = self._document(name)
-        assert document is not None
-        return f"/openapi/v3/{name}?hash={document.hash}"
+    async def _url(self, name: str) -> str:
+        return f"/openapi/v3/{name}?hash={await self._hash(name)}"
+
+    async def _part(self, form: Form, name: str) -> Part | None:
+        """A part, rendered once however many ask for it at the same time."""
+        current = await self._hash(name)
+        async with self._locks.setdefault(name, asyncio.Lock()):
+            part = self._parts.get((form, name))
+            if part is None or part.hash != current:
+                part = await self._aside(render, self._index, name, self._info, form)
+                if part is not None:
+                    self._parts[form, name] = part
+        return part
+
+
+def _etag(data: bytes) -> str:
+    return f'"{hashlib.sha512(data).hexdigest().upper()}"'
+
+
+def _body(pieces: Pieces) -> bytes | JoinedBody:
+    size = sum(map(len, pieces))
+    return b"".join(pieces) if size <= WHOLE_BYTES else JoinedBody(b"", [pieces], b"", b"", size)
 
 
 def _choose(accept: str, offered: Sequence[str]) -> str | None:
@@ -153,15 +182,3 @@ def _choose(accept: str, offered: Sequence[str]) -> str | None:
             if clause.matches(media):
                 return media
     return None
-
-
-def _send(
-    document: _Document, media: str, protobuf: str, if_none_match: str, headers: list[tuple[str, str]]
-) -> Response:
-    etag = f'"{document.hash}"'
-    headers = [("etag", etag), *headers]
-    if etag_matches(if_none_match, etag):
-        return Response(304, headers)
-    if media == JSON:
-        return Response(200, [("content-type", JSON), *headers], document.json)
-    return Response(200, [("content-type", protobuf), *headers], document.protobuf)

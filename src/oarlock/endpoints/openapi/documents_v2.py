@@ -1,8 +1,8 @@
-"""OpenAPI v2: one document for the whole server, as a tree.
+"""OpenAPI v2: one document for the whole server, in parts, as trees.
 
 kubectl up to 1.26 explains, validates and finds out about dry-run with it. Parameters are written out in every
 operation, because those clients don't follow references to them. Must not know: bytes, headers.
-Source: Swagger 2.0. Next: `documents`.
+Source: Swagger 2.0. Next: `parts`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from oarlock.endpoints.openapi.documents_v3 import (
     GVK,
     VALUES,
     Info,
-    document_names,
+    entries_of,
     full_name,
     paths_of,
     shared_schemas,
@@ -24,29 +24,37 @@ from oarlock.endpoints.openapi.kinds import gvk_extension, kind_schemas
 from oarlock.endpoints.openapi.operations import Operation, Parameter, PathOperations
 from oarlock.endpoints.openapi.shared_types import INT_OR_STRING, QUANTITY
 
-__all__ = ["document_v2"]
+__all__ = ["part_v2"]
 
 Tree = dict[str, Any]
 REFERENCE = "#/definitions/"
 
 
-def document_v2(index: CatalogIndex, info: Info) -> Tree:
-    """The document of everything that is served."""
-    paths: dict[str, Tree] = {}
-    for name in document_names(index):
-        for path in paths_of(index, name, info.patch_types) or ():
-            paths[path.path] = _path(path)
-    definitions = shared_schemas((group.name, version) for group in index.groups for version in group.versions)
+def part_v2(index: CatalogIndex, name: str, info: Info) -> tuple[Tree, Tree] | None:
+    """What the document of version 3 called `name` contributes: paths and schemas, without those that are shared.
+
+    These are the part without a name. None when there is none.
+    """
+    if not name:
+        return {}, _written(_shared(index))
+    paths = paths_of(index, name, info.patch_types)
+    if paths is None:
+        return None
+    schemas: dict[str, Tree] = {}
+    for entry in entries_of(index, name):
+        schemas.update(kind_schemas(entry, v2=True))
+    return {path.path: _path(path) for path in sorted(paths, key=lambda path: path.path)}, _written(schemas)
+
+
+def _shared(index: CatalogIndex) -> dict[str, Tree]:
+    schemas = shared_schemas((group.name, version) for group in index.groups for version in group.versions)
     for name in (INT_OR_STRING, QUANTITY):  # this dialect has no alternatives, and its readers take numbers for texts
-        definitions[name] = {"type": "string", **{k: v for k, v in definitions[name].items() if k != "oneOf"}}
-    for entry in index.entries:
-        definitions.update(kind_schemas(entry, v2=True))
-    return {
-        "swagger": "2.0",
-        "info": {"title": info.title, "version": info.version},
-        "paths": dict(sorted(paths.items())),
-        "definitions": {name: _resolved(schema) for name, schema in sorted(definitions.items())},
-    }
+        schemas[name] = {"type": "string", **{k: v for k, v in schemas[name].items() if k != "oneOf"}}
+    return schemas
+
+
+def _written(schemas: dict[str, Tree]) -> Tree:
+    return {name: _resolved(schema) for name, schema in sorted(schemas.items())}
 
 
 def _path(path: PathOperations) -> Tree:

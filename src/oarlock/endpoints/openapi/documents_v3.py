@@ -1,7 +1,7 @@
 """OpenAPI v3: one document per group and version, as a tree.
 
 Each holds its own operations and every schema they lead to. Must not know: bytes, headers, hashes.
-Source: KEP-2896. Next: `documents`, which encodes and serves them; `documents_v2` for the older dialect.
+Source: KEP-2896. Next: `parts`, which encodes them; `documents_v2` for the older dialect.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from oarlock.endpoints.catalog import CatalogIndex
+from oarlock.endpoints.catalog import CatalogEntry, CatalogIndex
 from oarlock.endpoints.negotiation import JSON, JSON_PATCH
 from oarlock.endpoints.openapi.kinds import gvk_extension, kind_schemas
 from oarlock.endpoints.openapi.naming import camel, group_tag, meta_name, title
@@ -33,8 +33,9 @@ __all__ = [
     "VALUES",
     "Info",
     "document_names",
-    "document_v3",
+    "entries_of",
     "full_name",
+    "part_v3",
     "paths_of",
     "shared_schemas",
 ]
@@ -72,11 +73,16 @@ VALUES = frozenset({"default", "enum", "example"})
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """What the documents call the API, and the kinds of patches each resource takes."""
+    """What the documents call the API, the kinds of patches each resource takes, and which program says so."""
 
     title: str
     version: str
     patch_types: PatchTypes
+    program: str = ""
+
+    def tree(self) -> Tree:
+        """The ``info`` of a document."""
+        return {"title": self.title, "version": self.version}
 
 
 def document_names(index: CatalogIndex) -> list[str]:
@@ -87,6 +93,21 @@ def document_names(index: CatalogIndex) -> list[str]:
         names.append(root)
         names += [f"{root}/{version}" for version in group.versions]
     return [*sorted(names), "version"]
+
+
+def entries_of(index: CatalogIndex, name: str) -> tuple[CatalogEntry, ...]:
+    """What is served in the group and version of a document."""
+    group, version = _place(name)
+    found = index.group(group)
+    return () if found is None else found.entries.get(version, ())
+
+
+def _place(name: str) -> tuple[str, str]:
+    """The group and version in the name of a document."""
+    if not name.startswith("apis/"):
+        return "", name[4:]
+    group, _, version = name.removeprefix("apis/").rpartition("/")
+    return group, version
 
 
 def paths_of(index: CatalogIndex, name: str, patch_types: PatchTypes) -> list[PathOperations] | None:
@@ -147,25 +168,16 @@ def full_name(name: str) -> str:
     return name if "." in name else meta_name(name)
 
 
-def document_v3(index: CatalogIndex, name: str, info: Info) -> Tree | None:
-    """The document called `name`; None when there is none."""
+def part_v3(index: CatalogIndex, name: str, info: Info) -> tuple[Tree, Tree] | None:
+    """The paths and the schemas of the document called `name`; None when there is none."""
     paths = paths_of(index, name, info.patch_types)
     if paths is None:
         return None
-    group, _, version = name.removeprefix("apis/").rpartition("/") if name.startswith("apis/") else ("", "", name[4:])
-    versions = [(group, version)] if index.serves(group, version) else []
-    known = shared_schemas(versions)
-    found = index.group(group)
-    if versions and found is not None:
-        for entry in found.entries[version]:
-            known.update(kind_schemas(entry, v2=False))
-    tree: Tree = {
-        "openapi": "3.0.0",
-        "info": {"title": info.title, "version": info.version},
-        "paths": {path.path: _path(path) for path in sorted(paths, key=lambda path: path.path)},
-    }
-    tree["components"] = {"schemas": _reached(tree["paths"], known)}
-    return tree
+    known = shared_schemas([_place(name)] if index.serves(*_place(name)) else [])
+    for entry in entries_of(index, name):
+        known.update(kind_schemas(entry, v2=False))
+    written = {path.path: _path(path) for path in sorted(paths, key=lambda path: path.path)}
+    return written, _reached(written, known)
 
 
 def _path(path: PathOperations) -> Tree:

@@ -5,6 +5,7 @@ The numbers are those of gnostic's public ``openapi.v2`` messages. Next: `wire` 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from oarlock.codec.protowire import tagged
@@ -14,14 +15,16 @@ from oarlock.endpoints.openapi.wire import (
     boolean,
     double,
     each,
+    framed,
     integer,
+    members,
     message,
     named,
     text,
     wrapped,
 )
 
-__all__ = ["encode_v2"]
+__all__ = ["paths_v2", "schemas_v2", "whole_v2"]
 
 Table = dict[str, tuple[int, Writer]]
 
@@ -115,13 +118,20 @@ _PATH: Table = {
 _INFO: Table = {"title": (1, text), "version": (2, text)}
 
 
-def encode_v2(tree: dict[str, Any]) -> bytes:
-    """The bytes of an ``openapi.v2.Document``."""
-    return b"".join(
-        (
-            text(1, tree["swagger"]),
-            message(lambda: _INFO, 7)(2, tree["info"]),
-            named(message(lambda: _PATH, 10), 2)(8, tree["paths"]),
-            named(_schema)(9, tree["definitions"]),
-        )
-    )
+_path = message(lambda: _PATH, 10)
+
+
+def paths_v2(paths: dict[str, Any]) -> Iterator[bytes]:
+    """What is in the ``Paths`` of an ``openapi.v2.Document``."""
+    return members(_path, paths, 2)
+
+
+def schemas_v2(definitions: dict[str, Any]) -> Iterator[bytes]:
+    """What is in its ``Definitions``."""
+    return members(_schema, definitions)
+
+
+def whole_v2(info: dict[str, Any], paths: Sequence[bytes], schemas: Sequence[bytes]) -> list[bytes]:
+    """The bytes of an ``openapi.v2.Document``, in pieces."""
+    head = text(1, "2.0") + message(lambda: _INFO, 7)(2, info)
+    return [head, *framed(8, paths), *framed(9, schemas)]

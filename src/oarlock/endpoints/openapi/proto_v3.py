@@ -5,6 +5,7 @@ The numbers are those of gnostic's public ``openapi.v3`` messages. Next: `wire` 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from oarlock.codec.protowire import tagged
@@ -14,14 +15,16 @@ from oarlock.endpoints.openapi.wire import (
     boolean,
     double,
     each,
+    framed,
     integer,
+    members,
     message,
     named,
     text,
     wrapped,
 )
 
-__all__ = ["encode_v3"]
+__all__ = ["paths_v3", "schemas_v3", "whole_v3"]
 
 Table = dict[str, tuple[int, Writer]]
 
@@ -128,14 +131,20 @@ _PATH: Table = {
 _INFO: Table = {"title": (1, text), "version": (6, text)}
 
 
-def encode_v3(tree: dict[str, Any]) -> bytes:
-    """The bytes of an ``openapi.v3.Document``."""
-    schemas = named(_schema)(1, tree["components"]["schemas"])
-    return b"".join(
-        (
-            text(1, tree["openapi"]),
-            message(lambda: _INFO, 7)(2, tree["info"]),
-            named(message(lambda: _PATH, 14))(4, tree["paths"]),
-            tagged(5, schemas),
-        )
-    )
+_path = message(lambda: _PATH, 14)
+
+
+def paths_v3(paths: dict[str, Any]) -> Iterator[bytes]:
+    """What is in the ``Paths`` of an ``openapi.v3.Document``."""
+    return members(_path, paths)
+
+
+def schemas_v3(schemas: dict[str, Any]) -> Iterator[bytes]:
+    """What is in the schemas of its ``Components``."""
+    return members(_schema, schemas)
+
+
+def whole_v3(info: dict[str, Any], paths: Sequence[bytes], schemas: Sequence[bytes]) -> list[bytes]:
+    """The bytes of an ``openapi.v3.Document``, in pieces."""
+    head = text(1, "3.0.0") + message(lambda: _INFO, 7)(2, info)
+    return [head, *framed(4, paths), *framed(5, framed(1, schemas))]

@@ -7,7 +7,7 @@ what is needed. Must not know: OpenAPI. Source: protobuf encoding specification.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -20,7 +20,9 @@ __all__ = [
     "boolean",
     "double",
     "each",
+    "framed",
     "integer",
+    "members",
     "message",
     "named",
     "text",
@@ -62,12 +64,18 @@ def each(writer: Writer) -> Writer:
 def named(writer: Writer, inner: int = 1) -> Writer:
     """A map as a message whose field `inner` repeats (1: key, 2: value)."""
 
-    def write(number: int, values: Any) -> bytes:
-        return tagged(
-            number, b"".join([tagged(inner, text(1, key) + writer(2, value)) for key, value in values.items()])
-        )
+    return lambda number, values: tagged(number, b"".join(members(writer, values, inner)))
 
-    return write
+
+def members(writer: Writer, values: Mapping[str, Any], inner: int = 1) -> Iterator[bytes]:
+    """What is in the message of a map, one after the other."""
+    for key, value in values.items():
+        yield tagged(inner, text(1, key) + writer(2, value))
+
+
+def framed(number: int, pieces: Sequence[bytes]) -> list[bytes]:
+    """A message whose bytes are in `pieces`, as the field with a number."""
+    return [varint(number << 3 | 2) + varint(sum(map(len, pieces))), *pieces]
 
 
 def wrapped(writer: Writer, *inner: int) -> Writer:
