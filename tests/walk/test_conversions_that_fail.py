@@ -145,6 +145,10 @@ async def test_it_can_be_ended_in_any_version() -> None:
         assert (await api.patch(OLD + "/a", {"metadata": {"finalizers": None}})).status == 200
         assert (await api.delete(NEW + "/b")).status == 200
         assert (await api.get(OLD)).json["items"] == []
+    async with await kites(OldKites, ("a", "huge"), ("b", "small")) as api:
+        answer = await api.delete(NEW)
+        assert (answer.status, answer.json["kind"], answer.json["status"]) == (200, "Status", "Success")
+        assert (await api.get(OLD)).json["items"] == []
 
 
 @walk

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import logging
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import pydantic
 import pytest
@@ -21,10 +21,12 @@ from oarlock import (
     Foreign,
     Informer,
     Invalid,
+    MinLength,
     Model,
     ObjectMeta,
     Resource,
     Review,
+    Rule,
     Spoke,
     StoredCollection,
     dataclass_shape,
@@ -246,6 +248,51 @@ async def test_stored_in_another_version_it_can_be_replaced_and_deleted_in_the_h
         assert [old.spec.owner for old in (*SEEN, *watchman.old) if old is not None] == [""] * 6
         assert (await api.delete(BARGES + "/a")).status == 200
     assert [old.spec.owner for old in watchman.old if old is not None] == [""] * 6
+
+
+class Strict(
+    Resource, group=GROUP, version="v1", status_subresource=True, rules=[Rule("self.fixed == oldSelf.fixed", "stays")]
+):
+    """Its name may not be empty, nor change."""
+
+    name: Annotated[str, MinLength(1)]
+    fixed: str = "x"
+    status: Engine | None = None
+
+
+class OldStrict(Spoke[Strict], version="v1alpha1", status_subresource=True):
+    name: str
+    status: Engine | None = None
+
+    def to_hub(self) -> Strict:
+        return Strict(metadata=self.metadata, name=self.name or "a", status=self.status)
+
+    @classmethod
+    def from_hub(cls, hub: Strict) -> Self:
+        return cls(metadata=hub.metadata, name=hub.name, status=hub.status)
+
+
+class Stricts(StoredCollection[Strict], stored_as=OldStrict, loses=["fixed"]):
+    pass
+
+
+@walk
+async def test_nothing_made_up_of_it_is_kept_or_counts_as_unchanged() -> None:
+    clock = VirtualClock()
+    backend = MemoryBackend(clock=clock)
+    stored = {**barge({}, version="v1alpha1"), "kind": "Strict", "name": 5, "status": {"power": "strong"}}
+    await backend.start()
+    await backend.put(key("stricts", "default", "a"), json.dumps(stored).encode(), expect=0)
+    where = BARGES.replace("barges", "stricts") + "/a"
+    async with InMemory(APIServer(serve=[Stricts]), backend=backend, clock=clock) as api:
+        mended = {**whole({}), "kind": "Strict", "name": "", "status": {"power": 7}}
+        assert causes(await api.put(where, mended)) == ["name"]
+        refused = await api.put(where + "/status", {**mended, "name": "a"})
+        assert (refused.status, refused.json["reason"]) == (500, "InternalError")
+        assert "Strict default/a to v1 failed" in refused.json["message"]
+        answer = await api.put(where, {**mended, "name": "b", "fixed": "y"})
+        assert answer.status == 200, answer.json
+        assert (answer.json["name"], answer.json.get("status")) == ("b", None)
 
 
 @walk

@@ -71,7 +71,9 @@ class Converter(Protocol):
     async def convert(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree]:
         """The trees in `to_version`, in the same order. Raises for all when one of them can't be converted.
 
-        A `StatusError` is a refusal, told as it is to who writes the object; anything else is answered 500.
+        It must end by itself, also when nobody answers: a `StatusError` of 429, 503 or 504 says that the objects have
+        nothing to do with that. Any other is a refusal, told as it is to who writes the object, as is a `FieldError`.
+        Anything else is a mistake of its own and answered 500.
         """
         ...
 

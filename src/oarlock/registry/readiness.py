@@ -18,10 +18,14 @@ __all__ = ["Live", "Ready", "ready"]
 
 
 class Live(NamedTuple):
-    """The object as it is before the write: its entry, and a tree in the request version that nobody changes."""
+    """The object as it is before the write: its entry, and a tree in the request version that nobody changes.
+
+    `whole` says that the tree is all of it, and not what could be read of an object that can't be converted.
+    """
 
     entry: Entry
     tree: Tree
+    whole: bool = True
 
 
 class Ready(NamedTuple):

@@ -147,7 +147,7 @@ def _violations(write: Write, new: Tree, live: Live | None) -> list[FieldError]:
     )
     if live is not None:
         found += validate_object_meta_update(metadata, live.tree["metadata"])
-    return found + write.resource.compiled[write.version].validate(new, live.tree if live else None)
+    return found + write.resource.compiled[write.version].validate(new, live.tree if live and live.whole else None)
 
 
 def besides(found: list[FieldError], unreadable: ViewError) -> list[FieldError]:

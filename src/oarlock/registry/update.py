@@ -16,7 +16,7 @@ from oarlock.meta.fielderrors import Invalid
 from oarlock.meta.kinds import GroupKind
 from oarlock.patch.apply.tracking import keep_times
 from oarlock.registry.body import Body, settle
-from oarlock.registry.conversion import copy_tree
+from oarlock.registry.conversion import ConversionError, copy_tree
 from oarlock.registry.create import create
 from oarlock.registry.field_conversions import MustConvert
 from oarlock.registry.managed_fields import tracked, unbroken
@@ -112,12 +112,13 @@ async def _absent(write: Write, change: Change, status: bool) -> Outcome | None:
 async def _attempt(write: Write, change: Change, entry: Entry, status: bool) -> Outcome | None:
     """One try on one state of the object; None when another writer was faster."""
     resource, ctx = write.resource, write.ctx
-    live = Live(entry, await _live(write, change, entry))
+    live = await _live(write, change, entry, status)
     body = await _made(write, change, entry)
     await write.aside(settle, body, resource.compiled[write.version], resource.served.hooks, ctx)
     _check_identity(write, body.tree, live, change)
     if resource.definition.version(write.version).status:
-        body.tree = only_status(body.tree, live.tree) if status else keep_status(body.tree, live.tree)
+        kept = live.tree if live.whole else {}
+        body.tree = only_status(body.tree, live.tree) if status else keep_status(body.tree, kept)
     pinned = _check_version(write, body.tree, live, change)
     new = body.tree if change.applies else await tracked(resource.fields, live.tree, body.tree, ctx, write.aside)
     if not write.gate.idle("UPDATE"):
@@ -126,15 +127,19 @@ async def _attempt(write: Write, change: Change, entry: Entry, status: bool) -> 
     return await _keep(write, await finish(write, new, live), live, pinned)
 
 
-async def _live(write: Write, change: Change, entry: Entry) -> Tree:
+async def _live(write: Write, change: Change, entry: Entry, status: bool) -> Live:
     """The object as it is, in the request version. One that can't be converted any more can be replaced as a whole.
 
-    Not through a spoke that isn't stored: what that can't say would be lost.
+    Not through a spoke that isn't stored: what that can't say would be lost. Nothing of what could be read is kept, but
+    the metadata.
     """
-    definition = write.resource.definition
-    if change.replaces and write.version in (definition.hub, definition.stored_as):
-        return await write.resource.old(entry, write.version)
-    return await write.resource.tree(entry, write.version)
+    resource, version = write.resource, write.version
+    try:
+        return Live(entry, await resource.tree(entry, version))
+    except ConversionError:
+        if status or not change.replaces or version not in (resource.definition.hub, resource.definition.stored_as):
+            raise
+        return Live(entry, await resource.old(entry, version), whole=False)
 
 
 async def _made(write: Write, change: Change, entry: Entry) -> Body:

@@ -19,7 +19,7 @@ from oarlock.registry.conversion import ConversionError
 from oarlock.registry.outcome import Outcome
 from oarlock.registry.virtual_resource import VirtualResource
 
-__all__ = ["carry_out", "delete", "options_of"]
+__all__ = ["carry_out", "delete", "options_of", "success"]
 
 _encode = msgspec.json.Encoder().encode
 
@@ -31,14 +31,12 @@ async def delete(x: Exchange, route: Route) -> Response:
     ctx = x.context(options=options, dry_run=options.dry_run)
     outcome = await carry_out(route, ctx, options)
     assert route.entry is not None
-    plain = Accepted(accepted.media_type, None, "", accepted.pretty, accepted.media_type)
     if outcome.gone and route.entry.definition.delete_returns == "status":
-        return await respond.encoded(x, route, _success(route, outcome), plain)
+        return await success(x, route, accepted, outcome)
     try:
         return await respond.item_response(x, route, outcome.item, accepted)
     except ConversionError:
-        # it is deleted, or marked, though it can't be shown
-        return await respond.encoded(x, route, _success(route, outcome), plain)
+        return await success(x, route, accepted, outcome)  # it is deleted, or marked, though it can't be shown
 
 
 async def carry_out(route: Route, ctx: Context, options: DeleteOptions) -> Outcome:
@@ -51,9 +49,11 @@ async def carry_out(route: Route, ctx: Context, options: DeleteOptions) -> Outco
     return await recipe.delete(resource, ctx, route.version, options, route.gate)
 
 
-def _success(route: Route, outcome: Outcome) -> bytes:
+async def success(x: Exchange, route: Route, accepted: Accepted, outcome: Outcome | None = None) -> Response:
+    """A Status that says so, with the name and uid of the one object that is gone."""
     target = route.target
-    details = {"name": outcome.name or target.name, "group": target.group, "kind": target.resource, "uid": outcome.uid}
+    name, uid = (outcome.name or target.name, outcome.uid) if outcome is not None else ("", "")
+    details = {"name": name, "group": target.group, "kind": target.resource, "uid": uid}
     status = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -61,7 +61,8 @@ def _success(route: Route, outcome: Outcome) -> bytes:
         "status": "Success",
         "details": {k: v for k, v in details.items() if v},
     }
-    return _encode(status)
+    plain = Accepted(accepted.media_type, None, "", accepted.pretty, accepted.media_type)
+    return await respond.encoded(x, route, _encode(status), plain)
 
 
 async def options_of(x: Exchange, route: Route) -> DeleteOptions:

@@ -22,6 +22,7 @@ from oarlock.meta import options_parse
 from oarlock.meta.context import Notes
 from oarlock.meta.errors import NotFound
 from oarlock.meta.options import DeleteOptions, ListOptions
+from oarlock.registry.conversion import ConversionError
 from oarlock.registry.outcome import Item, Listing
 from oarlock.registry.virtual_resource import VirtualResource
 from oarlock.registry.waiting import in_task
@@ -46,7 +47,10 @@ async def delete_collection(x: Exchange, route: Route) -> Response:
     await in_task()
     await _Deletion(x, route, options, chunks).run()
     kept = Listing(chunks, found.resource_version, found.continue_token, found.remaining)
-    return await list_response(x, route, kept, accepted)
+    try:
+        return await list_response(x, route, kept, accepted)
+    except ConversionError:
+        return await delete.success(x, route, accepted)  # they are gone, if they can't be shown
 
 
 def _exactly(options: ListOptions) -> ListOptions:
