@@ -66,7 +66,9 @@ class UsersCode:
                 raise
             raise told from error
         finally:
-            self._look_at_the_clock(ctx.clock, began)
+            held_s = ctx.clock.monotonic() - began
+            if held_s > HELD_S:
+                self._held(ctx.clock, held_s)
 
     async def wait(
         self, ctx: Context, tree: Tree | None, hook: Callable[..., Awaitable[T]], /, *arguments: Any, **named: Any
@@ -99,7 +101,9 @@ class UsersCode:
                 result: T = done.value
                 return result
             finally:
-                self._look_at_the_clock(clock, began)
+                held_s = clock.monotonic() - began
+                if held_s > HELD_S:
+                    self._held(clock, held_s)
             try:
                 sent = yield waits_for
                 step = steps.send
@@ -108,8 +112,8 @@ class UsersCode:
 
     def in_place(self, returned: object) -> None:
         """A hook that changes an object in place returns nothing. Raises TypeError."""
-        self.not_waiting(returned)
         if returned is not None:
+            self.not_waiting(returned)
             raise TypeError(f"{self.name} returned {returned!r:.100}: it changes the object in place")
 
     def not_waiting(self, returned: object) -> None:
@@ -152,12 +156,10 @@ class UsersCode:
         log.error("%s made an object that can't be kept: %s", self.name, why)
         return InternalError(FAILED)
 
-    def _look_at_the_clock(self, clock: Clock, began: float) -> None:
+    def _held(self, clock: Clock, held_s: float) -> None:
+        if not _on_a_loop():
+            return
         now = clock.monotonic()
-        if now - began > HELD_S and _on_a_loop():
-            self._tell(now, now - began)
-
-    def _tell(self, now: float, held_s: float) -> None:
         if now < self._quiet_until:
             self._unsaid += 1
             return
