@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator, Iterator
+from random import Random
 from typing import Any
 
 import pytest
@@ -260,3 +262,68 @@ async def test_migration_waits_too() -> None:
     assert (progress.rewritten, progress.broken) == (40, [])
     async with house.api() as api:
         assert hues(await api.get(V1)) == ["red"] * 40
+
+
+@walk
+@pytest.mark.parametrize("seed", range(6))
+async def test_whatever_two_servers_write_every_watch_tells_all_of_it_in_order(seed: int) -> None:
+    random = Random(seed)
+    house = House()
+    revisions: dict[str, int] = {}
+    told: list[tuple[str, str, str]] = []  # what happened: type, name, hue
+
+    async def change() -> None:
+        name, hue = random.choice("abcde"), random.choice(["red", "blue", "green"])
+        if name in revisions and random.random() < 0.3:
+            kv, _ = await house.backend.get(key("lamps", "default", name))
+            assert kv is not None
+            spec = json.loads(kv.value)["spec"]
+            told.append(("DELETED", name, spec.get("hue") or spec["colour"]))
+            await house.backend.delete(kv.key, expect=kv.mod_rev)
+            del revisions[name]
+            return
+        version = random.choice(["v1", "v2"])
+        told.append(("MODIFIED" if name in revisions else "ADDED", name, hue))
+        spec = {"colour" if version == "v1" else "hue": hue}
+        revisions[name] = await house.put(name, version, revisions.get(name, 0), **spec)
+
+    async with house.api() as api:
+        rev = (await api.get(V1)).json["metadata"]["resourceVersion"]
+        red = "fieldSelector=spec.hue%3Dred"
+        async with (
+            api.watch(f"{V1}?resourceVersion={rev}") as ones,
+            api.watch(f"{V2}?resourceVersion={rev}") as twos,
+            api.watch(f"{V2}?resourceVersion={rev}&{red}") as reds,
+        ):
+            for _ in range(60):
+                await change()
+                if random.random() < 0.3:
+                    await asyncio.sleep(random.random())
+            await asyncio.sleep(100)
+            for events, field in ((ones, "colour"), (twos, "hue")):
+                seen = [await events.next() for _ in told]
+                assert [(kind, tree["metadata"]["name"], tree["spec"][field]) for kind, tree in seen] == told
+                versions = [int(tree["metadata"]["resourceVersion"]) for _, tree in seen]
+                assert versions == sorted(versions)
+            assert [item async for item in _selected(reds, told)] == list(_entering_and_leaving(told, "red"))
+        items = {i["metadata"]["name"]: i["spec"]["hue"] for i in (await api.get(V2)).json["items"]}
+        last = {name: hue for _, name, hue in told}
+        assert items == {name: last[name] for name in revisions}
+
+
+async def _selected(events: Any, told: list[tuple[str, str, str]]) -> AsyncIterator[tuple[str, str, str]]:
+    for _ in _entering_and_leaving(told, "red"):
+        kind, tree = await events.next()
+        yield kind, tree["metadata"]["name"], tree["spec"]["hue"]
+
+
+def _entering_and_leaving(told: list[tuple[str, str, str]], hue: str) -> Iterator[tuple[str, str, str]]:
+    inside: set[str] = set()
+    for kind, name, now in told:
+        was = name in inside
+        if kind != "DELETED" and now == hue:
+            inside.add(name)
+            yield "MODIFIED" if was else "ADDED", name, hue
+        elif was:
+            inside.discard(name)
+            yield "DELETED", name, hue
