@@ -5,21 +5,33 @@ Must not know: where items come from, how long a list is. Next: `lists`, which m
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from oarlock.codec import cbor
+from oarlock.codec import cbor, json, yaml
 from oarlock.endpoints import tables
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.partial_metadata import partial, partial_list_head
 from oarlock.endpoints.route import Route
 from oarlock.registry.outcome import Listing
 
-__all__ = ["ListForm", "as_cbor", "list_head", "list_meta", "metadata_form", "plain_form", "separator", "table_form"]
+__all__ = [
+    "ListForm",
+    "as_cbor",
+    "in_yaml",
+    "indented",
+    "list_head",
+    "list_meta",
+    "metadata_form",
+    "plain_form",
+    "separator",
+    "table_form",
+]
 
+_decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -86,6 +98,27 @@ def table_form(route: Route, listing: Listing, options: tables.TableOptions) -> 
         return tables.row_of_json(entry, route.head + body, options)
 
     return ListForm(lambda count: head, row, empty + b"\n")
+
+
+def indented(form: ListForm) -> ListForm:
+    """The same list with two spaces of indentation, as `codec.json.pretty` makes it of the whole in one piece."""
+    end, deeper = b"]\n}", b"\n    "
+    return ListForm(
+        lambda count: json.pretty(form.before(count) + b"]}").removesuffix(end) + deeper,
+        lambda body: json.pretty(form.item(body)).replace(b"\n", deeper),
+        json.pretty(form.empty),
+        between=b"," + deeper,
+        after=b"\n  ]\n}",
+    )
+
+
+def in_yaml(form: ListForm, items: Sequence[bytes]) -> bytes:
+    """A list in YAML, of items in JSON. Read item by item: what reads JSON doesn't let go of the interpreter."""
+    if not items:
+        return yaml.encode(_decode(form.empty))
+    tree: dict[str, Any] = _decode(form.before(len(items)) + b"]}")
+    tree[next(reversed(tree))] = [_decode(item) for item in items]
+    return yaml.encode(tree)
 
 
 def as_cbor(form: ListForm) -> ListForm:

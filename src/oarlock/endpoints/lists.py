@@ -2,13 +2,13 @@
 
 A list in the stored version as JSON is nothing but joins. Tables, metadata lists and other versions cost a few
 microseconds per object, and give the loop back between. A small list is made at once, a large one piece by piece
-while it is sent. What can only be made whole (protobuf, YAML, indented JSON) needs room in the budget of unsent bytes.
+while it is sent. What can only be made whole (protobuf, YAML) needs room in the budget of unsent bytes.
 Must not know: selectors, revisions. Next: `list_forms`, ``verbs.list``.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -21,6 +21,8 @@ from oarlock.endpoints.joined import Items, JoinedBody, bodies_of, measure_of
 from oarlock.endpoints.list_forms import (
     ListForm,
     as_cbor,
+    in_yaml,
+    indented,
     list_head,
     list_meta,
     metadata_form,
@@ -29,8 +31,9 @@ from oarlock.endpoints.list_forms import (
     table_form,
 )
 from oarlock.endpoints.negotiation import CBOR, JSON, PROTOBUF, Accepted, wrong_plurality
+from oarlock.endpoints.pacing import beside
 from oarlock.endpoints.partial_metadata import partial
-from oarlock.endpoints.respond import compressed, encoded, include_object, is_pretty
+from oarlock.endpoints.respond import compressed, include_object, is_pretty
 from oarlock.endpoints.route import Route
 from oarlock.meta.errors import StatusError
 from oarlock.registry.outcome import Item, Listing
@@ -76,14 +79,17 @@ async def list_response(x: Exchange, route: Route, listing: Listing, accepted: A
     if wrong is not None:
         raise wrong
     found = await _found(listing)
-    if accepted.media_type not in (JSON, CBOR) or is_pretty(x, route, accepted):
+    if accepted.media_type not in (JSON, CBOR):
         return await _whole(x, route, found, accepted)
     content_type = [("content-type", accepted.response_content_type)]
-    if accepted.media_type == JSON and accepted.as_kind is None and not _converts(route):
+    pretty = is_pretty(x, route, accepted)
+    if accepted.media_type == JSON and accepted.as_kind is None and not pretty and not _converts(route):
         return await compressed(x, Response(200, content_type, _joined(route, found)))
     form = _form(x, route, listing, accepted)
     if accepted.media_type == CBOR:
         form = as_cbor(form)
+    elif pretty:
+        form = indented(form)
     if found.size <= WHOLE_BYTES:
         return await compressed(x, Response(200, content_type, await _made(route, form, found)))
     if _converts(route):
@@ -141,6 +147,12 @@ def _form(x: Exchange, route: Route, listing: Listing, accepted: Accepted) -> Li
     return plain_form(route, listing)
 
 
+async def _aside(route: Route, size: int, step: Callable[[bytes], bytes], body: bytes) -> bytes:
+    """`step` of a large object, in a thread."""
+    assert route.resource is not None
+    return await route.resource.settings.workers.go_on(size, step, body)
+
+
 async def _made(route: Route, form: ListForm, found: _Found) -> bytes:
     return b"".join([piece async for piece in _pieces(route, form, found)])
 
@@ -153,7 +165,8 @@ async def _pieces(route: Route, form: ListForm, found: _Found) -> AsyncIterator[
     size, between = 0, b""
     async for bodies in _bodies(route, found):
         for body in bodies:
-            item = form.item(body)
+            size_aside = weight(body)
+            item = await _aside(route, size_aside, form.item, body) if size_aside else form.item(body)
             parts += (between, item)
             between = form.between
             size += len(item)
@@ -216,8 +229,10 @@ async def _whole(x: Exchange, route: Route, found: _Found, accepted: Accepted) -
         if accepted.media_type == PROTOBUF:
             response = await _in_protobuf(x, route, found, accepted)
         else:
-            data = await _made(route, _form(x, route, found.listing, accepted), found)
-            response = await encoded(x, route, data.removesuffix(b"\n"), accepted)
+            form = _form(x, route, found.listing, accepted)
+            items = [form.item(body) async for bodies in _bodies(route, found) for body in bodies]
+            data = await beside(found.size, in_yaml, form, items)
+            response = await compressed(x, Response(200, [("content-type", accepted.response_content_type)], data))
     except BaseException:
         x.unsent.add(-size)
         raise
@@ -229,13 +244,17 @@ async def _in_protobuf(x: Exchange, route: Route, found: _Found, accepted: Accep
     entry = route.entry
     assert entry is not None
     message, version = entry.protobuf, accepted.as_version
+    if accepted.as_kind is None:
+        assert message is not None
+
+    def made(body: bytes) -> bytes:
+        if message is None or accepted.as_kind is not None:
+            return protobuf.message_of(partial(body, version))
+        return object_message(message, b"{" + body)
+
     items: list[bytes] = []
     async for bodies in _bodies(route, found):
-        if accepted.as_kind is not None:
-            items += [protobuf.message_of(partial(body, version)) for body in bodies]
-        else:
-            assert message is not None
-            items += [object_message(message, b"{" + body) for body in bodies]
+        items += [await _aside(route, size, made, body) if (size := weight(body)) else made(body) for body in bodies]
     kind = (f"meta.k8s.io/{version}", "PartialObjectMetadataList")
     if accepted.as_kind is None:
         kind = (entry.api_version, entry.list_kind)
