@@ -157,11 +157,7 @@ def _check_loss(collection: Any, converter: ClassConverter, hub: type) -> None:
     """What the stored version can't say is lost with every write, so it must have been said."""
     stored_as = collection.__stored_as__
     said = collection.__loses__
-    lost = [
-        path
-        for path in unsayable(converter, hub, declared(stored_as).version)
-        if not any(path == one or path.startswith((f"{one}.", f"{one}[", f"{one}=")) for one in said)
-    ]
+    lost = unsayable(converter, hub, declared(stored_as).version, said)
     if lost:
         raise KeywordError(
             f"class {collection.__name__}",

@@ -10,7 +10,7 @@ Pure. Must not know: why it matters. Next: ``registry.declare``, which asks befo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -56,19 +56,28 @@ class _Context(NamedTuple):
     word: str = ""
 
 
-def unsayable(conversion: ClassConversion, hub: type, version: str) -> list[str]:
-    """The paths of the hub's fields that `version` can't say; of a choice that it can't, ``spec.size=big``."""
+def unsayable(conversion: ClassConversion, hub: type, version: str, known: Sequence[str] = ()) -> list[str]:
+    """The paths of the hub's fields that `version` can't say; of a choice that it can't, ``spec.size=big``.
+
+    What is at the paths `known`, or below, isn't looked at.
+    """
     trial = _Trial(conversion, hub, version)
     found: list[str] = []
     for leaf in _leaves(trial.schema, ()):
         path = _path(leaf.steps)
+        if _is_below(path, known):
+            continue
         outcomes = [trial.comes_back(leaf.steps, value) for value in leaf.values]
         if leaf.each and any(outcome is True for outcome in outcomes):
             lost = [value for value, outcome in zip(leaf.values, outcomes, strict=True) if outcome is False]
             found += [f"{path}={str(value).lower() if isinstance(value, bool) else value}" for value in lost]
         elif outcomes and True not in outcomes and False in outcomes:
             found.append(path)
-    return _joined(found, trial.schema)
+    return [path for path in _joined(found, trial.schema) if not _is_below(path, known)]
+
+
+def _is_below(path: str, known: Sequence[str]) -> bool:
+    return any(path == one or path.startswith((f"{one}.", f"{one}[", f"{one}=")) for one in known)
 
 
 class _Trial:
@@ -85,16 +94,17 @@ class _Trial:
         spoke = conversion.classes[version]
         words = list(dict.fromkeys((*_words(spoke.to_hub), *_words(spoke.from_hub))))[:MOST_WORDS]
         contexts = [_Context(full, number) for number in range(4) for full in (False, True)]
-        self._contexts = contexts + [_Context(True, 0, word) for word in words]
+        contexts += [_Context(True, 0, word) for word in words]
+        self._contexts = [(context, _made(self.schema, context)) for context in contexts]
 
     def comes_back(self, steps: tuple[str, ...], value: Any) -> bool | None:
         """Whether there is an object in which `value` there comes back; None where none could be converted."""
         seen: bool | None = None
-        for context in self._contexts:
+        for context, around in self._contexts:
             self._tries += 1
             if self._tries > MOST_TRIES:
                 return None
-            tree: Tree = {"metadata": {"name": "made-up"}, **_made(self.schema, context)}
+            tree: Tree = {"metadata": {"name": "made-up"}, **copy_json(around)}
             _put(tree, self.schema, steps, value, context)
             try:
                 (there,) = self._conversion.convert_now([tree], self._hub, self._version)
