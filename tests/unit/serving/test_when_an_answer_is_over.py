@@ -147,3 +147,33 @@ def test_nobody_waits_for_a_stream_that_has_ended(wire: Any) -> None:
     stream.abort()
     connection.settle()
     assert waiting.done()
+
+
+@pytest.mark.parametrize("request_of", [http1, http2])
+@pytest.mark.parametrize("bursts", [(3, 1), (2, 2, 2), (65, 65, 1)])
+def test_what_comes_while_slow_requests_are_being_started_is_answered(
+    wire: Any, request_of: Any, bursts: tuple[int, ...]
+) -> None:
+    """More packets may come before this connection has its next turn of the loop: none is left lying."""
+    count = 0
+
+    async def takes(request: Request) -> Response:
+        nonlocal count
+        count += 1
+        one.clock.seconds += 1  # so that no other is started in this turn
+        return Response(204, [])
+
+    one = wire(takes, max_concurrent_streams=1000)
+    if request_of is http2:
+        one.feed(PREFACE)
+    ids = iter(range(1, 1000, 2))
+    packets = [b"".join(_next(request_of, next(ids)) for _ in range(size)) for size in bursts]
+    one.loop.call_soon(lambda: [one.connection.data_received(packet) for packet in packets])
+    one.settle()
+    assert count == sum(bursts)
+    one.leave()
+
+
+def _next(request_of: Any, stream_id: int) -> bytes:
+    made: bytes = request_of("/") if request_of is http1 else http2("/", stream_id, b"")
+    return made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 
 from oarlock.storage.pacing import SLICE_S
 
@@ -34,17 +34,18 @@ class Share:
     """What one connection may start in one turn of the loop: `most` requests, and no more than fit into a slice of
     time; but always one."""
 
-    __slots__ = ("_most", "_until")
+    __slots__ = ("_monotonic", "_most", "_until")
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, monotonic: Callable[[], float]) -> None:
         self._most = most
+        self._monotonic = monotonic
         self._until = 0.0
 
     def left(self) -> bool:
         """Whether one more may be started, which then counts."""
         if self._until == 0.0:
-            self._until = time.monotonic() + SLICE_S
-        elif self._most <= 0 or time.monotonic() > self._until:
+            self._until = self._monotonic() + SLICE_S
+        elif self._most <= 0 or self._monotonic() > self._until:
             return False
         self._most -= 1
         return True

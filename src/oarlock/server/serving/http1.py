@@ -184,7 +184,7 @@ class Http1Connection(Incoming):
             return
         self._advancing = True
         out = self.out
-        share = Share(TURNS_AT_ONCE) if len(self._turns) > 1 or self._held else None
+        share = Share(TURNS_AT_ONCE, self._monotonic) if len(self._turns) > 1 or self._held else None
         while not self._lost:
             while self._turn is None and self._turns and not self._cut_at and not out.congested:
                 if share is not None and not share.left():

@@ -110,7 +110,7 @@ class Http2Connection(Receiver):
         self.out.hold()
         if not self._starting:
             self._take()
-        share = Share(STARTED_AT_ONCE)
+        share = Share(STARTED_AT_ONCE, self._monotonic)
         while self._starting and not self.out.congested and share.left():
             stream = self._starting.popleft()
             if not stream.closed:
@@ -444,7 +444,9 @@ class Http2Connection(Receiver):
         if status == 101:
             raise ValueError("a stream of HTTP/2 can't be upgraded")
         body = response.body
-        size = None if response.stream is not None else body_length(body)
+        size = len(body) if type(body) is bytes else body_length(body)
+        if response.stream is not None:
+            size = None
         empty = status in (204, 304) or status < 200
         head_only = stream.request is not None and stream.request.method == "HEAD"
         length = None if empty else size

@@ -109,6 +109,7 @@ class Machine(H2Connection):  # type: ignore[misc]
 
     def feed(self, data: bytes) -> None:
         """`data` has come in. Raises ProtocolError when it isn't how a connection begins."""
+        self.waiting = True
         try:
             self.incoming_buffer.add_data(data)
         except ProtocolError as error:

@@ -165,11 +165,15 @@ class BaseStream:
         if self.closed:
             return
         self.closed = True
-        self._release()
+        if self._charged:
+            self._release()
         self._chunks.clear()
         self.pending = 0
         self.source = None
-        self.wake()
+        if self._waiters:
+            self.wake()
+        if not self._callbacks:
+            return
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             try:
