@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["encode_sorted"]
+__all__ = ["MANY_BYTES", "encode_sorted"]
 
 _encode = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
@@ -23,11 +23,15 @@ MANY_KEYS = 2000
 """and so has one with fewer keys."""
 
 
-def encode_sorted(tree: Any) -> bytes:
-    """Compact JSON with the keys of all objects in the order of their code points."""
-    data = _encode(tree)
-    if len(data) > MANY_BYTES and data.count(b":") > MANY_KEYS:
-        return _encode(_in_order(tree))
+def encode_sorted(tree: Any, *, large: bool = True) -> bytes:
+    """Compact JSON with the keys of all objects in the order of their code points.
+
+    `large` is False for a tree that is known to have less than `MANY_BYTES`.
+    """
+    if large:
+        data = _encode(tree)
+        if len(data) > MANY_BYTES and data.count(b":") > MANY_KEYS:
+            return _encode(_in_order(tree))
     return _encode_sorted(tree)
 
 

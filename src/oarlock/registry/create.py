@@ -84,7 +84,7 @@ async def _mutated(write: Write, new: Tree, body: Body, name: str) -> Tree:
 
 async def _put(write: Write, key: str, made: Ready) -> Outcome:
     resource, stored = write.resource, made.stored
-    encoded = await write.aside(resource.form.encode, stored, made.fields)
+    encoded = await write.encode(stored, made.fields)
     ttl = resource.definition.ttl_s
     try:
         result, entry = await resource.cache.put(
@@ -103,7 +103,7 @@ async def _put(write: Write, key: str, made: Ready) -> Outcome:
         error = AlreadyExists(resource.definition.group_resource, stored["metadata"]["name"])
         raise error.while_deleted() if _being_deleted(result.current) else error
     if made.answer is not None:
-        resource.answered(entry, write.version, made.answer)
+        await resource.answered(entry, write.version, made.answer)
     return Outcome(entry, created=True)
 
 

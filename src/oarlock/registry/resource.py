@@ -328,9 +328,11 @@ class Resource:
         trees = await self.served.conversions.each(entries, self._read, (self.definition.stored_as, version))
         return [tree if isinstance(tree, StatusError) else self.encode(tree) for tree in trees]
 
-    def answered(self, entry: Entry, version: str, tree: Tree) -> None:
+    async def answered(self, entry: Entry, version: str, tree: Tree) -> None:
         """`tree` is what has just been written as `entry`, in `version`: it needn't be made again for the answer."""
-        body = body_of(encode_tail(tree), entry.rev)
+        size = weight(entry.body)
+        tail = await self.aside(size, encode_tail, tree) if size else encode_tail(tree, large=False)
+        body = body_of(tail, entry.rev)
         self.settings.renditions.keep((entry.key, entry.rev, self._marks[version]), body)
 
     @staticmethod

@@ -19,6 +19,7 @@ from oarlock.registry.metadata import differ
 from oarlock.registry.readiness import Live, Ready, ready
 from oarlock.registry.resource import Resource
 from oarlock.registry.served import Gate, Tree
+from oarlock.registry.stored_form import Encoded
 from oarlock.schema.objectmeta import validate_object_meta, validate_object_meta_update
 from oarlock.schema.views import ViewError
 
@@ -42,6 +43,13 @@ class Write(NamedTuple):
     async def aside(self, step: Callable[..., T], /, *args: Any) -> T:
         """A pure step, in a thread where the object is large."""
         return await self.resource.aside(self.size, step, *args) if self.size else step(*args)
+
+    async def encode(self, stored: Tree, fields: tuple[str, ...] | None) -> Encoded:
+        """The object as it is stored; see `StoredForm.encode`."""
+        form = self.resource.form
+        if not self.size:
+            return form.encode(stored, fields, large=False)
+        return await self.resource.aside(self.size, form.encode, stored, fields)
 
     async def convert(self, tree: Tree, from_version: str, to_version: str) -> Tree:
         """`tree` in another version; it must not be used afterwards."""

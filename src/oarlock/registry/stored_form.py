@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from oarlock.codec import json as json_codec
-from oarlock.codec.ordering import encode_sorted
+from oarlock.codec.ordering import MANY_BYTES, encode_sorted
 from oarlock.meta.errors import StatusError
 from oarlock.registry.conversion import ConversionError, Tree
 from oarlock.registry.converting import Conversions
@@ -46,18 +46,18 @@ Select = Callable[[Tree, dict[str, str]], tuple[str, ...]]
 """A tree in the stored version → the values of its selectable fields; notes of a version where they are unknown why."""
 
 
-def encode_tail(tree: Tree) -> bytes:
+def encode_tail(tree: Tree, *, large: bool = True) -> bytes:
     """Canonical bytes of everything but apiVersion and kind, from ``"metadata":{`` to the closing brace.
 
-    A resourceVersion in the tree's metadata is left out.
+    A resourceVersion in the tree's metadata is left out. `large` is False for a tree that is known not to be.
     """
     metadata = tree["metadata"]
     if "resourceVersion" in metadata:
         metadata = {k: v for k, v in metadata.items() if k != "resourceVersion"}
-    tail = b'"metadata":' + encode_sorted(metadata)
+    tail = b'"metadata":' + encode_sorted(metadata, large=large)
     rest = {k: v for k, v in tree.items() if k not in ("apiVersion", "kind", "metadata")}
     if rest:
-        fields = encode_sorted(rest)
+        fields = encode_sorted(rest, large=large)
         if json_codec.holds_whole_floats(fields):  # Go clients read none of them into an integer
             fields = json_codec.encode_canonical(rest)
         tail = tail + b"," + fields[1:]
@@ -166,15 +166,16 @@ class StoredForm:
         made.rev, made.body = rev, body_of(tail_of(entry.body), rev)
         return made
 
-    def encode(self, tree: Tree, fields: tuple[str, ...] | None = None) -> Encoded:
+    def encode(self, tree: Tree, fields: tuple[str, ...] | None = None, *, large: bool = True) -> Encoded:
         """The object in `tree`, which is in the stored version, as it is stored. Pure.
 
-        `fields` are the values of its selectable fields, where they are known already.
+        `fields` are the values of its selectable fields, where they are known already; `large` is False for a tree
+        that is known not to be.
         """
         unknown: dict[str, str] = {}
         if fields is None:
             fields = self._select(tree, unknown)
-        return Encoded(encode_tail(tree), tree["metadata"].get("labels"), fields, unknown)
+        return Encoded(encode_tail(tree, large=large), tree["metadata"].get("labels"), fields, unknown)
 
     def entry(self, key: str, encoded: Encoded, revs: tuple[int, int]) -> Entry:
         """The entry of an object just written; `revs` are its revision and the one it was created at."""
@@ -221,7 +222,8 @@ class StoredForm:
                 if converted is None:
                     return self._late(key, (rev, create_rev), Unread(value, stored_as))
                 tree = converted[0]
-            entry = self.entry(key, self.encode(tree), (rev, create_rev))
+            encoded = self.encode(tree, large=len(value) > MANY_BYTES)
+            entry = self.entry(key, encoded, (rev, create_rev))
         except StatusError as error:
             return self._broken(key, (rev, create_rev), _why(error))
         except Exception as error:  # whatever a stranger wrote must not stop the cache

@@ -176,7 +176,7 @@ async def _keep(write: Write, made: Ready, live: Live, pinned: bool) -> Outcome 
                 return None
         return Outcome(shown)
     kept = await _without_new_times(write, stored, shown, live)
-    encoded = await write.aside(resource.form.encode, kept, made.fields)
+    encoded = await write.encode(kept, made.fields)
     if encoded.tail == tail_of(entry.body) and entry.extra is not STALE:
         return Outcome(entry)
     if ctx.dry_run:
@@ -193,7 +193,7 @@ async def _keep(write: Write, made: Ready, live: Live, pinned: bool) -> Outcome 
         _lost(write, pinned)
         return None
     if made.answer is not None and kept is stored:
-        resource.answered(written, write.version, made.answer)
+        await resource.answered(written, write.version, made.answer)
     return Outcome(written)
 
 

@@ -12,13 +12,13 @@ import msgspec
 
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
-from oarlock.codec.ordering import encode_sorted
 from oarlock.patch.apply.elements import canonical
 from oarlock.patch.apply.errors import FieldsError
 from oarlock.patch.apply.fieldsets import LEAF, SELF, Fields, insert, ordered
 
 __all__ = ["decode", "from_json", "in_order", "to_json", "written"]
 
+_encode = msgspec.json.Encoder().encode
 _decode_tree = msgspec.json.Decoder().decode
 
 
@@ -71,8 +71,8 @@ def in_order(fields: Fields) -> Fields:
 
 
 def written(fields: Fields) -> Fields:
-    """A copy of the set for a tree that anybody may change, in the plain order of its texts, made fast."""
-    copy: Fields = _decode_tree(encode_sorted(fields))
+    """A copy of the set for a tree that anybody may change, made fast. It is in order once the object is encoded."""
+    copy: Fields = _decode_tree(_encode(fields))
     return copy
 
 
