@@ -417,6 +417,7 @@ async def test_it_ends_when_the_server_leaves_or_the_resource_goes(caplog: pytes
         await made(api, PARROTS, {"metadata": {"name": "h"}})
         with silent(caplog):
             async with api.connect(EXEC) as kept, api.upgrade(f"{PARROTS}/h/chess", "chess/1") as game:
+                assert await game.read() == b"h plays chess/1\n"
                 await api.replace(catalog(keep=api.server.catalog))
                 assert not kept.tunnel.closed
                 await api.replace(catalog(Parrots(), generation=3))
