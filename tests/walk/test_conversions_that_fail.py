@@ -9,7 +9,7 @@ from typing import Any, Self
 import pytest
 from walk_kit import causes, failure, key, made, walk
 
-from oarlock import APIServer, Invalid, Model, Resource, Spoke, StoredCollection, errors
+from oarlock import APIServer, Informer, Invalid, Model, Resource, Spoke, StoredCollection, errors
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.server import InMemory
@@ -64,7 +64,9 @@ def kite(size: Any, name: str = "a", **more: Any) -> dict[str, Any]:
     return {"metadata": {"name": name, **more}, "spec": {"size": size}}
 
 
-async def kites(collection: type, *stored: tuple[str, Any], backend: MemoryBackend | None = None) -> InMemory:
+async def kites(
+    collection: type, *stored: tuple[str, Any], backend: MemoryBackend | None = None, **settings: Any
+) -> InMemory:
     """A server whose store has objects that came there before anybody checked them."""
     clock = VirtualClock()
     backend = backend or MemoryBackend(clock=clock)
@@ -74,7 +76,7 @@ async def kites(collection: type, *stored: tuple[str, Any], backend: MemoryBacke
         tree = {"apiVersion": f"{GROUP}/{version}", "kind": "Kite", **kite(size, name)}
         tree["metadata"] |= {"namespace": "default", "uid": f"uid-{name}"}
         await backend.put(key("kites", "default", name), json.dumps(tree).encode(), expect=0)
-    return InMemory(APIServer(serve=[collection, OldKite]), backend=backend, clock=clock)
+    return InMemory(APIServer(serve=[collection, OldKite], **settings), backend=backend, clock=clock)
 
 
 @walk
@@ -133,6 +135,19 @@ async def test_what_is_stored_already_is_named_and_stands_in_nobodys_way(caplog:
         assert [item["spec"]["size"] for item in (await api.get(NEW)).json["items"]] == [2, 1]
         selected = (await api.get(NEW + "?fieldSelector=spec.size=2")).json["items"]
         assert [item["metadata"]["name"] for item in selected] == ["a"]
+
+
+@walk
+async def test_informers_leave_it_out(caplog: pytest.LogCaptureFixture) -> None:
+    informer = Informer(Kite)
+    backend = MemoryBackend(clock=VirtualClock())
+    async with await kites(OldKites, ("a", "huge"), ("b", "small"), backend=backend, informers=[informer]):
+        for _ in range(3):
+            assert [one.metadata.name for one in informer] == ["b"]
+        assert informer.get("a", "default") is None
+    told = [r for r in caplog.records if "left out of its informer" in r.getMessage()]
+    assert len(told) == 1
+    assert told[0].getMessage().startswith("Kite default/a: left out of its informer")
 
 
 @walk

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
+from oarlock.meta.errors import StatusError
 from oarlock.registry.complaints import Complaints
 from oarlock.registry.keys import object_key
 from oarlock.registry.old_objects import reasons
@@ -103,9 +104,8 @@ class Informer(Generic[T]):
             why = f"left out of its informer, because the stored object doesn't fit its class: {reasons(error)}"
             self._complaints.tell(name, entry.rev, why)
             return None
-        except Exception as error:  # a user's conversion
-            why = f"left out of its informer, because it can't be converted: {type(error).__name__}: {error}"
-            self._complaints.tell(name, entry.rev, why, error)
+        except StatusError as error:  # whose trace has been logged with what raised it
+            self._complaints.tell(name, entry.rev, f"left out of its informer: {error.message}")
             return None
         return made
 
