@@ -32,7 +32,7 @@ async def create(
 
     Raises AlreadyExists, InvalidObject, BadRequest, and whatever admission refuses with.
     """
-    write = Write(resource, ctx, version, gate, "CREATE", body.weight)
+    write = Write(resource, ctx, version, gate, "CREATE").weighing(body.weight)
     await write.aside(settle, body, resource.compiled[version], resource.served.hooks, ctx)
     metadata = body.tree["metadata"]
     settle_namespace(metadata, ctx.target.namespace, namespaced=resource.definition.namespaced)

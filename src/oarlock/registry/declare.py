@@ -24,6 +24,7 @@ from oarlock.registry.subresource_hooks import subresource_hooks, with_subresour
 from oarlock.registry.users_code import UsersCode
 from oarlock.registry.virtual import VirtualCollection
 from oarlock.registry.virtual_methods import virtual_methods
+from oarlock.registry.workers import on_the_loop
 from oarlock.schema.classes_conversion import ClassConversion
 from oarlock.schema.declaring import DuplicateError, HookError, KeywordError
 from oarlock.schema.definitions import definition_of
@@ -150,6 +151,7 @@ def _served(group: _Group) -> Served:
             hooks = replace(hooks, prepare=_prepare(collection, lens, old), validate=_validate(collection, lens, old))
     if isinstance(group.hub, Foreign):
         hooks = with_foreign_checks(hooks, group.hub)
+    hooks = replace(hooks, threadsafe=True)
     return Served(definition, converter, hooks, virtual)
 
 
@@ -195,7 +197,7 @@ def _prepare(collection: StoredCollection[Any], lens: Lens, before: OldObjects) 
 
     def prepare(new: Tree, old: Tree | None, ctx: Context) -> Tree:
         session = lens.open(new)
-        code.in_place(code.run(ctx, new, hook, session.object, before.seen(old), ctx))
+        code.in_place(on_the_loop(code.run, ctx, new, hook, session.object, before.seen(old), ctx))
         made = code.result(session)
         code.same_object(new, made)
         return made
@@ -218,6 +220,6 @@ def _validate(collection: StoredCollection[Any], lens: Lens, before: OldObjects)
         return code.errors(yielded)
 
     def validate(new: Tree, old: Tree | None, ctx: Context) -> list[FieldError]:
-        return code.run(ctx, new, checked, lens.view(new), before.seen(old), ctx)
+        return on_the_loop(code.run, ctx, new, checked, lens.view(new), before.seen(old), ctx)
 
     return validate

@@ -7,6 +7,8 @@ Next: `metadata.mark_deleted`, and `update` for how a marked object ends.
 
 from __future__ import annotations
 
+from functools import partial
+
 from oarlock.meta.context import Context
 from oarlock.meta.errors import Conflict, InvalidObject, ServerTimeout
 from oarlock.meta.fielderrors import Forbidden, Invalid
@@ -51,6 +53,9 @@ async def _attempt(
     metadata = stored["metadata"]
     _check_preconditions(resource, ctx, options, metadata)
     if not gate.idle("DELETE"):
+        size = weight(entry.body)
+        if size:
+            gate = gate.working(partial(resource.aside, size))
         old = await resource.old(entry, version)
         await gate.mutate(ctx, "DELETE", None, old)
         await gate.validate(ctx, "DELETE", None, old)

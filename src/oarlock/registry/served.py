@@ -20,6 +20,7 @@ from oarlock.registry.conversion import Converter, NoConversion, Tree
 from oarlock.registry.converting import Conversions
 from oarlock.registry.pages import Page
 from oarlock.registry.parameters import Argument
+from oarlock.registry.workers import Aside
 from oarlock.schema.definition import ResourceDefinition
 
 __all__ = [
@@ -69,6 +70,10 @@ class Gate(Protocol):
 
     async def may(self, ctx: Context, verb: str) -> None:
         """The request needs another verb as well (``create`` for a PUT that creates). Raises Forbidden."""
+        ...
+
+    def working(self, aside: Aside) -> Gate:
+        """The same for an object so large that what surrounds a plugin's own code is done `aside`."""
         ...
 
     def idle(self, operation: str) -> bool:
@@ -133,12 +138,16 @@ class Hooks:
     - `default[version](tree, ctx)`: after the schema's defaults, in that version, pure, in place.
     - `prepare(new, old, ctx)`: in the hub version, may change `new` and returns it; old is None on create.
     - `validate(new, old, ctx)`: in the hub version, changes nothing, yields every error.
+
+    `threadsafe` says that `prepare` and `validate` may be called in a thread, with large objects: they see to it that
+    what belongs on the event loop runs there (`workers.on_the_loop`). `default` may always be.
     """
 
     default: Mapping[str, Callable[[Tree, Context], Tree]] = field(default_factory=dict)
     prepare: Callable[[Tree, Tree | None, Context], Tree] | None = None
     validate: Callable[[Tree, Tree | None, Context], Iterable[FieldError]] | None = None
     subresources: Mapping[str, AnyHook] = field(default_factory=dict)
+    threadsafe: bool = False
 
 
 @dataclass(frozen=True, slots=True)

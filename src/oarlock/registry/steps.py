@@ -40,9 +40,21 @@ class Write(NamedTuple):
     size: int = 0
     """The `workers.weight` of its object."""
 
+    def weighing(self, size: int) -> Write:
+        """The same write, of an object of this `workers.weight`."""
+        if not size or not self.resource.served.converter.threadsafe:
+            return self
+        return self._replace(size=size, gate=self.gate.working(partial(self.resource.aside, size)))
+
     async def aside(self, step: Callable[..., T], /, *args: Any) -> T:
         """A pure step, in a thread where the object is large."""
         return await self.resource.aside(self.size, step, *args) if self.size else step(*args)
+
+    async def hook(self, hook: Callable[..., T], /, *args: Any) -> T:
+        """A hook of the resource, in a thread where the object is large and the hook may be called there."""
+        if self.size and self.resource.served.hooks.threadsafe:
+            return await self.resource.aside(self.size, hook, *args)
+        return hook(*args)
 
     async def encode(self, stored: Tree, fields: tuple[str, ...] | None) -> Encoded:
         """The object as it is stored; see `StoredForm.encode`."""
@@ -68,7 +80,7 @@ async def finish(write: Write, new: Tree, live: Live | None) -> Ready:
         try:
             hub_new, hub_old = await _in_hub(write, new, live)
             if hooks.prepare is not None:
-                hub_new = hooks.prepare(hub_new, hub_old, write.ctx)
+                hub_new = await write.hook(hooks.prepare, hub_new, hub_old, write.ctx)
                 new = (
                     hub_new
                     if version == definition.hub
@@ -138,7 +150,7 @@ async def _validate(
     validate = write.resource.served.hooks.validate
     if validate is not None and hub[0] is not None:
         try:
-            found += validate(hub[0], hub[1], write.ctx)
+            found += await write.hook(validate, hub[0], hub[1], write.ctx)
         except ViewError as error:
             unreadable = error
     if unreadable is not None:

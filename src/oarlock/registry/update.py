@@ -60,7 +60,7 @@ async def update(
     resource: Resource, ctx: Context, version: str, change: Change, gate: Gate, *, status: bool = False
 ) -> Outcome:
     """Carry out `change`. Raises NotFound, Conflict, InvalidObject, BadRequest, and what admission refuses with."""
-    write = Write(resource, ctx, version, gate, "UPDATE", change.weight)
+    write = Write(resource, ctx, version, gate, "UPDATE").weighing(change.weight)
     mark = ctx.notes.mark()
     while True:
         await resource.fresh()
@@ -70,7 +70,7 @@ async def update(
             outcome = await _absent(write, change, status)
         else:
             heavier = weight(entry.body) if not write.size else 0
-            outcome = await _attempt(write._replace(size=heavier) if heavier else write, change, entry, status)
+            outcome = await _attempt(write.weighing(heavier), change, entry, status)
         if outcome is not None:
             return outcome
         ctx.notes.rewind(mark)

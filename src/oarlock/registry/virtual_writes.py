@@ -76,6 +76,10 @@ class _Write:
         await self.aside(settle, body, self.resource.compiled[self.version], self.resource.served.hooks, self.ctx)
 
 
+def _working(resource: VirtualResource, gate: Gate, size: int) -> Gate:
+    return gate.working(partial(resource.aside, size)) if size else gate
+
+
 async def create(
     resource: VirtualResource, ctx: Context, version: str, body: Body, gate: Gate, *, applied: bool = False
 ) -> Outcome:
@@ -85,7 +89,7 @@ async def create(
     """
     if resource.methods.create is None:
         raise MethodNotAllowed(resource.definition.group_resource, "create")
-    write = _Write(resource, ctx, version, gate, body.weight)
+    write = _Write(resource, ctx, version, _working(resource, gate, body.weight), body.weight)
     await write.settle(body)
     metadata = body.tree["metadata"]
     settle_namespace(metadata, ctx.target.namespace, namespaced=resource.definition.namespaced)
@@ -131,7 +135,8 @@ async def update(
     """
     if resource.methods.update is None or (resource.methods.get is None and not change.replaces):
         raise MethodNotAllowed(resource.definition.group_resource, "update")
-    write, mark = _Write(resource, ctx, version, gate, change.weight), ctx.notes.mark()
+    write = _Write(resource, ctx, version, _working(resource, gate, change.weight), change.weight)
+    mark = ctx.notes.mark()
     for _ in range(UPDATE_ATTEMPTS):
         try:
             live = await resource.live(ctx) if resource.methods.get is not None else None

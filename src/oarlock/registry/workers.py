@@ -2,21 +2,22 @@
 
 Python runs one thread at a time, so this makes nothing faster: the interpreter takes turns, and the loop is asked to
 wait for a moment instead of for the whole. What is done here is pure, on values that nobody else holds: decoding,
-conversion by classes, defaults, owners of fields, rules, encoding. Hooks and admission stay on the loop.
+conversion by classes, defaults, owners of fields, rules, encoding. Hooks and admission run on the loop.
 Must not know: what is done. Next: `steps`, whose `Write` hands its steps over.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
 from oarlock.meta.errors import ServiceUnavailable, TooManyRequests
 
-__all__ = ["WAITING_BYTES", "Aside", "Workers", "at_once", "weight"]
+__all__ = ["WAITING_BYTES", "Aside", "Workers", "at_once", "on_the_loop", "weight"]
 
 T = TypeVar("T")
 
@@ -36,10 +37,47 @@ THREADS = 2
 """More would make nothing faster; a second lets small things pass a large one."""
 
 
+CLOSED_S = 1.0
+"""How often a thread that waits for the loop looks whether that is still there, in seconds."""
+
+
 class Aside(Protocol):
     """Does a step of some work where that may take its time: on the loop, or in a thread."""
 
     def __call__(self, step: Callable[..., T], /, *args: Any) -> Awaitable[T]: ...
+
+
+class _WorkingFor(threading.local):
+    """Whose work this thread does; None on the loop itself."""
+
+    loop: asyncio.AbstractEventLoop | None = None
+
+
+_working_for = _WorkingFor()
+
+
+def on_the_loop(call: Callable[..., T], /, *args: Any) -> T:
+    """What `call` returns, which has to run on the event loop: in a worker's thread, wait for that."""
+    loop = _working_for.loop
+    if loop is None:
+        return call(*args)
+    done: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(call(*args))
+        except BaseException as error:
+            done.set_exception(error)
+
+    loop.call_soon_threadsafe(run)
+    while True:
+        try:
+            return done.result(CLOSED_S)
+        except TimeoutError:
+            if done.done():
+                raise
+            if loop.is_closed():
+                raise RuntimeError("the event loop was closed while a hook was to run on it") from None
 
 
 async def at_once(step: Callable[..., T], /, *args: Any) -> T:
@@ -112,11 +150,16 @@ class Workers:
         work: Callable[..., T],
         *args: Any,
     ) -> T:
+        loop = asyncio.get_running_loop()
+
         def call() -> T:
+            _working_for.loop = loop
             try:
                 return work(*args)
             except StopIteration as error:  # which no future may carry
                 raise RuntimeError("what was worked on raised StopIteration") from error
+            finally:
+                _working_for.loop = None
 
         if self._closed:
             raise _closing()
@@ -125,7 +168,7 @@ class Workers:
         else:
             await self._turn(waiting, size)
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+            return await loop.run_in_executor(self._pool, call)
         finally:
             self._pass_on()
 

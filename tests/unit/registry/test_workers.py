@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from oarlock.meta.errors import ServiceUnavailable, TooManyRequests
-from oarlock.registry.workers import LARGE_BYTES, MANY_VALUES, SMALL_BYTES, THREADS, Workers, weight
+from oarlock.registry.workers import LARGE_BYTES, MANY_VALUES, SMALL_BYTES, THREADS, Workers, on_the_loop, weight
 
 pytestmark = pytest.mark.anyio
 
@@ -142,3 +142,48 @@ def test_weight_counts_bytes_and_values() -> None:
     assert weight(b"x" * (LARGE_BYTES + 1)) == LARGE_BYTES + 1
     many = b"xxxxxxxxxxxxxxxxxxxx," * (MANY_VALUES + 1)
     assert weight(many) == len(many)
+
+
+async def test_what_belongs_on_the_loop_is_called_there_and_waited_for() -> None:
+    workers = Workers()
+
+    def work() -> tuple[int, int]:
+        return threading.get_ident(), on_the_loop(threading.get_ident)
+
+    here = threading.get_ident()
+    there, called_in = await workers.go_on(LARGE, work)
+    assert there != here
+    assert called_in == here
+    assert work() == (here, here)
+    with pytest.raises(ZeroDivisionError):
+        await workers.go_on(LARGE, on_the_loop, lambda: 1 // 0)
+    with pytest.raises(TimeoutError, match="the hook's own"):
+        await workers.go_on(LARGE, on_the_loop, _too_late)
+    await workers.close()
+
+
+def _too_late() -> None:
+    raise TimeoutError("the hook's own")
+
+
+def test_a_thread_does_not_wait_for_a_loop_that_is_gone(held: Held) -> None:
+    ended: list[BaseException] = []
+
+    def work() -> None:
+        held.work("waits")
+        try:
+            on_the_loop(threading.get_ident)
+        except RuntimeError as error:
+            ended.append(error)
+
+    async def leave() -> Workers:
+        workers = Workers()
+        task = asyncio.create_task(workers.go_on(LARGE, work))
+        await until(lambda: bool(held.began))
+        task.cancel()
+        return workers
+
+    workers = asyncio.run(leave())
+    held.go.set()
+    workers._pool.shutdown()
+    assert len(ended) == 1

@@ -8,7 +8,8 @@ Must not know: authorization, which is handed in as a function.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, cast
+from copy import copy
+from typing import Any, NamedTuple, cast
 
 from oarlock.meta.context import Context
 from oarlock.meta.kinds import GroupVersionKind
@@ -17,6 +18,7 @@ from oarlock.registry.conversion import copy_tree, lend
 from oarlock.registry.old_objects import OldObjects
 from oarlock.registry.served import NOT_AT_HAND, Hub, Served, Tree
 from oarlock.registry.users_code import UsersCode
+from oarlock.registry.workers import Aside, at_once
 from oarlock.schema.folding import Session, fold
 from oarlock.schema.lenses import Lens, Open, lens_of
 from oarlock.schema.resources import Resource, declared
@@ -114,6 +116,7 @@ class AdmissionGate:
             if subresource.request_schema
         }
         self._may = may
+        self._aside: Aside = at_once
         self.waits = any(seat.plugin.waits for seat in self._seats if seat.mutates or seat.validates)
         self._busy = frozenset(
             operation for seat in self._seats if seat.mutates or seat.validates for operation in seat.operations
@@ -135,71 +138,104 @@ class AdmissionGate:
                 return None, body
         return self._served.get((target.group, target.resource)), None
 
+    def working(self, aside: Aside) -> AdmissionGate:
+        made = copy(self)
+        made._aside = aside
+        return made
+
     async def mutate(self, ctx: Context, operation: str, new: Tree | None, old: Tree | None) -> Tree | None:
         served, body = self._about(ctx)
         for seat in self._seats:
             if seat.mutates and seat.sees(ctx, operation, served, body):
-                new = await _mutated(seat, served, ctx, (operation, new, old))
+                new = await _mutated(seat, _Asked(served, ctx, self._aside), (operation, new, old))
         return new
 
     async def validate(
         self, ctx: Context, operation: str, new: Tree | None, old: Tree | None, hub: Hub = NOT_AT_HAND
     ) -> None:
         served, body = self._about(ctx)
+        asked = _Asked(served, ctx, self._aside)
         for seat in self._seats:
             if seat.validates and seat.sees(ctx, operation, served, body):
-                seen = None if new is None else seat.lens.view(await _shown(seat, served, ctx, new, hub[0]))
-                review = await _review(seat, served, ctx, (operation, seen, old), hub[1])
+                seen = None
+                if new is not None:
+                    seen = await self._aside(seat.lens.view, await _shown(seat, asked, new, hub[0]))
+                review = await _review(seat, asked, (operation, seen, old), hub[1])
                 await seat.validate.wait(ctx, new, seat.plugin.validate, review)
+
+
+class _Asked(NamedTuple):
+    """What plugins are asked about: a write of an object of `served`, whose own code `aside` surrounds."""
+
+    served: Served | None
+    ctx: Context
+    aside: Aside
+
+    async def convert(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree]:
+        assert self.served is not None
+        if self.served.converter.threadsafe:
+            made = await self.aside(self.served.conversions.now, trees, from_version, to_version)
+            if made is not None:
+                return made
+        return await self.served.convert(trees, from_version, to_version)
 
 
 _What = tuple[str, Any, Tree | None]
 
 
-async def _mutated(seat: _Seat, served: Served | None, ctx: Context, what: _What) -> Tree | None:
+async def _mutated(seat: _Seat, asked: _Asked, what: _What) -> Tree | None:
     operation, new, old = what
+    served, ctx, aside = asked
     if new is None:
-        review = await _review(seat, served, ctx, (operation, None, old))
+        review = await _review(seat, asked, (operation, None, old))
         await seat.mutate.wait(ctx, None, seat.plugin.mutate, review)
         return None
-    shown = await _shown(seat, served, ctx, new)
-    opened = seat.lens.open(shown)
-    review = await _review(seat, served, ctx, (operation, opened.object, old))
+    shown = await _shown(seat, asked, new)
+    opened = await aside(seat.lens.open, shown)
+    review = await _review(seat, asked, (operation, opened.object, old))
     await seat.mutate.wait(ctx, new, seat.plugin.mutate, review)
-    changed = seat.mutate.result(opened)
+    changed = await aside(seat.mutate.result, opened)
     if changed is shown:
         return cast(Tree, new)
     if shown is new or served is None:
         return changed
     # only the difference goes back: what the plugin's version can't say stays as the request has it
-    before, after = await served.convert([copy_tree(shown), copy_tree(changed)], seat.version, ctx.target.version)
+    copies = [await aside(copy_tree, shown), await aside(copy_tree, changed)]
+    before, after = await asked.convert(copies, seat.version, ctx.target.version)
     schema = served.definition.version(ctx.target.version).schema
-    folded: Tree = fold(new, before, after, schema)
+    folded: Tree = await aside(fold, new, before, after, schema)
     return folded
 
 
-async def _shown(seat: _Seat, served: Served | None, ctx: Context, tree: Tree, hub: Tree | None = None) -> Tree:
+async def _shown(seat: _Seat, asked: _Asked, tree: Tree, hub: Tree | None = None) -> Tree:
     """The tree in the plugin's version; the same tree when that is the request's, `hub` when it is the hub's."""
-    if served is None or not seat.version or seat.version == ctx.target.version:
+    served, version = asked.served, asked.ctx.target.version
+    if served is None or not seat.version or seat.version == version:
         return tree
     if hub is not None and seat.version == served.definition.hub:
         return hub
-    (made,) = await served.convert([lend(served.converter, tree)], ctx.target.version, seat.version)
+    lent = await asked.aside(lend, served.converter, tree)
+    (made,) = await asked.convert([lent], version, seat.version)
     return made
 
 
-async def _shown_old(seat: _Seat, served: Served | None, ctx: Context, tree: Tree, hub: Tree | None) -> Tree:
+async def _shown_old(seat: _Seat, asked: _Asked, tree: Tree, hub: Tree | None) -> Tree:
     """The same of the object as it was, which may be one that can't be converted any more."""
-    if served is None or not seat.version or seat.version == ctx.target.version:
+    served, version = asked.served, asked.ctx.target.version
+    if served is None or not seat.version or seat.version == version:
         return tree
     if hub is not None and seat.version == served.definition.hub:
         return hub
-    return await served.conversions.old(tree, ctx.target.version, seat.version)
+    if served.converter.threadsafe:
+        made = await asked.aside(served.conversions.old_now, tree, version, seat.version)
+        if made is not None:
+            return made
+    return await served.conversions.old(tree, version, seat.version)
 
 
-async def _review(
-    seat: _Seat, served: Served | None, ctx: Context, what: _What, hub_old: Tree | None = None
-) -> Review[Any]:
+async def _review(seat: _Seat, asked: _Asked, what: _What, hub_old: Tree | None = None) -> Review[Any]:
     operation, new, old = what
-    seen = None if old is None else seat.before.seen(await _shown_old(seat, served, ctx, old, hub_old))
-    return Review(cast(Operation, operation), ctx, new, seen)
+    seen = None
+    if old is not None:
+        seen = await asked.aside(seat.before.seen, await _shown_old(seat, asked, old, hub_old))
+    return Review(cast(Operation, operation), asked.ctx, new, seen)
