@@ -115,6 +115,10 @@ async def test_bad_options():
             assert why.startswith('DeleteOptions.meta.k8s.io "" is invalid: ')
         for wrong in ({"gracePeriodSeconds": "x"}, {"preconditions": []}, {"kind": "Boat"}, [], "x"):
             assert (await api.delete(BOATS + "/a", wrong)).status in (400, 500), wrong
+        for other in (True, False, 0, [], {}):
+            for key in ("kind", "apiVersion"):
+                assert (await api.delete(BOATS + "/a", {key: other})).status == 400, (key, other)
+                assert (await api.delete(BOATS, {key: other})).status == 400, (key, other)
         assert (await api.delete(BOATS + "/a", b"\x00", content_type="text/x")).status == 415
         assert (await api.delete(BOATS + "/a?gracePeriodSeconds=-1")).status == 200
 

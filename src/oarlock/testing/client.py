@@ -107,12 +107,11 @@ class InMemoryClient(TestClient):
 
     def run(self, scenario: Coroutine[Any, Any, T]) -> T:
         """Run `scenario` in the server's loop, for what only `api` can do: ``client.run(talk(client.api))``."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return self._runner.run(scenario)
-        scenario.close()
-        raise RuntimeError("this test is async: use `async with InMemory(server) as api`, and await what it answers")
+        if _in_a_loop():
+            scenario.close()
+            instead = "use `async with InMemory(server) as api`, and await what it answers"
+            raise RuntimeError(f"this test is async: {instead}")
+        return self._runner.run(scenario)
 
     def request(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
         return self.run(self.api.request(method, path, body, headers))
@@ -143,6 +142,14 @@ class InMemoryClient(TestClient):
             self.run(self.api.__aexit__(kind, error, trace))
         finally:
             self._runner.close()
+
+
+def _in_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 async def _entered(opening: Any) -> Any:

@@ -590,3 +590,15 @@ def test_only_what_changed_is_rendered_again(path: str):
     asked.rendered.clear()
     read(OpenAPIDocuments(index_of(*kept), Info("oarlock", "0.1", patches), asked, after))
     assert asked.rendered == ([""] if path == "/openapi/v2" else [])
+
+
+def test_lists_of_discovery_are_replaced_as_a_whole(documents):
+    shared = tree(documents, "/openapi/v2")["definitions"]
+    for kind, field in (
+        ("APIGroup", "versions"),
+        ("APIGroup", "serverAddressByClientCIDRs"),
+        ("APIGroupList", "groups"),
+        ("APIResourceList", "resources"),
+    ):
+        found = shared["io.k8s.apimachinery.pkg.apis.meta.v1." + kind]["properties"][field]
+        assert found["x-kubernetes-list-type"] == "atomic", (kind, field)

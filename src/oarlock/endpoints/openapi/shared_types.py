@@ -21,6 +21,8 @@ SCALE = "io.k8s.api.autoscaling.v1.Scale"
 QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 
+_ATOMIC: Schema = {"x-kubernetes-list-type": "atomic"}
+
 
 def _text(description: str = "", **more: Any) -> Schema:
     return {"type": "string", **({"description": description} if description else {}), **more}
@@ -75,7 +77,7 @@ _OBJECT_META = _object(
         "managedFields": _list(
             {"$ref": "ManagedFieldsEntry"},
             "Which manager set which fields. Kept by the server.",
-            **{"x-kubernetes-list-type": "atomic"},
+            **_ATOMIC,
         ),
         "name": _text("Unique among objects of its kind in the namespace. Cannot be changed."),
         "namespace": _text("The space in which the name is unique; empty for cluster-scoped kinds. Cannot be changed."),
@@ -135,7 +137,7 @@ _LIST_META = _object(
 _DELETE_OPTIONS = _top(
     "How to delete.",
     {
-        "dryRun": _list(_text(), "All: do everything but the deletion.", **{"x-kubernetes-list-type": "atomic"}),
+        "dryRun": _list(_text(), "All: do everything but the deletion.", **_ATOMIC),
         "gracePeriodSeconds": _count("Seconds the object may take to end; 0 means at once."),
         "orphanDependents": _flag("Older form of propagationPolicy."),
         "preconditions": _ref("Preconditions", "What must hold for the deletion to happen."),
@@ -163,9 +165,7 @@ _STATUS = _top(
 _STATUS_DETAILS = _object(
     "More about why a request was answered as it was.",
     {
-        "causes": _list(
-            {"$ref": "StatusCause"}, "Every single cause of a failure.", **{"x-kubernetes-list-type": "atomic"}
-        ),
+        "causes": _list({"$ref": "StatusCause"}, "Every single cause of a failure.", **_ATOMIC),
         "group": _text("Group of the object concerned."),
         "kind": _text("Kind or resource of the object concerned."),
         "name": _text("Name of the object concerned."),
@@ -186,12 +186,12 @@ _STATUS_CAUSE = _object(
 _API_RESOURCE = _object(
     "A resource in discovery.",
     {
-        "categories": _list(_text(), "Groups of resources it belongs to.", **{"x-kubernetes-list-type": "atomic"}),
+        "categories": _list(_text(), "Groups of resources it belongs to.", **_ATOMIC),
         "group": _text("Group of its kind, when it isn't the list's."),
         "kind": _text("Kind of its objects."),
         "name": _text("Plural name, with /subresource for a subresource."),
         "namespaced": _flag("Whether its objects live in namespaces."),
-        "shortNames": _list(_text(), "Short names.", **{"x-kubernetes-list-type": "atomic"}),
+        "shortNames": _list(_text(), "Short names.", **_ATOMIC),
         "singularName": _text("Singular name."),
         "storageVersionHash": _text("Names the version it is stored in."),
         "verbs": _list(_text(), "What may be done with it."),
@@ -205,8 +205,10 @@ _API_GROUP = _top(
     {
         "name": _text("Name of the group."),
         "preferredVersion": _ref("GroupVersionForDiscovery", "The version to use without a reason for another."),
-        "serverAddressByClientCIDRs": _list({"$ref": "ServerAddressByClientCIDR"}, "Where clients reach the server."),
-        "versions": _list({"$ref": "GroupVersionForDiscovery"}, "Its versions, preferred first."),
+        "serverAddressByClientCIDRs": _list(
+            {"$ref": "ServerAddressByClientCIDR"}, "Where clients reach the server.", **_ATOMIC
+        ),
+        "versions": _list({"$ref": "GroupVersionForDiscovery"}, "Its versions, preferred first.", **_ATOMIC),
     },
     ("name", "versions"),
 )
@@ -218,14 +220,14 @@ SHARED_TYPES: dict[str, Schema] = {
     QUANTITY: {"description": "An amount, such as 100m, 1.5Gi or 2.", **_EITHER},
     "APIGroup": _API_GROUP,
     "APIGroupList": _top(
-        "Every group of the server.", {"groups": _list({"$ref": "APIGroup"}, "The groups.")}, ("groups",)
+        "Every group of the server.", {"groups": _list({"$ref": "APIGroup"}, "The groups.", **_ATOMIC)}, ("groups",)
     ),
     "APIResource": _API_RESOURCE,
     "APIResourceList": _top(
         "Every resource of a group and version.",
         {
             "groupVersion": _text("The group and version."),
-            "resources": _list({"$ref": "APIResource"}, "The resources and subresources."),
+            "resources": _list({"$ref": "APIResource"}, "The resources and subresources.", **_ATOMIC),
         },
         ("groupVersion", "resources"),
     ),
@@ -233,9 +235,9 @@ SHARED_TYPES: dict[str, Schema] = {
         "The versions of the core group.",
         {
             "serverAddressByClientCIDRs": _list(
-                {"$ref": "ServerAddressByClientCIDR"}, "Where clients reach the server."
+                {"$ref": "ServerAddressByClientCIDR"}, "Where clients reach the server.", **_ATOMIC
             ),
-            "versions": _list(_text(), "The versions."),
+            "versions": _list(_text(), "The versions.", **_ATOMIC),
         },
         ("versions", "serverAddressByClientCIDRs"),
     ),

@@ -75,8 +75,8 @@ async def options_of(x: Exchange, route: Route) -> DeleteOptions:
         tree = bodies.decode_protobuf(data, DELETE_OPTIONS, "DeleteOptions")
     else:
         tree, _ = bodies.decode_tree(data, media, "DeleteOptions", "Ignore")
-    kind, api_version = tree.get("kind") or "", tree.get("apiVersion") or ""
-    if not (isinstance(kind, str) and isinstance(api_version, str)) or kind not in ("", "DeleteOptions"):
+    kind, api_version = (("" if tree.get(key) is None else tree[key]) for key in ("kind", "apiVersion"))
+    if kind not in ("", "DeleteOptions") or not isinstance(api_version, str):
         shown = kind if isinstance(kind, str) else _encode(kind).decode()
         raise BadRequest(f"{shown} cannot be handled as a DeleteOptions: no such kind is registered for this body")
     return options_parse.delete_options_from_tree(tree)

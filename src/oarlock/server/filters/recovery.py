@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from types import TracebackType
 
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
@@ -26,10 +27,22 @@ def panic_recovery(observe: Callable[[Exchange, Response], None]) -> Filter:
     async def recover(x: Exchange, next: Next) -> Response:
         try:
             return await next(x)
-        except Exception:
-            log.exception("%s %s failed, audit id %s", x.request.method, x.request.path, x.audit_id)
+        except Exception as error:
+            text = "%s %s failed, audit id %s"
+            info = (type(error), error, _below_the_chain(error))
+            log.error(text, x.request.method, x.request.path, x.audit_id, exc_info=info)
         response = plain(500, TEXT)
         observe(x, response)
         return response
 
     return recover
+
+
+def _below_the_chain(error: Exception) -> TracebackType | None:
+    """The traceback from where the request was handed on: the filters above are the same for every request."""
+    step = start = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        if step.tb_frame.f_globals.get("__name__", "").startswith("oarlock.server."):
+            start = step.tb_next
+        step = step.tb_next
+    return start
