@@ -11,10 +11,11 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["MANY_BYTES", "encode_sorted"]
+__all__ = ["MANY_BYTES", "encode_small_sorted", "encode_sorted"]
 
 _encode = msgspec.json.Encoder().encode
-_encode_sorted = msgspec.json.Encoder(order="sorted").encode
+encode_small_sorted = msgspec.json.Encoder(order="sorted").encode
+"""The same for a tree that is known to have less than `MANY_BYTES`."""
 
 MANY_BYTES = 32 * 1024
 """Text with fewer bytes has too few keys for it to matter,"""
@@ -23,16 +24,12 @@ MANY_KEYS = 2000
 """and so has one with fewer keys."""
 
 
-def encode_sorted(tree: Any, *, large: bool = True) -> bytes:
-    """Compact JSON with the keys of all objects in the order of their code points.
-
-    `large` is False for a tree that is known to have less than `MANY_BYTES`.
-    """
-    if large:
-        data = _encode(tree)
-        if len(data) > MANY_BYTES and data.count(b":") > MANY_KEYS:
-            return _encode(_in_order(tree))
-    return _encode_sorted(tree)
+def encode_sorted(tree: Any) -> bytes:
+    """Compact JSON with the keys of all objects in the order of their code points."""
+    data = _encode(tree)
+    if len(data) > MANY_BYTES and data.count(b":") > MANY_KEYS:
+        return _encode(_in_order(tree))
+    return encode_small_sorted(tree)
 
 
 def _in_order(tree: Any) -> Any:

@@ -40,7 +40,12 @@ def media_type(x: Exchange) -> str:
 
 async def read_object(workers: Workers, data: bytes, media: str, entry: CatalogEntry, validation: str) -> Body:
     """`object_body`; of a large body in a thread. Raises TooManyRequests too."""
-    return await workers.begin(body_weight(data, media), object_body, data, media, entry, validation)
+    size = body_weight(data, media)
+    if not size:
+        return object_body(data, media, entry, validation)
+    body = await workers.begin(size, object_body, data, media, entry, validation)
+    body.weight = size
+    return body
 
 
 def body_weight(data: bytes, media: str) -> int:
@@ -67,7 +72,7 @@ def object_body(data: bytes, media: str, entry: CatalogEntry, validation: str) -
         tree, problems = decode_tree(data, media, kind, validation, typed=entry.definition.typed)
     _check_kind(tree, entry)
     tree["apiVersion"], tree["kind"] = entry.api_version, kind
-    return Body(tree, wording, problems, weight=body_weight(data, media))
+    return Body(tree, wording, problems)
 
 
 def decode_protobuf(data: bytes, message: Message, kind: str) -> Tree:

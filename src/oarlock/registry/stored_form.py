@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from oarlock.codec import json as json_codec
-from oarlock.codec.ordering import MANY_BYTES, encode_sorted
+from oarlock.codec.ordering import MANY_BYTES, encode_small_sorted, encode_sorted
 from oarlock.meta.errors import StatusError
 from oarlock.registry.conversion import ConversionError, Tree
 from oarlock.registry.converting import Conversions
@@ -51,13 +51,13 @@ def encode_tail(tree: Tree, *, large: bool = True) -> bytes:
 
     A resourceVersion in the tree's metadata is left out. `large` is False for a tree that is known not to be.
     """
-    metadata = tree["metadata"]
+    metadata, encode = tree["metadata"], encode_sorted if large else encode_small_sorted
     if "resourceVersion" in metadata:
         metadata = {k: v for k, v in metadata.items() if k != "resourceVersion"}
-    tail = b'"metadata":' + encode_sorted(metadata, large=large)
+    tail = b'"metadata":' + encode(metadata)
     rest = {k: v for k, v in tree.items() if k not in ("apiVersion", "kind", "metadata")}
     if rest:
-        fields = encode_sorted(rest, large=large)
+        fields = encode(rest)
         if json_codec.holds_whole_floats(fields):  # Go clients read none of them into an integer
             fields = json_codec.encode_canonical(rest)
         tail = tail + b"," + fields[1:]
