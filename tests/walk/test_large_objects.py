@@ -325,3 +325,72 @@ async def check_closing(gate: threading.Event) -> None:
 
 def test_a_server_closes_with_a_large_write_under_way(gate: threading.Event) -> None:
     check_closing(gate)
+
+
+@walk
+async def test_watches_in_other_versions_have_large_objects_converted_in_a_thread_and_all_events_in_order():
+    async with server() as api:
+        await api.post(V2, chest("before"))
+        await api.post(V2, chest("tiny", count=1))
+        async with (
+            api.watch(f"{V2}?resourceVersion=0") as all_of_it,
+            api.watch(f"{V2}?resourceVersion=0") as another,
+            api.watch(f"{V2}?fieldSelector=spec.owner%3Dme") as selected,
+        ):
+            for n in range(3):
+                await api.post(V1, chest(f"large-{n}", "v1", holder="me"))
+                await api.post(V1, chest(f"small-{n}", "v1", count=1, holder="me"))
+                await api.patch(f"{V1}/large-{n}", {"spec": {"holder": "you"}})
+            seen = [await all_of_it.next() for _ in range(11)]
+            assert [await another.next() for _ in range(11)] == seen
+            chosen = [await selected.next() for _ in range(9)]
+        names = [f"{kind} {tree['metadata']['name']}" for kind, tree in seen]
+        assert names[:2] == ["ADDED before", "ADDED tiny"]
+        each = [(f"ADDED large-{n}", f"ADDED small-{n}", f"MODIFIED large-{n}") for n in range(3)]
+        assert names[2:] == [name for some in each for name in some]
+        assert {len(tree["spec"]["drawers"]) for _, tree in seen} == {1, MANY}
+        assert [f"{kind} {tree['metadata']['name']}" for kind, tree in chosen] == [
+            name.replace("MODIFIED", "DELETED") for name in names[2:]
+        ]
+
+
+class Rowing(Resource, group=GROUP, version="v2"):
+    """A type whose conversion says where it ran."""
+
+    spec: ChestSpec = ChestSpec()
+
+
+class OldRowing(Spoke[Rowing], version="v1"):
+    """As it is stored."""
+
+    spec: ChestSpec = ChestSpec()
+
+    def to_hub(self) -> Rowing:
+        ran("shown")
+        return Rowing(metadata=self.metadata, spec=self.spec)
+
+    @classmethod
+    def from_hub(cls, hub: Rowing) -> Self:
+        return cls(metadata=hub.metadata, spec=hub.spec)
+
+
+class Rowings(StoredCollection[Rowing], stored_as=OldRowing):
+    """Nothing besides."""
+
+
+@walk
+async def test_a_watch_that_meets_a_large_object_leaves_the_loop_to_others():
+    old, new = (f"/apis/{GROUP}/{version}/namespaces/default/rowings" for version in ("v1", "v2"))
+    async with InMemory(APIServer(serve=[Rowings])) as api:
+        large = {"spec": {"drawers": drawers()}}
+        made = (await api.post(old, {"metadata": {"name": "a"}, **large})).json["metadata"]
+        _threads.clear()
+        async with api.watch(f"{new}?resourceVersion=0") as events:
+            assert (await events.next())[0] == "ADDED"
+            await api.post(old, {"metadata": {"name": "b"}, **large})
+            assert (await events.next())[0] == "ADDED"
+        async with api.watch(f"{new}?resourceVersion={made['resourceVersion']}") as events:
+            await api.post(old, {"metadata": {"name": "c"}, **large})
+            names = [(await events.next())[1]["metadata"]["name"] for _ in range(2)]
+            assert names == ["b", "c"]
+        assert _threads == {("shown", False)}

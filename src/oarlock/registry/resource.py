@@ -295,7 +295,7 @@ class Resource:
         return [body for body in result if body is not None]
 
     def _body_at_hand(self, entry: Entry, version: str) -> bytes | StatusError | None:
-        if self.served.converter.waits:
+        if self.served.converter.waits or weight(entry.body):
             kept = self.settings.renditions.get((entry.key, entry.rev, self._marks[version]))
             return entry.body if version == self.definition.stored_as else kept
         try:
@@ -309,13 +309,11 @@ class Resource:
         keys = [(entry.key, entry.rev, mark) for entry in entries]
         self._made_now.update(zip(keys, coming, strict=True))
         try:
-            trees = await self.served.conversions.each(entries, self._read, (self.definition.stored_as, version))
-            made: list[bytes | StatusError] = []
-            for entry, tree, future in zip(entries, trees, coming, strict=True):
-                made.append(
-                    tree if isinstance(tree, StatusError) else self.rendition(entry, version, self.encode(tree))
-                )
-                future.set_result(made[-1])
+            made = await self.bodies_apart(entries, version)
+            for entry, body, future in zip(entries, made, coming, strict=True):
+                if not isinstance(body, StatusError):
+                    self.rendition(entry, version, body)
+                future.set_result(body)
             return made
         finally:
             for key, future in zip(keys, coming, strict=True):
@@ -325,8 +323,17 @@ class Resource:
 
     async def bodies_apart(self, entries: Sequence[Entry], version: str) -> list[bytes | StatusError]:
         """The same of entries that aren't those of the cache, such as an object as it was: nothing of it is kept."""
+        if not self.served.converter.waits and any(weight(entry.body) for entry in entries):
+            return [await self._large_body(entry, version) for entry in entries]
         trees = await self.served.conversions.each(entries, self._read, (self.definition.stored_as, version))
         return [tree if isinstance(tree, StatusError) else self.encode(tree) for tree in trees]
+
+    async def _large_body(self, entry: Entry, version: str) -> bytes | StatusError:
+        try:
+            tree = await self.tree(entry, version)
+        except StatusError as error:
+            return error
+        return await self.aside(weight(entry.body), self.encode, tree)
 
     async def answered(self, entry: Entry, version: str, tree: Tree) -> None:
         """`tree` is what has just been written as `entry`, in `version`: it needn't be made again for the answer."""

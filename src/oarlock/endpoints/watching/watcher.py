@@ -11,9 +11,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from time import monotonic
+from typing import Any
 
 from oarlock.endpoints.http import Stream
 from oarlock.endpoints.route import Route
@@ -21,6 +23,7 @@ from oarlock.endpoints.watching.frames import BrokenObject, Frames
 from oarlock.meta.errors import Expired, InternalError, TooManyRequests
 from oarlock.registry.resource import Resource
 from oarlock.registry.selection import Selection
+from oarlock.registry.workers import weight
 from oarlock.storage.backend import Compacted, Unavailable
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent, Subscription, TooOld
@@ -73,6 +76,7 @@ class Watcher:
         "_book",
         "_bookmark_timer",
         "_by_fields",
+        "_converts",
         "_end_timer",
         "_everything",
         "_frames",
@@ -107,6 +111,7 @@ class Watcher:
         self._waiting_bytes = 0
         self._live = False
         self._awaits = resource.served.converter.waits
+        self._converts = resource.definition.stored_as != route.version
         self._behind = False
         self._woken: asyncio.Future[None] | None = None
         self._after = 0
@@ -156,6 +161,9 @@ class Watcher:
             return
         while not stream.closed:
             for entry in rest:
+                if self._converts and weight(entry.body):
+                    self._begin_to_follow(chain([[entry, *rest]], chunks))
+                    return
                 if self._wants(entry) and not self._write_added(entry):
                     return
                 if stream.buffered > AHEAD_BYTES or monotonic() > until:
@@ -178,6 +186,10 @@ class Watcher:
             if self._stream.buffered > AHEAD_BYTES or monotonic() > until:
                 self._later(self._catch_up)
                 return
+            if self._converts and self._are_large(waiting):
+                self._run_beside(self._follow_on())
+                self._schedule_bookmark()
+                return
             batch = [waiting.popleft() for _ in range(min(len(waiting), CATCH_UP_STEP))]
             self._waiting_bytes -= sum([event.size for event in batch])
             self._write_events(batch)
@@ -186,8 +198,17 @@ class Watcher:
 
     def _begin_to_follow(self, chunks: Iterator[Sequence[Entry]]) -> None:
         """Objects may have to be converted elsewhere before they can be sent: a task does that, in their order."""
-        self._pumping = following = self._loop.create_task(self._follow(chunks), name="watch: conversions")
+        self._run_beside(self._follow(chunks))
+
+    def _run_beside(self, work: Coroutine[Any, Any, None]) -> None:
+        self._pumping = following = self._loop.create_task(work, name="watch: conversions")
         following.add_done_callback(self._followed)
+
+    @staticmethod
+    def _are_large(events: Iterable[CacheEvent]) -> bool:
+        """Is one of these shown with an object that is too much for the loop to convert?"""
+        shown = (one for event in events for one in (event.entry, event.previous) if one is not None)
+        return any(weight(one.body) for one in shown)
 
     def _followed(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
@@ -209,6 +230,12 @@ class Watcher:
         if self._start.initial and self._start.bookmarks and self._start.annotated:
             stream.write(self._frames.bookmark(self._after, initial_end=True))
         self._schedule_bookmark()
+        await self._follow_on()
+
+    async def _follow_on(self) -> None:
+        """Write events as they come, each when its object has been converted."""
+        stream, resource, version = self._stream, self._resource, self._start.selection.version
+        pacer = Pacer()
         while not stream.closed:
             if not self._waiting:
                 self._woken = self._loop.create_future()
@@ -273,8 +300,11 @@ class Watcher:
     def _deliver(self, events: Sequence[CacheEvent]) -> None:
         """Called by the cache, on the loop, with events in revision order."""
         if self._live:
-            self._write_events(events)
-            return
+            if not self._converts or not self._are_large(events):
+                self._write_events(events)
+                return
+            self._live = False  # from now on a task sees to it that none is sent before its time
+            self._run_beside(self._follow_on())
         self._waiting += events
         self._waiting_bytes += sum([event.size for event in events])
         if len(self._waiting) > WAITING_EVENTS or self._waiting_bytes > WAITING_BYTES:
