@@ -204,6 +204,31 @@ async def test_what_is_raised_is_told_together_with_what_was_yielded_and_what_th
         assert told(await api.post(BIRDS, bird("Invalid@validate", size=11))) == (422, ["size", "where"])
 
 
+class Returning(StoredCollection[Bird]):
+    """Its `validate` returns what the name of the bird says, where others yield."""
+
+    def validate(self, new: Bird, old: Bird | None, ctx: Context) -> Any:
+        error = Invalid("where", new.where, "not here")
+        return {"list": [error], "error": error, "none": None, "nothing": [], "refusals": iter([ALWAYS_THE_SAME])}.get(
+            new.metadata.name, ALWAYS_THE_SAME if new.metadata.name == "refusal" else False
+        )
+
+
+@walk
+async def test_errors_may_be_returned_too(caplog: pytest.LogCaptureFixture) -> None:
+    async with InMemory(APIServer(serve=[Returning])) as api:
+        for name in ("list", "error"):
+            answer = await api.post(BIRDS, {"metadata": {"name": name}})
+            assert (answer.status, causes(answer)) == (422, ["where"])
+        for name in ("refusal", "refusals"):
+            why = f'birds.{GROUP} "{name}" is forbidden: not here'
+            assert failure(await api.post(BIRDS, {"metadata": {"name": name}})) == (403, "Forbidden", why)
+        for name in ("none", "nothing"):
+            assert (await api.post(BIRDS, {"metadata": {"name": name}})).status == 201
+        assert (await api.post(BIRDS, {"metadata": {"name": "false"}})).status == 500
+    assert "Returning.validate returned False: it yields field errors" in caplog.text
+
+
 @walk
 async def test_a_conversion_may_refuse_what_a_client_sends() -> None:
     async with birds() as api:

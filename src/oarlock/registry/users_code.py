@@ -123,11 +123,22 @@ class UsersCode:
                 returned.close()
             raise TypeError(f"{self.name} returned something to wait for, and it may not wait: Admission may")
 
-    def errors(self, yielded: Iterable[FieldError] | None) -> list[FieldError]:
-        """All that a hook yields; what it raises is the last one. Raises TypeError for what is no field error."""
+    def errors(self, yielded: object) -> list[FieldError]:
+        """All that a hook yields, or returns; what it raises is the last one.
+
+        Raises a StatusError that is among them, as if the hook had; TypeError for what is no field error.
+        """
+        if yielded is None:
+            return []
+        if isinstance(yielded, (FieldError, StatusError)):
+            yielded = (yielded,)
+        if not isinstance(yielded, Iterable):
+            raise TypeError(f"{self.name} returned {yielded!r:.100}: it yields field errors")
         found: list[FieldError] = []
         try:
-            for error in yielded or ():
+            for error in yielded:
+                if isinstance(error, StatusError):
+                    raise error
                 if not isinstance(error, FieldError):
                     raise TypeError(f"{self.name} yielded {error!r:.100}: it yields field errors")
                 found.append(error)
