@@ -36,7 +36,7 @@ __all__ = ["Foreign", "Shape", "ShapeError"]
 
 T = TypeVar("T")
 
-_HEAD = ("apiVersion", "kind", "metadata")
+_HEAD = {"apiVersion": "string", "kind": "string", "metadata": "object"}
 
 
 class ShapeError(ValueError):
@@ -90,8 +90,15 @@ class Foreign(Generic[T]):
 
     def _made_whole(self) -> Schema:
         schema = self._of_shape()
-        own = {k: v for k, v in schema.get("properties", {}).items() if k not in _HEAD}
-        head = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
+        properties = schema.get("properties", {})
+        for name, kind in _HEAD.items():
+            if properties.get(name, {}).get("type", kind) != kind:
+                subject = f"{self.said.kind} {self.said.version}, field {name}"
+                article = "an" if kind == "object" else "a"
+                why = f"every object has {name!r} on the wire, and it is {article} {kind}"
+                raise FieldNameError(subject, why, "give the field another name there", self.said.place)
+        own = {k: v for k, v in properties.items() if k not in _HEAD}
+        head = {name: {"type": kind} for name, kind in _HEAD.items()}
         required = [name for name in schema.get("required", ()) if name in own]
         whole = {k: v for k, v in schema.items() if k not in ("properties", "required")}
         made: Schema = {**whole, "type": "object", "properties": {**head, **own}}

@@ -65,7 +65,7 @@ class Structure:
         """The structural schema, with the private keys of `foreign_trees`."""
         made = self._structural(self.whole, "", ())
         for path in sorted(self.as_json - self.fields):
-            raise HintError(self.subject, f"as_json={path!r}: no field", did_you_mean(path, self.fields))
+            raise HintError(self.subject, f"as_json={path!r}: no field", did_you_mean(path, self.fields - {""}))
         return made
 
     def _structural(self, node: Any, path: str, inside: tuple[str, ...]) -> Schema:

@@ -310,6 +310,8 @@ def test_the_way_out_must_lead_to_a_field() -> None:
     for shape in (pydantic_shape(PydanticSpec, as_json=["port"]), dataclass_shape(DataSpec, as_json=["port"])):
         with pytest.raises(DeclarationError, match=r"as_json='port': no field \(did you mean 'ports'\?\)"):
             shape.schema()
+    with pytest.raises(DeclarationError, match=r"as_json='q': no field \(there are [a-z]"):
+        pydantic_shape(PydanticSpec, as_json=["q"]).schema()
 
 
 class Snake(pydantic.BaseModel):

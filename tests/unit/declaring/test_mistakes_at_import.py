@@ -211,10 +211,22 @@ class State:
     status: int
 
 
+@dataclass
+class Shop:
+    metadata: str
+
+
+@dataclass
+class Sort:
+    kind: int = 0
+
+
 def test_types_made_elsewhere_are_looked_at_when_they_are_served() -> None:
     for cls, more, said in (
         (Cart, {}, "field items: is 'items' on the wire"),
         (Counter, {}, "the default 1 is refused by its own rules"),
+        (Shop, {}, "field metadata: every object has 'metadata' on the wire, and it is an object"),
+        (Sort, {}, "field kind: every object has 'kind' on the wire, and it is a string"),
         (State, {"status_subresource": True}, "field status: is required, and status_subresource=True"),
     ):
         with pytest.raises(DeclarationError) as caught:
