@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -171,6 +171,43 @@ async def test_a_wrong_type_of_a_method_is_its_fault_too(caplog: Any) -> None:
         blamed_on_us(await api.post(f"{NESTS}/a/sit", {}))
     assert "Caves.create made" in caplog.text
     assert "Nests._sit made" in caplog.text
+
+
+class Forgetful(VirtualCollection[Cave]):
+    """Its methods forget to return anything, and its watch says what no client knows."""
+
+    async def get(self, name: str, ctx: Context) -> Cave | None:
+        return "cave" if name == "text" else None  # type: ignore[return-value]
+
+    async def list(self, ctx: Context) -> Any:
+        return None
+
+    async def create(self, new: Cave, ctx: Context) -> Any:
+        return None
+
+    async def watch(self, ctx: Context) -> AsyncIterator[tuple[str, Cave]]:
+        yield "ADDED", Cave(metadata=ObjectMeta(name="a"))
+        yield "CHANGED", Cave(metadata=ObjectMeta(name="a"))
+
+
+@walk
+async def test_a_method_that_returns_something_else_is_named(caplog: Any) -> None:
+    async with InMemory(APIServer(serve=[Forgetful])) as api:
+        assert (await api.get(CAVES + "/text")).status == 500
+        assert (await api.get(CAVES)).status == 500
+        assert (await api.post(CAVES, {"metadata": {"name": "new"}})).status == 500
+        async with api.watch(CAVES) as events:
+            assert (await events.next())[0] == "ADDED"
+            with pytest.raises(EOFError):
+                assert (await events.next())[0] == "ERROR"
+                await events.next()
+    for told in (
+        "Forgetful.get: expected a ",
+        "Forgetful.list returned None: it returns objects",
+        "Forgetful.create: expected a ",
+        "Forgetful.watch yielded 'CHANGED': an event is ADDED",
+    ):
+        assert told in caplog.text
 
 
 @walk

@@ -8,7 +8,7 @@ Must not know: verbs the user didn't write; `served` derives those. Next: `decla
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +23,8 @@ from oarlock.schema.foreign import Foreign
 from oarlock.schema.lenses import Lens, Open
 
 __all__ = ["virtual_methods"]
+
+_EVENTS = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK")
 
 
 def virtual_methods(collection: VirtualCollection[Any], lens: Lens, *, namespaced: bool) -> VirtualMethods:
@@ -51,8 +53,11 @@ class _Adapter:
     def _dry(self, verb: str, dry_run: bool) -> dict[str, Any]:
         return {"dry_run": dry_run} if verb in self.takes_dry_run else {}
 
-    def _wire(self, model: Any, namespace: str) -> Tree:
-        tree = self._lens.wire(model)
+    def _wire(self, verb: str, model: Any, namespace: str) -> Tree:
+        try:
+            tree = self._lens.wire(model)
+        except TypeError as error:
+            raise TypeError(f"{self._code[verb].name}: {error}") from error
         metadata = tree.setdefault("metadata", {})
         if self._namespaced and namespace:
             metadata.setdefault("namespace", namespace)
@@ -69,11 +74,11 @@ class _Adapter:
     def _kept(self, verb: str, opened: Open, made: Any, ctx: Context) -> Tree:
         if made is opened.object:
             return self._read(self._code[verb].result(opened))
-        return self._wire(made, ctx.target.namespace)
+        return self._wire(verb, made, ctx.target.namespace)
 
     async def get(self, namespace: str, name: str, ctx: Context) -> Tree | None:
         found = await self._code["get"].wait(ctx, None, self._collection.get, name, ctx)
-        return None if found is None else self._wire(found, namespace)
+        return None if found is None else self._wire("get", found, namespace)
 
     def _options(self, verb: str, options: Any) -> dict[str, Any]:
         return {"options": options} if verb in self.takes_options else {}
@@ -82,12 +87,16 @@ class _Adapter:
         own, code = self._collection.list, self._code["list"]
         found: Any = await code.wait(ctx, None, own, ctx, **self._options("list", options))
         if isinstance(found, Page):
-            items = [self._wire(model, namespace) for model in found.items]
+            items = [self._wire("list", model, namespace) for model in found.items]
             return replace(found, items=items)
         version = ""
         if isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], str):
             found, version = found
-        return Page([self._wire(model, namespace) for model in found], version)
+        if not isinstance(found, Iterable):
+            raise TypeError(
+                f"{code.name} returned {found!r:.100}: it returns objects, a Page, or objects and a version"
+            )
+        return Page([self._wire("list", model, namespace) for model in found], version)
 
     async def create(self, new: Tree, ctx: Context, dry_run: bool) -> Tree:
         opened = self._open(new)
@@ -104,14 +113,17 @@ class _Adapter:
     async def delete(self, namespace: str, name: str, ctx: Context, dry_run: bool) -> Tree | None:
         delete, code = self._collection.delete, self._code["delete"]
         gone = await code.wait(ctx, None, delete, name, ctx, **self._dry("delete", dry_run))
-        return None if gone is None else self._wire(gone, namespace)
+        return None if gone is None else self._wire("delete", gone, namespace)
 
     async def watch(self, namespace: str, ctx: Context, options: WatchOptions) -> AsyncIterator[tuple[str, Tree]]:
         async for kind, model in self._collection.watch(ctx, **self._options("watch", options)):
             if kind == "BOOKMARK" and isinstance(model, str):
                 yield kind, {"metadata": {"resourceVersion": model}}
+            elif kind in _EVENTS:
+                yield kind, self._wire("watch", model, namespace)
             else:
-                yield kind, self._wire(model, namespace)
+                name = self._code["watch"].name
+                raise TypeError(f"{name} yielded {kind!r:.100}: an event is ADDED, MODIFIED, DELETED or BOOKMARK")
 
 
 def _parameters(method: Any) -> Any:
