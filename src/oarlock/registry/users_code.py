@@ -114,7 +114,12 @@ class UsersCode:
         """A hook that changes an object in place returns nothing. Raises TypeError."""
         if returned is not None:
             self.not_waiting(returned)
-            raise TypeError(f"{self.name} returned {returned!r:.100}: it changes the object in place")
+            self.nothing(returned, "it changes the object in place")
+
+    def nothing(self, returned: object, instead: str) -> None:
+        """What it returns would be taken for an answer by who wrote it. Raises TypeError."""
+        if returned is not None:
+            raise TypeError(f"{self.name} returned {returned!r:.100}: {instead}")
 
     def not_waiting(self, returned: object) -> None:
         """A hook that is decorated isn't seen to be a coroutine function. Raises TypeError."""

@@ -161,7 +161,8 @@ class AdmissionGate:
                 if new is not None:
                     seen = await self._aside(seat.lens.view, await _shown(seat, asked, new, hub[0]))
                 review = await _review(seat, asked, (operation, seen, old), hub[1])
-                await seat.validate.wait(ctx, new, seat.plugin.validate, review)
+                hook: Any = seat.plugin.validate
+                seat.validate.nothing(await seat.validate.wait(ctx, new, hook, review), _RAISES)
 
 
 class _Asked(NamedTuple):
@@ -180,6 +181,7 @@ class _Asked(NamedTuple):
         return await self.served.convert(trees, from_version, to_version)
 
 
+_RAISES = "it raises what it refuses with"
 _What = tuple[str, Any, Tree | None]
 
 
@@ -188,12 +190,12 @@ async def _mutated(seat: _Seat, asked: _Asked, what: _What) -> Tree | None:
     served, ctx, aside = asked
     if new is None:
         review = await _review(seat, asked, (operation, None, old))
-        await seat.mutate.wait(ctx, None, seat.plugin.mutate, review)
+        seat.mutate.in_place(await seat.mutate.wait(ctx, None, seat.plugin.mutate, review))
         return None
     shown = await _shown(seat, asked, new)
     opened = await aside(seat.lens.open, shown)
     review = await _review(seat, asked, (operation, opened.object, old))
-    await seat.mutate.wait(ctx, new, seat.plugin.mutate, review)
+    seat.mutate.in_place(await seat.mutate.wait(ctx, new, seat.plugin.mutate, review))
     changed = await aside(seat.mutate.result, opened)
     if changed is shown:
         return cast(Tree, new)

@@ -15,7 +15,7 @@ from oarlock.meta.context import Target, User
 from oarlock.meta.errors import Forbidden
 from oarlock.meta.gotext import html_escape, quote
 
-__all__ = ["ALLOWED", "AlwaysAllow", "Authorizer", "Decision", "Outcome", "forbidden"]
+__all__ = ["ALLOWED", "AlwaysAllow", "Authorizer", "Decision", "Outcome", "decided", "forbidden"]
 
 
 class Outcome(Enum):
@@ -81,6 +81,13 @@ class AlwaysAllow(Authorizer):
 
     async def decide(self, user: User, target: Target) -> Decision:
         return ALLOWED
+
+
+def decided(decision: object, who: str) -> Decision:
+    """What `who` returned, if it is one. Raises TypeError."""
+    if not isinstance(decision, Decision):
+        raise TypeError(f"{who} returned {decision!r:.100}: it returns a Decision")
+    return decision
 
 
 def forbidden(user: User, target: Target, reason: str = "") -> Forbidden:

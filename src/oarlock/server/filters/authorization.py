@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
-from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, forbidden
+from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, decided, forbidden
 from oarlock.registry.users_code import UsersCode
 from oarlock.registry.waiting import in_task
 from oarlock.server.filters.filter import Filter, Next
@@ -23,7 +23,7 @@ def authorization(authorizer: Authorizer) -> Filter:
             decision = await code.timed(x.clock, authorizer.decide(x.user, x.target))
         else:
             decision = await authorizer.decide(x.user, x.target)
-        if decision is not ALLOWED and not decision.allowed:
+        if decision is not ALLOWED and not decided(decision, code.name).allowed:
             raise forbidden(x.user, x.target, decision.reason)
         return await next(x)
 
