@@ -175,6 +175,11 @@ def _has_default(cls: Any) -> bool:
 def _default(cls: Any) -> Any:
     if inspect.iscoroutinefunction(cls.default):
         raise HookError(f"{cls.__name__}.default", "may not wait", "write def default(self)")
+    try:
+        inspect.signature(cls.default).bind(None)
+    except TypeError:
+        what = "has other parameters than the server gives it"
+        raise HookError(f"{cls.__name__}.default", what, "write def default(self)") from None
 
     code = UsersCode(f"{cls.__qualname__}.default")
 

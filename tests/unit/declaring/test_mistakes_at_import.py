@@ -235,6 +235,17 @@ def test_types_made_elsewhere_are_looked_at_when_they_are_served() -> None:
         assert str(caught.value).startswith(__file__)
 
 
+def test_default_takes_nothing_but_the_object() -> None:
+    class Pear(Resource, group=GROUP, version="v1"):
+        """A pear."""
+
+        def default(self, ctx: object) -> None:  # type: ignore[override]
+            """Nobody gives it a context."""
+
+    with pytest.raises(DeclarationError, match=r"Pear\.default: has other parameters .*write def default\(self\)"):
+        served_from([Pear])
+
+
 def test_a_server_is_told_by_keyword_what_to_serve() -> None:
     with pytest.raises(DeclarationError, match=r"write APIServer\(serve=\[Apple\]\)"):
         APIServer(Apple)  # type: ignore[misc]
