@@ -124,7 +124,7 @@ def _protobuf(data: bytes, kind: str) -> Exception:
 
 def _check_kind(tree: Tree, entry: CatalogEntry) -> None:
     gvk = entry.gvk
-    api_version, kind = (tree.get(key) for key in ("apiVersion", "kind"))
+    api_version, kind = tree.get("apiVersion"), tree.get("kind")
     api_version = entry.api_version if api_version in (None, "") else api_version
     kind = gvk.kind if kind in (None, "") else kind
     if not isinstance(api_version, str) or not isinstance(kind, str):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from oarlock.meta.errors import StatusError
 from oarlock.registry.resource import Resource
 from oarlock.registry.served import Tree
+from oarlock.schema.definition import VersionDefinition
 from oarlock.storage.cache.entry import Entry
 
 __all__ = ["Live", "Ready", "ready"]
@@ -61,19 +62,31 @@ def ready(resource: Resource, trees: tuple[Tree, Tree], version: str, live: Live
 
 
 def _readings(resource: Resource, stored: Tree, version: str, through_hub: bool) -> tuple[tuple[str, ...], Tree | None]:
-    definition = resource.definition
     fields: tuple[str, ...] = ()
     answer: Tree | None = None
-    for one in definition.versions:
-        tried = one.name == definition.hub and through_hub and version == definition.stored_as
-        if one.name == version or one.selectable or (one.served and not tried):
-            seen = resource.look(stored, one.name)
-            assert seen is not None  # a converter that never waits has it at once
-            if one.selectable:
-                fields += resource.compiled[one.name].selectable_values(seen)
-            if one.name == version != definition.stored_as:
-                answer = seen
-    return fields, answer
+    for one in _untried(resource, version, through_hub):
+        seen = resource.look(stored, one.name)
+        assert seen is not None  # a converter that never waits has it at once
+        if one.selectable:
+            fields += resource.compiled[one.name].selectable_values(seen)
+        if one.name == version:
+            answer = seen
+    return fields, answer if version != resource.definition.stored_as else None
+
+
+def _untried(resource: Resource, version: str, through_hub: bool) -> tuple[VersionDefinition, ...]:
+    """The versions that have to be looked at: found once for each version that is written."""
+    found = resource.untried.get((version, through_hub))
+    if found is None:
+        definition = resource.definition
+        stored_as = definition.stored_as
+        seen = {stored_as, definition.hub} if through_hub and version == stored_as else {stored_as}
+        found = resource.untried[version, through_hub] = tuple(
+            one
+            for one in definition.versions
+            if one.selectable or (one.name not in seen and (one.served or one.name == version))
+        )
+    return found
 
 
 def _is_readable(resource: Resource, live: Live) -> bool:

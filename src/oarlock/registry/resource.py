@@ -29,6 +29,7 @@ from oarlock.registry.served import Served, Tree
 from oarlock.registry.stored_form import LATE, StoredForm, body_of, encode_tail
 from oarlock.registry.workers import Workers, weight
 from oarlock.schema.compiled import CompiledVersion, compile_version
+from oarlock.schema.definition import VersionDefinition
 from oarlock.storage.cache.cache import Cache, ResourceCache
 from oarlock.storage.cache.entry import Entry, Interner
 
@@ -74,6 +75,8 @@ class Resource:
         self.selectable = self._place_selectable()
         self.fields = tracker_of(served, self.compiled, copy_tree)
         self.form = StoredForm(served.definition, served.conversions, self._select, interner)
+        self.untried: dict[tuple[str, bool], tuple[VersionDefinition, ...]] = {}
+        """What ``readiness`` has found out about versions."""
         self._marks = {version: object() for version in self.compiled}
         self._made_now: dict[Rendition, asyncio.Future[bytes | StatusError]] = {}
         selectable = [v for v in served.definition.versions if v.selectable and v.name != served.definition.stored_as]

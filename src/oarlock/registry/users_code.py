@@ -123,7 +123,7 @@ class UsersCode:
 
     def not_waiting(self, returned: object) -> None:
         """A hook that is decorated isn't seen to be a coroutine function. Raises TypeError."""
-        if inspect.isawaitable(returned):
+        if type(returned) is not types.GeneratorType and inspect.isawaitable(returned):
             if inspect.iscoroutine(returned):
                 returned.close()
             raise TypeError(f"{self.name} returned something to wait for, and it may not wait: Admission may")
