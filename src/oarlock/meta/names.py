@@ -1,7 +1,7 @@
 """What a name may look like: each check returns the list of complaints, empty when the text is fine.
 
 The texts are Kubernetes' own, because users search for them. Lengths count UTF-8 bytes. Knows nothing
-of objects or fields; the caller adds the path. Next: `names_more` for the names few objects have.
+of objects or fields; the caller adds the path.
 Source: k8s.io/apimachinery ``util/validation``, RFC 1123, RFC 1035.
 """
 

@@ -1,4 +1,4 @@
-"""Ages as kubectl shows them, the order of API versions, group-versions and percentages, by cases of our own."""
+"""Ages as kubectl shows them, the order of API versions and group-versions, by cases of our own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from oarlock.meta import int_or_percent, times
+from oarlock.meta import times
 from oarlock.meta.kinds import GroupVersion, version_priority
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
@@ -57,15 +57,3 @@ def test_group_versions(text: str, group: str, version: str) -> None:
 def test_a_group_version_has_one_slash() -> None:
     with pytest.raises(ValueError, match="unexpected GroupVersion string"):
         GroupVersion.parse("a/b/c")
-
-
-def test_numbers_or_percentages() -> None:
-    assert int_or_percent.parse(7) == (7, False)
-    assert int_or_percent.parse("7%") == (7, True)
-    assert int_or_percent.of_total("30%", 10, round_up=True) == 3
-    assert int_or_percent.of_total("25%", 10, round_up=True) == 3
-    assert int_or_percent.of_total("25%", 10, round_up=False) == 2
-    assert int_or_percent.of_total(4, 10, round_up=True) == 4
-    for wrong in ("7", "%", "7 %", "seven%", ""):
-        with pytest.raises(int_or_percent.IntOrPercentError):
-            int_or_percent.parse(wrong)
