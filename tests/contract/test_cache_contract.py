@@ -16,12 +16,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import cache_audit
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oarlock.storage.backend import Backend, Compacted, Unavailable, WriteResult
-from oarlock.storage.cache import audit
 from oarlock.storage.cache.cache import Cache, ResourceCache
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent, Subscription, TooOld
@@ -192,8 +192,8 @@ class History:
         assert state_of(self.things.snapshot().page(PREFIX, END, 0)[0]) == now
         assert state_of(list(self.things._state.live.values())) == now
         assert len(self.things) == len(now)
-        assert await audit.check(self.things) == []
-        assert await audit.check(self.others) == []
+        assert await cache_audit.check(self.things) == []
+        assert await cache_audit.check(self.others) == []
         for client in self.clients:
             if client.subscription is None:
                 assert client.lost is None or isinstance(client.lost, TooOld)
@@ -407,7 +407,7 @@ def test_two_caches_of_one_file_read_each_others_writes(tmp_path: Path) -> None:
         await caches[1].wait_for(rev)
         assert client.state == {f"{PREFIX}a": (rev, b"59")}
         for one in things:
-            assert await audit.check(one) == []
+            assert await cache_audit.check(one) == []
         for cache, backend in zip(caches, backends, strict=True):
             await cache.close()
             await backend.close()

@@ -6,5 +6,5 @@ the floor above hands in.
 
 Read `entry` (what is kept of an object), `events` (what a watcher is given), then `resource` (one resource) and
 `cache` (the process: who follows the store, and what "up to date" means). `leaves`, `ring` and `roots` are the
-data structures, `loading` and `audit` what happens at the start and what proves it right.
+data structures, `loading` what happens at the start.
 """

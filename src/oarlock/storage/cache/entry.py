@@ -94,7 +94,7 @@ event after. Never raises: for a value it can't decode it makes an entry with `b
 
 Draft = Callable[[Rev, Rev], Entry]
 """``(rev, create_rev)`` → entry, from a writer that knows the object it has just written. Must make what
-`Describe` would make of the same bytes; `audit.check` compares."""
+`Describe` would make of the same bytes."""
 
 Later = Callable[[Entry, Rev], Entry]
 """The same object at a later revision, which is that of its deletion."""

@@ -1,12 +1,12 @@
-"""`audit.check`: silent when all is well, and a readable line for each kind of difference."""
+"""`cache_audit.check`: silent when all is well, and a readable line for each kind of difference."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import cache_audit
 import pytest
 
-from oarlock.storage.cache import audit
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.limits import Limits
 
@@ -19,7 +19,7 @@ async def test_a_sound_cache(world: Any, kit: Any) -> None:
     things = await world.restart(Limits(page=3))
     await world.write("a3", "2")
     await world.erase("a4")
-    assert await audit.check(things) == []
+    assert await cache_audit.check(things) == []
 
 
 async def test_every_difference_is_named(world: Any, kit: Any) -> None:
@@ -31,7 +31,7 @@ async def test_every_difference_is_named(world: Any, kit: Any) -> None:
     state.put(kit.describe(kit.PREFIX + "a2", b"1", 91, 4), 0.0)
     state.put(kit.describe(kit.PREFIX + "zz", b"1", 92, 4), 0.0)
     state.put(Entry(kit.PREFIX + "a5", "", "a5", 7, 7, b"other"), 0.0)
-    lines = await audit.check(things)
+    lines = await cache_audit.check(things)
     assert [line.removeprefix(kit.PREFIX) for line in lines] == [
         "a1 is in the store but not in the cache",
         "a2 was changed at 4 and created at 4, the cache says 91 and 4",
@@ -44,4 +44,4 @@ async def test_a_draft_that_lies_is_found(world: Any, kit: Any) -> None:
     things = await world.load()
     key = kit.PREFIX + "a"
     await things.put(key, b"1", expect=0, draft=lambda rev, create: Entry(key, "", "a", rev, create, b"2@2"))
-    assert len(await audit.check(things)) == 1
+    assert len(await cache_audit.check(things)) == 1

@@ -1,9 +1,4 @@
-"""Is the cache what the store says? One resource compared with the backend, at one revision.
-
-For tests, and for a timer in a server that would rather know. It reads the whole resource from the store.
-
-Must not know: what to do about a difference; a server that finds one should load again and say so loudly.
-"""
+"""Compares the cache of one resource with the backend, at one revision. It reads the whole resource from the store."""
 
 from __future__ import annotations
 
