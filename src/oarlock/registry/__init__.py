@@ -1,6 +1,6 @@
-"""One resource: the recipes that create, read, update and delete its objects, and where users hang code.
+"""Create, read, update and delete for one resource, and the base classes of users' collections.
 
-Registry alone sets uid, generation and deletionTimestamp. It knows no URL and no media type: it is
-handed a `Context`, trees and a `Gate`, and hands back what to show. Read `served`, then `resource`,
-then the recipes `create`, `update`, `delete` and `read`.
+Registry alone sets uid, generation and deletionTimestamp. It is given a `Context`, trees and a `Gate` (admission) and
+returns what to show. It must not know URLs or media types. Read `served` first, then `resource`, then `create`,
+`update`, `delete` and `read`.
 """

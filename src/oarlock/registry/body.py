@@ -1,7 +1,8 @@
-"""From a body that was parsed to a tree that is settled: typed, pruned, defaulted, in the request version.
+"""Turns a parsed request body into a typed, pruned and defaulted tree of the request version.
 
-How a mistake is worded depends on the verb, so the verb hands in a `Wording`.
-Must not know: bytes, media types. Next: `create` and `update`, which settle every tree they are about to keep.
+Error messages depend on the verb, which passes a `Wording`.
+Must not know: bytes, media types. See also: `create` and `update`, which call `settle` on every tree they are about to
+write.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ _OWNERS_TWICE = (
 
 
 class Wording(Protocol):
-    """How a verb says that a body can't be taken."""
+    """The error messages of a verb for a body that is refused."""
 
     def misfits(self, errors: list[FieldError], problems: list[str]) -> StatusError:
-        """Values of wrong JSON types, and what else is wrong; `problems` are those of strict decoding."""
+        """The error for values of the wrong JSON type; `problems` are those that strict field validation found."""
         ...
 
     def strict(self, problems: list[str]) -> StatusError:
-        """Strict field validation found `problems`: unknown and duplicate fields."""
+        """The error for `problems` of strict field validation: unknown and duplicate fields."""
         ...
 
 
 class BodyWording(NamedTuple):
-    """The wording of POST and PUT: 400, ``X in version "v1" cannot be handled as a X: …``."""
+    """The messages of POST and PUT: 400, ``X in version "v1" cannot be handled as a X: …``."""
 
     kind: str
     version: str
@@ -59,10 +60,10 @@ class BodyWording(NamedTuple):
 
 @dataclass(slots=True)
 class Body:
-    """A tree that nobody else holds, and what strict decoding of its bytes complained about.
+    """A tree that the recipe may change, and the problems that strict decoding of its bytes found.
 
-    `derived` says that it isn't what a client sent: it was made by a patch or by mutating admission.
-    `weight` is that of the bytes it was made of (see `workers.weight`).
+    `derived` is True when the tree is the result of a patch or of mutating admission, not what a client sent. `weight`
+    is that of the bytes it was decoded from (see `workers.weight`).
     """
 
     tree: Tree
@@ -73,11 +74,12 @@ class Body:
 
 
 def settle(body: Body, compiled: CompiledVersion, hooks: Hooks, ctx: Context) -> None:
-    """Make the tree what the request version says it is, in place.
+    """Prune, default and type-check the tree in place, by the schema and hooks of the request version.
 
-    Wrong JSON types are refused (of declared types; a CRD's schema reports them with everything else),
-    undeclared fields removed and, as the request wishes, warned of or refused; then null and empty
-    values, owners that are named twice, the schema's defaults and the type's own `default()`.
+    Wrong JSON types are refused (only of declared types; for a CRD schema, validation reports them with everything
+    else). Undeclared fields are removed and, as ``fieldValidation`` says, ignored, warned of or refused. Null and empty
+    values and duplicate owner references are removed. Then the schema's defaults are set and the type's own `default()`
+    is called.
     """
     tree = body.tree
     metadata = tree.get("metadata")
@@ -96,11 +98,11 @@ def settle(body: Body, compiled: CompiledVersion, hooks: Hooks, ctx: Context) ->
         try:
             body.tree = default(tree, ctx)
         except ViewError:
-            pass  # a required field is missing: validation says so, together with everything else that is wrong
+            pass  # ignored here: validation reports a missing field with all other errors
 
 
 def _mend(body: Body, compiled: CompiledVersion, ctx: Context) -> None:
-    """Types, undeclared fields, null and empty values."""
+    """Check types; remove undeclared fields, null and empty values."""
     tree = body.tree
     misfits = compiled.misfits(tree)
     if misfits:
@@ -111,11 +113,11 @@ def _mend(body: Body, compiled: CompiledVersion, ctx: Context) -> None:
     resets = tree["metadata"].get("managedFields") in ([], [{}])
     compiled.normalize(tree)
     if resets:
-        tree["metadata"]["managedFields"] = [{}]  # not the same as none: it asks that ownership be forgotten
+        tree["metadata"]["managedFields"] = [{}]  # unlike a missing one, it asks to forget all owners
 
 
 def _keep_owners_once(body: Body, ctx: Context) -> None:
-    """Owner references that say the same are one, and the client is told."""
+    """Remove duplicate owner references, with a warning to the client."""
     metadata = body.tree["metadata"]
     owners = metadata["ownerReferences"]
     once = {tuple(sorted(owner.items())): owner for owner in reversed(owners)}
@@ -153,7 +155,7 @@ def _report(body: Body, unknown: list[str], ctx: Context) -> None:
 
 
 def compile_bodies(definition: ResourceDefinition) -> dict[tuple[str, str], CompiledVersion]:
-    """What the bodies of subresources are, by version and name; nothing for one that takes none."""
+    """The compiled body types of subresources, by version and name; no entry for a subresource without a body."""
     compiled = {}
     for version in definition.versions:
         for subresource in version.subresources:

@@ -1,8 +1,8 @@
-"""What a subresource that connects talks through: `Channels` of a terminal or of its own, or a raw `Pipe`.
+"""The connection of a connecting subresource (exec, attach, port-forward): `Channels`, or a raw `Pipe`.
 
-Only what users' methods see; how it travels is decided above. Nothing here waits for a client that is gone: then
-the method is cancelled, so its `finally` runs, and what it still writes is dropped.
-Must not know: HTTP, WebSockets, frames. Next: `subresource`, whose methods are handed one of these.
+Only the interface that users' methods see; ``endpoints.channels`` implements it. When the client disconnects, the
+method is cancelled, so its `finally` blocks run; what it still writes is discarded.
+Must not know: HTTP, WebSockets, frames. See also: `subresource`, whose methods are given one of these.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ __all__ = ["Channel", "Channels", "Pipe", "TerminalSize"]
 
 
 class TerminalSize(NamedTuple):
-    """How large the client's terminal is, in characters."""
+    """The size of the client's terminal, in characters."""
 
     width: int
     height: int
 
 
 class Channel(Protocol):
-    """One of several ways that share a connection. ``async for data in channel`` reads it to its end."""
+    """One of the numbered byte streams of a connection. ``async for data in channel`` reads it to its end."""
 
     async def read(self) -> bytes:
-        """The next bytes, in no particular pieces; ``b""`` once the client has closed this channel.
+        """The next bytes, in pieces of any size; ``b""`` once the client has closed this channel.
 
-        What isn't read stays with the client as soon as a quarter of a megabyte waits, whichever channel it is for.
+        Backpressure: the server stops receiving while 256 KiB, over all channels, wait to be read.
         """
         ...
 
     async def write(self, data: bytes) -> None:
-        """Send `data`; returns when little enough of it is still waiting for the client to read."""
+        """Send `data`. Waits while too much of what was sent before hasn't left yet (backpressure)."""
         ...
 
     async def close(self) -> None:
-        """Nothing more is written, and what still comes is dropped.
+        """Close this channel: nothing more can be written, and data that still arrives is discarded.
 
-        Clients are told of it with ``v5.channel.k8s.io``; older protocols have no words for it.
+        The client is told only with ``v5.channel.k8s.io``; older protocols have no message for it.
         """
         ...
 
@@ -47,18 +47,18 @@ class Channel(Protocol):
 class Channels(Protocol):
     """The channels of one client. Source: Kubernetes' ``remotecommand``, KEP-4006.
 
-    Those of a terminal: 0 is standard input, 1 and 2 are output and errors, on 3 the server says how it ended, 4
-    tells of the terminal's size. With ``numbered=`` they mean what you make of them, and all go both ways.
+    For a terminal: 0 is stdin, 1 stdout, 2 stderr, 3 the error channel with the final status, 4 the terminal's size.
+    With ``numbered=`` the channels have no fixed meaning, and all of them go both ways.
     """
 
     @property
     def protocol(self) -> str:
-        """What was agreed on, such as ``v5.channel.k8s.io``; empty when the client named nothing."""
+        """The negotiated subprotocol, such as ``v5.channel.k8s.io``; empty when the client named none."""
         ...
 
     @property
     def stdin(self) -> Channel:
-        """Channel 0. Only with ``v5.channel.k8s.io`` can a client end it without leaving."""
+        """Channel 0. A client can close it alone, without disconnecting, only with ``v5.channel.k8s.io``."""
         ...
 
     @property
@@ -72,29 +72,29 @@ class Channels(Protocol):
         ...
 
     def __getitem__(self, number: int) -> Channel:
-        """The channel with this number. IndexError when there is none."""
+        """The channel with this number. Raises IndexError if there is none."""
         ...
 
     async def resized(self) -> TerminalSize:
-        """Wait until the client tells the size of its terminal, and return the newest.
+        """Wait until the client sends the size of its terminal, and return the latest.
 
-        Of several sizes that nobody waited for only the last is kept.
+        If several sizes arrived meanwhile, only the last is returned.
         """
         ...
 
 
 class Pipe(Protocol):
-    """A connection that speaks a protocol of your own: raw bytes both ways."""
+    """An upgraded connection: raw bytes both ways, in a protocol of your own."""
 
     @property
     def protocol(self) -> str:
-        """The protocol the client asked for, as you spelled it in ``upgrade=``."""
+        """The protocol of the client's ``Upgrade`` header, spelled as in ``upgrade=``."""
         ...
 
     async def read(self) -> bytes:
-        """The next bytes, as they came; ``b""`` once it is over."""
+        """The next bytes, in pieces of any size; ``b""`` at the end of the connection."""
         ...
 
     async def write(self, data: bytes) -> None:
-        """Send `data`; returns when little enough of it is still waiting for the client to read."""
+        """Send `data`. Waits while too much of what was sent before hasn't left yet (backpressure)."""
         ...

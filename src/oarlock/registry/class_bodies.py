@@ -1,7 +1,8 @@
-"""Class bodies in which a method is called `list`: an annotation ``list[str]`` below it would mean that method.
+"""Explains the error when the annotation ``list[str]`` follows a method called `list` in a class body.
 
-Python says of that ``'function' object is not subscriptable``; here it says what to write. Hidden from type checkers,
-which see it themselves. Must not know: what the method is for. Next: `virtual`.
+There ``list`` is the method, and Python only says ``'function' object is not subscriptable``; the error raised here
+says what to write instead. Hidden from type checkers, which report it themselves.
+Must not know: what the method is for. See also: `virtual`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ __all__ = ["WithList"]
 
 
 class _Method:
-    """A method called `list`, while the body of its class runs; in all else it is the function."""
+    """A method called `list` while the body of its class is executed; otherwise it behaves like the function."""
 
     def __init__(self, function: Any) -> None:
         self.function = function
@@ -32,7 +33,7 @@ class _Method:
 
 
 class _Body(dict[str, Any]):
-    """The names of a class body."""
+    """The namespace in which a class body is executed."""
 
     def __setitem__(self, name: str, value: Any) -> None:
         super().__setitem__(name, _Method(value) if name == "list" else value)
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 else:
 
     class WithList(ABCMeta):
-        """The metaclass of a collection; an ABCMeta, so that one may be abstract as well."""
+        """The metaclass of collections; an ABCMeta, so that a collection may also be abstract."""
 
         @classmethod
         def __prepare__(mcls, name: str, bases: tuple[type, ...], **keywords: Any) -> _Body:

@@ -1,10 +1,11 @@
-"""`StoredCollection`: where users put what the server does with their objects beyond storing them.
+"""`StoredCollection`: the base class of users' hooks for a resource in the store.
 
     class Flunders(StoredCollection[Flunder], stored_as=v1alpha1.Flunder):
         def validate(self, new: Flunder, old: Flunder | None, ctx: Context) -> Iterator[FieldError]: ...
 
-Hooks are synchronous because they may do no I/O; `Admission` may wait. Must not know: trees, URLs.
-Next: `virtual` for storage of one's own, `declare`, which turns a collection into a `Served`.
+Hooks are synchronous, because they may do no I/O; an `Admission` plugin may be asynchronous.
+Must not know: trees, URLs. See also: `virtual` for storage of your own, `declare`, which turns a collection into a
+`Served`.
 """
 
 from __future__ import annotations
@@ -58,11 +59,11 @@ def resource_of(cls: type, base: type, of: Foreign[Any] | None) -> Any:
 
 
 class StoredCollection(Generic[T]):
-    """The code for one stored resource; every hook may be left out.
+    """Hooks for one stored resource; all are optional.
 
-    Hooks see the hub version `T`. They may run more than once for one request, when another writer was
-    faster, and must not remember anything between calls. `stored_as` is the version that is written to the
-    store, the hub unless given; where that can't say everything, `loses` names what is lost on the way, by its paths
+    Hooks see the hub version `T`. They may run more than once for one request (a write that met a conflict is retried),
+    so they must not remember anything between calls. `stored_as` is the storage version, by default the hub. If the
+    storage version can't represent every field of the hub, `loses` must name the fields that are lost, by their paths
     in the hub (``["spec.note"]``). `of` is the `Foreign` of a type that isn't a Resource.
     """
 
@@ -92,14 +93,14 @@ class StoredCollection(Generic[T]):
             )
 
     def prepare(self, new: T, old: T | None, ctx: Context) -> None:
-        """Change `new` in place before it is validated; `old` is None on create and must not be changed.
+        """Change `new` in place before it is validated. `old` is None on create and must not be changed.
 
-        Runs after admission's `mutate`, on create and on every update. May not wait.
+        Runs after mutating admission, on create and on every update. Synchronous.
         """
 
     def validate(self, new: T, old: T | None, ctx: Context) -> Iterable[FieldError]:
-        """Yield every mistake in `new`, with its field path in the hub version; changes nothing.
+        """Yield a `FieldError` for every mistake in `new`, with its field path in the hub version; change nothing.
 
-        Runs beside the schema's rules, on create and on every update. May not wait.
+        Runs in addition to schema validation, on create and on every update. Synchronous.
         """
         return ()

@@ -1,6 +1,6 @@
-"""What is logged of objects that can't be read: each of them once, and never a flood.
+"""Rate-limited logging of objects that can't be read: each object once, a bounded number of lines a minute.
 
-Must not know: what is wrong with them. Next: ``informer`` and ``old_objects``, which complain.
+Must not know: what is wrong with them. See also: ``informer`` and ``old_objects``, which log through it.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from collections.abc import Callable
 __all__ = ["Complaints"]
 
 KEPT = 4096
-"""So many objects are known to have been complained of; the ones before may be again."""
+"""How many objects are remembered as logged; older ones may be logged again."""
 
 LINES = 20
 PER_S = 60.0
-"""No more than so many lines in so many seconds; the next one says how many were left out."""
+"""The period of the rate limit, in seconds. The next line that is logged says how many were left out."""
 
 
 class Complaints:
-    """What one part of the server complains of, written to `log`. `now` is in monotonic seconds."""
+    """The rate-limited log of one part of the server. `now` returns monotonic seconds."""
 
     def __init__(self, log: logging.Logger, now: Callable[[], float] = time.monotonic) -> None:
         self._log = log
@@ -32,9 +32,9 @@ class Complaints:
         self._left_out = 0
 
     def tell(self, name: str, state: object, why: str, error: BaseException | None = None) -> None:
-        """Log that the object `name` in its `state`, such as a revision, can't be used, unless that has been said.
+        """Log once that the object `name` can't be used in its `state`, such as a revision.
 
-        With `error` its trace is logged too.
+        `error` adds its traceback.
         """
         key = (name, state)
         if key in self._told:

@@ -1,7 +1,7 @@
-"""`Converter`: how objects get from one version to another, whoever does it: classes, nobody, somebody elsewhere.
+"""`Converter`: the interface for conversion between versions, by classes, by a webhook, or by no code at all.
 
-Everything that callers may ask of one is a member of it. Write one as a subclass: what it doesn't say is what holds of
-the least cooperative. Must not know: where objects come from. Next: `served`, which has one; ``declare`` for classes'.
+Write a converter as a subclass; the defaults of its attributes are the ones that promise least.
+Must not know: where objects come from. See also: `served`, which holds one; ``declare``, for that of declared classes.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Tree = dict[str, Any]
 
 
 class ConversionError(InternalError):
-    """500: an object can't be converted, and the client that asked for it has nothing to do with that.
+    """500: an object can't be converted, which isn't the fault of the client that asked for it.
 
-    `name` is the object's, with its kind and the version it was in.
+    `name` names the object, with its kind and the version it was in.
     """
 
     def __init__(self, name: str, to_version: str, why: str) -> None:
@@ -34,7 +34,7 @@ class ConversionError(InternalError):
 
 
 def name_of(tree: Tree) -> str:
-    """How answers and logs call an object: ``sea.example.com/v1 Boat default/a``."""
+    """The name of an object in answers and in the log: ``sea.example.com/v1 Boat default/a``."""
     metadata = tree.get("metadata") or {}
     place = "/".join(filter(None, (metadata.get("namespace"), metadata.get("name"))))
     return " ".join(filter(None, (tree.get("apiVersion"), tree.get("kind"), place)))
@@ -42,58 +42,61 @@ def name_of(tree: Tree) -> str:
 
 @runtime_checkable
 class Converter(Protocol):
-    """Changes trees from one version to another, always several at once.
+    """Converts lists of trees from one version to another.
 
-    It may change nothing of metadata but labels and annotations. The caller sets ``apiVersion`` and ``kind``
-    afterwards. It may run any number of times for one request.
+    Of metadata it may change labels and annotations only. The caller sets ``apiVersion`` and ``kind`` afterwards. It
+    may be called any number of times for one request.
     """
 
     waits: bool = True
-    """Could `convert` wait? Then requests for its resource get a task beforehand. Where it is False, `convert_now`
-    always converts."""
+    """Whether `convert` may wait; requests for its resource then run in a task.
+
+    If False, `convert_now` always converts.
+    """
 
     pure: bool = False
-    """Do the trees that are given stay as they are? Else the caller gives copies of what it still needs."""
+    """Whether it leaves the given trees unchanged. If False, callers pass copies of what they still need."""
 
     alike: bool = False
-    """Do versions differ in nothing but apiVersion? Then nobody tries whether an object can be converted."""
+    """Whether versions differ in apiVersion only. Then writes aren't checked for convertibility."""
 
     threadsafe: bool = False
-    """May its synchronous methods be called in another thread than the loop's, at the same time as in that?
+    """Whether its synchronous methods may be called in another thread, concurrently with the event loop.
 
-    Large objects are then worked on in a thread; else nothing of its resource is."""
+    If so, large objects of its resource are handled in a thread.
+    """
 
     def convert_now(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree] | None:
-        """The trees in `to_version`, in the same order, without waiting; None when that isn't possible."""
+        """The trees in `to_version`, in the same order, without waiting; None when it has to wait."""
         return None
 
     @abstractmethod
     async def convert(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree]:
-        """The trees in `to_version`, in the same order. Raises for all when one of them can't be converted.
+        """The trees in `to_version`, in the same order. Raises if any of them can't be converted.
 
-        It must end by itself, also when nobody answers: a `StatusError` of 429, 503 or 504 says that the objects have
-        nothing to do with that. Any other is a refusal, told as it is to who writes the object, as is a `FieldError`.
-        Anything else is a mistake of its own and answered 500.
+        It must set its own timeout. A `StatusError` of 429, 503 or 504 means that the converter is busy or unreachable.
+        Any other `StatusError`, or a `FieldError`, refuses the object and is shown to the client that writes it. Any
+        other exception is a bug of the converter and is answered with 500.
         """
         ...
 
     def carry_over(self, new_hub: Tree, live_hub: Tree, version: str) -> Tree:
-        """On an update through `version`: `new_hub` with what that version can't say taken from the live object.
+        """On an update through `version`: `new_hub` plus what `version` can't represent, from the live object.
 
-        Both are in the hub version, and neither is changed. A converter that doesn't know keeps `new_hub`.
+        Both are in the hub version, and neither may be changed. The default returns `new_hub`.
         """
         return new_hub
 
     def salvage(self, tree: Tree, from_version: str, to_version: str) -> Tree | None:
-        """What can be read in `to_version` of a stored object that can't be converted; None for nothing but metadata.
+        """As much of an unconvertible stored object as can be read in `to_version`; None for its metadata only.
 
-        For code that looks at an object as it was: what comes of it is never stored.
+        For hooks that look at the old object: the result is never stored.
         """
         return None
 
 
 class NoConversion(Converter):
-    """The ``None`` strategy of custom resources: versions differ in apiVersion only."""
+    """The ``None`` conversion strategy of CustomResourceDefinitions: versions differ in apiVersion only."""
 
     waits = False
     alike = True
@@ -107,11 +110,11 @@ class NoConversion(Converter):
 
 
 def copy_tree(tree: Tree) -> Tree:
-    """A copy that shares nothing."""
+    """A deep copy."""
     copied: Tree = _decode(_encode(tree))
     return copied
 
 
 def lend(converter: Converter, tree: Tree) -> Tree:
-    """`tree` as it may be given to `converter` while it is still needed: a copy, unless it says it is ``pure``."""
+    """`tree` to pass to `converter` while the caller still needs it: a copy, unless the converter is ``pure``."""
     return tree if converter.pure else copy_tree(tree)

@@ -1,9 +1,9 @@
-"""`Conversions`: the one door to a resource's `Converter`. What fails is named here, in the answer and in the log.
+"""`Conversions`: calls a resource's `Converter` and turns its failures into answers and log lines.
 
-A converter is users' code. When it raises, the client is told which object it was, and the log has the trace. What it
-refuses with an error of ours (a `StatusError`, a `FieldError`) is told as it is to who writes the object; of an object
-that is stored already, that is no client's fault either.
-Must not know: who asks. Next: `conversion`, the protocol; `served`.
+A converter is users' code. When it raises, the answer names the object, and the log has the traceback. A `StatusError`
+or `FieldError` it raises is shown as it is to the client that writes the object; for an object that is already stored
+the answer is a ConversionError instead, since no client is to blame.
+Must not know: who asks. See also: `conversion`, the interface; `served`.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ T = TypeVar("T")
 log = logging.getLogger("oarlock.registry")
 
 FAILED = "code of this server's own failed; its log has more"
-"""What is told of an error that nobody meant for clients."""
+"""Shown to clients instead of an exception that wasn't meant for them."""
 
 LATER = (429, 503, 504)
-"""Errors that say nothing of the object: whoever converts is busy, or can't be reached."""
+"""Status codes that say nothing about the object: the converter is busy or can't be reached."""
 
 MOST_TRIES = 100
-"""So often a batch may fail while it is found out which of its objects can't be converted."""
+"""How many failing calls `each` makes at most to find out which objects of a batch can't be converted."""
 
 SHOWN = 500
-"""Characters of an error's text that are told."""
+"""How many characters of an error's text are shown."""
 
 
 class Conversions:
-    """Converts the trees of one resource. Trees that are given must not be used afterwards, but by `old`."""
+    """Converts the trees of one resource. All methods but `old` and `old_now` may change the trees they are given."""
 
     def __init__(self, definition: ResourceDefinition, converter: Converter) -> None:
         self._definition = definition
@@ -47,10 +47,10 @@ class Conversions:
         self._complaints = Complaints(log)
 
     def now(self, trees: list[Tree], from_version: str, to_version: str, *, stored: bool = False) -> list[Tree] | None:
-        """The trees in another version; None when that has to be waited for.
+        """The trees in another version; None when the converter has to wait.
 
-        `stored` says that they are as the store has them, so that nobody who asks for them is to blame.
-        Raises ConversionError, and what the converter refuses with.
+        `stored` says that they come from the store, so that a failure isn't blamed on the client. Raises
+        ConversionError, and what the converter refuses with.
         """
         if from_version == to_version:
             return trees
@@ -63,7 +63,7 @@ class Conversions:
     async def convert(
         self, trees: list[Tree], from_version: str, to_version: str, *, stored: bool = False
     ) -> list[Tree]:
-        """The same, waiting where it must."""
+        """The same, waiting where necessary."""
         made = self.now(trees, from_version, to_version, stored=stored)
         if made is not None:
             return made
@@ -80,10 +80,10 @@ class Conversions:
         versions: tuple[str, str],
         tries: list[None] | None = None,
     ) -> list[Tree | StatusError]:
-        """Many stored objects, converted together; in place of one that can't be, why. `tree_of` makes a fresh tree.
+        """Convert many stored objects at once. The result has a tree or an error for each; `tree_of` makes its tree.
 
-        When a batch fails its halves are tried, and theirs, until it is known which objects it was; so no more than
-        `MOST_TRIES` times, and not where the error says nothing of the objects.
+        A batch that fails is halved until the failing objects are found, with at most `MOST_TRIES` failures, and not at
+        all for an error that says nothing about the objects (`LATER`).
         """
         tries = [] if tries is None else tries
         try:
@@ -99,10 +99,10 @@ class Conversions:
         return first + await self.each(items[half:], tree_of, versions, tries)
 
     async def old(self, tree: Tree, from_version: str, to_version: str) -> Tree:
-        """A stored object in another version, for who looks at it as it was: as far as it can be read.
+        """A stored object in another version, as far as it can be read, for hooks that look at the old object.
 
-        `tree` stays as it is. What comes of it may be `tree` itself, or share its metadata, and must never be stored.
-        Raises ConversionError where the converter can't tell what can be read.
+        `tree` isn't changed. The result may be `tree` itself or share its metadata, and must never be stored. Raises
+        ConversionError where the converter can't tell what can be read.
         """
         now = self.old_now(tree, from_version, to_version)
         if now is not None:
@@ -123,14 +123,14 @@ class Conversions:
         return None if made is None else made[0]
 
     def _salvaged(self, tree: Tree, from_version: str, to_version: str, error: StatusError) -> Tree:
-        """What can be read of an object whose conversion just failed with `error`, which is raised if nothing can."""
+        """The readable part of an object whose conversion failed with `error`, which is raised if there is none."""
         salvaged = self._converter.salvage(tree, from_version, to_version)
         if salvaged is None:
             raise error
         return self._told([tree], [salvaged], from_version, to_version)[0]
 
     def _told(self, trees: list[Tree], made: list[Tree], from_version: str, to_version: str) -> list[Tree]:
-        """What was made, which says of what version it is."""
+        """The converted trees, with their new apiVersion."""
         if len(made) != len(trees):
             raise ConversionError(_names(trees), to_version, f"{len(trees)} objects became {len(made)}")
         api_version = self._definition.api_version(to_version)
@@ -139,7 +139,7 @@ class Conversions:
         return made
 
     def _failed(self, trees: list[Tree], versions: tuple[str, str], error: Exception, stored: bool) -> Exception:
-        """What is raised instead of `error`: the same where it says all there is to say."""
+        """The exception to raise for `error`: itself where it can be shown as it is."""
         if isinstance(error, ConversionError):
             return error
         if isinstance(error, StatusError) and (not stored or error.code in LATER):
@@ -150,7 +150,7 @@ class Conversions:
         from_version, to_version = versions
         culprit = self._culprit(trees, from_version, to_version)
         if culprit is None:
-            name = _names(trees)  # `each` finds out, and it is logged then
+            name = _names(trees)  # `each` looks for the failing object, and logs it then
         else:
             name = name_of({"apiVersion": self._definition.api_version(from_version), "kind": self._kind, **culprit})
         refused = isinstance(error, StatusError | FieldError)
@@ -162,7 +162,7 @@ class Conversions:
         return ConversionError(name, to_version, why if refused else FAILED)
 
     def _culprit(self, trees: list[Tree], from_version: str, to_version: str) -> Tree | None:
-        """The tree that can't be converted; None where that can't be found out."""
+        """The tree that can't be converted; None when unknown."""
         if len(trees) == 1:
             return trees[0]
         if self._converter.pure:

@@ -1,4 +1,4 @@
-"""The recipe of CREATE. Next: `update`."""
+"""The recipe of CREATE. See also: `update`."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ __all__ = ["create"]
 async def create(
     resource: Resource, ctx: Context, version: str, body: Body, gate: Gate, *, applied: bool = False
 ) -> Outcome:
-    """Create the object in `body`. A name to be generated is generated before admission sees the object.
+    """Create the object in `body`. A generateName is turned into a name before admission sees the object.
 
-    `applied` says that an apply made it, which has settled who owns its fields.
+    `applied` says that server-side apply creates it and has set managedFields already.
 
-    Raises AlreadyExists, InvalidObject, BadRequest, and whatever admission refuses with.
+    Raises AlreadyExists, InvalidObject, BadRequest, and what admission refuses with.
     """
     write = Write(resource, ctx, version, gate, "CREATE").weighing(body.weight)
     await write.aside(settle, body, resource.compiled[version], resource.served.hooks, ctx)
@@ -54,7 +54,7 @@ async def _attempt(write: Write, body: Body, applied: bool) -> Outcome:
     metadata = new["metadata"]
     fill_new(metadata, ctx, resource.definition, resource.settings.random(16))
     if resource.definition.version(write.version).status:
-        new.pop("status", None)  # admission can't set it either
+        new.pop("status", None)  # nor can admission set it
     made = await finish(write, new, None)
     key = resource.key(metadata.get("namespace", ""), name)
     if ctx.dry_run:
@@ -69,7 +69,7 @@ async def _attempt(write: Write, body: Body, applied: bool) -> Outcome:
 
 
 async def _mutated(write: Write, new: Tree, body: Body, name: str) -> Tree:
-    """What mutating admission made of the object, settled again; it can't rename or move it."""
+    """The object after mutating admission, settled again. Admission can't change its name or namespace."""
     changed = await write.gate.mutate(write.ctx, "CREATE", new, None)
     if changed is None or changed is new:
         return new
@@ -108,7 +108,7 @@ async def _put(write: Write, key: str, made: Ready) -> Outcome:
 
 
 async def _arrived(resource: Resource, key: str, uid: str) -> Entry | None:
-    """The object, if a write nobody heard back from arrived: its uid was made for this request alone."""
+    """The object, if its write succeeded although the result was lost: its uid is new for this request."""
     try:
         await resource.fresh()
     except StorageError:

@@ -1,8 +1,8 @@
-"""Declared classes and collections → `Served`: `served_from`, the one door from users' classes to the server.
+"""`served_from`: turns declared classes and collections into `Served`, for the server.
 
-Here typed code is wrapped so that it works on trees: a view is made, the hook runs, its changes are folded
-back. All versions of a resource come together, in whatever order they are listed.
-Must not know: requests beyond their `Context`. Next: `served`, and `resource`, which brings one to life.
+Typed hooks are wrapped here so that they work on trees: a typed view is made, the hook runs, and its changes are
+written back to the tree. Versions of a resource may be listed in any order.
+Must not know: requests beyond their `Context`. See also: `served`, and `resource`, which serves one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Collection = StoredCollection[Any] | VirtualCollection[Any]
 
 
 class ClassConverter(ClassConversion, Converter):
-    """The conversion of classes as a `Converter`, which never waits."""
+    """The `Converter` for declared classes; it never waits."""
 
     waits = False
 
@@ -50,7 +50,7 @@ class ClassConverter(ClassConversion, Converter):
 
 @dataclass(slots=True)
 class _Group:
-    """Everything that was listed of one resource."""
+    """All that was listed for one resource."""
 
     hub: Any
     spokes: list[Any] = field(default_factory=list)
@@ -58,11 +58,11 @@ class _Group:
 
 
 def served_from(items: Sequence[Any]) -> list[Served]:
-    """What the server serves when these are listed.
+    """The resources to serve, for these declarations.
 
-    An item is a `Resource` or `Spoke` class, a collection (the class, or an instance when it takes arguments),
-    a `Foreign` or a finished `Served`. A spoke and a collection bring their hub along, a collection its `stored_as`.
-    DeclarationError when two of them declare the same thing.
+    An item is a `Resource` or `Spoke` class, a collection (the class, or an instance when its constructor takes
+    arguments), a `Foreign` or a finished `Served`. A spoke or a collection includes its hub, a collection also its
+    `stored_as`. Raises DeclarationError, such as when two items declare the same resource.
     """
     groups: dict[int, _Group] = {}
     ready: list[Served] = []
@@ -156,7 +156,7 @@ def _served(group: _Group) -> Served:
 
 
 def _check_loss(collection: Any, converter: ClassConverter, hub: type) -> None:
-    """What the stored version can't say is lost with every write, so it must have been said."""
+    """Check that `loses` names every field that the storage version can't represent."""
     stored_as = collection.__stored_as__
     said = collection.__loses__
     lost = unsayable(converter, hub, declared(stored_as).version, said)

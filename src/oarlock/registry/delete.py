@@ -1,8 +1,8 @@
 """The recipe of DELETE.
 
-An object with finalizers is only marked: it goes when the last of them is removed by an update.
-Source: the API conventions on deletion; ``propagationPolicy`` as the garbage collector defines it.
-Next: `metadata.mark_deleted`, and `update` for how a marked object ends.
+An object with finalizers only gets a deletionTimestamp; the update that removes its last finalizer removes it. Source:
+the API conventions on deletion; ``propagationPolicy`` as the garbage collector defines it. See also:
+`metadata.mark_deleted`; `update`, which removes objects marked for deletion.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ FOREGROUND = "foregroundDeletion"
 
 
 async def delete(resource: Resource, ctx: Context, version: str, options: DeleteOptions, gate: Gate) -> Outcome:
-    """Delete the object `ctx.target` names, or mark it.
+    """Delete the object that `ctx.target` names, or set its deletionTimestamp.
 
-    Raises NotFound, Conflict when a precondition doesn't hold, and what admission refuses with.
+    Raises NotFound, Conflict when a precondition fails, and what admission refuses with.
     """
     _check_policy(resource, options)
     mark = ctx.notes.mark()
@@ -92,7 +92,7 @@ async def _mark(resource: Resource, ctx: Context, entry: Entry, what: tuple[Tree
 
 
 def _check_policy(resource: Resource, options: DeleteOptions) -> None:
-    """Without a garbage collector nobody would ever remove the finalizers these policies leave."""
+    """Refuse policies that need a garbage collector when there is none: nobody would remove their finalizers."""
     if resource.settings.garbage_collection == "external":
         return
     why = "this server has no garbage collector; use Background"
@@ -104,9 +104,9 @@ def _check_policy(resource: Resource, options: DeleteOptions) -> None:
 
 
 def _finalizers(resource: Resource, options: DeleteOptions, present: list[str]) -> list[str]:
-    """The finalizers the object must have: those of others, and the one the deletion's policy leaves.
+    """The finalizers the object is to have: those of others, and the one for the propagation policy.
 
-    In the order they have, if there is none to add or to remove.
+    They keep their order when none is added or removed.
     """
     wanted = _policy(resource, options, present)
     needed = [f for f in present if f not in (ORPHAN, FOREGROUND)]
@@ -116,7 +116,7 @@ def _finalizers(resource: Resource, options: DeleteOptions, present: list[str]) 
 
 
 def _policy(resource: Resource, options: DeleteOptions, present: list[str]) -> str:
-    """orphanDependents, then propagationPolicy, then what is there, then the resource's default."""
+    """By precedence: orphanDependents, propagationPolicy, the object's finalizers, the resource's default."""
     if options.orphan_dependents is not None:
         return ORPHAN if options.orphan_dependents else ""
     if options.propagation_policy is not None:

@@ -1,7 +1,7 @@
-"""No two resources of a group under one name: clients look for a resource by any of its names.
+"""Checks that names of resources (plural, singular, short names, kinds) are unique within a group.
 
-Must not know: classes. Next: `declare`, which asks before anything is served.
-Source: the naming rules of CustomResourceDefinitions, where the second one is never accepted.
+Must not know: classes. See also: `declare`, which calls it. Source: the naming rules of CustomResourceDefinitions,
+which accept only the first resource with a name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["check_distinct"]
 
 
 def check_distinct(declared: Iterable[tuple[Served, str]]) -> None:
-    """Raise DuplicateError for the first name that is taken; beside each resource is its ``file:line``, if known."""
+    """Raise DuplicateError for the first name that is taken. The text with each resource is its ``file:line`` or ""."""
     kinds: set[tuple[str, str]] = set()
     taken: dict[tuple[str, str], tuple[int, str]] = {}
     for at, (served, place) in enumerate(declared):
@@ -35,7 +35,7 @@ def check_distinct(declared: Iterable[tuple[Served, str]]) -> None:
 
 
 def _names_of(names: Names) -> Iterator[tuple[str, str]]:
-    """Every word that clients may ask for the resource with, and what it is."""
+    """Every name that clients may use for the resource, with what kind of name it is."""
     yield "plural", names.plural
     yield "singular", names.singular
     yield "kind", names.kind.lower()

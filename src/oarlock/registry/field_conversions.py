@@ -1,9 +1,9 @@
-"""The conversions that tracking of fields needs, for a converter that has to wait, such as a webhook.
+"""Conversions for managedFields tracking with a converter that has to wait, such as a webhook.
 
-What is owned in another version is compared in that version, by pure code that can't wait. So it is stopped at the
-first conversion that isn't known (`MustConvert`), the conversion is awaited, and the pure code is run again, which
-gets a step further each time. A converter that needn't wait is asked directly and costs nothing more.
-Must not know: fields, who owns them. Next: `managed_fields`.
+Fields owned through another version are compared in that version, by code that is synchronous. That code raises
+`MustConvert` at the first conversion it lacks; the conversion is awaited, and the code runs again, until it has all. A
+converter that never waits is called directly.
+Must not know: fields and their owners. See also: `managed_fields`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Known = dict[tuple[bytes, str], "Tree | StatusError"]
 
 
 class ConversionFailed(ApplyError):
-    """The converter that had to be waited for refused; `status` is its answer."""
+    """The converter refused; `status` is its answer."""
 
     def __init__(self, status: StatusError) -> None:
         super().__init__(str(status))
@@ -33,7 +33,7 @@ class ConversionFailed(ApplyError):
 
 
 class MustConvert(Exception):
-    """`tree` is needed in the version `to_api_version`, and that has to be awaited: `then` does."""
+    """`tree` is needed in `to_api_version`, and the conversion has to be awaited, which `then` does."""
 
     def __init__(self, conversions: FieldConversions, tree: Tree, to_api_version: str) -> None:
         super().__init__(f"{to_api_version} of an object must be awaited")
@@ -42,9 +42,10 @@ class MustConvert(Exception):
         self.to_api_version = to_api_version
 
     async def then(self, call: Callable[[], R], along: Iterable[Tree], aside: Aside) -> R:
-        """What `call` returns when every conversion is known. It must be pure: it is called again for each one awaited.
+        """Run `call` with the conversions it needs. It must be pure: it runs again for each conversion.
 
-        `along` are trees that will be needed in the same versions, converted in one go; `aside` does what is called.
+        `along` are trees that will be needed in the same versions and are converted with the first. `aside` runs
+        `call`.
         """
         known: _Known = {}
         trees = {_key(tree): tree for tree in map(_bare, along)}
@@ -60,14 +61,14 @@ class MustConvert(Exception):
 
 
 class _Here(threading.local):
-    """What is known to the call that runs in this thread."""
+    """The known conversions of the call that runs in this thread."""
 
     def __init__(self) -> None:
         self.known: _Known = {}
 
 
 class FieldConversions:
-    """The ``convert`` of a tracker. `copy` makes the copies that a converter may change."""
+    """The ``convert`` function of a `FieldTracker`. `copy` makes the copies that a converter may change."""
 
     def __init__(self, served: Served, copy: Callable[[Tree], Tree]) -> None:
         self._served = served
@@ -85,7 +86,7 @@ class FieldConversions:
                 [self._copy(tree)], versions[from_api_version], versions[to_api_version]
             )
         except Exception:
-            return tree  # what can't be converted, such as a part of an object, keeps the names its fields have
+            return tree  # what can't be converted, such as part of an object, keeps its field names
         if made is not None:
             made[0]["apiVersion"] = to_api_version
             return made[0]
@@ -97,7 +98,7 @@ class FieldConversions:
         return found
 
     def knowing(self, known: _Known, call: Callable[[], R]) -> R:
-        """`call`, to which these conversions are known."""
+        """Run `call` with these known conversions."""
         before, self._here.known = self._here.known, known
         try:
             return call()
@@ -105,7 +106,7 @@ class FieldConversions:
             self._here.known = before
 
     async def learn(self, known: _Known, trees: dict[bytes, Tree], needed: MustConvert) -> None:
-        """Add to `known` what `needed` asks for, and with it all `trees` of the same version."""
+        """Convert the tree that `needed` asks for, and all of `trees` in the same version, and add them to `known`."""
         source, to = needed.tree["apiVersion"], needed.to_api_version
         wanted = {
             key: tree for key, tree in trees.items() if tree.get("apiVersion") == source and (key, to) not in known
@@ -123,7 +124,7 @@ class FieldConversions:
 
 
 def _bare(tree: Tree) -> Tree:
-    """The tree without its managedFields, which no conversion looks at."""
+    """The tree without managedFields, which are the same in every version."""
     metadata = tree.get("metadata")
     if type(metadata) is not dict or "managedFields" not in metadata:
         return tree

@@ -1,7 +1,7 @@
-"""Who owns which field, as a text in the metadata of an object that a user's own storage keeps.
+"""managedFields as one text (`ObjectMeta.field_owners`), for objects kept in a user's own storage.
 
-``managedFields`` are trees; a user gets them as one text (`ObjectMeta.field_owners`), to keep and to give back. Foreign
-types see ``managedFields`` themselves. Next: `virtual_methods` and `subresource_hooks`, where objects pass.
+A declared class gets managedFields as an opaque text to store and to give back. Foreign types see ``managedFields``
+themselves. See also: `virtual_methods` and `subresource_hooks`, where objects are passed to users' code.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _entries = msgspec.json.Decoder(list[dict[str, Any]]).decode
 
 
 def for_the_user(tree: Tree) -> Tree:
-    """`tree`, changed in place: its managedFields as a text."""
+    """`tree`, changed in place: its managedFields become a text."""
     entries = tree["metadata"].pop("managedFields", None)
     if entries:
         tree["metadata"][_OWNERS] = msgspec.json.encode(entries).decode()
@@ -27,7 +27,7 @@ def for_the_user(tree: Tree) -> Tree:
 
 
 def from_the_user(tree: Tree) -> Tree:
-    """`tree`, changed in place: the text as managedFields; one that can't be read is none."""
+    """`tree`, changed in place: the text becomes managedFields; a text that can't be read is dropped."""
     said = tree.get("metadata", {}).pop(_OWNERS, None)
     if said:
         try:

@@ -1,7 +1,7 @@
-"""What is done to every object of somebody else's type, whether or not there is a collection for it.
+"""The built-in hooks for a foreign type: normalisation and validation by the type itself.
 
-When an object comes in, what its type makes of the values is kept; before it is kept, the type is asked whether it
-fits. Must not know: the libraries such types come from. Next: `declare`, which adds these hooks to the user's.
+An incoming object is read and written back by its type; before it is stored, the type validates it.
+Must not know: the libraries such types come from. See also: `declare`, which adds these hooks to the user's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["with_foreign_checks"]
 
 
 def with_foreign_checks(hooks: Hooks, foreign: Foreign[Any]) -> Hooks:
-    """The user's hooks behind those of the type itself."""
+    """The user's hooks, preceded by those of the type itself."""
     validate = hooks.validate
 
     def checked(new: Tree, old: Tree | None, ctx: Context) -> Iterable[FieldError]:

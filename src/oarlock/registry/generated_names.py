@@ -1,7 +1,7 @@
-"""Names asked for with generateName: made up and tried until one is free.
+"""generateName: makes up names until one is free.
 
-Must not know: what creating an object takes. Next: `create` and `virtual_writes`, whose recipes try each name.
-Source: KEP-4420.
+Must not know: how an object is created. See also: `create` and `virtual_writes`, whose recipes try each name. Source:
+KEP-4420.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ async def with_generated_name(
     settings: Settings,
     attempt: Callable[[Body], Awaitable[Outcome]],
 ) -> Outcome:
-    """What `attempt` makes of the body, which has a generateName: with its name, or the first one that isn't taken.
+    """The result of `attempt` with the first generated name that isn't taken.
 
-    Each attempt gets a body of its own, and starts with the warnings there were. Raises AlreadyExists when every
-    name was taken, and what `attempt` raises.
+    Each attempt gets a copy of the body, and starts with the warnings there were before. Raises AlreadyExists when
+    every name was taken, and what `attempt` raises.
     """
     base, name = body.tree["metadata"]["generateName"], body.tree["metadata"].get("name")
     if name:

@@ -1,8 +1,8 @@
-"""`Informer`: what a server's own code reads of a resource it serves, always as new as its cache.
+"""`Informer`: typed read access of a server's own code to a resource it serves, straight from the watch cache.
 
-An admission plugin is handed one where a test would hand it a plain list: both are iterables of typed
-objects. It reads the watch cache directly, so there is nothing to sync and nothing to lag behind.
-Must not know: watches over the wire (``client``'s business). Next: ``policy.admission``.
+There is nothing to sync, and it is never behind the cache. In tests of an admission plugin, a plain list may stand for
+it: both are iterables of typed objects.
+Must not know: watches over the network (``client`` has those). See also: ``policy.admission``.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class NotRunning(RuntimeError):
 
 
 class Informer(Generic[T]):
-    """The live objects of `kind`, a declared class whose version they are shown in.
+    """The live objects of `kind`, a declared class, in the version of that class.
 
-    Give it to ``APIServer(informers=[…])`` and to whatever reads it. Iterating takes a snapshot; an object
-    is converted and decoded once per revision. Objects are shared: don't change them. One that no longer fits its
-    class, or can't be converted, is left out, and named in the log.
+    Pass it to ``APIServer(informers=[…])`` and to the code that reads it. Iterating takes a snapshot. Each object is
+    converted and decoded once per revision and shared between readers: don't change it. An object that doesn't fit its
+    class, or can't be converted, is left out and logged.
     """
 
     def __init__(self, kind: type[T]) -> None:
@@ -47,7 +47,7 @@ class Informer(Generic[T]):
         self._complaints = Complaints(log)
 
     def attach(self, find: Callable[[type[Any]], tuple[Resource, str]]) -> None:
-        """Called by the server when its catalog is loaded: `find` gives the resource and version of a class."""
+        """Called by the server when its catalog is loaded. `find` returns the resource and version of a class."""
         self._resource, self._version = find(self.kind)
         self._views.clear()
 
@@ -56,7 +56,7 @@ class Informer(Generic[T]):
         return self._resource is not None
 
     def get(self, name: str, namespace: str = "") -> T | None:
-        """The object; None where there is none, or none that can be read. Raises NotRunning."""
+        """The object; None if it doesn't exist or can't be read. Raises NotRunning."""
         resource = self._running()
         entry = resource.cache.get(object_key(resource.form.prefix, namespace, name))
         return None if entry is None else self._view(entry)
@@ -71,7 +71,7 @@ class Informer(Generic[T]):
                     yield found
 
     def __len__(self) -> int:
-        """How many objects there are, those that can't be read among them."""
+        """The number of objects, including those that can't be read."""
         return len(self._running().cache)
 
     def _running(self) -> Resource:
@@ -89,12 +89,12 @@ class Informer(Generic[T]):
             return known[1]
         made = self._read(entry)
         if len(self._views) > 2 * len(self._running().cache) + 16:
-            self._views.clear()  # objects that are gone leave their views behind
+            self._views.clear()  # drop the views of deleted objects
         self._views[entry.key] = (entry.rev, made)
         return made
 
     def _read(self, entry: Entry) -> T | None:
-        """None, and a line in the log, for an object that doesn't fit: whoever asks now has nothing to do with it."""
+        """The typed object; None, and a line in the log, when it doesn't fit its class."""
         name = f"{self.kind.__name__} {'/'.join(filter(None, (entry.namespace, entry.name)))}"
         try:
             made: T = view(self._tree(entry), self.kind)
@@ -104,7 +104,7 @@ class Informer(Generic[T]):
             why = f"left out of its informer, because the stored object doesn't fit its class: {reasons(error)}"
             self._complaints.tell(name, entry.rev, why)
             return None
-        except StatusError as error:  # whose trace has been logged with what raised it
+        except StatusError as error:  # its traceback has been logged by `Conversions`
             self._complaints.tell(name, entry.rev, f"left out of its informer: {error.message}")
             return None
         return made

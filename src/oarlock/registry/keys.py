@@ -1,6 +1,6 @@
-"""Where an object is in the store: ``/registry/{group}/{resource}/[{namespace}/]{name}``.
+"""Keys of objects in the store: ``/registry/{group}/{resource}/[{namespace}/]{name}``.
 
-Only text. Next: `stored_form`, which says what stands at such a key.
+See also: `stored_form`, for the values.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ __all__ = ["after_prefix", "object_key", "prefix_of", "split_key"]
 
 
 def prefix_of(group: str, resource: str) -> str:
-    """Everything a resource stores is below this; it ends with a slash."""
+    """The common prefix of a resource's keys; it ends with a slash."""
     return f"/registry/{group}/{resource}/"
 
 
@@ -18,11 +18,11 @@ def object_key(prefix: str, namespace: str, name: str) -> str:
 
 
 def after_prefix(prefix: str) -> str:
-    """The end of the range that `prefix` (which ends with a slash) starts."""
+    """The exclusive end of the key range of `prefix`, which ends with a slash."""
     return prefix[:-1] + "0"
 
 
 def split_key(prefix: str, key: str) -> tuple[str, str]:
-    """Namespace and name of an object's key."""
+    """The namespace and name in an object's key."""
     namespace, _, name = key[len(prefix) :].rpartition("/")
     return namespace, name

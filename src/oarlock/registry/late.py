@@ -1,8 +1,8 @@
-"""`Late`: entries of the cache that lack what a conversion has to be waited for, and who completes them.
+"""`Late`: completes cache entries whose description needs a conversion that has to wait (a webhook).
 
-The cache describes what it finds at once. Where that takes a conversion that waits (a webhook), the entry is made
-without it, and completed in place, many together, before anybody reads it: who reads waits for `settled`.
-Must not know: what is lacking. Next: `stored_form`, which completes entries; `read`, which waits for that.
+The cache describes a value at once. If that needs such a conversion, the entry is made without it and completed in
+place later, many at a time; readers wait for `settled`.
+Must not know: what is missing. See also: `stored_form`, which completes entries; `read`, which waits.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ log = logging.getLogger("oarlock.registry")
 
 BATCH = 500
 BATCH_BYTES = 1024 * 1024
-"""So many objects, or so much of them, are converted together at most."""
+"""The most entries, and bytes of them, that are converted at once."""
 
 RETRY_S = 5.0
-"""What couldn't be completed is tried again when somebody reads, but not sooner than this after the last time."""
+"""Seconds before a reader causes entries that couldn't be completed to be tried again."""
 
 Complete = Callable[[Sequence[Entry]], Awaitable[Sequence[Entry]]]
-"""Completes entries in place; returns those it couldn't, which say themselves why."""
+"""Completes entries in place; returns those it couldn't complete, with the reason noted in each."""
 
 
 class Late:
-    """One kind of lack."""
+    """The incomplete entries of one resource, and those who wait for them."""
 
     def __init__(self, complete: Complete) -> None:
         self.complete = complete
@@ -41,12 +41,12 @@ class Late:
         self._retry_at = 0.0
         self._task: asyncio.Task[None] | None = None
         self.busy = False
-        """Is there anything that isn't complete? Then wait for `settled`."""
+        """Whether any entry is incomplete; then wait for `settled`."""
         self.is_current: Callable[[Entry], bool] = lambda entry: True
-        """Does anybody still read this entry? Else it isn't tried again."""
+        """Whether the entry is still in use; if not, it isn't tried again."""
 
     def add(self, entry: Entry) -> None:
-        """`entry` is to be completed, which begins at once."""
+        """Begin to complete `entry`."""
         self._waiting.append(entry)
         self._added += 1
         self.busy = True
@@ -54,13 +54,13 @@ class Late:
             self._task = asyncio.get_running_loop().create_task(self._run(), name="registry: late conversions")
 
     def forget(self, key: str, rev: int) -> None:
-        """What is at `key` since `rev` isn't late: what was there before needn't be tried again."""
+        """The value at `key` since `rev` is complete: older entries of that key needn't be tried again."""
         if key in self._failed and self._failed[key].rev <= rev:
             del self._failed[key]
             self._look()
 
     async def settled(self) -> None:
-        """Return when all that was added before has been completed, or has failed."""
+        """Wait until everything added before has been completed or has failed."""
         loop = asyncio.get_running_loop()
         if self._failed and loop.time() >= self._retry_at:
             again, self._failed = self._failed, {}

@@ -1,9 +1,9 @@
-"""`Live`: the resources of a catalog, brought to life over one cache, and exchanged while requests run.
+"""`Live`: the resources that are served, and how they are replaced while requests run.
 
-A definition that stays as it was keeps its cache and its watches. One that changed without changing how its objects
-are kept and shown takes the cache over, watches included. Any other is loaded beside the one that still answers, and
-takes its place in one step of the loop; until then, and when that fails, everything stays as it was.
-Must not know: HTTP. Next: `resource`.
+A resource whose definition is unchanged keeps its cache and watches. One whose definition changed, but not how its
+objects are stored and shown, takes them over. Any other is loaded next to the old one and replaces it in one step of
+the event loop; if loading fails, nothing changes.
+Must not know: HTTP. See also: `resource`.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Resources that could be served now: (group, plural) → resource. `caches` were loaded for them alone."""
+    """Resources ready to be served: (group, plural) → resource. `caches` are those loaded for them alone."""
 
     resources: Mapping[Key, AnyResource]
     caches: tuple[ResourceCache, ...]
 
 
 class Live:
-    """What is served now. `resources` is replaced as a whole, never changed: (group, plural) → resource."""
+    """What is served now. `resources` maps (group, plural) to a resource; it is replaced as a whole, never changed."""
 
     def __init__(self, backend: Backend, cache: Cache, settings: Settings) -> None:
         self.settings = settings
@@ -48,10 +48,10 @@ class Live:
         self._interner = Interner()
 
     async def load(self, entries: Iterable[Served]) -> Loaded:
-        """Bring `entries` to life without serving them yet; what is served isn't touched. Schemas are read in a thread.
+        """Load `entries` without serving them yet. Schemas are read in a thread.
 
-        Follow it with `commit` or `discard`. Raises `records.StoreTooNew`, `schema.SchemaError`, and what the store
-        raises; what was loaded until then is let go.
+        Call `commit` or `discard` with the result. Raises `records.StoreTooNew`, `schema.SchemaError`, and what the
+        store raises; then everything loaded so far is released.
         """
         loaded: dict[Key, AnyResource] = {}
         entries = list(entries)
@@ -86,21 +86,21 @@ class Live:
         return Loaded(loaded, tuple(caches))
 
     async def record(self, entries: Iterable[Served]) -> None:
-        """Note in the store that this server serves `entries`, which must be known before the first is written.
+        """Record in the store that this server serves `entries`; to be done before the first object is written.
 
         Raises `records.StoreTooNew`, and what the store raises.
         """
         await record(self._backend, _stored(entries))
 
     def discard(self, loaded: Loaded) -> None:
-        """Let go of what `load` returned and nobody is going to serve."""
+        """Release what `load` returned and nobody will serve."""
         self._drop(loaded.caches)
 
     def commit(self, loaded: Loaded) -> Callable[[], None]:
-        """Serve what `load` returned. The watches of what changed or went end cleanly.
+        """Serve what `load` returned. Watches of changed or withdrawn resources end cleanly.
 
-        Returns what is to be called once every request that began before this has ended: until then their caches
-        are kept current, so that they read and write what is there.
+        Returns a function to call once every request that began before has ended: until then the old caches are kept
+        current for them.
         """
         before, self.resources = self.resources, loaded.resources
         kept = {id(one.cache) for one in loaded.resources.values() if isinstance(one, Resource)}
@@ -122,8 +122,8 @@ class Live:
             self._drop(retired)
             for resource in gone:
                 if isinstance(resource, Resource) and resource.form not in forms:
-                    resource.form.retire()  # they hold one another, and would be kept until the collector finds them
-            if gone:  # once nobody refers to what is served no more
+                    resource.form.retire()  # break the reference cycle: frees memory at once
+            if gone:  # freed once nothing refers to the old resources
                 asyncio.get_running_loop().call_soon(self.settings.workers.let_go, gone)
 
         return idle
@@ -138,9 +138,9 @@ def _stored(entries: Iterable[Served]) -> list[ResourceDefinition]:
 
 
 def _kept_alike(old: Served, new: Served) -> bool:
-    """Whether entries of the old definition are entries of the new one, and an open watch shows what a new one would.
+    """Whether cache entries and open watches of the old definition can go on under the new one.
 
-    Selectors and frames know of a version its name, its selectable fields and, in protobuf, its numbered fields.
+    Selectors and frames depend on a version's name, its selectable fields and, for protobuf, its field numbers.
     """
     before, after = old.definition, new.definition
     same_converter = old.converter is new.converter or type(old.converter) is type(new.converter) is NoConversion
