@@ -4,21 +4,17 @@ PatchError
 ├─ PatchFormatError   the bytes are not a patch (400)
 ├─ DirectiveError     a strategic merge patch says what it may not say of this type (400)
 ├─ TooManyOperations  more operations than a request may have (413)
-├─ PatchFailed        the patch can't be carried out on this object (422)
-├─ UndeclaredField    no patch can be made for a field that no schema declares (for who makes patches)
-└─ PatchConflict      two sides have changed the same field (for who makes patches)
+└─ PatchFailed        the patch can't be carried out on this object (422)
 """
 
 from __future__ import annotations
 
 __all__ = [
     "DirectiveError",
-    "PatchConflict",
     "PatchError",
     "PatchFailed",
     "PatchFormatError",
     "TooManyOperations",
-    "UndeclaredField",
 ]
 
 
@@ -45,11 +41,3 @@ class PatchFailed(PatchError):
 
 class DirectiveError(PatchError):
     """A directive that doesn't exist or has the wrong form, or a list item that doesn't say which one it is."""
-
-
-class UndeclaredField(PatchError):
-    """An object of which nothing is declared differs, so nobody can say how to merge it."""
-
-
-class PatchConflict(PatchError):
-    """What the patch changes was changed otherwise in between."""

@@ -1,7 +1,6 @@
 """Strategic merge patch: like a JSON merge patch, but lists whose items a key tells apart merge item by item.
 
-`applying` for servers, `making` for who makes patches, both driven by `merge_schema`. Pure: nothing that is handed
-in is changed. Next: `applying`.
+`applying` is driven by `merge_schema`. Pure: nothing that is handed in is changed. Next: `applying`.
 Source: API conventions, "Strategic Merge Patch"; k8s.io/apimachinery ``strategicpatch``.
 """
 
@@ -11,10 +10,9 @@ from typing import Any
 
 from oarlock.patch import merge_patch
 from oarlock.patch.strategic_merge.applying import apply
-from oarlock.patch.strategic_merge.making import create_three_way, create_two_way
 from oarlock.patch.strategic_merge.merge_schema import MergeSchema, compile_schema
 
-__all__ = ["MergeSchema", "apply", "compile_schema", "create_three_way", "create_two_way", "parse", "strict_errors"]
+__all__ = ["MergeSchema", "apply", "compile_schema", "parse", "strict_errors"]
 
 
 def parse(data: bytes) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 Neither the tree nor the patch is changed. What the patch doesn't touch is shared with the old tree, and nothing is
 shared with the patch, so that it can be applied again. What is new has no nulls and no directives left.
-Next: `ordering`; `making` for the way back.
+Next: `ordering`.
 Source: API conventions, "Strategic Merge Patch". Differences from k8s.io/apimachinery ``strategicpatch``: see
 ``apply``.
 """

@@ -1,4 +1,4 @@
-"""What applying and making patches share: the names of directives, what tells items of a list apart, and texts.
+"""What the modules of this package share: the names of directives, what tells items of a list apart, and texts.
 
 Must not know: schemas. Next: `applying`.
 """
