@@ -14,7 +14,7 @@ import time
 from multiprocessing import get_context
 from pathlib import Path
 
-from oarlock.storage.cache.cache import Cache
+from oarlock.storage.cache.cache import WatchCache
 from oarlock.storage.cache.entry import Entry, Interner
 from oarlock.storage.sqlite.backend import SqliteBackend
 
@@ -72,7 +72,7 @@ async def load(path: str, objects: int) -> None:
     before = resident_mb()
     backend = SqliteBackend(path, WallClock())
     await backend.start()
-    cache = Cache(backend, clock=WallClock())
+    cache = WatchCache(backend, clock=WallClock())
     await cache.start()
     longest = [0.0]
     watcher = asyncio.create_task(longest_turn(longest))

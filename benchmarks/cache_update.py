@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 
 from oarlock.storage.backend import Batch, Event, Op
-from oarlock.storage.cache.cache import Cache, ResourceCache
+from oarlock.storage.cache.cache import ResourceCache, WatchCache
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent
 from oarlock.storage.memory import MemoryBackend
@@ -52,7 +52,7 @@ def ignore(events: Sequence[CacheEvent]) -> None:
     pass
 
 
-async def measure(cache: Cache, things: ResourceCache, backend: Fed, size: int, between: object = None) -> float:
+async def measure(cache: WatchCache, things: ResourceCache, backend: Fed, size: int, between: object = None) -> float:
     keys = [entry.key for part in things.snapshot().range(PREFIX, PREFIX[:-1] + "0") for entry in part]
     chosen = random.Random(size).choices(keys, k=EVENTS)
     rev = cache.rev
@@ -75,7 +75,7 @@ async def measure(cache: Cache, things: ResourceCache, backend: Fed, size: int, 
 
 async def main(objects: int) -> None:
     backend = Fed(WallClock())
-    cache = Cache(backend, clock=WallClock())
+    cache = WatchCache(backend, clock=WallClock())
     await backend.start()
     for number in range(objects):
         await backend.put(f"{PREFIX}ns-{number % 50:03}/thing-{number:08}", b"x" * 1000, expect=0)

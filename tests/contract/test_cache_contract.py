@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oarlock.storage.backend import Backend, Compacted, Unavailable, WriteResult
-from oarlock.storage.cache.cache import Cache, ResourceCache
+from oarlock.storage.cache.cache import ResourceCache, WatchCache
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent, Subscription, TooOld
 from oarlock.storage.cache.limits import Limits
@@ -118,7 +118,7 @@ class History:
         self.model: dict[int, State] = {}
         self.compacted = 0
         self.clients: list[Client] = []
-        self.cache = Cache(backend, clock=Clock(), limits=TIGHT)
+        self.cache = WatchCache(backend, clock=Clock(), limits=TIGHT)
         self.things: ResourceCache
         self.others: ResourceCache
 
@@ -167,7 +167,7 @@ class History:
     async def restart(self, names: Sequence[str]) -> None:
         """Another process takes over, and loads while the store is written to."""
         await self.cache.close()
-        self.cache = Cache(self.backend, clock=Clock(), limits=TIGHT)
+        self.cache = WatchCache(self.backend, clock=Clock(), limits=TIGHT)
         await self.cache.start()
         loading = asyncio.ensure_future(self.cache.resource(PREFIX, describe, later))
         for name in names:
@@ -385,7 +385,7 @@ def test_two_caches_of_one_file_read_each_others_writes(tmp_path: Path) -> None:
         backends = [SqliteBackend(tmp_path / "store.db", Clock()) for _ in range(2)]
         for backend in backends:
             await backend.start()
-        caches = [Cache(backend, clock=Clock()) for backend in backends]
+        caches = [WatchCache(backend, clock=Clock()) for backend in backends]
         things = []
         for cache in caches:
             await cache.start()

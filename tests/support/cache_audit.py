@@ -19,13 +19,13 @@ async def check(resource: ResourceCache) -> Findings:
     Compares keys, revisions and everything `Describe` makes of the stored bytes, so it also finds a draft that
     isn't what the bytes say. Raises what the backend raises (`Compacted` when the cache is far behind).
     """
-    store = resource.store
-    pacer = Pacer(store.limits.slice_s, store.clock.monotonic)
+    source = resource.source
+    pacer = Pacer(source.limits.slice_s, source.clock.monotonic)
     snapshot = resource.snapshot()
     wrong: Findings = []
     start = resource.prefix
     while len(wrong) < _MOST:
-        page = await store.backend.list(start, resource.end, rev=snapshot.rev, limit=store.limits.page)
+        page = await source.backend.list(start, resource.end, rev=snapshot.rev, limit=source.limits.page)
         stop = page.kvs[-1].key + "\0" if page.more else resource.end
         cached = {entry.key: entry for entry in snapshot.page(start, stop, 0)[0]}
         for number, kv in enumerate(page.kvs):

@@ -16,7 +16,7 @@ from oarlock.endpoints import tables
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.partial_metadata import partial, partial_list_head
 from oarlock.endpoints.route import Route
-from oarlock.registry.outcome import Listing
+from oarlock.registry.results import Listing
 
 __all__ = [
     "ListForm",

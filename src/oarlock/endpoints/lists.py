@@ -36,9 +36,9 @@ from oarlock.endpoints.partial_metadata import partial
 from oarlock.endpoints.respond import compressed, include_object, is_pretty
 from oarlock.endpoints.route import Route
 from oarlock.meta.errors import StatusError
-from oarlock.registry.outcome import Item, Listing
-from oarlock.registry.resource import Resource
+from oarlock.registry.results import Item, Listing
 from oarlock.registry.served import Tree
+from oarlock.registry.stored_resource import StoredResource
 from oarlock.registry.workers import weight
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.pacing import Pacer
@@ -118,7 +118,7 @@ def _encoded(chunk: Sequence[Item]) -> Items:
     """A list is either the cache's objects or trees, which become bytes at once: nothing else keeps them."""
     if isinstance(chunk[0], Entry):
         return cast("Sequence[Entry]", chunk)
-    return [Resource.encode(item) for item in cast("Sequence[Tree]", chunk)]
+    return [StoredResource.encode(item) for item in cast("Sequence[Tree]", chunk)]
 
 
 def _converts(route: Route) -> bool:
@@ -204,12 +204,12 @@ def _few(chunk: Items, step: int) -> Iterable[Items]:
         yield chunk[start:]
 
 
-async def _body(resource: Resource, entry: Entry, version: str) -> bytes:
+async def _body(resource: StoredResource, entry: Entry, version: str) -> bytes:
     made = resource.body_now(entry, version) if not weight(entry.body) else None
     return await resource.body(entry, version) if made is None else made
 
 
-async def _converted(resource: Resource, entries: Sequence[Entry], version: str) -> list[bytes]:
+async def _converted(resource: StoredResource, entries: Sequence[Entry], version: str) -> list[bytes]:
     """Raises what the first of them that can't be converted is refused with."""
     if not resource.served.converter.waits:
         return [await _body(resource, entry, version) for entry in entries]

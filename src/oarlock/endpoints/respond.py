@@ -47,8 +47,8 @@ from oarlock.meta.errors import (
 )
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.memo import Memo
-from oarlock.registry.outcome import Item
-from oarlock.registry.resource import Resource
+from oarlock.registry.results import Item
+from oarlock.registry.stored_resource import StoredResource
 from oarlock.registry.workers import weight
 from oarlock.storage.backend import OutcomeUnknown, StorageError, TooLarge, Unavailable
 from oarlock.storage.cache.entry import Entry
@@ -151,9 +151,9 @@ async def item_body(route: Route, item: Item) -> bytes:
     """The item as what follows ``route.head``, without the final newline."""
     if isinstance(item, Entry):
         resource = route.resource
-        assert isinstance(resource, Resource)
+        assert isinstance(resource, StoredResource)
         return await resource.body(item, route.version)
-    return Resource.encode(item)
+    return StoredResource.encode(item)
 
 
 async def encoded(x: Exchange, route: Route | None, data: bytes, accepted: Accepted, status: int = 200) -> Response:

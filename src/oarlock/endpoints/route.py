@@ -16,9 +16,9 @@ from oarlock.endpoints.http import Response
 from oarlock.meta.context import Target
 from oarlock.meta.memo import Memo
 from oarlock.registry.live import AnyResource
-from oarlock.registry.resource import Resource
 from oarlock.registry.scale import Scaling
 from oarlock.registry.served import Gate
+from oarlock.registry.stored_resource import StoredResource
 
 __all__ = ["Route", "Routes", "Verb", "WaitGroup", "WatchBook", "deprecation"]
 
@@ -139,9 +139,9 @@ class Route:
     def version(self) -> str:
         return self.target.version
 
-    def stored(self) -> Resource | None:
+    def stored(self) -> StoredResource | None:
         """The resource if it is kept in the store, None for a virtual one."""
-        return self.resource if isinstance(self.resource, Resource) else None
+        return self.resource if isinstance(self.resource, StoredResource) else None
 
     def query(self, name: str) -> str | None:
         """The first value of a query parameter."""

@@ -39,9 +39,9 @@ from oarlock.meta.errors import MethodNotAllowed, NoSuchPath, ServiceUnavailable
 from oarlock.meta.memo import Memo
 from oarlock.registry.keys import object_key
 from oarlock.registry.live import AnyResource
-from oarlock.registry.resource import Resource
 from oarlock.registry.scale import SCALE
 from oarlock.registry.served import ConnectHook, Gate, Served, StreamHook
+from oarlock.registry.stored_resource import StoredResource
 from oarlock.registry.waiting import in_task, resource_waits
 from oarlock.registry.workers import Aside, at_once
 
@@ -206,7 +206,7 @@ class Router:
         verb, pairs = how
         target = replace(target, kind=entry.gvk.kind)
         key = ""
-        if isinstance(resource, Resource):
+        if isinstance(resource, StoredResource):
             key = object_key(resource.form.prefix, target.namespace, target.name)
         scaling = entry.scaling if target.subresource == "scale" else None
         shown = entry if scaling is None else surface.scale

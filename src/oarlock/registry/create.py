@@ -12,11 +12,11 @@ from oarlock.registry.body import Body, settle
 from oarlock.registry.generated_names import with_generated_name
 from oarlock.registry.managed_fields import tracked, unbroken
 from oarlock.registry.metadata import fill_new, is_deleting, settle_namespace, wipe_system
-from oarlock.registry.outcome import Outcome
 from oarlock.registry.readiness import Ready
-from oarlock.registry.resource import Resource
+from oarlock.registry.results import MutationResult
 from oarlock.registry.served import Gate, Tree
 from oarlock.registry.steps import Write, finish
+from oarlock.registry.stored_resource import StoredResource
 from oarlock.storage.backend import KV, OutcomeUnknown, StorageError
 from oarlock.storage.cache.entry import Entry
 
@@ -24,8 +24,8 @@ __all__ = ["create"]
 
 
 async def create(
-    resource: Resource, ctx: Context, version: str, body: Body, gate: Gate, *, applied: bool = False
-) -> Outcome:
+    resource: StoredResource, ctx: Context, version: str, body: Body, gate: Gate, *, applied: bool = False
+) -> MutationResult:
     """Create the object in `body`. A generateName is turned into a name before admission sees the object.
 
     `applied` says that server-side apply creates it and has set managedFields already.
@@ -43,7 +43,7 @@ async def create(
     return await with_generated_name(body, ctx, resource.definition, resource.settings, attempt)
 
 
-async def _attempt(write: Write, body: Body, applied: bool) -> Outcome:
+async def _attempt(write: Write, body: Body, applied: bool) -> MutationResult:
     resource, ctx = write.resource, write.ctx
     if resource.definition.version(write.version).status:
         body.tree.pop("status", None)
@@ -64,7 +64,7 @@ async def _attempt(write: Write, body: Body, applied: bool) -> Outcome:
             deleting = not taken.broken and is_deleting((await resource.tree(taken, write.version))["metadata"])
             error = AlreadyExists(resource.definition.group_resource, name)
             raise error.while_deleted() if deleting else error
-        return Outcome(made.shown, created=True)
+        return MutationResult(made.shown, created=True)
     return await _put(write, key, made)
 
 
@@ -82,7 +82,7 @@ async def _mutated(write: Write, new: Tree, body: Body, name: str) -> Tree:
     return again.tree
 
 
-async def _put(write: Write, key: str, made: Ready) -> Outcome:
+async def _put(write: Write, key: str, made: Ready) -> MutationResult:
     resource, stored = write.resource, made.stored
     encoded = await write.encode(stored, made.fields)
     ttl = resource.definition.ttl_s
@@ -98,16 +98,16 @@ async def _put(write: Write, key: str, made: Ready) -> Outcome:
         found = await _arrived(resource, key, stored["metadata"]["uid"])
         if found is None:
             raise
-        return Outcome(found, created=True)
+        return MutationResult(found, created=True)
     if not result.ok or entry is None:
         error = AlreadyExists(resource.definition.group_resource, stored["metadata"]["name"])
         raise error.while_deleted() if _being_deleted(result.current) else error
     if made.answer is not None:
         await resource.answered(entry, write.version, made.answer)
-    return Outcome(entry, created=True)
+    return MutationResult(entry, created=True)
 
 
-async def _arrived(resource: Resource, key: str, uid: str) -> Entry | None:
+async def _arrived(resource: StoredResource, key: str, uid: str) -> Entry | None:
     """The object, if its write succeeded although the result was lost: its uid is new for this request."""
     try:
         await resource.fresh()

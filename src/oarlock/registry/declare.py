@@ -2,7 +2,7 @@
 
 Typed hooks are wrapped here so that they work on trees: a typed view is made, the hook runs, and its changes are
 written back to the tree. Versions of a resource may be listed in any order.
-Must not know: requests beyond their `Context`. See also: `served`, and `resource`, which serves one.
+Must not know: requests beyond their `Context`. See also: `served`, and `stored_resource`, which serves one.
 """
 
 from __future__ import annotations

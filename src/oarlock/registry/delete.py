@@ -15,9 +15,9 @@ from oarlock.meta.fielderrors import Forbidden, Invalid
 from oarlock.meta.kinds import GroupKind
 from oarlock.meta.options import DeleteOptions
 from oarlock.registry.metadata import is_deleting, mark_deleted
-from oarlock.registry.outcome import Outcome
-from oarlock.registry.resource import Resource
+from oarlock.registry.results import MutationResult
 from oarlock.registry.served import Gate, Tree
+from oarlock.registry.stored_resource import StoredResource
 from oarlock.registry.workers import weight
 from oarlock.storage.backend import KEEP_TTL
 from oarlock.storage.cache.entry import Entry
@@ -28,7 +28,9 @@ ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
 
 
-async def delete(resource: Resource, ctx: Context, version: str, options: DeleteOptions, gate: Gate) -> Outcome:
+async def delete(
+    resource: StoredResource, ctx: Context, version: str, options: DeleteOptions, gate: Gate
+) -> MutationResult:
     """Delete the object that `ctx.target` names, or set its deletionTimestamp.
 
     Raises NotFound, Conflict when a precondition fails, and what admission refuses with.
@@ -46,8 +48,8 @@ async def delete(resource: Resource, ctx: Context, version: str, options: Delete
 
 
 async def _attempt(
-    resource: Resource, ctx: Context, entry: Entry, how: tuple[str, DeleteOptions, Gate]
-) -> Outcome | None:
+    resource: StoredResource, ctx: Context, entry: Entry, how: tuple[str, DeleteOptions, Gate]
+) -> MutationResult | None:
     version, options, gate = how
     stored = await resource.tree(entry, resource.definition.stored_as)
     metadata = stored["metadata"]
@@ -66,20 +68,22 @@ async def _attempt(
         result = await resource.cache.delete(entry.key, expect=entry.rev)
         if not result.ok:
             return None
-    return Outcome(entry, gone=True, uid=metadata.get("uid", ""), name=entry.name)
+    return MutationResult(entry, gone=True, uid=metadata.get("uid", ""), name=entry.name)
 
 
-async def _mark(resource: Resource, ctx: Context, entry: Entry, what: tuple[Tree, list[str], str]) -> Outcome | None:
+async def _mark(
+    resource: StoredResource, ctx: Context, entry: Entry, what: tuple[Tree, list[str], str]
+) -> MutationResult | None:
     stored, finalizers, version = what
     metadata = stored["metadata"]
     marked = is_deleting(metadata)
     if marked and metadata.get("finalizers") == finalizers:
-        return Outcome(entry)
+        return MutationResult(entry)
     metadata["finalizers"] = finalizers
     if not marked:
         mark_deleted(metadata, ctx)
     if ctx.dry_run:
-        return Outcome(await resource.convert(stored, resource.definition.stored_as, version))
+        return MutationResult(await resource.convert(stored, resource.definition.stored_as, version))
     encoded = await resource.aside(weight(entry.body), resource.form.encode, stored)
     result, written = await resource.cache.put(
         entry.key,
@@ -88,10 +92,10 @@ async def _mark(resource: Resource, ctx: Context, entry: Entry, what: tuple[Tree
         ttl_ms=KEEP_TTL,
         draft=lambda rev, create_rev: resource.form.entry(entry.key, encoded, (rev, create_rev)),
     )
-    return Outcome(written) if result.ok and written is not None else None
+    return MutationResult(written) if result.ok and written is not None else None
 
 
-def _check_policy(resource: Resource, options: DeleteOptions) -> None:
+def _check_policy(resource: StoredResource, options: DeleteOptions) -> None:
     """Refuse policies that need a garbage collector when there is none: nobody would remove their finalizers."""
     if resource.settings.garbage_collection == "external":
         return
@@ -103,7 +107,7 @@ def _check_policy(resource: Resource, options: DeleteOptions) -> None:
         raise InvalidObject(kind, "", [Forbidden("orphanDependents", why)])
 
 
-def _finalizers(resource: Resource, options: DeleteOptions, present: list[str]) -> list[str]:
+def _finalizers(resource: StoredResource, options: DeleteOptions, present: list[str]) -> list[str]:
     """The finalizers the object is to have: those of others, and the one for the propagation policy.
 
     They keep their order when none is added or removed.
@@ -115,7 +119,7 @@ def _finalizers(resource: Resource, options: DeleteOptions, present: list[str]) 
     return present if set(needed) == set(present) else needed
 
 
-def _policy(resource: Resource, options: DeleteOptions, present: list[str]) -> str:
+def _policy(resource: StoredResource, options: DeleteOptions, present: list[str]) -> str:
     """By precedence: orphanDependents, propagationPolicy, the object's finalizers, the resource's default."""
     if options.orphan_dependents is not None:
         return ORPHAN if options.orphan_dependents else ""
@@ -129,7 +133,7 @@ def _policy(resource: Resource, options: DeleteOptions, present: list[str]) -> s
     return ""
 
 
-def _check_preconditions(resource: Resource, ctx: Context, options: DeleteOptions, metadata: Tree) -> None:
+def _check_preconditions(resource: StoredResource, ctx: Context, options: DeleteOptions, metadata: Tree) -> None:
     wanted = options.preconditions
     if wanted is None:
         return

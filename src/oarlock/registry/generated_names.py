@@ -13,8 +13,8 @@ from oarlock.meta.errors import AlreadyExists
 from oarlock.meta.names import generate_name
 from oarlock.registry.body import Body
 from oarlock.registry.conversion import copy_tree
-from oarlock.registry.outcome import Outcome
-from oarlock.registry.resource import Settings
+from oarlock.registry.results import MutationResult
+from oarlock.registry.stored_resource import Settings
 from oarlock.schema.definition import ResourceDefinition
 
 __all__ = ["NAME_ATTEMPTS", "with_generated_name"]
@@ -28,8 +28,8 @@ async def with_generated_name(
     ctx: Context,
     definition: ResourceDefinition,
     settings: Settings,
-    attempt: Callable[[Body], Awaitable[Outcome]],
-) -> Outcome:
+    attempt: Callable[[Body], Awaitable[MutationResult]],
+) -> MutationResult:
     """The result of `attempt` with the first generated name that isn't taken.
 
     Each attempt gets a copy of the body, and starts with the warnings there were before. Raises AlreadyExists when

@@ -15,8 +15,8 @@ from oarlock.meta.errors import StatusError
 from oarlock.registry.complaints import Complaints
 from oarlock.registry.keys import object_key
 from oarlock.registry.old_objects import reasons
-from oarlock.registry.resource import Resource
 from oarlock.registry.served import Tree
+from oarlock.registry.stored_resource import StoredResource
 from oarlock.schema.views import ViewError, view
 from oarlock.storage.cache.entry import Entry
 
@@ -41,12 +41,12 @@ class Informer(Generic[T]):
 
     def __init__(self, kind: type[T]) -> None:
         self.kind = kind
-        self._resource: Resource | None = None
+        self._resource: StoredResource | None = None
         self._version = ""
         self._views: dict[str, tuple[int, T | None]] = {}
         self._complaints = Complaints(log)
 
-    def attach(self, find: Callable[[type[Any]], tuple[Resource, str]]) -> None:
+    def attach(self, find: Callable[[type[Any]], tuple[StoredResource, str]]) -> None:
         """Called by the server when its catalog is loaded. `find` returns the resource and version of a class."""
         self._resource, self._version = find(self.kind)
         self._views.clear()
@@ -74,7 +74,7 @@ class Informer(Generic[T]):
         """The number of objects, including those that can't be read."""
         return len(self._running().cache)
 
-    def _running(self) -> Resource:
+    def _running(self) -> StoredResource:
         if self._resource is None:
             name = self.kind.__name__
             why = f"the informer of {name} was read before a server ran it"

@@ -3,7 +3,7 @@
 A resource whose definition is unchanged keeps its cache and watches. One whose definition changed, but not how its
 objects are stored and shown, takes them over. Any other is loaded next to the old one and replaces it in one step of
 the event loop; if loading fails, nothing changes.
-Must not know: HTTP. See also: `resource`.
+Must not know: HTTP. See also: `stored_resource`.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from dataclasses import dataclass
 
 from oarlock.registry.conversion import NoConversion
 from oarlock.registry.records import check, record
-from oarlock.registry.resource import Resource, Settings
 from oarlock.registry.served import Served
+from oarlock.registry.stored_resource import Settings, StoredResource
 from oarlock.registry.virtual_resource import VirtualResource
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.proto_numbers import proto_fields
 from oarlock.storage.backend import Backend
-from oarlock.storage.cache.cache import Cache, ResourceCache
+from oarlock.storage.cache.cache import ResourceCache, WatchCache
 from oarlock.storage.cache.entry import Interner
 
 __all__ = ["AnyResource", "Live", "Loaded"]
 
-AnyResource = Resource | VirtualResource
+AnyResource = StoredResource | VirtualResource
 Key = tuple[str, str]
 
 
@@ -40,7 +40,7 @@ class Loaded:
 class Live:
     """What is served now. `resources` maps (group, plural) to a resource; it is replaced as a whole, never changed."""
 
-    def __init__(self, backend: Backend, cache: Cache, settings: Settings) -> None:
+    def __init__(self, backend: Backend, cache: WatchCache, settings: Settings) -> None:
         self.settings = settings
         self.cache = cache
         self.resources: Mapping[Key, AnyResource] = {}
@@ -55,7 +55,7 @@ class Live:
         """
         loaded: dict[Key, AnyResource] = {}
         entries = list(entries)
-        changed: list[Resource] = []
+        changed: list[StoredResource] = []
         compiling = self.settings.workers.aside
         for served in entries:
             key = (served.definition.group, served.definition.names.plural)
@@ -65,8 +65,8 @@ class Live:
             elif served.virtual is not None:
                 loaded[key] = await compiling(VirtualResource, served, self.settings)
             else:
-                loaded[key] = made = await compiling(Resource, served, self.cache, self.settings, self._interner)
-                if isinstance(current, Resource) and _kept_alike(current.served, served):
+                loaded[key] = made = await compiling(StoredResource, served, self.cache, self.settings, self._interner)
+                if isinstance(current, StoredResource) and _kept_alike(current.served, served):
                     made.take_over(current)
                 else:
                     changed.append(made)
@@ -103,12 +103,12 @@ class Live:
         current for them.
         """
         before, self.resources = self.resources, loaded.resources
-        kept = {id(one.cache) for one in loaded.resources.values() if isinstance(one, Resource)}
+        kept = {id(one.cache) for one in loaded.resources.values() if isinstance(one, StoredResource)}
         retired: list[ResourceCache] = []
-        forms = {one.form for one in loaded.resources.values() if isinstance(one, Resource)}
+        forms = {one.form for one in loaded.resources.values() if isinstance(one, StoredResource)}
         gone = [resource for key, resource in before.items() if loaded.resources.get(key) is not resource]
         for one in loaded.resources.values():
-            if isinstance(one, Resource):
+            if isinstance(one, StoredResource):
                 one.tend()
         for key, resource in before.items():
             if isinstance(resource, VirtualResource):
@@ -121,7 +121,7 @@ class Live:
         def idle() -> None:
             self._drop(retired)
             for resource in gone:
-                if isinstance(resource, Resource) and resource.form not in forms:
+                if isinstance(resource, StoredResource) and resource.form not in forms:
                     resource.form.retire()  # break the reference cycle: frees memory at once
             if gone:  # freed once nothing refers to the old resources
                 asyncio.get_running_loop().call_soon(self.settings.workers.let_go, gone)

@@ -1,6 +1,6 @@
 """The recipes of GET and LIST: which state of the cache a request may be answered from.
 
-An empty resourceVersion is linearizable (`Resource.fresh`), ``0`` takes what is there, another waits
+An empty resourceVersion is linearizable (`StoredResource.fresh`), ``0`` takes what is there, another waits
 until the cache has it, and an exact one, or a page's, is a snapshot of that revision.
 Source: the API concepts' section on resourceVersion semantics, and KEP-2340 for reads from the cache.
 Next: ``storage.cache``.
@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from oarlock.meta import continuation
 from oarlock.meta.errors import BadRequest, Expired, StorageReadError, TooLargeResourceVersion, TooManyRequests
 from oarlock.meta.options import ListOptions
-from oarlock.registry.outcome import Listing
-from oarlock.registry.resource import Resource
+from oarlock.registry.results import Listing
 from oarlock.registry.selection import COMPILED_AT_ONCE, Selection, compile_selection
+from oarlock.registry.stored_resource import StoredResource
 from oarlock.storage.backend import Compacted, FutureRevision
 from oarlock.storage.cache.entry import Entry
 
@@ -34,7 +34,7 @@ FIRST_PAGE = 500
 LARGEST_PAGE = 10_000
 
 
-async def get(resource: Resource, namespace: str, name: str, resource_version: str) -> Entry:
+async def get(resource: StoredResource, namespace: str, name: str, resource_version: str) -> Entry:
     """The object, at least as new as `resource_version` says. Raises NotFound, TooLargeResourceVersion."""
     check_ready(resource)
     if not resource_version:
@@ -46,7 +46,7 @@ async def get(resource: Resource, namespace: str, name: str, resource_version: s
     return resource.entry(namespace, name)
 
 
-def check_ready(resource: Resource) -> None:
+def check_ready(resource: StoredResource) -> None:
     """Raises TooManyRequests while the cache of the resource is being loaded again."""
     if not resource.cache.ready:
         raise TooManyRequests("storage is (re)initializing")
@@ -60,17 +60,17 @@ def revision(text: str) -> int:
         raise BadRequest(str(error)) from None
 
 
-async def wait_for(resource: Resource, rev: int) -> None:
+async def wait_for(resource: StoredResource, rev: int) -> None:
     """Return once the cache has `rev`. Raises TooLargeResourceVersion when that doesn't come within 3 seconds."""
-    if rev <= resource.store.rev:
+    if rev <= resource.watch_cache.rev:
         return
     try:
-        await resource.store.wait_for(rev)
+        await resource.watch_cache.wait_for(rev)
     except FutureRevision as error:
         raise TooLargeResourceVersion(rev, error.current_rev) from None
 
 
-async def select(resource: Resource, version: str, options: ListOptions) -> Selection:
+async def select(resource: StoredResource, version: str, options: ListOptions) -> Selection:
     """The selectors of a list, watch or deletecollection, compiled; long ones beside the loop. Raises BadRequest."""
     texts = options.label_selector, options.field_selector
     places = resource.selectable[version]
@@ -90,7 +90,7 @@ class _Page:
     rev: int  # 0: now
 
 
-async def list_entries(resource: Resource, namespace: str, options: ListOptions, selection: Selection) -> Listing:
+async def list_entries(resource: StoredResource, namespace: str, options: ListOptions, selection: Selection) -> Listing:
     """List a namespace, or all with ``""``. Raises BadRequest, Expired, TooLargeResourceVersion, StorageReadError."""
     check_ready(resource)
     start, end = resource.range(namespace)
@@ -104,7 +104,7 @@ async def list_entries(resource: Resource, namespace: str, options: ListOptions,
         return _single(resource, start, selection)
     _refuse_broken(resource, page)
     _refuse_unselectable(resource, page, selection)
-    snapshot, rev = resource.cache.snapshot(), resource.store.rev
+    snapshot, rev = resource.cache.snapshot(), resource.watch_cache.rev
     if page.limit and not selection.everything:
         return await _filtered(resource, page, selection, rev)
     if page.limit:
@@ -117,7 +117,7 @@ async def list_entries(resource: Resource, namespace: str, options: ListOptions,
     return Listing([await selection.filter(chunks)], str(rev))
 
 
-async def _place(resource: Resource, options: ListOptions, start: str, end: str) -> _Page:
+async def _place(resource: StoredResource, options: ListOptions, start: str, end: str) -> _Page:
     """Settle which revision answers, and wait for it."""
     text = options.resource_version
     limit = 0 if text == "0" or options.limit < 0 else options.limit
@@ -134,7 +134,7 @@ async def _place(resource: Resource, options: ListOptions, start: str, end: str)
     return _Page(start, start + after, end, limit, rev)
 
 
-def _refuse_broken(resource: Resource, page: _Page) -> None:
+def _refuse_broken(resource: StoredResource, page: _Page) -> None:
     if not resource.form.broken:
         return
     found = []
@@ -146,7 +146,7 @@ def _refuse_broken(resource: Resource, page: _Page) -> None:
         raise StorageReadError(resource.definition.group_resource, found)
 
 
-def _refuse_unselectable(resource: Resource, page: _Page, selection: Selection) -> None:
+def _refuse_unselectable(resource: StoredResource, page: _Page, selection: Selection) -> None:
     """Nobody knows whether an object is selected that can't be converted to the version whose fields are asked for."""
     if not selection.version or not resource.form.unselectable:
         return
@@ -159,16 +159,16 @@ def _refuse_unselectable(resource: Resource, page: _Page, selection: Selection) 
         raise StorageReadError(resource.definition.group_resource, found)
 
 
-def _whole(resource: Resource, entries: Sequence[Entry]) -> None:
+def _whole(resource: StoredResource, entries: Sequence[Entry]) -> None:
     """Refuse a past state with broken objects in it, which may be gone or mended by now."""
     found = [(entry.key, entry.broken) for entry in entries if entry.broken]
     if found:
         raise StorageReadError(resource.definition.group_resource, found)
 
 
-def _single(resource: Resource, start: str, selection: Selection) -> Listing:
+def _single(resource: StoredResource, start: str, selection: Selection) -> Listing:
     """``metadata.name=x``: a look-up, still answered as a list."""
-    rev = resource.store.rev
+    rev = resource.watch_cache.rev
     entry = resource.cache.get(start + (selection.name or ""))
     if entry is not None:
         _whole(resource, [entry])
@@ -176,7 +176,7 @@ def _single(resource: Resource, start: str, selection: Selection) -> Listing:
     return Listing([chosen], str(rev))
 
 
-async def _at(resource: Resource, page: _Page, selection: Selection) -> Listing:
+async def _at(resource: StoredResource, page: _Page, selection: Selection) -> Listing:
     """A list at an exact revision."""
     try:
         if page.limit and not selection.everything:
@@ -209,7 +209,7 @@ def _page_of(
     return Listing([entries], str(rev), token, remaining if selection.everything else None)
 
 
-async def _filtered(resource: Resource, page: _Page, selection: Selection, rev: int) -> Listing:
+async def _filtered(resource: StoredResource, page: _Page, selection: Selection, rev: int) -> Listing:
     """A page of what a selector matches: reads on, in growing steps, until it is full or the range ends."""
     chosen: list[Entry] = []
     begin, size = page.begin, max(page.limit, FIRST_PAGE)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from oarlock.meta.errors import StatusError
-from oarlock.registry.resource import Resource
 from oarlock.registry.served import Tree
+from oarlock.registry.stored_resource import StoredResource
 from oarlock.schema.definition import VersionDefinition
 from oarlock.storage.cache.entry import Entry
 
@@ -42,7 +42,9 @@ class Ready(NamedTuple):
     answer: Tree | None = None
 
 
-def ready(resource: Resource, trees: tuple[Tree, Tree], version: str, live: Live | None, *, through_hub: bool) -> Ready:
+def ready(
+    resource: StoredResource, trees: tuple[Tree, Tree], version: str, live: Live | None, *, through_hub: bool
+) -> Ready:
     """`trees`, which are in the stored and the request version, when every version can show them.
 
     `through_hub` says that the write has been in the hub version. An update may leave an object as unreadable as it
@@ -61,7 +63,9 @@ def ready(resource: Resource, trees: tuple[Tree, Tree], version: str, live: Live
         return Ready(stored, shown)
 
 
-def _readings(resource: Resource, stored: Tree, version: str, through_hub: bool) -> tuple[tuple[str, ...], Tree | None]:
+def _readings(
+    resource: StoredResource, stored: Tree, version: str, through_hub: bool
+) -> tuple[tuple[str, ...], Tree | None]:
     fields: tuple[str, ...] = ()
     answer: Tree | None = None
     for one in _untried(resource, version, through_hub):
@@ -74,7 +78,7 @@ def _readings(resource: Resource, stored: Tree, version: str, through_hub: bool)
     return fields, answer if version != resource.definition.stored_as else None
 
 
-def _untried(resource: Resource, version: str, through_hub: bool) -> tuple[VersionDefinition, ...]:
+def _untried(resource: StoredResource, version: str, through_hub: bool) -> tuple[VersionDefinition, ...]:
     """The versions that have to be looked at: found once for each version that is written."""
     found = resource.untried.get((version, through_hub))
     if found is None:
@@ -89,7 +93,7 @@ def _untried(resource: Resource, version: str, through_hub: bool) -> tuple[Versi
     return found
 
 
-def _is_readable(resource: Resource, live: Live) -> bool:
+def _is_readable(resource: StoredResource, live: Live) -> bool:
     for version in resource.definition.versions:
         try:
             resource.tree_now(live.entry, version.name)

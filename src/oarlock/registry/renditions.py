@@ -1,7 +1,7 @@
 """Bodies of objects in versions that aren't stored, kept while they are asked for.
 
 A bounded memory of bytes, oldest use forgotten first, shared by every resource of a server.
-Next: `resource`.
+Next: `stored_resource`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Ways to declare a resource (``collection``, a CRD-like dict) end in a `Served`; the recipes of this
 package and ``endpoints`` take nothing else. Everything here works on trees (plain dicts); typed views
 are made and folded back by ``collection`` before a callable gets in here.
-Must not know: URLs, media types, users' classes. Next: `resource`, which brings a Served to life.
+Must not know: URLs, media types, users' classes. Next: `stored_resource`, which brings a Served to life.
 """
 
 from __future__ import annotations

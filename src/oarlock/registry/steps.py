@@ -17,9 +17,9 @@ from oarlock.meta.fielderrors import FieldError
 from oarlock.registry.conversion import copy_tree, lend
 from oarlock.registry.metadata import differ
 from oarlock.registry.readiness import Live, Ready, ready
-from oarlock.registry.resource import Resource
 from oarlock.registry.served import Gate, Tree
 from oarlock.registry.stored_form import Encoded
+from oarlock.registry.stored_resource import StoredResource
 from oarlock.schema.objectmeta import validate_object_meta, validate_object_meta_update
 from oarlock.schema.views import ViewError
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 class Write(NamedTuple):
     """One write under way."""
 
-    resource: Resource
+    resource: StoredResource
     ctx: Context
     version: str
     gate: Gate

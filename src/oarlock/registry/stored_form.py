@@ -6,7 +6,7 @@ resourceVersion put first into metadata; so GET is head + body, a list item ``{`
 frame around head + body, and nothing is parsed or encoded.
 A value that isn't canonical or of another version is parsed, converted and encoded again before it is
 cached: splicing is an optimisation, never an assumption. An undecodable value becomes a *broken* entry.
-Must not know: verbs, admission. Next: `resource`.
+Must not know: verbs, admission. Next: `stored_resource`.
 """
 
 from __future__ import annotations

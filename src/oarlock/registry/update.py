@@ -21,12 +21,12 @@ from oarlock.registry.create import create
 from oarlock.registry.field_conversions import MustConvert
 from oarlock.registry.managed_fields import tracked, unbroken
 from oarlock.registry.metadata import check_place, is_deleting, keep_status, keep_system, only_status
-from oarlock.registry.outcome import Outcome
 from oarlock.registry.readiness import Live, Ready
-from oarlock.registry.resource import Resource
+from oarlock.registry.results import MutationResult
 from oarlock.registry.served import Gate, Tree
 from oarlock.registry.steps import Write, finish
 from oarlock.registry.stored_form import STALE, tail_of
+from oarlock.registry.stored_resource import StoredResource
 from oarlock.registry.workers import weight
 from oarlock.storage.backend import KEEP_TTL
 from oarlock.storage.cache.entry import Entry
@@ -57,8 +57,8 @@ class Change:
 
 
 async def update(
-    resource: Resource, ctx: Context, version: str, change: Change, gate: Gate, *, status: bool = False
-) -> Outcome:
+    resource: StoredResource, ctx: Context, version: str, change: Change, gate: Gate, *, status: bool = False
+) -> MutationResult:
     """Carry out `change`. Raises NotFound, Conflict, InvalidObject, BadRequest, and what admission refuses with."""
     write = Write(resource, ctx, version, gate, "UPDATE").weighing(change.weight)
     mark = ctx.notes.mark()
@@ -78,7 +78,7 @@ async def update(
             raise ServerTimeout(resource.definition.group_resource, "update")
 
 
-async def _absent(write: Write, change: Change, status: bool) -> Outcome | None:
+async def _absent(write: Write, change: Change, status: bool) -> MutationResult | None:
     """There is no such object: an apply creates it, and PUT when the resource says so.
 
     None when another writer created it meanwhile.
@@ -109,7 +109,7 @@ async def _absent(write: Write, change: Change, status: bool) -> Outcome | None:
         return None
 
 
-async def _attempt(write: Write, change: Change, entry: Entry, status: bool) -> Outcome | None:
+async def _attempt(write: Write, change: Change, entry: Entry, status: bool) -> MutationResult | None:
     """One try on one state of the object; None when another writer was faster."""
     resource, ctx = write.resource, write.ctx
     live = await _live(write, change, entry, status)
@@ -163,7 +163,7 @@ async def _mutated(write: Write, new: Tree, live: Live, body: Body) -> Tree:
     return again.tree
 
 
-async def _keep(write: Write, made: Ready, live: Live, pinned: bool) -> Outcome | None:
+async def _keep(write: Write, made: Ready, live: Live, pinned: bool) -> MutationResult | None:
     """Write what differs; an object whose last finalizer is gone goes with it."""
     resource, ctx, entry = write.resource, write.ctx, live.entry
     stored, shown = made.stored, made.shown
@@ -174,13 +174,13 @@ async def _keep(write: Write, made: Ready, live: Live, pinned: bool) -> Outcome 
             if not result.ok:
                 _lost(write, pinned)
                 return None
-        return Outcome(shown)
+        return MutationResult(shown)
     kept = await _without_new_times(write, stored, shown, live)
     encoded = await write.encode(kept, made.fields)
     if encoded.tail == tail_of(entry.body) and entry.extra is not STALE:
-        return Outcome(entry)
+        return MutationResult(entry)
     if ctx.dry_run:
-        return Outcome(shown)
+        return MutationResult(shown)
     ttl = resource.definition.ttl_s
     result, written = await resource.cache.put(
         entry.key,
@@ -194,7 +194,7 @@ async def _keep(write: Write, made: Ready, live: Live, pinned: bool) -> Outcome 
         return None
     if made.answer is not None and kept is stored:
         await resource.answered(written, write.version, made.answer)
-    return Outcome(written)
+    return MutationResult(written)
 
 
 async def _without_new_times(write: Write, stored: Tree, shown: Tree, live: Live) -> Tree:

@@ -24,11 +24,11 @@ from oarlock.meta.options import DeleteOptions, ListOptions
 from oarlock.registry.body import compile_bodies
 from oarlock.registry.conversion import copy_tree
 from oarlock.registry.managed_fields import tracker_of
-from oarlock.registry.outcome import Listing, Outcome
 from oarlock.registry.pages import Page, Place, own_token, place_token, read_token
-from oarlock.registry.resource import Settings
+from oarlock.registry.results import Listing, MutationResult
 from oarlock.registry.served import Gate, Served, Tree
 from oarlock.registry.steps import besides
+from oarlock.registry.stored_resource import Settings
 from oarlock.registry.virtual_selection import Choice, choose, chosen
 from oarlock.registry.virtual_watch import follow
 from oarlock.schema.compiled import CompiledVersion, compile_version
@@ -126,7 +126,7 @@ class VirtualResource:
         trees = sorted(map(self.complete, page.items), key=_place)
         return await self._all_shown(trees, version), page.resource_version
 
-    async def delete(self, ctx: Context, version: str, options: DeleteOptions, gate: Gate) -> Outcome:
+    async def delete(self, ctx: Context, version: str, options: DeleteOptions, gate: Gate) -> MutationResult:
         if self.methods.delete is None:
             raise MethodNotAllowed(self.definition.group_resource, "delete")
         live = await self.live(ctx) if self.methods.get is not None else None
@@ -143,7 +143,7 @@ class VirtualResource:
             if not ctx.dry_run:
                 self.wrote()
         uid = (old or {}).get("metadata", {}).get("uid", "")
-        return Outcome(old or {"metadata": {"name": ctx.target.name}}, gone=True, uid=uid, name=ctx.target.name)
+        return MutationResult(old or {"metadata": {"name": ctx.target.name}}, gone=True, uid=uid, name=ctx.target.name)
 
     async def watch(self, ctx: Context, version: str, options: ListOptions) -> AsyncIterator[tuple[str, Tree]]:
         """The events of a watch, selected and in `version`. Raises MethodNotAllowed, and BadRequest for a selector."""
@@ -211,7 +211,7 @@ class VirtualResource:
         return (await self.served.convert([tree], from_version, to_version))[0]
 
     async def aside(self, size: int, step: Callable[..., T], /, *args: Any) -> T:
-        """A pure step of a write, in a thread where what is written is large (see ``Resource.aside``)."""
+        """A pure step of a write, in a thread where what is written is large (see ``StoredResource.aside``)."""
         return await self.settings.workers.go_on(size if self.served.converter.threadsafe else 0, step, *args)
 
     def validate(self, ctx: Context, new: Tree, old: Tree | None, version: str) -> None:

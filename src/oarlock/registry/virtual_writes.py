@@ -30,7 +30,7 @@ from oarlock.registry.metadata import (
     settle_namespace,
     wipe_system,
 )
-from oarlock.registry.outcome import Outcome
+from oarlock.registry.results import MutationResult
 from oarlock.registry.served import Gate, Tree
 from oarlock.registry.update import NO_SUCH_UID, Change
 from oarlock.registry.virtual_resource import VirtualResource
@@ -82,7 +82,7 @@ def _working(resource: VirtualResource, gate: Gate, size: int) -> Gate:
 
 async def create(
     resource: VirtualResource, ctx: Context, version: str, body: Body, gate: Gate, *, applied: bool = False
-) -> Outcome:
+) -> MutationResult:
     """Have the user's `create` keep the object in `body`; `applied` says that an apply made it.
 
     Raises AlreadyExists, InvalidObject, BadRequest, and what admission or the user's method refuses with.
@@ -100,7 +100,7 @@ async def create(
     return await with_generated_name(body, ctx, resource.definition, resource.settings, attempt)
 
 
-async def _create(write: _Write, body: Body, applied: bool) -> Outcome:
+async def _create(write: _Write, body: Body, applied: bool) -> MutationResult:
     resource, ctx = write.resource, write.ctx
     keep = resource.methods.create
     assert keep is not None
@@ -116,17 +116,17 @@ async def _create(write: _Write, body: Body, applied: bool) -> Outcome:
     if await resource.taken(ctx, new):
         raise AlreadyExists(resource.definition.group_resource, new["metadata"]["name"])
     if ctx.dry_run and "create" not in resource.methods.takes_dry_run:
-        return Outcome(new, created=True)
+        return MutationResult(new, created=True)
     hub = await write.convert(new, write.version, resource.definition.hub)
     made = resource.complete(await keep(hub, ctx, ctx.dry_run))
     if not ctx.dry_run:
         resource.wrote()
-    return Outcome(await write.shown(made), created=True)
+    return MutationResult(await write.shown(made), created=True)
 
 
 async def update(
     resource: VirtualResource, ctx: Context, version: str, change: Change, gate: Gate, *, status: bool = False
-) -> Outcome:
+) -> MutationResult:
     """Have the user's `update` keep what `change` makes of the object; what changes nothing isn't kept.
 
     A patch that named no resourceVersion and met a `Conflict` of the user's is made again on the newer object. An
@@ -152,7 +152,7 @@ async def update(
     raise ServerTimeout(resource.definition.group_resource, "update")
 
 
-async def _absent(write: _Write, change: Change, status: bool) -> Outcome | None:
+async def _absent(write: _Write, change: Change, status: bool) -> MutationResult | None:
     """There is no such object: an apply creates it, and PUT when the resource says so. None: another writer did."""
     resource, ctx = write.resource, write.ctx
     definition = resource.definition
@@ -176,7 +176,7 @@ async def _absent(write: _Write, change: Change, status: bool) -> Outcome | None
         return None
 
 
-async def _update(write: _Write, change: Change, live: Tree | None, status: bool) -> Outcome | None:
+async def _update(write: _Write, change: Change, live: Tree | None, status: bool) -> MutationResult | None:
     """One try on one state of the object, None where the user can't get it. None when another writer was faster."""
     resource, ctx, version = write.resource, write.ctx, write.version
     definition = resource.definition
@@ -201,9 +201,9 @@ async def _update(write: _Write, change: Change, live: Tree | None, status: bool
     await write.aside(resource.validate, ctx, new, old, version)
     await write.gate.validate(ctx, "UPDATE", new, old)
     if old is not None and await write.aside(_unchanged, new, old):
-        return Outcome(old)
+        return MutationResult(old)
     if ctx.dry_run and "update" not in resource.methods.takes_dry_run:
-        return Outcome(new)
+        return MutationResult(new)
     try:
         return await _keep(write, new, live, expected)
     except Conflict:
@@ -219,7 +219,7 @@ def _check_uid(write: _Write, asked: str | None, found: str | None) -> None:
         raise Conflict(write.resource.definition.group_resource, write.ctx.target.name, why)
 
 
-async def _keep(write: _Write, new: Tree, live: Tree | None, expected: str) -> Outcome:
+async def _keep(write: _Write, new: Tree, live: Tree | None, expected: str) -> MutationResult:
     resource, ctx, hub = write.resource, write.ctx, write.resource.definition.hub
     keep = resource.methods.update
     assert keep is not None
@@ -229,7 +229,7 @@ async def _keep(write: _Write, new: Tree, live: Tree | None, expected: str) -> O
     made = resource.complete(await keep(tree, expected, ctx, ctx.dry_run))
     if not ctx.dry_run:
         resource.wrote()
-    return Outcome(await write.shown(made))
+    return MutationResult(await write.shown(made))
 
 
 async def _made(write: _Write, change: Change, old: Tree | None) -> Body:

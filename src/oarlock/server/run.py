@@ -25,7 +25,7 @@ from oarlock.policy.admission.gate import AdmissionGate
 from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authz.authorizer import AlwaysAllow, forbidden
 from oarlock.registry.live import AnyResource, Live
-from oarlock.registry.resource import Resource, Settings
+from oarlock.registry.stored_resource import Settings, StoredResource
 from oarlock.schema.resources import declared
 from oarlock.server import chain
 from oarlock.server.about import own_version
@@ -40,7 +40,7 @@ from oarlock.server.metrics_page import MetricsPage, Sources
 from oarlock.server.soundness import Soundness
 from oarlock.server.timed_backend import TimedBackend
 from oarlock.storage.backend import Backend
-from oarlock.storage.cache.cache import Cache
+from oarlock.storage.cache.cache import WatchCache
 from oarlock.storage.compactor import Compactor
 
 __all__ = ["Parts", "Running", "assemble"]
@@ -62,7 +62,7 @@ class Parts:
         self.clock = clock
         self.store_metrics = StoreMetrics()
         self.backend = TimedBackend(backend, self.store_metrics, clock)
-        self.cache = Cache(self.backend, clock=clock)
+        self.cache = WatchCache(self.backend, clock=clock)
         self.live = Live(self.backend, self.cache, Settings(garbage_collection=server.garbage_collection))
         self.router = Router(self._own)
         self.shutdown = Shutdown()
@@ -145,7 +145,7 @@ class Parts:
         return Conditions(store, lambda: self.started, lambda: self.leaving, hooks, self.soundness.test)
 
     def _objects(self) -> dict[tuple[str, str], int]:
-        stored = [one for one in self.live.resources.values() if isinstance(one, Resource)]
+        stored = [one for one in self.live.resources.values() if isinstance(one, StoredResource)]
         return {(one.definition.group, one.definition.names.plural): len(one.cache) for one in stored}
 
     def _watch_events(self) -> dict[tuple[str, str, str], int]:
@@ -247,11 +247,13 @@ async def assemble(parts: Parts, authenticator: Authenticator, listen: Listen) -
     return Running(parts, listening, f"https://{host}:{listening.port}")
 
 
-def _find(loaded: Loaded, kind: type[Any]) -> tuple[Resource, str]:
+def _find(loaded: Loaded, kind: type[Any]) -> tuple[StoredResource, str]:
     said = declared(kind)
     for resource in loaded.values():
         definition = resource.served.definition
-        if (definition.group, definition.names.kind) == (said.group, said.kind) and isinstance(resource, Resource):
+        if (definition.group, definition.names.kind) == (said.group, said.kind) and isinstance(
+            resource, StoredResource
+        ):
             return resource, said.version
     raise LookupError(
         f"an informer of {kind.__name__} is listed, and {kind.__name__} is not served: add it to serve=[…]"

@@ -10,7 +10,7 @@ import pytest
 from virtual_time import HastyLoop
 
 from oarlock.storage.backend import Batch, StorageError
-from oarlock.storage.cache.cache import Cache
+from oarlock.storage.cache.cache import WatchCache
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent
 from oarlock.storage.cache.limits import Limits
@@ -167,7 +167,7 @@ class World:
         self.clock = StillClock()
         self.backend = Faulty(self.clock)
         self.limits = QUICK
-        self.cache = Cache(self.backend, clock=self.clock, limits=QUICK)
+        self.cache = WatchCache(self.backend, clock=self.clock, limits=QUICK)
         self.things: Any = None
 
     async def load(self) -> Any:
@@ -177,7 +177,7 @@ class World:
     async def restart(self, limits: Limits = QUICK) -> Any:
         """Another process on the same store."""
         await self.cache.close()
-        self.cache = Cache(self.backend, clock=self.clock, limits=limits)
+        self.cache = WatchCache(self.backend, clock=self.clock, limits=limits)
         await self.cache.start()
         return await self.load()
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oarlock.storage.backend import Compacted, FutureRevision
-from oarlock.storage.cache.cache import Cache
+from oarlock.storage.cache.cache import WatchCache
 from oarlock.storage.cache.limits import Limits
 
 pytestmark = pytest.mark.anyio
@@ -110,7 +110,7 @@ async def test_a_future_revision_is_waited_for_then_refused(world: Any, kit: Any
 
 async def test_too_far_back_is_the_stores_business(world: Any, kit: Any) -> None:
     await world.cache.close()
-    world.cache = Cache(world.backend, clock=world.clock, limits=Limits(undo=5))
+    world.cache = WatchCache(world.backend, clock=world.clock, limits=Limits(undo=5))
     await world.cache.start()
     things = await world.load()
     for n in range(10):

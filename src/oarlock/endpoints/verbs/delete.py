@@ -16,7 +16,7 @@ from oarlock.meta.errors import BadRequest
 from oarlock.meta.options import DeleteOptions
 from oarlock.registry import delete as recipe
 from oarlock.registry.conversion import ConversionError
-from oarlock.registry.outcome import Outcome
+from oarlock.registry.results import MutationResult
 from oarlock.registry.virtual_resource import VirtualResource
 
 __all__ = ["carry_out", "delete", "options_of", "success"]
@@ -39,7 +39,7 @@ async def delete(x: Exchange, route: Route) -> Response:
         return await success(x, route, accepted, outcome)  # it is deleted, or marked, though it can't be shown
 
 
-async def carry_out(route: Route, ctx: Context, options: DeleteOptions) -> Outcome:
+async def carry_out(route: Route, ctx: Context, options: DeleteOptions) -> MutationResult:
     """Have the recipe of the route's resource delete the object that `ctx.target` names."""
     assert route.gate is not None
     if isinstance(route.resource, VirtualResource):
@@ -49,7 +49,7 @@ async def carry_out(route: Route, ctx: Context, options: DeleteOptions) -> Outco
     return await recipe.delete(resource, ctx, route.version, options, route.gate)
 
 
-async def success(x: Exchange, route: Route, accepted: Accepted, outcome: Outcome | None = None) -> Response:
+async def success(x: Exchange, route: Route, accepted: Accepted, outcome: MutationResult | None = None) -> Response:
     """A Status that says so, with the name and uid of the one object that is gone."""
     target = route.target
     name, uid = (outcome.name or target.name, outcome.uid) if outcome is not None else ("", "")

@@ -23,7 +23,7 @@ from oarlock.meta.context import Notes
 from oarlock.meta.errors import NotFound
 from oarlock.meta.options import DeleteOptions, ListOptions
 from oarlock.registry.conversion import ConversionError
-from oarlock.registry.outcome import Item, Listing
+from oarlock.registry.results import Item, Listing
 from oarlock.registry.virtual_resource import VirtualResource
 from oarlock.registry.waiting import in_task
 from oarlock.storage.cache.entry import Entry

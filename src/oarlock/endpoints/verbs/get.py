@@ -10,7 +10,7 @@ from oarlock.endpoints.route import Route
 from oarlock.meta import options_parse
 from oarlock.meta.errors import BadRequest
 from oarlock.registry import read
-from oarlock.registry.resource import Resource
+from oarlock.registry.stored_resource import StoredResource
 from oarlock.registry.virtual_resource import VirtualResource
 
 __all__ = ["get"]
@@ -20,8 +20,8 @@ async def get(x: Exchange, route: Route) -> Response:
     """Answer with the object, at least as new as ``resourceVersion`` says; without it, linearizable."""
     resource = route.resource
     headers = x.request.headers
-    if route.cached is not None and type(resource) is Resource and headers.get("accept", "") in _PLAIN:
-        wait = None if route.cached else resource.store.fresh()
+    if route.cached is not None and type(resource) is StoredResource and headers.get("accept", "") in _PLAIN:
+        wait = None if route.cached else resource.watch_cache.fresh()
         if wait is not None:
             await wait
         entry = resource.cache.get(route.key)
@@ -50,7 +50,7 @@ async def _get(x: Exchange, route: Route) -> Response:
     if isinstance(resource, VirtualResource):
         tree = await resource.get(x.context(options=options), route.version)
         return await respond.item_response(x, route, tree, accepted)
-    assert isinstance(resource, Resource)
+    assert isinstance(resource, StoredResource)
     target = route.target
     entry = await read.get(resource, target.namespace, target.name, options.resource_version)
     return await respond.item_response(x, route, entry, accepted)

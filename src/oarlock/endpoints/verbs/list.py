@@ -12,7 +12,7 @@ from oarlock.endpoints.route import Route
 from oarlock.meta import options_parse
 from oarlock.meta.options import ListOptions
 from oarlock.registry import read
-from oarlock.registry.outcome import Listing
+from oarlock.registry.results import Listing
 from oarlock.registry.virtual_resource import VirtualResource
 
 __all__ = ["list_collection", "listing"]

@@ -8,10 +8,10 @@ from oarlock.endpoints.http import Response
 from oarlock.endpoints.route import Route
 from oarlock.meta import options_parse
 from oarlock.registry import read
-from oarlock.registry.outcome import Item
-from oarlock.registry.resource import Resource
+from oarlock.registry.results import Item
 from oarlock.registry.scale import Scaling
 from oarlock.registry.served import Tree
+from oarlock.registry.stored_resource import StoredResource
 from oarlock.registry.virtual_resource import VirtualResource
 from oarlock.storage.cache.entry import Entry
 
@@ -28,7 +28,7 @@ async def get_scale(x: Exchange, route: Route) -> Response:
     if isinstance(resource, VirtualResource):
         item = await resource.get(x.context(options=options), route.version)
     else:
-        assert isinstance(resource, Resource)
+        assert isinstance(resource, StoredResource)
         item = await read.get(resource, target.namespace, target.name, options.resource_version)
     return await respond.item_response(x, route, await scaled(route, route.scaling, item), accepted)
 

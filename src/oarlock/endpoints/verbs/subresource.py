@@ -17,8 +17,8 @@ from oarlock.meta.kinds import GroupKind
 from oarlock.registry import read
 from oarlock.registry.body import Body, BodyWording, settle
 from oarlock.registry.parameters import values_of
-from oarlock.registry.resource import Resource
 from oarlock.registry.served import Hooks, SubresourceHook, Tree
+from oarlock.registry.stored_resource import StoredResource
 from oarlock.registry.virtual_resource import VirtualResource
 from oarlock.schema.compiled import CompiledVersion
 
@@ -64,7 +64,7 @@ async def parent_of(x: Exchange, route: Route) -> Tree:
     resource, target = route.resource, route.target
     if isinstance(resource, VirtualResource):
         return await resource.get(x.context(), route.version)
-    assert isinstance(resource, Resource)
+    assert isinstance(resource, StoredResource)
     return await resource.tree(await read.get(resource, target.namespace, target.name, ""), route.version)
 
 

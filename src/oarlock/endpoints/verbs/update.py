@@ -12,7 +12,7 @@ from oarlock.meta.context import Context
 from oarlock.registry import update as recipe
 from oarlock.registry import virtual_writes
 from oarlock.registry.body import Body
-from oarlock.registry.outcome import Outcome
+from oarlock.registry.results import MutationResult
 from oarlock.registry.served import Tree
 from oarlock.registry.update import Change
 from oarlock.registry.virtual_resource import VirtualResource
@@ -40,17 +40,17 @@ async def update(x: Exchange, route: Route) -> Response:
     return await respond.item_response(x, route, outcome.item, accepted, 201 if outcome.created else 200)
 
 
-async def carry_out(route: Route, ctx: Context, change: Change) -> Outcome:
+async def carry_out(route: Route, ctx: Context, change: Change) -> MutationResult:
     """Have the recipe of the route's resource make the change."""
     if route.scaling is not None:
         if not change.applies:
             change = route.scaling.change(change, ctx)
         outcome = await _carry_out(route, ctx, change)
-        return Outcome(await scaled(route, route.scaling, outcome.item))
+        return MutationResult(await scaled(route, route.scaling, outcome.item))
     return await _carry_out(route, ctx, change)
 
 
-async def _carry_out(route: Route, ctx: Context, change: Change) -> Outcome:
+async def _carry_out(route: Route, ctx: Context, change: Change) -> MutationResult:
     assert route.gate is not None
     status = route.target.subresource == "status"
     if isinstance(route.resource, VirtualResource):

@@ -24,8 +24,8 @@ from oarlock.meta import fields, options_parse
 from oarlock.meta.errors import BadRequest, NotAcceptable
 from oarlock.meta.options import ListOptions
 from oarlock.registry import read
-from oarlock.registry.resource import Resource
 from oarlock.registry.selection import Selection
+from oarlock.registry.stored_resource import StoredResource
 from oarlock.registry.virtual_resource import VirtualResource
 
 __all__ = ["watch"]
@@ -90,7 +90,7 @@ def _start(
     )
 
 
-async def _begin(resource: Resource, options: ListOptions) -> _Begin:
+async def _begin(resource: StoredResource, options: ListOptions) -> _Begin:
     """Where the watch starts. Raises BadRequest, TooLargeResourceVersion."""
     text = options.resource_version
     rev = read.revision(text)

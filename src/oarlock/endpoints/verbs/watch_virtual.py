@@ -16,8 +16,8 @@ from oarlock.meta.errors import InternalError, InvalidObject, MethodNotAllowed
 from oarlock.meta.fielderrors import Forbidden
 from oarlock.meta.kinds import GroupKind
 from oarlock.meta.options import ListOptions
-from oarlock.registry.resource import Resource
 from oarlock.registry.served import Tree
+from oarlock.registry.stored_resource import StoredResource
 from oarlock.registry.virtual_resource import VirtualResource
 from oarlock.storage.pacing import Pacer
 
@@ -74,7 +74,7 @@ async def _follow(x: Exchange, stream: Stream, form: Form, events: AsyncIterator
     pacer = Pacer()
     try:
         async for kind, tree in events:
-            body = form.bookmark(tree["metadata"]) if kind == "BOOKMARK" else form.object(Resource.encode(tree))
+            body = form.bookmark(tree["metadata"]) if kind == "BOOKMARK" else form.object(StoredResource.encode(tree))
             stream.write(form.frame(kind, body))
             if stream.buffered > AHEAD_BYTES:
                 await stream.drained()

@@ -20,8 +20,8 @@ from oarlock.endpoints.respond import own_message
 from oarlock.endpoints.route import Route
 from oarlock.meta.context import Clock
 from oarlock.meta.errors import StatusError, StorageReadError
-from oarlock.registry.resource import Resource
 from oarlock.registry.stored_form import body_of, tail_of
+from oarlock.registry.stored_resource import StoredResource
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent
 
@@ -95,7 +95,7 @@ class Frames:
     def __init__(self, route: Route, form: Form) -> None:
         resource = route.stored()
         assert resource is not None
-        self._resource: Resource = resource
+        self._resource: StoredResource = resource
         self._version = route.version
         self._head = route.head
         self._form = form

@@ -21,8 +21,8 @@ from oarlock.endpoints.http import Stream
 from oarlock.endpoints.route import Route
 from oarlock.endpoints.watching.frames import BrokenObject, Frames
 from oarlock.meta.errors import Expired, InternalError, TooManyRequests
-from oarlock.registry.resource import Resource
 from oarlock.registry.selection import Selection
+from oarlock.registry.stored_resource import StoredResource
 from oarlock.registry.workers import weight
 from oarlock.storage.backend import Compacted, Unavailable
 from oarlock.storage.cache.entry import Entry
@@ -98,7 +98,7 @@ class Watcher:
         resource = route.stored()
         assert resource is not None
         assert route.watches is not None
-        self._resource: Resource = resource
+        self._resource: StoredResource = resource
         self._stream = stream
         self._frames = frames
         self._start = start
@@ -131,7 +131,7 @@ class Watcher:
         chunks: Iterator[Sequence[Entry]] = iter(())
         if start.initial:
             chunks = iter(resource.cache.snapshot().range(*resource.range(start.namespace)))
-        self._after = resource.store.rev if start.after is None else start.after
+        self._after = resource.watch_cache.rev if start.after is None else start.after
         if self._subscribe(self._after):
             if self._awaits:
                 self._begin_to_follow(chunks)
@@ -345,7 +345,7 @@ class Watcher:
     def _ended(self, error: Exception | None) -> None:
         """The cache ends the watch: the resource went (None), or its history was lost."""
         if isinstance(error, (TooOld, Compacted)):
-            text = f"too old resource version: {self._after} ({self._resource.store.rev})"
+            text = f"too old resource version: {self._after} ({self._resource.watch_cache.rev})"
             self._stream.write(self._frames.error(Expired(text)))
         elif error is not None:
             self._stream.write(self._frames.error(InternalError(str(error))))
@@ -362,7 +362,7 @@ class Watcher:
 
     def _bookmark(self) -> None:
         if not self._behind and not self._waiting:  # else something up to the revision is still to be told
-            rev = max(self._after, self._resource.store.rev)
+            rev = max(self._after, self._resource.watch_cache.rev)
             self._stream.write(self._frames.bookmark(rev, initial_end=False))
         self._schedule_bookmark()
 

@@ -18,7 +18,7 @@ from oarlock.patch.apply.fieldsets import Fields
 from oarlock.patch.apply.managers import ManagerId
 from oarlock.patch.apply.updater import Owned
 
-__all__ = ["Outcome", "Settled"]
+__all__ = ["Settled", "SettledOwners"]
 
 _encode = msgspec.json.Encoder().encode
 
@@ -33,7 +33,7 @@ Key = tuple[Any, ...] | None
 """The text of a change, who made it, and who owned what."""
 
 
-class Outcome(NamedTuple):
+class SettledOwners(NamedTuple):
     """Who owns what after a change; `wrote` is the entry of who made it, None when it owns nothing of it."""
 
     owned: Mapping[ManagerId, Owned]
@@ -46,7 +46,7 @@ class Settled:
     __slots__ = ("_known",)
 
     def __init__(self) -> None:
-        self._known: Memo[tuple[Any, ...], tuple[tuple[Owned, ...], Outcome]] = Memo(
+        self._known: Memo[tuple[Any, ...], tuple[tuple[Owned, ...], SettledOwners]] = Memo(
             SETTLED_BYTES, entry_bytes=1024, longest_bytes=_LONGEST
         )
 
@@ -64,12 +64,12 @@ class Settled:
             owners.append((identity, id(one)))
         return (_encode(change), *owners)
 
-    def get(self, key: Key) -> Outcome | None:
+    def get(self, key: Key) -> SettledOwners | None:
         """What is remembered under a key that was just made."""
         found = self._known.get(key) if key is not None else None
         return found[1] if found is not None else None
 
-    def put(self, key: Key, owned: Mapping[ManagerId, Owned], outcome: Outcome) -> None:
+    def put(self, key: Key, owned: Mapping[ManagerId, Owned], outcome: SettledOwners) -> None:
         """Remember an outcome. `owned` is kept too: an identity in the key is good while its owner lives."""
         if key is not None:
             before = tuple(owned.values())

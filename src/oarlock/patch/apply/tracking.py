@@ -20,7 +20,7 @@ from oarlock.patch.apply.fieldsv1 import decode as decode_fields
 from oarlock.patch.apply.managers import Entry, Loaded, Managed, ManagerId, cap, decode, encode
 from oarlock.patch.apply.reconcile import reconcile
 from oarlock.patch.apply.schema import Type
-from oarlock.patch.apply.settled import Outcome, Settled
+from oarlock.patch.apply.settled import Settled, SettledOwners
 from oarlock.patch.apply.updater import Convert, Owned, Updater, never_converts
 from oarlock.patch.apply.values import equal
 
@@ -195,7 +195,7 @@ class FieldTracker:
 
     def _outcome(
         self, compared: Comparison, seen: tuple[Tree, Tree], before: Mapping[ManagerId, Owned], writer: Writer
-    ) -> Outcome:
+    ) -> SettledOwners:
         """Who owns what after the writer's change, of which `seen` are both sides."""
         updater = self._updaters.get(writer.subresource, self._everything)
         owned = updater.update(*seen, writer.api_version, before, _WRITER, compared)
@@ -204,13 +204,13 @@ class FieldTracker:
         if not _NOBODYS.keys().isdisjoint(fields):
             fields = difference(fields, _NOBODYS)
         if not fields:
-            return Outcome(owned, None)
+            return SettledOwners(owned, None)
         identity = ManagerId.make(writer.manager or "unknown", "Update", writer.api_version, writer.subresource)
         earlier = owned.get(identity)
         if earlier is not None:
             fields = union(fields, earlier.fields)
         owned[identity] = Owned(fields, writer.api_version, applied=False)
-        return Outcome(owned, identity)
+        return SettledOwners(owned, identity)
 
     def _apply(self, live: Tree, config: Tree, managed: Managed, writer: Writer, force: bool) -> Tree:
         updater = self._updaters.get(writer.subresource, self._everything)

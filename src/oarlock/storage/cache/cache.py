@@ -1,4 +1,4 @@
-"""`Cache`: all resources of one store, followed by one watch of the backend, and what "up to date" means.
+"""`WatchCache`: all resources of one store, followed by one watch of the backend, and what "up to date" means.
 
 The watch covers ``/registry/``; an event finds its resources by the first part of its key, and keys of nobody are
 passed over. `rev` is how far everything here has come. A resource is loaded while the watch goes on, its events
@@ -24,10 +24,10 @@ from oarlock.storage.cache.follower import Follower
 from oarlock.storage.cache.limits import Limits
 from oarlock.storage.cache.loading import load
 from oarlock.storage.cache.position import Position
-from oarlock.storage.cache.resource import ResourceCache, Store, dispatch
+from oarlock.storage.cache.resource import CacheSource, ResourceCache, dispatch
 from oarlock.storage.cache.state import State
 
-__all__ = ["ROOT", "Cache", "ResourceCache"]
+__all__ = ["ROOT", "ResourceCache", "WatchCache"]
 
 ROOT = "/registry/"
 """Where the keys of objects begin: ``/registry/<group>/<resource>/[<namespace>/]<name>``."""
@@ -37,7 +37,7 @@ _SKIP = len(ROOT)
 log = logging.getLogger("oarlock.storage.cache")
 
 
-class Cache:
+class WatchCache:
     """One per process and store. Used from one event loop."""
 
     def __init__(self, backend: Backend, *, clock: Clock, limits: Limits | None = None) -> None:
@@ -49,7 +49,7 @@ class Cache:
         self._applied = Position(backend.request_progress, limits.nudge_s)
         # Runs ahead of `_applied` only while everything is loaded again and arriving events are put aside.
         self._seen = Position(backend.request_progress, limits.nudge_s)
-        self._store = Store(backend, self._applied, limits, clock)
+        self._source = CacheSource(backend, self._applied, limits, clock)
         self._follower = Follower(backend, (ROOT, ROOT[:-1] + "0"), limits, self._apply, self._lost)
         self._resources: dict[ResourceCache, None] = {}
         self._live: dict[str, tuple[ResourceCache, ...]] = {}
@@ -132,7 +132,7 @@ class Cache:
         """
         if not prefix.startswith(ROOT) or prefix.count("/") != 4 or not prefix.endswith("/"):
             raise ValueError(f"a resource's prefix is {ROOT}<group>/<resource>/, not {prefix!r}")
-        resource = ResourceCache(self._store, prefix, describe, later)
+        resource = ResourceCache(self._source, prefix, describe, later)
         self._resources[resource] = None
         try:
             await self._bring_up(resource)

@@ -12,7 +12,7 @@ __all__ = ["Limits"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of one `Cache`. The event ring's first three are Kubernetes' own figures for its watch cache."""
+    """Bounds of one `WatchCache`. The event ring's first three are Kubernetes' own figures for its watch cache."""
 
     ring_min: int = 100
     """Events a resource keeps at least room for."""

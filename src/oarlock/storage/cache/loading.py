@@ -34,12 +34,12 @@ async def load(
     has every event of the resource since this was called, up to `seen`. `reuse` takes over entries the resource
     already has. Raises what the backend raises, and `Unavailable` when the watch doesn't tell what the list does.
     """
-    store = resource.store
+    source = resource.source
     since = seen.rev
     live: dict[str, Entry] = {}
     start, more, rev = resource.prefix, True, since
     while more:
-        page = await store.backend.list(start, resource.end, limit=store.limits.page)
+        page = await source.backend.list(start, resource.end, limit=source.limits.page)
         if page.rev < since:
             raise Unavailable(f"the store answered as of revision {page.rev} after it had told of {since}")
         rev, more = page.rev, page.more
@@ -47,10 +47,10 @@ async def load(
             live[entry.key] = entry
         if more:
             start = page.kvs[-1].key + "\0"
-    if not await seen.reach(rev, store.limits.fresh_s):
+    if not await seen.reach(rev, source.limits.fresh_s):
         raise Unavailable(f"the store told of nothing up to revision {rev}, which it had answered as of")
     live = _brought_up(resource, live, [event for event in arriving if event.rev <= rev])
-    return State(live, await _history(resource, live, rev), store.limits), rev
+    return State(live, await _history(resource, live, rev), source.limits), rev
 
 
 def _brought_up(resource: ResourceCache, live: dict[str, Entry], events: Sequence[Event]) -> dict[str, Entry]:
@@ -70,15 +70,15 @@ class _Collector:
     """Takes a watch's events up to a revision, and the newest of them if they are too many."""
 
     def __init__(self, resource: ResourceCache, live: dict[str, Entry], start: Rev, until: Rev) -> None:
-        store = resource.store
+        source = resource.source
         self._live = live
         self.events: deque[Event] = deque()
         self.start = start
         self.lost = False
-        self.progress = Position(store.backend.request_progress, store.limits.nudge_s)
+        self.progress = Position(source.backend.request_progress, source.limits.nudge_s)
         self._until = until
         self._bytes = 0
-        self._limits = store.limits
+        self._limits = source.limits
 
     def deliver(self, batch: Batch) -> None:
         for event in batch.events:
@@ -106,30 +106,30 @@ def _size(event: Event) -> int:
 
 async def _history(resource: ResourceCache, live: dict[str, Entry], rev: Rev) -> Ring:
     """The ring up to `rev`, as far back as the backend and the limits go; empty when there is nothing to be had."""
-    store = resource.store
-    start = max(await store.backend.compact_rev(), rev - store.limits.history_revs)
+    source = resource.source
+    start = max(await source.backend.compact_rev(), rev - source.limits.history_revs)
     if start >= rev:
-        return Ring(store.limits, rev)
+        return Ring(source.limits, rev)
     collector = _Collector(resource, live, start, rev)
-    watch = await store.backend.watch(
+    watch = await source.backend.watch(
         resource.prefix, resource.end, after=start, deliver=collector.deliver, failed=collector.failed
     )
     try:
-        arrived = await collector.progress.reach(rev, store.limits.fresh_s)
+        arrived = await collector.progress.reach(rev, source.limits.fresh_s)
     finally:
         watch.close()
         await collector.progress.close()
     if collector.lost or not arrived:
-        return Ring(store.limits, rev)
+        return Ring(source.limits, rev)
     return await _replay(resource, live, collector)
 
 
 async def _replay(resource: ResourceCache, live: dict[str, Entry], collector: _Collector) -> Ring:
-    store = resource.store
-    pacer = Pacer(store.limits.slice_s, store.clock.monotonic)
-    ring = Ring(store.limits, collector.start)
+    source = resource.source
+    pacer = Pacer(source.limits.slice_s, source.clock.monotonic)
+    ring = Ring(source.limits, collector.start)
     before: dict[str, Entry | None] = {}
-    now = store.clock.monotonic()
+    now = source.clock.monotonic()
     while collector.events:
         event = collector.events.popleft()
         key = event.key
@@ -139,7 +139,7 @@ async def _replay(resource: ResourceCache, live: dict[str, Entry], collector: _C
         change = _change(resource, live.get(key), event, previous)
         if change is None:
             # What was there before is no longer known, so nobody can be told of this as a change.
-            ring = Ring(store.limits, event.rev)
+            ring = Ring(source.limits, event.rev)
         else:
             ring.append(change, now)
         if event.value is None:

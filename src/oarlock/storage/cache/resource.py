@@ -1,7 +1,7 @@
 """`ResourceCache`: one resource's objects in memory. Reads, past states, subscriptions, and writes through.
 
 Reads here are as of `rev`, which is the whole store's position; whoever needs them linearizable asks
-`Cache.fresh` first. A write goes to the backend and has been applied here when it returns, so a process always
+`WatchCache.fresh` first. A write goes to the backend and has been applied here when it returns, so a process always
 reads its own writes.
 
 Must not know: who follows the store (it is told of events by `cache`), what an object is (`Describe` knows).
@@ -35,13 +35,13 @@ from oarlock.storage.cache.snapshot import Snapshot
 from oarlock.storage.cache.state import State
 from oarlock.storage.pacing import Pacer
 
-__all__ = ["ResourceCache", "Store", "dispatch"]
+__all__ = ["CacheSource", "ResourceCache", "dispatch"]
 
 log = logging.getLogger("oarlock.storage.cache")
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class CacheSource:
     """What all resources of a cache share: the backend, how far it has been followed, the bounds and the clock."""
 
     backend: Backend
@@ -62,18 +62,18 @@ class _Pending:
 
 
 class ResourceCache:
-    """Made by `Cache.resource`. Keys are whole keys, ranges ``start <= key < end``."""
+    """Made by `WatchCache.resource`. Keys are whole keys, ranges ``start <= key < end``."""
 
-    def __init__(self, store: Store, prefix: str, describe: Describe, later: Later) -> None:
+    def __init__(self, source: CacheSource, prefix: str, describe: Describe, later: Later) -> None:
         self.prefix = prefix
-        self.store = store
+        self.source = source
         self.ready = False
         """Whether what is here is being kept current: False before it is loaded, while it is loaded again, and
         once it is withdrawn."""
         self._later = later
         self._describe = describe
-        self._position = store.position
-        self._state = State({}, Ring(store.limits, 0), store.limits)
+        self._position = source.position
+        self._state = State({}, Ring(source.limits, 0), source.limits)
         self._pending: dict[str, _Pending] = {}
         self._retired = False
         self._subscriptions: dict[Subscription, None] = {}
@@ -117,12 +117,12 @@ class ResourceCache:
         From memory if it reaches back, else from the backend. Raises `Compacted`, or `FutureRevision` when `rev`
         isn't reached within the time a read may wait.
         """
-        await self._position.require(rev, self.store.limits.fresh_s)
+        await self._position.require(rev, self.source.limits.fresh_s)
         snapshot = self.snapshot_at(rev)
         if snapshot is not None:
             entries, more = snapshot.page(start, end, limit)
             return entries, more, snapshot.count(start, end) - len(entries) if more else 0
-        page = await self.store.backend.list(start, end, rev=rev, limit=limit)
+        page = await self.source.backend.list(start, end, rev=rev, limit=limit)
         return await self.entries(page.kvs), page.more, page.count
 
     async def entries(self, kvs: Sequence[KV], *, reuse: bool = True) -> list[Entry]:
@@ -130,7 +130,7 @@ class ResourceCache:
 
         Without `reuse` everything is described: after a restore, the same revision may be something else.
         """
-        pacer = Pacer(self.store.limits.slice_s, self.store.clock.monotonic)
+        pacer = Pacer(self.source.limits.slice_s, self.source.clock.monotonic)
         live = self._state.live if reuse else {}
         entries: list[Entry] = []
         for number, kv in enumerate(kvs):
@@ -265,11 +265,11 @@ class ResourceCache:
         pending = _Pending(value, draft)
         mine = self._pending.setdefault(key, pending) is pending
         try:
-            result = await self.store.backend.put(key, value, expect=expect, ttl_ms=ttl_ms)
+            result = await self.source.backend.put(key, value, expect=expect, ttl_ms=ttl_ms)
             if not result.ok:
                 return result, None
             if result.rev > self._position.rev:
-                await self._position.reach(result.rev, self.store.limits.fresh_s)
+                await self._position.reach(result.rev, self.source.limits.fresh_s)
         finally:
             if mine:
                 del self._pending[key]
@@ -280,9 +280,9 @@ class ResourceCache:
 
     async def delete(self, key: str, *, expect: Rev) -> WriteResult:
         """`Backend.delete`; on success applied here."""
-        result = await self.store.backend.delete(key, expect=expect)
+        result = await self.source.backend.delete(key, expect=expect)
         if result.ok and result.rev > self._position.rev:
-            await self._position.reach(result.rev, self.store.limits.fresh_s)
+            await self._position.reach(result.rev, self.source.limits.fresh_s)
         return result
 
     async def _written(self, key: str, rev: Rev) -> Entry:
@@ -291,7 +291,7 @@ class ResourceCache:
         if event is not None and event.entry.key == key:
             return event.entry
         try:
-            kv, _ = await self.store.backend.get(key, rev=rev)
+            kv, _ = await self.source.backend.get(key, rev=rev)
         except StorageError as error:
             raise OutcomeUnknown(f"{key} was written at revision {rev} but can't be read back: {error}") from error
         if kv is None:

@@ -52,7 +52,7 @@ from oarlock.storage.sqlite.plan import Write
 from oarlock.storage.sqlite.presence import Gone
 from oarlock.storage.sqlite.tailer import Tailer
 from oarlock.storage.sqlite.threads import Reader, in_background
-from oarlock.storage.sqlite.writer import Outcome, Writer
+from oarlock.storage.sqlite.writer import BatchResult, Writer
 from oarlock.storage.watchers import RangeWatch
 
 __all__ = ["SqliteBackend"]
@@ -198,7 +198,7 @@ class SqliteBackend:
         self._writer.submit(Write(key, value, expect, expires, future))
         return future
 
-    def _report(self, outcome: Outcome) -> None:
+    def _report(self, outcome: BatchResult) -> None:
         if outcome.rev:
             # Watches first: who gets an answer may rely on every watch of this process having had the event.
             self._feed.take(outcome.floor, outcome.events, outcome.rev)

@@ -30,7 +30,7 @@ from oarlock.storage.sqlite.plan import Write, plan
 from oarlock.storage.sqlite.reads import log_after
 from oarlock.storage.sqlite.threads import post
 
-__all__ = ["Outcome", "Writer"]
+__all__ = ["BatchResult", "Writer"]
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ _TRUNCATE_PAGES = 16_000
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BatchResult:
     """What became of a batch: results in order or one error for all; events complete above `floor` up to `rev`."""
 
     writes: Sequence[Write]
@@ -66,9 +66,9 @@ class _Job:
 
 
 class Writer:
-    """`report` is called on the loop with every `Outcome`; `published` tells which revision the loop has published."""
+    """`report` is called on the loop with every `BatchResult`; `published` tells which revision the loop published."""
 
-    def __init__(self, files: Files, report: Callable[[Outcome], None], published: Callable[[], Rev]) -> None:
+    def __init__(self, files: Files, report: Callable[[BatchResult], None], published: Callable[[], Rev]) -> None:
         self._files: Final = files
         self._connection: Final = files.connection
         self._report: Final = report
@@ -130,7 +130,7 @@ class Writer:
             pass
         for job in jobs:
             self._queue.put(job)
-        self._report(Outcome(writes, error=Unavailable(f"{why}: see if that process is stopped")))
+        self._report(BatchResult(writes, error=Unavailable(f"{why}: see if that process is stopped")))
 
     async def close(self) -> None:
         """Carry out what was submitted, checkpoint, and end the thread. The files are left to the caller."""
@@ -198,7 +198,7 @@ class Writer:
                 outcome = self._with_others(outcome, base)
         except Exception as error:
             self._waiting = []
-            outcome = Outcome(batch, error=self._understand(error))
+            outcome = BatchResult(batch, error=self._understand(error))
         if outcome.rev:
             self._posted = max(self._posted, outcome.rev)
         post(self._loop, self._report, outcome)
@@ -214,7 +214,7 @@ class Writer:
             self._files.presence.ensure_now()
         self._files.membership.ensure()
 
-    def _transaction(self, writes: list[Write]) -> Outcome:
+    def _transaction(self, writes: list[Write]) -> BatchResult:
         connection = self._connection
         connection.execute("BEGIN IMMEDIATE")
         committing = False
@@ -223,7 +223,7 @@ class Writer:
             decided = plan(writes, rev, current)
             if not decided.events:
                 connection.execute("ROLLBACK")
-                return Outcome(writes, decided.results)
+                return BatchResult(writes, decided.results)
             apply(connection, decided)
             self.local_from = rev + 1
             committing = True
@@ -236,9 +236,9 @@ class Writer:
                 # The commit may be on the disk although SQLite was told it isn't.
                 raise OutcomeUnknown(str(understood), understood.retry_after_s) from error
             raise understood from error
-        return Outcome(writes, decided.results, None, rev, decided.events, decided.rev)
+        return BatchResult(writes, decided.results, None, rev, decided.events, decided.rev)
 
-    def _with_others(self, outcome: Outcome, base: Rev) -> Outcome:
+    def _with_others(self, outcome: BatchResult, base: Rev) -> BatchResult:
         """The outcome with what other processes committed since `base` before it: the loop publishes without a hole."""
         missing = outcome.floor - base
         try:
@@ -249,7 +249,7 @@ class Writer:
             return outcome
         floor = min(stretch.floor, outcome.floor)
         others = [event for event in stretch.events if event.rev <= outcome.floor]
-        return Outcome(outcome.writes, outcome.results, None, floor, [*others, *outcome.events], outcome.rev)
+        return BatchResult(outcome.writes, outcome.results, None, floor, [*others, *outcome.events], outcome.rev)
 
     def _transact(self, job: Callable[[apsw.Connection], T]) -> T:
         self._must_be_able()

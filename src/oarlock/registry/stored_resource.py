@@ -1,4 +1,4 @@
-"""`Resource`: one stored resource brought to life over the cache; what every recipe works on.
+"""`StoredResource`: one stored resource brought to life over the cache; what every recipe works on.
 
 It knows how to find an object, how to show one in any version, and what the server settled for it
 (garbage collection, randomness). The recipes themselves are functions in `create`, `update`, `delete`
@@ -30,10 +30,10 @@ from oarlock.registry.stored_form import LATE, StoredForm, body_of, encode_tail
 from oarlock.registry.workers import Workers, weight
 from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.schema.definition import VersionDefinition
-from oarlock.storage.cache.cache import Cache, ResourceCache
+from oarlock.storage.cache.cache import ResourceCache, WatchCache
 from oarlock.storage.cache.entry import Entry, Interner
 
-__all__ = ["Resource", "Settings"]
+__all__ = ["Settings", "StoredResource"]
 
 T = TypeVar("T")
 
@@ -58,15 +58,15 @@ class Settings:
     workers: Workers = field(default_factory=Workers)
 
 
-class Resource:
+class StoredResource:
     """One stored resource. `cache` is set once by ``live``, when it has been loaded or is taken over."""
 
     cache: ResourceCache
 
-    def __init__(self, served: Served, store: Cache, settings: Settings, interner: Interner) -> None:
+    def __init__(self, served: Served, watch_cache: WatchCache, settings: Settings, interner: Interner) -> None:
         self.served = served
         self.definition = served.definition
-        self.store = store
+        self.watch_cache = watch_cache
         self.settings = settings
         self.compiled: dict[str, CompiledVersion] = {
             version.name: compile_version(served.definition, version.name) for version in served.definition.versions
@@ -91,7 +91,7 @@ class Resource:
         """
         return await self.settings.workers.go_on(size if self.served.converter.threadsafe else 0, step, *args)
 
-    def take_over(self, before: Resource) -> None:
+    def take_over(self, before: StoredResource) -> None:
         """Go on with the cache of `before`, whose objects are kept in the same form; `tend` to that once it is gone."""
         self.form, self.cache = before.form, before.cache
 
@@ -167,7 +167,7 @@ class Resource:
 
     async def fresh(self) -> None:
         """Return once the cache has everything that was written before this call, by whomever, and can show it."""
-        wait = self.store.fresh()
+        wait = self.watch_cache.fresh()
         if wait is not None:
             await wait
         if self.form.unread.busy:

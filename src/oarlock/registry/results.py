@@ -13,12 +13,12 @@ from typing import NamedTuple
 from oarlock.registry.served import Tree
 from oarlock.storage.cache.entry import Entry
 
-__all__ = ["Item", "Listing", "Outcome"]
+__all__ = ["Item", "Listing", "MutationResult"]
 
 Item = Entry | Tree
 
 
-class Outcome(NamedTuple):
+class MutationResult(NamedTuple):
     """`created` makes a 201. `gone` means a DELETE removed the object, of which `uid` and `name` tell."""
 
     item: Item
