@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -27,3 +28,84 @@ def test_types_load_no_server(name: str) -> None:
     code = f"import sys, oarlock; oarlock.{name}; print(*[m for m in {heavy!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+FACADES = {"oarlock", "oarlock.testing"}
+"""They load a name of theirs when it is first used."""
+
+USERS_MODULES = {"oarlock.cli.loading"}
+"""It imports what a command line names."""
+
+DEFERRED = {
+    "oarlock.endpoints.verbs.connect": {"oarlock.endpoints.channels"},
+    "oarlock.schema.cel.gate": {"oarlock.schema.cel"},
+    "oarlock.server.app": {"oarlock.server"},
+    "oarlock.server.metrics_page": {"oarlock.server"},
+}
+"""Imports in functions: what they load is slow to load, and most processes never need it."""
+
+CIRCLES = {
+    "oarlock.server.serving.http1",
+    "oarlock.server.serving.http1_stream",
+    "oarlock.server.serving.http1_tunnel",
+    "oarlock.server.serving.http2",
+    "oarlock.server.serving.http2_readers",
+    "oarlock.server.serving.http2_stream",
+    "oarlock.server.serving.outgoing",
+}
+"""A connection and its streams: the streams import the connection's class for type checkers only."""
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
+
+
+SOURCE = {module_name(path): ast.parse(path.read_text()) for path in sorted((ROOT / "src").rglob("*.py"))}
+
+
+def imported(module: str, node: ast.AST) -> set[str]:
+    """The modules of ours that a statement imports."""
+    if isinstance(node, ast.Import):
+        named = {alias.name for alias in node.names}
+    elif isinstance(node, ast.ImportFrom):
+        named = {f"{node.module}.{alias.name}" for alias in node.names}
+        named = {name if name in SOURCE else str(node.module) for name in named}
+    else:
+        return set()
+    return {name for name in named if name in SOURCE and name != module}
+
+
+def test_nothing_is_imported_by_a_string() -> None:
+    by_string = {
+        module
+        for module, tree in SOURCE.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute | ast.Name | ast.alias)
+        and {"import_module", "__import__"} & {getattr(node, key, None) for key in ("attr", "id", "name")}
+    }
+    assert by_string == FACADES | USERS_MODULES
+
+
+def test_few_imports_wait_for_their_first_use() -> None:
+    found: dict[str, set[str]] = {}
+    for module, tree in SOURCE.items():
+        for function in ast.walk(tree):
+            if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            for node in ast.walk(function):
+                if isinstance(node, ast.ImportFrom):
+                    found.setdefault(module, set()).add(str(node.module))
+    assert found == DEFERRED
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    graph = {
+        module: {name for node in ast.walk(tree) for name in imported(module, node)} for module, tree in SOURCE.items()
+    }
+    before = -1
+    while len(graph) != before:  # who imports none of those left, or is imported by none of them, is in no circle
+        before = len(graph)
+        graph = {module: names & graph.keys() for module, names in graph.items() if names & graph.keys()}
+        needed = {name for names in graph.values() for name in names}
+        graph = {module: names for module, names in graph.items() if module in needed}
+    assert graph.keys() == CIRCLES

@@ -7,7 +7,6 @@ A value until it is run; making one opens nothing. Next: `run`, which brings it 
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -84,8 +83,10 @@ class APIServer:
 
         Ends the process with an exit code, like any program.
         """
-        # Only a process that serves pays for importing what serves: tests and tools import this module too.
-        importlib.import_module("oarlock.server.command").main(self, argv)
+        # Only a process that serves pays for loading what serves: tests and tools import this module too.
+        from oarlock.server import command  # noqa: PLC0415 (see above)
+
+        command.main(self, argv)
 
     async def replace(self, catalog: Catalog) -> None:
         """Serve `catalog` once this returns, in the loop the server runs in; one replacement at a time.

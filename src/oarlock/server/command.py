@@ -24,12 +24,12 @@ from oarlock.policy.authn.certificates import CertificateBundleError
 from oarlock.policy.authn.token_file import TokenFileError
 from oarlock.registry.records import StoreTooNew
 from oarlock.schema.declaring import DeclarationError
-from oarlock.server.app import APIServer
 from oarlock.server.clock import SystemClock
 from oarlock.server.config import ServerConfig
 from oarlock.server.credentials import BadFile
 from oarlock.server.lifecycle import live
 from oarlock.server.options import BadOption, ServeOptions, config_of
+from oarlock.server.run import ServerDescription
 from oarlock.server.serving.server import AddressInUse, CannotListen
 from oarlock.server.serving.tls import BadCertificateFile
 from oarlock.storage.backend import StorageError
@@ -60,7 +60,7 @@ _KNOWN = (
 )
 
 
-def main(server: APIServer, argv: Sequence[str] | None = None) -> None:
+def main(server: ServerDescription, argv: Sequence[str] | None = None) -> None:
     """Run `server` with the options of ``oarlock serve``; ends the process."""
     app = new_app()
 
@@ -93,7 +93,7 @@ class _Terminal:
         print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
-def serve_with(server: APIServer, config: ServerConfig) -> None:
+def serve_with(server: ServerDescription, config: ServerConfig) -> None:
     """Run until told to leave."""
     with contextlib.suppress(OSError, ValueError, RuntimeError):  # stderr is no file
         faulthandler.enable()  # a library that breaks is named, on stderr, before the process ends

@@ -13,8 +13,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from oarlock.server.metrics import BOUNDS_S, Histogram
-from oarlock.server.metrics_page import Numbers, Verdicts
+from oarlock.server.metrics import BOUNDS_S, Histogram, Numbers, Verdicts
 
 __all__ = ["write"]
 

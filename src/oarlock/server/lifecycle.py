@@ -22,11 +22,10 @@ from typing import Protocol
 
 from oarlock.endpoints.http import Handler
 from oarlock.meta.context import Clock
-from oarlock.server.app import APIServer
 from oarlock.server.config import EVERY_INTERFACE, ServerConfig
 from oarlock.server.credentials import Credentials, Kubeconfig, credentials_of, trusted_by_clients, write_kubeconfig
 from oarlock.server.following import FollowedFiles, follow
-from oarlock.server.run import Parts, Running, assemble
+from oarlock.server.run import Parts, Running, ServerDescription, assemble
 from oarlock.server.serving.certs import ensure_certificates, held_certificates
 from oarlock.server.serving.config import Limits, ServingConfig
 from oarlock.server.serving.server import Listening, serve
@@ -62,7 +61,7 @@ class Terminal(Protocol):
         ...
 
 
-async def live(server: APIServer, config: ServerConfig, clock: Clock, terminal: Terminal) -> None:
+async def live(server: ServerDescription, config: ServerConfig, clock: Clock, terminal: Terminal) -> None:
     """Serve until told to leave.
 
     Raises what keeps it from starting: `BadFile`, `BadCertificateFile`, `TokenFileError`, `CertificateBundleError`,
@@ -102,7 +101,7 @@ def _signals() -> asyncio.Event:
     return told
 
 
-async def start(server: APIServer, config: ServerConfig, clock: Clock, terminal: Terminal) -> Running:
+async def start(server: ServerDescription, config: ServerConfig, clock: Clock, terminal: Terminal) -> Running:
     """Listen, load the store and write the kubeconfig. Signals and the collector are left alone.
 
     `Running.leave` ends what this begins. Raises what `live` does.
@@ -134,7 +133,7 @@ async def start(server: APIServer, config: ServerConfig, clock: Clock, terminal:
     return running
 
 
-async def _start_to_stay(server: APIServer, config: ServerConfig, clock: Clock, terminal: Terminal) -> Running:
+async def _start_to_stay(server: ServerDescription, config: ServerConfig, clock: Clock, terminal: Terminal) -> Running:
     """`start`, in a process that does nothing else."""
     with _nothing_to_collect():
         sys.setswitchinterval(SWITCH_S)
@@ -209,7 +208,7 @@ def _introduce(running: Running, credentials: Credentials, ca: bytes | None, ter
     terminal.announce(f"kubectl --kubeconfig {_quoted(file)} {_first_words(server)}")
 
 
-def _first_words(server: APIServer) -> str:
+def _first_words(server: ServerDescription) -> str:
     for entry in server.catalog.entries:
         if "list" in entry.verbs():
             return f"get {entry.definition.names.plural}.{entry.definition.group}".rstrip(".")

@@ -15,8 +15,20 @@ from functools import partial
 from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
 from oarlock.meta.context import Clock, Target
+from oarlock.server.health import Probe
 
-__all__ = ["BOUNDS_S", "Histogram", "Labels", "RequestMetrics", "RequestSnapshot", "StoreMetrics"]
+__all__ = [
+    "BOUNDS_S",
+    "ByGroupVersion",
+    "ByResource",
+    "Histogram",
+    "Labels",
+    "Numbers",
+    "RequestMetrics",
+    "RequestSnapshot",
+    "StoreMetrics",
+    "Verdicts",
+]
 
 BOUNDS_S = (
     *(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5),
@@ -26,6 +38,12 @@ BOUNDS_S = (
 
 Labels = tuple[str, str, str, str, str, str, str]
 """verb, group, version, resource, subresource, scope, dry_run."""
+
+ByResource = dict[tuple[str, str], int]
+ByGroupVersion = dict[tuple[str, str, str], int]
+
+Verdicts = dict[tuple[str, Probe], tuple[bool, int, int]]
+"""By name and probe of a health check that has been made: the last result, how often it went well, how often not."""
 
 _VERBS = {"create": "POST", "update": "PUT"} | {
     verb: verb.upper()
@@ -158,3 +176,17 @@ class StoreMetrics:
 
     def snapshot(self) -> tuple[dict[tuple[str, str, str], Histogram], dict[tuple[str, str, str], int]]:
         return {labels: histogram.copy() for labels, histogram in self._durations.items()}, dict(self._failed)
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Everything ``/metrics`` says, at one moment."""
+
+    requests: RequestSnapshot
+    store: dict[tuple[str, str, str], Histogram]
+    store_failed: dict[tuple[str, str, str], int]
+    in_flight: dict[str, int]
+    unsent_bytes: int
+    readers_cut: dict[str, int]
+    objects: ByResource
+    watch_events: ByGroupVersion

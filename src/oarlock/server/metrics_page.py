@@ -7,25 +7,18 @@ it would be a tenth of the time a server takes to start.
 from __future__ import annotations
 
 import asyncio
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.unsent import Unsent
 from oarlock.server.filters.max_in_flight import MaxInFlight
-from oarlock.server.health import Health, Probe
-from oarlock.server.metrics import Histogram, RequestMetrics, RequestSnapshot, StoreMetrics
+from oarlock.server.health import Health
+from oarlock.server.metrics import ByGroupVersion, ByResource, Numbers, RequestMetrics, StoreMetrics, Verdicts
 
-__all__ = ["MetricsPage", "Numbers", "Sources", "Verdicts"]
+__all__ = ["MetricsPage", "Sources"]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
-ByResource = dict[tuple[str, str], int]
-ByGroupVersion = dict[tuple[str, str, str], int]
-
-Verdicts = dict[tuple[str, Probe], tuple[bool, int, int]]
-"""By name and probe of a health check that has been made: the last result, how often it went well, how often not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +32,6 @@ class Sources:
     unsent: Unsent
     objects: Callable[[], ByResource]
     watch_events: Callable[[], ByGroupVersion]
-
-
-@dataclass(frozen=True, slots=True)
-class Numbers:
-    """Everything ``/metrics`` says, at one moment."""
-
-    requests: RequestSnapshot
-    store: dict[tuple[str, str, str], Histogram]
-    store_failed: dict[tuple[str, str, str], int]
-    in_flight: dict[str, int]
-    unsent_bytes: int
-    readers_cut: dict[str, int]
-    objects: ByResource
-    watch_events: ByGroupVersion
 
 
 class MetricsPage:
@@ -96,5 +75,6 @@ class MetricsPage:
 
 
 def _write(page: Numbers | Verdicts) -> bytes:
-    written: bytes = importlib.import_module("oarlock.server.exposition").write(page)
-    return written
+    from oarlock.server import exposition  # noqa: PLC0415 (loaded by the first who asks)
+
+    return exposition.write(page)

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal, Protocol
 
 from oarlock.endpoints.catalog import Catalog, CatalogIndex
 from oarlock.endpoints.exchange import Exchange
@@ -22,14 +22,15 @@ from oarlock.endpoints.unsent import Unsent
 from oarlock.meta.context import Clock, Context
 from oarlock.meta.gotext import quote
 from oarlock.policy.admission.gate import AdmissionGate
+from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.authn.authenticator import Authenticator
-from oarlock.policy.authz.authorizer import AlwaysAllow, forbidden
+from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer, forbidden
+from oarlock.registry.informer import Informer
 from oarlock.registry.live import AnyResource, Live
 from oarlock.registry.stored_resource import Settings, StoredResource
 from oarlock.schema.resources import declared
 from oarlock.server import chain
 from oarlock.server.about import own_version
-from oarlock.server.app import APIServer
 from oarlock.server.config import EVERY_INTERFACE, ServerConfig
 from oarlock.server.filters.max_in_flight import MaxInFlight
 from oarlock.server.filters.memory import MemoryReserve, is_limited
@@ -43,7 +44,7 @@ from oarlock.storage.backend import Backend
 from oarlock.storage.cache.cache import WatchCache
 from oarlock.storage.compactor import Compactor
 
-__all__ = ["Parts", "Running", "assemble"]
+__all__ = ["Parts", "Running", "ServerDescription", "assemble"]
 
 log = logging.getLogger("oarlock.server")
 access_log = logging.getLogger("oarlock.access")
@@ -53,10 +54,22 @@ STORE_CHECK_S = 2.0
 Loaded = Mapping[tuple[str, str], AnyResource]
 
 
+class ServerDescription(Protocol):
+    """What a server is made from. `APIServer` is one, and stands above everything that runs it."""
+
+    catalog: Catalog
+    admission: tuple[Admission[Any], ...]
+    informers: tuple[Informer[Any], ...]
+    garbage_collection: Literal["none", "external"]
+    authorizer: Authorizer | None
+    name: str
+    running: Running | None
+
+
 class Parts:
     """The pieces of one server that requests and the process's life both touch."""
 
-    def __init__(self, server: APIServer, config: ServerConfig, backend: Backend, clock: Clock) -> None:
+    def __init__(self, server: ServerDescription, config: ServerConfig, backend: Backend, clock: Clock) -> None:
         self.server = server
         self.config = config
         self.clock = clock

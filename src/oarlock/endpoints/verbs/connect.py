@@ -9,7 +9,6 @@ Next: ``channels``, what the method talks through. Source: k8s.io/apiserver ``en
 from __future__ import annotations
 
 import asyncio
-import importlib
 import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol, cast
@@ -46,10 +45,9 @@ class _End(Protocol):
 
 def load() -> type[WebSocketChannels]:
     """What speaks WebSocket. Loading it takes a tenth of a server's start, so it is done where something connects."""
-    found: type[WebSocketChannels] = importlib.import_module(
-        "oarlock.endpoints.channels.over_websocket"
-    ).WebSocketChannels
-    return found
+    from oarlock.endpoints.channels import over_websocket  # noqa: PLC0415 (see above)
+
+    return over_websocket.WebSocketChannels
 
 
 async def connect(x: Exchange, route: Route) -> Response:

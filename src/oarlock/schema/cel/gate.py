@@ -6,7 +6,6 @@ together. Next: `rules`.
 
 from __future__ import annotations
 
-import importlib
 from typing import Any, Protocol
 
 from oarlock.meta.fielderrors import FieldError
@@ -27,10 +26,9 @@ def rules_of(schema: Any, node: Node, path: str = "") -> tuple[Rules | None, lis
     """The rules in `schema`, which `node` was parsed from, and what is wrong with them; None when there are none."""
     if not _any(node):
         return None, []
-    found: tuple[Rules | None, list[FieldError]] = importlib.import_module(f"{__package__}.rules").compile_rules(
-        schema, node, path
-    )
-    return found
+    from oarlock.schema.cel import rules  # noqa: PLC0415 (loaded by the first schema that has rules)
+
+    return rules.compile_rules(schema, node, path)
 
 
 def _any(node: Node) -> bool:
