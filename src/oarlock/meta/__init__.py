@@ -1,5 +1,5 @@
-"""The nouns of the house: kinds, objects, errors, options, selectors, times, names.
+"""Shared value types: API kinds, the request context, errors, options, selectors, times, names.
 
-Standard library only; no async, no I/O, no clock. Everything above imports these modules
+Standard library only; no async, no I/O, no clock. Every other package may import these modules
 by name (``from oarlock.meta import errors``). Read `kinds`, then `context`, then `errors`.
 """

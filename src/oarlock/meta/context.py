@@ -1,8 +1,8 @@
-"""Who asks for what: the facts of one request, passed as an argument to everything below.
+"""The context of one request: user, target, deadline, clock.
 
-A `Context` is frozen and holds no store, loop, authorizer or socket; its only mutable part is the
-append-only `Notes` sink. The clock is a value handed in from above, so that tests run in virtual time.
-Next: `errors` for what a request can be answered with besides success.
+A `Context` is an argument of everything below `endpoints`. It is frozen and holds no store, loop, authorizer or
+socket; its only mutable part is the append-only `Notes`. The clock is passed in, so tests can run in virtual time.
+Next: `errors` for the error responses.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ __all__ = ["Clock", "Context", "Notes", "Target", "User"]
 
 
 class Clock(Protocol):
-    """Where time comes from."""
+    """The source of time."""
 
     def now(self) -> float:
         """Seconds since the epoch, UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds on a clock that never goes back; deadlines are measured on it."""
+        """Seconds on a clock that never goes back. Deadlines use it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who asks, as authentication found."""
+    """The authenticated user of a request."""
 
     name: str
     uid: str = ""
@@ -40,9 +40,10 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a request is about. `verb` is Kubernetes' (``get list watch create update patch delete deletecollection``).
+    """The resource or path that a request is about, as authorization and admission see it.
 
-    For a path outside every API group, `resource` is empty, `path` is the path and `verb` the lower-case HTTP method.
+    `verb` is a Kubernetes verb (``get list watch create update patch delete deletecollection``).
+    For a non-resource path, `resource` is empty, `path` is the path and `verb` is the lower-case HTTP method.
     """
 
     verb: str
@@ -65,10 +66,10 @@ class Target:
 
 
 class Notes:
-    """What is said to the client besides the answer: warnings, and annotations for the audit log.
+    """Warnings for the client, and annotations for the audit event.
 
-    Append-only. A recipe that runs again after a lost race takes a `mark` first and `rewind`s to it,
-    so hooks that run twice don't repeat themselves. Repeated texts are kept once.
+    Append-only. A write that is retried after a conflict takes a `mark` first and calls `rewind` with it, so hooks that
+    run twice don't repeat themselves. A text that was added before isn't added again.
     """
 
     __slots__ = ("_annotations", "_warnings")
@@ -78,12 +79,12 @@ class Notes:
         self._annotations: list[tuple[str, str]] = []
 
     def warn(self, text: str) -> None:
-        """Send `text` to the client in a ``Warning: 299`` header; kubectl prints it."""
+        """Send `text` to the client in a ``Warning: 299`` header, which kubectl prints."""
         if text not in self._warnings:
             self._warnings.append(text)
 
     def audit(self, key: str, value: str) -> None:
-        """Annotate the audit event of this request."""
+        """Add an annotation to the audit event of this request."""
         self._annotations.append((key, value))
 
     def mark(self) -> tuple[int, int]:
@@ -103,7 +104,7 @@ class Notes:
 
 
 class _StandingStill:
-    """A clock for tests that don't ask for one."""
+    """The default clock of `Context.for_test`: it doesn't advance."""
 
     def now(self) -> float:
         return 1_767_225_600.0
@@ -117,7 +118,7 @@ _STILL = _StandingStill()
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The facts of one request. `deadline` is on the clock's monotonic scale, in seconds."""
+    """The context of one request. `deadline` is in seconds on the monotonic clock."""
 
     user: User
     target: Target
@@ -139,16 +140,16 @@ class Context:
         dry_run: bool = False,
         options: Any = None,
     ) -> Context:
-        """The facts of a request that nobody made, to call a hook with in a test.
+        """A context for calling a hook in a unit test, without a request.
 
-        It is a create of nothing in particular unless `target` says otherwise; `user` may be a name. Its clock stands
-        still at the first second of 2026 unless one is given. What was said to the client is in ``notes.warnings``.
+        The target is a create without a resource unless `target` is given; `user` may be a name. The clock stands still
+        at 2026-01-01T00:00:00Z unless one is given. Warnings are collected in ``notes.warnings``.
         """
         who = User(user) if isinstance(user, str) else user
         return cls(who, target or Target("create"), clock or _STILL, options, dry_run)
 
     def as_user(self, user: User) -> Context:
-        """The same request made by somebody else."""
+        """A copy of this context with another user."""
         return replace(self, user=user)
 
     def warn(self, text: str) -> None:

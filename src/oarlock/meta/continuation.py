@@ -1,7 +1,7 @@
-"""Where a list goes on: continue tokens, and resource versions as text.
+"""Continue tokens of paged lists, and resource versions as text.
 
-A token names the revision of the first page and the key after the last object sent, relative to the list's prefix;
-a client may have made it up, so nothing in it may lead out of that prefix. Next: `options.ListOptions`.
+A token holds the revision of the first page and the key to go on at, relative to the list's prefix. A client may have
+forged it, so a decoded key must never lead out of that prefix. Next: `options.ListOptions`.
 Source: k8s.io/apiserver ``storage/continue.go``; the API concepts' "Retrieving large results sets in chunks".
 """
 
@@ -35,7 +35,7 @@ _outside_alphabet = re.compile(r"[^A-Za-z0-9_-]").search
 
 
 class InvalidContinue(ValueError):
-    """The token was not made by this server; the text is ``invalid continue token: …``."""
+    """The continue token is malformed; the message is ``invalid continue token: …``."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(f"invalid continue token: {detail}")
@@ -43,7 +43,7 @@ class InvalidContinue(ValueError):
 
 
 class InvalidResourceVersion(ValueError):
-    """The text is no resource version; it reads ``invalid resource version: …``, `detail` is the part after that."""
+    """The text is not a resource version. The message is ``invalid resource version: `` and `detail`."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(f"invalid resource version: {detail}")
@@ -51,9 +51,9 @@ class InvalidResourceVersion(ValueError):
 
 
 def encode(rev: int, start_key_relative: str) -> str:
-    """A token that goes on at `start_key_relative`, a key without the list's prefix.
+    """A continue token. `start_key_relative` is the key to go on at, without the list's prefix.
 
-    `rev` is the revision all pages are read at, or -1 for whatever is current then.
+    `rev` is the revision at which all pages are read, or -1 for the current one.
     """
     start = start_key_relative if start_key_relative.startswith("/") else "/" + start_key_relative
     tree = {"v": _VERSION, "rv": rev, "start": start}
@@ -64,7 +64,7 @@ def encode(rev: int, start_key_relative: str) -> str:
 
 
 def decode(token: str) -> tuple[int, str]:
-    """The revision and the relative start key of a token. Raises InvalidContinue with the API's wording."""
+    """The revision and the relative start key of a token. Raises InvalidContinue with Kubernetes' wording."""
     fields = _fields(token)
     version, rev, start = (fields.get(key) for key in ("v", "rv", "start"))
     if version != _VERSION:
@@ -128,7 +128,7 @@ def parse_resource_version(text: str) -> int:
 
 
 def list_position(options: ListOptions) -> tuple[int, str]:
-    """Which revision a list is read at exactly, 0 when at none, and the relative key it starts at.
+    """The exact revision to read a list at (0: none is required), and the relative key to start at.
 
     Raises BadRequest.
     """
@@ -142,6 +142,6 @@ def list_position(options: ListOptions) -> tuple[int, str]:
     except ValueError as error:
         raise BadRequest(str(error)) from None
     exact = options.resource_version_match == "Exact"
-    # Before there was a match parameter, a limited list at a revision meant exactly that revision.
+    # Without resourceVersionMatch, a limited list at a revision means exactly that revision (legacy rule).
     limited = not options.resource_version_match and options.limit > 0
     return (rev if exact or limited else 0), ""

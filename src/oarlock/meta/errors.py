@@ -1,8 +1,8 @@
-"""The answers that are not a success, as one family drawn here and nowhere else.
+"""The error responses of the API: one exception class for each reason of Kubernetes' ``Status``.
 
-Each class is a reason of Kubernetes' ``Status`` with its HTTP code, wording and details.
-Anything below `endpoints` raises them; `endpoints` alone turns them into an HTTP answer. Code of users need not say
-what it was asked about: ``raise Conflict("out of date")`` is completed by who called it (`StatusError.about`).
+Each class has its HTTP code, message and details.
+Any package may raise them; only `endpoints` turns them into an HTTP response. User code need not name the object:
+the caller fills in what ``raise Conflict("out of date")`` is about (`StatusError.about`).
 
     StatusError
     ├─ 400 BadRequest            ├─ 409 AlreadyExists, Conflict,    ├─ 500 InternalError, ServerTimeout,
@@ -57,7 +57,7 @@ OPTIMISTIC_LOCK = "the object has been modified; please apply your changes to th
 
 
 class StatusError(Exception):
-    """An answer other than success. `details` is the ``details`` of the Status, or None to leave it out."""
+    """An error response. `details` is the ``details`` of the Status, or None to leave it out."""
 
     code = 500
     reason = ""
@@ -72,9 +72,9 @@ class StatusError(Exception):
         self.continue_token = ""
 
     def about(self, target: Target, name: str = "") -> StatusError:
-        """This error, saying what it is about if whoever raised it didn't: `target`, or the object called `name` there.
+        """A copy of this error that names its object if it doesn't yet: `target`, or the object called `name` there.
 
-        This one stays as it is: it may be raised again, about something else.
+        The original is not changed, because it may be raised again for another object.
         """
         return self
 
@@ -107,7 +107,7 @@ def _of(resource: GroupResource, name: str) -> dict[str, Any]:
 
 
 class _OfObject(StatusError):
-    """An error about one object. Raised with a text alone, it is about what the request is about."""
+    """An error about one object. Raised with only a text, it is about the request's target."""
 
     words = ""
     default_why = ""
@@ -148,14 +148,14 @@ class _OfObject(StatusError):
 
 
 class BadRequest(StatusError):
-    """400: the request can't be understood."""
+    """400: the request is malformed."""
 
     code = 400
     reason = "BadRequest"
 
 
 class Unauthorized(StatusError):
-    """401: nobody knows who asks."""
+    """401: authentication failed."""
 
     code = 401
     reason = "Unauthorized"
@@ -165,7 +165,7 @@ class Unauthorized(StatusError):
 
 
 class Forbidden(_OfObject):
-    """403: known, and not allowed. Admission words its own `why`."""
+    """403: the user is authenticated but not allowed. Admission sets its own `why`."""
 
     code = 403
     reason = "Forbidden"
@@ -183,7 +183,7 @@ class Forbidden(_OfObject):
 
 
 class Denied(Forbidden):
-    """403 with this message: what admission, or any other code of a user's, refuses with."""
+    """403 with this message: a refusal by admission or by a user's hook."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -198,7 +198,7 @@ class NotFound(_OfObject):
 
 
 class NoSuchPath(StatusError):
-    """404: no such resource in a served group and version."""
+    """404: the group and version are served, but not this resource."""
 
     code = 404
     reason = "NotFound"
@@ -208,9 +208,9 @@ class NoSuchPath(StatusError):
 
 
 class MethodNotAllowed(StatusError):
-    """405: the resource has no such verb; with no resource named, the path has no such method.
+    """405: the resource doesn't support the verb, or the non-resource path doesn't support the method.
 
-    A text alone is said as it is.
+    A text given alone is the whole message.
     """
 
     code = 405
@@ -227,27 +227,27 @@ class MethodNotAllowed(StatusError):
 
 
 class NotAcceptable(StatusError):
-    """406: none of the media types the client accepts can be made."""
+    """406: none of the media types in ``Accept`` is supported."""
 
     code = 406
     reason = "NotAcceptable"
 
 
 class AlreadyExists(_OfObject):
-    """409: the name is taken."""
+    """409: an object of this name exists."""
 
     code = 409
     reason = "AlreadyExists"
     words = "already exists"
 
     def while_deleted(self) -> AlreadyExists:
-        """This error, for a name that is taken by an object that waits for its finalizers."""
+        """The error for a name whose object is being deleted and still has finalizers."""
         made = self._again()
         made.message = "object is being deleted: " + self.message
         return made
 
     def although_generated(self) -> AlreadyExists:
-        """This error, for an object with a generateName: trying again may find a name that is free. KEP-4420."""
+        """The error for a name made from generateName; a retry may find a free one. Source: KEP-4420."""
         made = self._again()
         made.message += ", the server was not able to generate a unique name for the object"
         made.retry_after_s = 1
@@ -256,7 +256,7 @@ class AlreadyExists(_OfObject):
 
 
 class Conflict(_OfObject):
-    """409: the object isn't what the client thinks it is."""
+    """409: the resourceVersion or uid given by the client doesn't match the live object."""
 
     code = 409
     reason = "Conflict"
@@ -267,7 +267,7 @@ class Conflict(_OfObject):
 
 
 class FieldConflict(StatusError):
-    """409: server-side apply would change fields that others own; `causes` names each. Source: KEP-555."""
+    """409: server-side apply would change fields owned by other managers; `causes` lists the fields. Source: KEP-555."""
 
     code = 409
     reason = "Conflict"
@@ -277,7 +277,7 @@ class FieldConflict(StatusError):
 
 
 class Expired(StatusError):
-    """410: the revision asked for is no longer kept."""
+    """410: the requested resource version has been compacted."""
 
     code = 410
     reason = "Expired"
@@ -288,7 +288,7 @@ class Expired(StatusError):
 
 
 class RequestEntityTooLarge(StatusError):
-    """413."""
+    """413: the body is larger than the limit."""
 
     code = 413
     reason = "RequestEntityTooLarge"
@@ -298,7 +298,7 @@ class RequestEntityTooLarge(StatusError):
 
 
 class UnsupportedMediaType(StatusError):
-    """415: the body is in a format this endpoint doesn't read."""
+    """415: the endpoint doesn't read the body's media type."""
 
     code = 415
     reason = "UnsupportedMediaType"
@@ -309,10 +309,10 @@ class UnsupportedMediaType(StatusError):
 
 
 class InvalidObject(StatusError):
-    """422: the object was understood and breaks rules; every broken rule is a cause.
+    """422: the object is well-formed but fails validation; every field error is a cause.
 
-    `kind` is the Kind of the object (its plural resource in the one case where the API says so). With errors alone it
-    is about what the request is about.
+    `kind` is the Kind of the object (its plural resource in the one case where Kubernetes does so). Given only
+    errors, it is about the request's target.
     """
 
     code = 422
@@ -346,7 +346,7 @@ class InvalidObject(StatusError):
 
 
 class Unprocessable(StatusError):
-    """422 without a named field: a patch that was understood and can't be carried out."""
+    """422 without field errors: the patch is well-formed but can't be applied."""
 
     code = 422
     reason = "Invalid"
@@ -356,7 +356,7 @@ class Unprocessable(StatusError):
 
 
 class TooManyRequests(StatusError):
-    """429: come back later."""
+    """429: the client should retry later."""
 
     code = 429
     reason = "TooManyRequests"
@@ -366,7 +366,7 @@ class TooManyRequests(StatusError):
 
 
 class InternalError(StatusError):
-    """500: our own fault."""
+    """500: a fault of the server."""
 
     code = 500
     reason = "InternalError"
@@ -376,7 +376,7 @@ class InternalError(StatusError):
 
 
 class ServerTimeout(StatusError):
-    """500: the store couldn't do it in time; the client should try again."""
+    """500 with reason ServerTimeout: the store didn't answer in time; the client should retry."""
 
     code = 500
     reason = "ServerTimeout"
@@ -404,14 +404,14 @@ class StorageReadError(StatusError):
 
 
 class ServiceUnavailable(StatusError):
-    """503."""
+    """503: the server can't handle the request at the moment."""
 
     code = 503
     reason = "ServiceUnavailable"
 
 
 class Timeout(StatusError):
-    """504: the request took longer than it may."""
+    """504: the request exceeded its deadline."""
 
     code = 504
     reason = "Timeout"
@@ -421,7 +421,9 @@ class Timeout(StatusError):
 
 
 class TooLargeResourceVersion(Timeout):
-    """504 with the cause client-go's reflector looks for: the revision asked for is in the future."""
+    """504: the requested resource version is newer than the current one. Has the cause that client-go's reflector looks
+    for.
+    """
 
     def __init__(self, asked: int, current: int) -> None:
         text = f"Too large resource version: {asked}, current: {current}"

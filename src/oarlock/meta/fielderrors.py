@@ -1,8 +1,7 @@
-"""What is wrong with one field of an object, worded and classed as Kubernetes does.
+"""Field errors: what is wrong with one field of an object, with Kubernetes' wording and types.
 
-A `FieldError` names a field by its path (``spec.containers[0].name``, ``metadata.labels[a/b]``),
-says what kind of mistake it is and shows the value. Validation yields them; `errors.InvalidObject`
-collects them into one 422 answer. Knows no HTTP.
+A `FieldError` has the path of a field (``spec.containers[0].name``, ``metadata.labels[a/b]``), the type of the error
+and the value. Validation yields them; `errors.InvalidObject` collects them into one 422 response. Knows no HTTP.
 Source: the API conventions on field errors (k8s.io/apimachinery ``field.Error``).
 """
 
@@ -32,9 +31,9 @@ __all__ = [
 
 
 class FieldError(Exception):
-    """One mistake in one field. Use the subclasses; `body` is the message without the path.
+    """An error in one field. Use the subclasses; `body` is the message without the path.
 
-    Yield it where every mistake is told, or raise it: then it is the one mistake of what is refused.
+    Yield it to report several errors, or raise it to report only this one.
     """
 
     __slots__ = ("detail", "path", "value")
@@ -75,7 +74,7 @@ class FieldError(Exception):
 
 
 def _bare(kind: type[FieldError]) -> FieldError:
-    """What unpickling fills in: the subclasses are made of different things."""
+    """An empty instance for unpickling, because the constructors of the subclasses differ."""
     return kind.__new__(kind)
 
 
@@ -94,16 +93,16 @@ class Invalid(FieldError):
 
 
 class TypeInvalid(Invalid):
-    """The value has another JSON type than the schema says."""
+    """The JSON type of the value is not the one in the schema."""
 
     __slots__ = ()
     reason = "FieldValueTypeInvalid"
 
 
 class WrongType(TypeInvalid):
-    """A value that can't be decoded: ``spec.a: expected an integer, got "many"``.
+    """The value can't be decoded: ``spec.a: expected an integer, got "many"``.
 
-    `expected` says in JSON's terms what should be there. A long text is cut; of an object or array only that is told.
+    `expected` names the JSON type in words. Long texts are cut; of an array or object only the type is shown.
     """
 
     __slots__ = ()
@@ -129,7 +128,7 @@ def _in_json(value: Any) -> str:
 
 
 class Required(FieldError):
-    """A value must be given."""
+    """A required value is missing."""
 
     __slots__ = ()
     reason = "FieldValueRequired"
@@ -143,7 +142,7 @@ class Required(FieldError):
 
 
 class Forbidden(FieldError):
-    """The field may not be set, or not in this way."""
+    """The field may not be set, or not to this value."""
 
     __slots__ = ()
     reason = "FieldValueForbidden"
@@ -157,7 +156,7 @@ class Forbidden(FieldError):
 
 
 class Duplicate(FieldError):
-    """The value must be unique and isn't."""
+    """The value must be unique in its list."""
 
     __slots__ = ()
     reason = "FieldValueDuplicate"
@@ -168,7 +167,7 @@ class Duplicate(FieldError):
 
 
 class NotFoundValue(FieldError):
-    """The value names something that doesn't exist."""
+    """The value refers to something that doesn't exist."""
 
     __slots__ = ()
     reason = "FieldValueNotFound"
@@ -179,7 +178,7 @@ class NotFoundValue(FieldError):
 
 
 class NotSupported(FieldError):
-    """The value isn't one of those supported."""
+    """The value isn't one of the supported values."""
 
     __slots__ = ()
     reason = "FieldValueNotSupported"
@@ -208,7 +207,7 @@ class TooLong(FieldError):
 
 
 class TooShort(FieldError):
-    """The value is shorter than it must be."""
+    """The value is shorter than the minimum."""
 
     __slots__ = ()
     reason = "FieldValueTooShort"
@@ -233,7 +232,7 @@ class TooMany(FieldError):
 
 
 class TooFew(FieldError):
-    """The list or map has fewer entries than it must have."""
+    """The list or map has fewer entries than the minimum."""
 
     __slots__ = ()
     reason = "FieldValueTooFew"
@@ -244,7 +243,7 @@ class TooFew(FieldError):
 
 
 class InternalFieldError(FieldError):
-    """The check itself failed."""
+    """The check itself failed with an exception."""
 
     __slots__ = ()
     reason = "InternalError"

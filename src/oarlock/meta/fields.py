@@ -1,7 +1,7 @@
 """Field selectors: ``metadata.name=a,spec.x!=b`` as requirements.
 
-Which fields a resource can be selected by is the caller's knowledge. What a selector asks of one field is joined to one
-`Condition`, so matching looks once at each field, however many terms there are. Next: `labels`, the richer sibling.
+The caller decides which fields a resource can be selected by. All terms about one field are combined into one
+`Condition`, so each field is looked up once. Next: `labels`.
 Source: k8s.io/apimachinery ``fields``.
 """
 
@@ -50,7 +50,7 @@ class Requirement(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """What all terms for one field ask of its value: to be one of `wanted` (None: any) and none of `unwanted`."""
+    """All terms about one field: its value must be in `wanted` (None: anything) and not in `unwanted`."""
 
     field: str
     wanted: frozenset[str] | None
@@ -58,7 +58,7 @@ class Condition(NamedTuple):
 
     @property
     def exact(self) -> str | None:
-        """The one value it can be, or None when there may be several or none."""
+        """The only value that matches, or None when several or none do."""
         if self.wanted is None or len(self.wanted) != 1:
             return None
         (value,) = self.wanted
@@ -70,7 +70,7 @@ class Condition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FieldSelector:
-    """Terms in the order of their text; no terms select everything."""
+    """The terms in the order of the text. Without terms, everything matches."""
 
     requirements: tuple[Requirement, ...] = ()
 
@@ -79,7 +79,7 @@ class FieldSelector:
         return not self.requirements
 
     def conditions(self) -> list[Condition]:
-        """The terms, joined field by field."""
+        """The terms, grouped by field."""
         wanted: dict[str, set[str] | None] = {}
         unwanted: dict[str, set[str]] = {}
         for field, operator, value in self.requirements:
@@ -94,11 +94,11 @@ class FieldSelector:
         ]
 
     def matches(self, get: Callable[[str], str]) -> bool:
-        """Do all terms hold? `get` returns the value of a field, ``""`` when the object hasn't it."""
+        """Whether all terms hold. `get` returns the value of a field, ``""`` when it is absent."""
         return all(condition.holds(get(condition.field)) for condition in self.conditions())
 
     def exact(self, field: str) -> str | None:
-        """The one value `field` must have, or None when it may have several."""
+        """The only value of `field` that matches, or None when there may be several."""
         for requirement in self.requirements:
             if requirement.field == field and requirement.operator == "=":
                 return requirement.value
@@ -109,12 +109,12 @@ class FieldSelector:
 
 
 def escape(value: str) -> str:
-    """`value` as it is written in a selector."""
+    """`value` escaped for a selector."""
     return value.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")
 
 
 def unescape(text: str) -> str:
-    """The value that is written as `text`. Raises FieldSelectorError."""
+    """The value of the escaped `text`. Raises FieldSelectorError."""
     if _SPECIAL.isdisjoint(text):
         return text
     value: list[str] = []
@@ -133,9 +133,9 @@ def unescape(text: str) -> str:
 
 
 def parse(text: str) -> FieldSelector:
-    """Read a selector; an empty text selects everything.
+    """Parse a selector; an empty text selects everything.
 
-    Raises FieldSelectorError, also beyond `MAX_CHARACTERS` and `MAX_REQUIREMENTS`.
+    Raises FieldSelectorError, also beyond `MAX_CHARACTERS` or `MAX_REQUIREMENTS`.
     """
     if not text:
         return FieldSelector()
@@ -157,7 +157,7 @@ def parse(text: str) -> FieldSelector:
 
 
 def split_terms(text: str) -> list[str]:
-    """The text cut at every comma that isn't escaped."""
+    """Split the text at every comma that isn't escaped."""
     if not text:
         return []
     if "\\" not in text:
@@ -176,7 +176,7 @@ def split_terms(text: str) -> list[str]:
 
 
 def split_term(term: str) -> tuple[str, str, str] | None:
-    """Field, operator (``=``, ``==`` or ``!=``) and value as written, or None when there is no operator."""
+    """The field, the operator (``=``, ``==`` or ``!=``) and the escaped value, or None when there is no operator."""
     at = term.find("=")
     if at < 0:
         return None

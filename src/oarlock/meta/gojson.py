@@ -1,7 +1,7 @@
-"""What Go says of malformed JSON: ``invalid character 'x' looking for beginning of value``.
+"""The error messages of Go's JSON parser: ``invalid character 'x' looking for beginning of value``.
 
-Clients and users know these texts, and no JSON library of Python has them. Only run on JSON that another decoder
-has refused; it builds nothing. Knows no limits: the caller bounds the input. Next: `continuation`, which uses it.
+Clients know these messages, and no JSON library for Python has them. Runs only on JSON that another decoder
+has refused, and builds no value. It has no limits: the caller bounds the input. Next: `continuation`, which uses it.
 Source: Go's ``encoding/json`` scanner, whose states the names here follow.
 """
 
@@ -27,7 +27,7 @@ class _Malformed(Exception):
 
 
 def syntax_error(data: bytes) -> str:
-    """Go's complaint about `data`, or ``""`` when Go finds its syntax faultless. Linear in the size of `data`."""
+    """Go's error message for `data`, or ``""`` when its syntax is valid JSON for Go. Linear in the size of `data`."""
     try:
         _Scanner(data).document()
     except _Malformed as error:
@@ -36,7 +36,7 @@ def syntax_error(data: bytes) -> str:
 
 
 class _Scanner:
-    """Goes over the text once, with the open brackets on a stack of its own."""
+    """Scans the text once, with an explicit stack of open brackets."""
 
     __slots__ = ("data", "position")
 
@@ -60,7 +60,7 @@ class _Scanner:
                 return
 
     def first(self, bracket: int) -> bool:
-        """Past the opening bracket, and the first key if there is one. Is the container already closed?"""
+        """Skip the opening bracket, and the first key if there is one. Returns whether the container is already closed."""
         if bracket == ord("["):
             if self.next("looking for beginning of value") == ord("]"):
                 self.position += 1
@@ -73,7 +73,7 @@ class _Scanner:
         return False
 
     def after_value(self, open_brackets: bytearray) -> bool:
-        """Past commas and closing brackets, up to where the next value begins. Is there one?"""
+        """Skip commas and closing brackets up to the next value. Returns whether there is one."""
         while open_brackets:
             if open_brackets[-1] == ord("["):
                 char = self.next("after array element", b",]")
@@ -97,7 +97,7 @@ class _Scanner:
         return found.end() if found else self.position
 
     def next(self, context: str, allowed: bytes = b"") -> int:
-        """The next character that isn't a space, which `allowed`, when given, must hold."""
+        """The next character that isn't a space; it must be in `allowed`, if given."""
         self.position = self.skipped()
         if self.position >= len(self.data):
             raise _Malformed(_END)
@@ -107,7 +107,7 @@ class _Scanner:
         return char
 
     def invalid(self, position: int, context: str) -> _Malformed:
-        """The complaint about the byte at `position`, or about the end when there is none."""
+        """The error message for the byte at `position`, or for the end of the input."""
         if position >= len(self.data):
             return _Malformed(_END)
         char = chr(self.data[position])

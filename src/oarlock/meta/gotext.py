@@ -1,6 +1,6 @@
-"""Values printed as Go's ``%q`` and ``%v`` print them, because clients and users know those texts.
+"""Values printed as Go's ``%q`` and ``%v`` print them: Kubernetes' messages contain them.
 
-Only text; knows no errors. Next: `errors`, which uses it.
+Knows no errors. Next: `errors`, which uses it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _quoted(char: str) -> str:
 
 
 def show(value: Any) -> str:
-    """A value as field errors show it: strings quoted, scalars bare, the rest as compact JSON."""
+    """A value as field errors show it: strings quoted, scalars unquoted, the rest as compact JSON."""
     if isinstance(value, str):
         return quote(value)
     if value is None:
@@ -47,12 +47,12 @@ def show(value: Any) -> str:
 
 
 def html_escape(text: str) -> str:
-    """``&<>`` as HTML entities: what the API does to the text of a forbidden request."""
+    """``&<>`` as HTML entities, as Kubernetes escapes the message of a 403 response."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def plain(value: Any, limit: int = 1024) -> str:
-    """A tree as Go's ``%v`` prints it: ``map[a:1 b:[x y]]``. A text beyond `limit` characters ends in dots."""
+    """A tree as Go's ``%v`` prints it: ``map[a:1 b:[x y]]``. Cut to `limit` characters with ``...``."""
     parts: list[str] = []
     _plain(value, parts, limit)
     text = "".join(parts)
@@ -60,7 +60,7 @@ def plain(value: Any, limit: int = 1024) -> str:
 
 
 def _plain(value: Any, parts: list[str], limit: int) -> int:
-    """Append what is printed of a value; returns how many characters are left."""
+    """Append the text of a value; returns how many characters are left."""
     if limit <= 0:
         return 0
     if isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""How Kubernetes names what it serves: groups, versions, kinds and resources.
+"""The names of API types: groups, versions, kinds and resources.
 
-Pure values without behaviour beyond printing themselves as the API does. Knows nothing of
-objects or schemas. Next: `context`, which says who asks for which of these.
+Plain values that print themselves as Kubernetes does. Knows nothing of objects or schemas.
+Next: `context`, the context of a request for one of these.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["GroupKind", "GroupResource", "GroupVersion", "GroupVersionKind", "ve
 
 @dataclass(frozen=True, slots=True)
 class GroupVersion:
-    """An API group and one of its versions; the core group is ``""``."""
+    """An API group and a version; the core group is ``""``."""
 
     group: str
     version: str
@@ -24,7 +24,7 @@ class GroupVersion:
 
     @classmethod
     def parse(cls, text: str) -> GroupVersion:
-        """Read ``apiVersion``: ``"v1"`` or ``"group/version"``; ValueError when there are more slashes."""
+        """Parse an ``apiVersion``: ``"v1"`` or ``"group/version"``. ValueError with more than one slash."""
         match text.split("/"):
             case [version]:
                 return cls("", version)
@@ -36,7 +36,7 @@ class GroupVersion:
 
 @dataclass(frozen=True, slots=True)
 class GroupKind:
-    """A kind in a group, as the messages of 422 answers print it: ``Flunder.wardle.example.com``."""
+    """A kind in a group, as 422 responses print it: ``Flunder.wardle.example.com``."""
 
     group: str
     kind: str
@@ -58,7 +58,7 @@ class GroupResource:
 
 @dataclass(frozen=True, slots=True)
 class GroupVersionKind:
-    """What ``apiVersion`` and ``kind`` of an object say together."""
+    """The type that the ``apiVersion`` and ``kind`` of an object name."""
 
     group: str
     version: str

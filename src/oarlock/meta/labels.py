@@ -1,7 +1,7 @@
 """Label selectors, as text (``app in (a,b),!tier``) and as objects (``matchLabels``), compiled to one function.
 
-Parsing is pure and keeps nothing. What a selector asks of one key is joined to one test, so matching looks no more
-often than there are keys or labels, however many terms there are. Next: `fields`, the smaller sibling.
+Parsing keeps no state. All requirements about one key are combined into one test, so matching takes at most as many
+lookups as there are keys or labels, however many terms there are. Next: `fields`, for field selectors.
 Source: k8s.io/apimachinery ``labels`` and ``meta/v1`` LabelSelector.
 """
 
@@ -69,7 +69,7 @@ class Requirement(NamedTuple):
 
 
 class Selector:
-    """Requirements that must all hold. `matches` is one plain function made when the selector is."""
+    """Requirements that must all hold. `matches` is a plain function, compiled when the selector is made."""
 
     __slots__ = ("matches", "nothing", "requirements")
 
@@ -82,11 +82,11 @@ class Selector:
 
     @property
     def empty(self) -> bool:
-        """Does it select everything?"""
+        """Whether it selects everything."""
         return not self.requirements and not self.nothing
 
     def exact(self, key: str) -> str | None:
-        """The one value the label `key` must have, or None when it may have several."""
+        """The only value of the label `key` that matches, or None when there may be several."""
         for one in self.requirements:
             if one.key == key and one.operator in ("=", "==", "in") and len(one.values) == 1:
                 return one.values[0]
@@ -107,11 +107,11 @@ class Selector:
         return hash((self.requirements, self.nothing))
 
 
-# What requirements ask of labels ------------------------------------------------------------------
+# Matching ------------------------------------------------------------------------------------------
 
 
 class _Asked:
-    """What all requirements for one key ask of its value together."""
+    """All requirements about one key, combined."""
 
     __slots__ = ("absent", "compares", "key", "present", "unwanted", "wanted")
 
@@ -136,7 +136,7 @@ class _Asked:
                 self.compares.append(_compares(operator, values[0]))
 
     def settle(self) -> bool:
-        """Join the parts; False when no labels can have what is asked for."""
+        """Combine the requirements; False when no labels can match."""
         if self.absent:
             return not self.present
         if self.wanted is None:
@@ -150,7 +150,7 @@ class _Asked:
         return bool(fit)
 
     def holds(self, value: str) -> bool:
-        """Whether a value that is there is one that is asked for."""
+        """Whether the value of a label that is present matches."""
         if self.wanted is not None:
             return value in self.wanted
         return value not in self.unwanted and all(compare(value) for compare in self.compares)
@@ -201,7 +201,7 @@ def _test(asked: _Asked) -> Test:
 
 
 def _several(tests: list[_Asked]) -> Test:
-    """One test of many keys. It takes as long as there are labels, or keys if they are fewer."""
+    """One test for several keys. Linear in the number of labels or of keys, whichever is smaller."""
     present = [(asked.key, asked.holds) for asked in tests if asked.present]
     others = {asked.key: asked for asked in tests if not asked.present}
     count, other_keys = len(present), others.keys()
@@ -253,12 +253,12 @@ NOTHING = Selector(nothing=True)
 
 
 def requirement(key: str, operator: str, values: Iterable[str] = ()) -> Requirement:
-    """A checked requirement. Raises SelectorError with every complaint."""
+    """A validated requirement. Raises SelectorError with all errors."""
     return _requirement(key, operator, values, _key_complaints("key", key))
 
 
 def _requirement(key: str, operator: str, values: Iterable[str], complaints: list[FieldError]) -> Requirement:
-    """`complaints` are those about the key."""
+    """A validated requirement; `complaints` are the errors about its key."""
     listed = sorted(set(values))
     complaints += _operator_complaints(operator, listed)
     for i, value in enumerate(listed):
@@ -305,7 +305,7 @@ def _sorted(requirements: Iterable[Requirement]) -> Selector:
 
 
 def from_label_selector(tree: Mapping[str, Any] | None) -> Selector:
-    """The selector that a ``LabelSelector`` object means: None selects nothing, an empty one everything.
+    """The selector of a ``LabelSelector`` object: None selects nothing, an empty one everything.
 
     Raises SelectorError.
     """
@@ -329,9 +329,9 @@ _END = ("end", "")
 
 
 def parse(text: str) -> Selector:
-    """Read a selector; an empty text selects everything.
+    """Parse a selector; an empty text selects everything.
 
-    Raises SelectorError with the API's wording, also beyond `MAX_CHARACTERS` and `MAX_REQUIREMENTS`.
+    Raises SelectorError with Kubernetes' wording, also beyond `MAX_CHARACTERS` or `MAX_REQUIREMENTS`.
     """
     if not text:
         return EVERYTHING
@@ -341,7 +341,7 @@ def parse(text: str) -> Selector:
 
 
 class _Parser:
-    """Recursive descent over tokens; each token is its kind (``word``, ``end`` or the symbol itself) and text."""
+    """A recursive descent parser. A token is a kind (``word``, ``end`` or the symbol itself) and its text."""
 
     __slots__ = ("_at", "_next", "_text")
 

@@ -1,7 +1,7 @@
-"""`Memo`: results by what they were made of, within a bound in bytes.
+"""`Memo`: a cache of results by text, bounded in bytes.
 
-Everything that is remembered by a text which a client spells is kept in one of these: a client that spells something
-else each time must not fill the memory. Must not know: what is kept.
+Everything that is cached under a text a client can choose is kept in a `Memo`, so a client that varies the text can't
+fill the memory. Must not know: what is cached.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ V = TypeVar("V")
 
 
 class Memo(Generic[K, V]):
-    """Values by key; the oldest go first when all together would hold more than `limit_bytes`.
+    """Values by key. The oldest are removed when the total would exceed `limit_bytes`.
 
-    What an entry holds is estimated: `entry_bytes`, and `per_byte` for each byte of the text it was made of. One whose
-    text has more than `longest_bytes` isn't kept. Under equal keys there are texts of one size. All sizes are in bytes.
+    The size of an entry is an estimate: `entry_bytes`, plus `per_byte` for each byte of its text. An entry whose text
+    has more than `longest_bytes` isn't kept. Texts under equal keys have the same size. All sizes are in bytes.
     """
 
     __slots__ = ("_entry_bytes", "_longest_bytes", "_order", "_per_byte", "_values", "get", "held_bytes", "limit_bytes")
@@ -42,7 +42,9 @@ class Memo(Generic[K, V]):
         """The value under a key; None for none. That of a dict, since it is asked with every request."""
 
     def put(self, key: K, value: V, text_bytes: int) -> None:
-        """Keep `value`, made of a text of `text_bytes`, unless that is too long. What was under `key` is replaced."""
+        """Store `value`, made of a text of `text_bytes`, unless the text is too long. Replaces an entry under the same
+        `key`.
+        """
         if text_bytes > self._longest_bytes:
             return
         if key in self._values:

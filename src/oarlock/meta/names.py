@@ -1,7 +1,7 @@
-"""What a name may look like: each check returns the list of complaints, empty when the text is fine.
+"""Name validation: each check returns a list of error messages, empty when the name is valid.
 
-The texts are Kubernetes' own, because users search for them. Lengths count UTF-8 bytes. Knows nothing
-of objects or fields; the caller adds the path.
+The messages are those of Kubernetes. Lengths are in UTF-8 bytes. Knows nothing of objects or fields; the
+caller adds the path. Next: `names_more`, for names that few kinds have.
 Source: k8s.io/apimachinery ``util/validation``, RFC 1123, RFC 1035.
 """
 
@@ -43,7 +43,7 @@ _RANDOM_CHARS = 5
 
 
 def regex_complaint(message: str, pattern: str, *examples: str) -> str:
-    """How a text that doesn't match `pattern` is complained about."""
+    """The error message for a text that doesn't match `pattern`."""
     if not examples:
         return f"{message} (regex used for validation is '{pattern}')"
     shown = " or ".join(f"'{example}', " for example in examples)
@@ -51,7 +51,7 @@ def regex_complaint(message: str, pattern: str, *examples: str) -> str:
 
 
 def max_length(limit: int) -> str:
-    """How a text of more than `limit` bytes is complained about."""
+    """The error message for a text of more than `limit` bytes."""
     return f"must be no more than {limit} bytes"
 
 
@@ -93,7 +93,7 @@ _BAD_VALUE = regex_complaint(
 
 
 def _longer(text: str, limit: int) -> bool:
-    # A text of few characters can't be too long, and encoding is what would cost.
+    # A text of few characters can't be too long; this avoids the cost of encoding it.
     return len(text) * 4 > limit and len(text.encode("utf-8", "surrogatepass")) > limit
 
 
@@ -124,14 +124,14 @@ def dns1035_label(text: str) -> list[str]:
 
 
 def path_segment_name(text: str) -> list[str]:
-    """Anything that is one segment of a URL path; every name of every object must at least be this."""
+    """Any single segment of a URL path. The minimum for the name of any object."""
     if text in (".", ".."):
         return [f"may not be '{text}'"]
     return [f"may not contain '{char}'" for char in "/%" if char in text]
 
 
 def qualified_name(text: str) -> list[str]:
-    """``example.com/MyName``: keys of labels and annotations, finalizers; the prefix is optional."""
+    """``example.com/MyName``: keys of labels and annotations, and finalizers. The prefix is optional."""
     prefix, slash, name = text.rpartition("/")
     if "/" in prefix:
         optional = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
@@ -151,7 +151,7 @@ def qualified_name(text: str) -> list[str]:
 
 
 def label_value(text: str) -> list[str]:
-    """Values of labels: empty, or at most 63 bytes that begin and end alphanumerically."""
+    """Label values: empty, or at most 63 bytes that begin and end with an alphanumeric character."""
     if not text or (len(text) <= 63 and _is_qualified(text)):
         return []
     complaints = [max_length(63)] if _longer(text, 63) else []
@@ -161,14 +161,14 @@ def label_value(text: str) -> list[str]:
 
 
 def mask_trailing_dash(text: str) -> str:
-    """`text` as ``generateName`` is checked: a final dash is fine, because random characters follow it."""
+    """`text` as ``generateName`` is validated: a trailing dash is allowed, because random characters follow it."""
     if len(text) > 1 and text.endswith("-"):
         return text[:-2] + "a"
     return text
 
 
 def generate_name(base: str, random_chars: Callable[[], str] | bytes) -> str:
-    """`base`, cut to 58 characters, and five random ones that form no words.
+    """`base`, cut to 58 characters, and five random characters from an alphabet without vowels.
 
     `random_chars` is either a function that returns the five characters, or at least five random bytes,
     from which the characters are chosen.

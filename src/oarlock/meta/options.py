@@ -1,7 +1,6 @@
-"""The options of each verb as values: what a query string or an options body may say.
+"""The options of each verb as values: ListOptions, DeleteOptions and so on.
 
-Parsing and validating them is `options_parse`'s job; this file only names them. Field names are the
-wire names in snake_case.
+`options_parse` parses and validates them. Field names are the wire names in snake_case.
 Source: k8s.io/apimachinery ``meta/v1`` ListOptions, CreateOptions, UpdateOptions, PatchOptions, DeleteOptions.
 """
 
@@ -33,10 +32,11 @@ class GetOptions:
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """Options of list, watch and deletecollection; selectors are still text here.
+    """Options of list, watch and deletecollection. The selectors are unparsed text.
 
-    A virtual collection's `list` may take them to page in its own storage: `limit` (0 for all), and `continue_token`,
-    which is the one it gave out itself. Those with `watch` in their names and `send_initial_events` are for watches.
+    The `list` of a virtual resource may take them for paging in its own storage: `limit` (0: all), and
+    `continue_token`, a token that it returned itself. The fields with `watch` in their names and
+    `send_initial_events` are for watches.
     """
 
     label_selector: str = ""
@@ -53,13 +53,13 @@ class ListOptions:
 
 @dataclass(frozen=True, slots=True)
 class WatchOptions:
-    """What a virtual collection's `watch` may take, to know where it begins.
+    """Options for the `watch` of a virtual resource.
 
-    `resource_version` is that of a list or an object of the same collection: yield what happened after it, or raise
-    `errors.Expired` when that isn't known any more. It is empty only where there is no `list` that says its version:
-    then begin with what is there, as ADDED. The selectors are applied to what is yielded in any case; they are here for
-    a storage that can select itself. ``("BOOKMARK", version)`` may be yielded now and then when `allow_bookmarks` says
-    that the client wants to know how far it is. `timeout_s` is when the watch will be ended, in seconds, if known.
+    `resource_version` is that of a list or an object of the same resource: yield the changes after it, or raise
+    `errors.Expired` when they are no longer known. It is empty only if `list` returns no version: then begin with
+    the existing objects as ADDED. The server applies the selectors to the events in any case; they are here for a
+    storage that can select itself. If `allow_bookmarks` is set, ``("BOOKMARK", version)`` may be yielded from time
+    to time to tell the client its position. `timeout_s` is after how many seconds the watch will be ended, if known.
     """
 
     resource_version: str = ""
@@ -71,7 +71,7 @@ class WatchOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What create, update and patch have in common."""
+    """Options common to create, update and patch."""
 
     dry_run: bool = False
     field_manager: str = ""

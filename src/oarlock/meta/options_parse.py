@@ -1,7 +1,7 @@
-"""Query strings and options bodies, read into the values of `options` and checked.
+"""Parsing and validation of query strings and options bodies into the values of `options`.
 
-What can't be read is a BadRequest with Go's wording; what can be read and may not be is an InvalidObject
-of the options' kind. Selectors stay text here. Next: `options` for the values, `continuation` for paging.
+Malformed input is a BadRequest with Go's wording; a value that isn't allowed is an InvalidObject of the options'
+kind. Selectors stay unparsed. Next: `options` for the values, `continuation` for paging.
 Source: k8s.io/apimachinery ``meta/v1`` conversion and validation, ``meta/internalversion`` validation and defaults.
 """
 
@@ -48,10 +48,10 @@ _is_integer = re.compile(r"[+-]?[0-9]+").fullmatch
 
 
 def parse_query(query: str) -> list[tuple[str, str]]:
-    """The parameters of a query string, in order, decoded; ``+`` is a space, bytes that aren't UTF-8 are replaced.
+    """The decoded parameters of a query string, in order. ``+`` is a space; bytes that aren't UTF-8 are replaced.
 
-    Raises BadRequest for a bad escape and for ``;``. (Go drops such a parameter in silence; a dropped selector
-    would make a deletion hit everything.)
+    Raises BadRequest for an invalid escape and for ``;``. (Go silently drops such a parameter. Without its selector, a
+    deletecollection would delete everything.)
     """
     if not query:
         return []
@@ -81,7 +81,7 @@ def _decoded(text: str) -> str:
 
 
 def _firsts(pairs: Pairs) -> dict[str, str]:
-    """The first value of each parameter: repeated ones don't count."""
+    """The first value of each parameter; repetitions are ignored."""
     found: dict[str, str] = {}
     for key, value in pairs:
         found.setdefault(key, value)
@@ -89,8 +89,8 @@ def _firsts(pairs: Pairs) -> dict[str, str]:
 
 
 def parse_int64(text: str) -> int:
-    """A 64 bit integer in a parameter. Raises BadRequest with the wording of Go's ``strconv.ParseInt``."""
-    # A number of more digits than this is out of range unless it has leading zeros, which nobody sends.
+    """A parameter that is a 64-bit integer. Raises BadRequest with the wording of Go's ``strconv.ParseInt``."""
+    # A number of more digits is out of range unless it has leading zeros, which nobody sends.
     if not _is_integer(text):
         raise BadRequest(f"strconv.ParseInt: parsing {quote(text)}: invalid syntax")
     number = int(text) if len(text) <= 100 else 2**63
@@ -124,7 +124,7 @@ _WATCH = ListOptions(watch=True, resource_version_match="NotOlderThan", send_ini
 
 
 def get_options(pairs: Pairs) -> GetOptions:
-    """Options of GET for one object. Raises BadRequest."""
+    """Options of GET on one object. Raises BadRequest."""
     if not pairs:
         return _GET
     found = _firsts(pairs)
@@ -136,10 +136,10 @@ def get_options(pairs: Pairs) -> GetOptions:
 
 
 def list_options(pairs: Pairs, *, watch: bool | None = None) -> ListOptions:
-    """Options of list, watch and deletecollection. `watch` overrules the parameter of that name.
+    """Options of list, watch and deletecollection. `watch` overrides the parameter of that name.
 
-    A watch that says neither where to start nor how gets the initial events, as servers with streaming
-    lists do. Raises BadRequest, InvalidObject.
+    A watch without a resourceVersion and without sendInitialEvents gets initial events, as on servers with streaming
+    lists. Raises BadRequest, InvalidObject.
     """
     if not pairs:
         return _WATCH if watch else _LIST
@@ -244,7 +244,7 @@ def update_options(pairs: Pairs) -> UpdateOptions:
 
 
 def patch_options(pairs: Pairs, *, is_apply: bool) -> PatchOptions:
-    """Options of PATCH; server-side apply needs a field manager and alone may be forced. Raises InvalidObject."""
+    """Options of PATCH. Server-side apply requires a field manager, and only it accepts `force`. Raises InvalidObject."""
     if not pairs and not is_apply:
         return _PATCH
     found = _firsts(pairs)
@@ -260,7 +260,7 @@ def patch_options(pairs: Pairs, *, is_apply: bool) -> PatchOptions:
 def _write_options(
     kind: str, pairs: Pairs, found: Mapping[str, str], complaints: list[FieldError]
 ) -> tuple[bool, str, FieldValidation]:
-    """What all writes have in common, in the order of the fields of `WriteOptions`."""
+    """The options common to all writes, in the order of the fields of `WriteOptions`."""
     manager = found.get("fieldManager", "")
     complaints.extend(_manager_complaints(manager))
     dry_run = [value for key, value in pairs if key == "dryRun"]
@@ -295,7 +295,7 @@ _DELETE = DeleteOptions()
 
 
 def delete_options(pairs: Pairs) -> DeleteOptions:
-    """Options of DELETE in the query, which count only when there is no body. Raises BadRequest, InvalidObject."""
+    """Options of DELETE in the query string; used only when there is no body. Raises BadRequest, InvalidObject."""
     if not pairs:
         return _DELETE
     found = _firsts(pairs)
@@ -309,7 +309,7 @@ def delete_options(pairs: Pairs) -> DeleteOptions:
 
 
 def delete_options_from_tree(tree: Mapping[str, Any]) -> DeleteOptions:
-    """Options of DELETE in the body. Raises BadRequest, InvalidObject; an object of another kind is a StatusError."""
+    """Options of DELETE in the body. Raises BadRequest, InvalidObject, or a StatusError for an object of another kind."""
     kind = tree.get("kind") or "DeleteOptions"
     if kind != "DeleteOptions":
         raise StatusError(
@@ -348,7 +348,7 @@ def _checked_delete(
         complaints.append(NotSupported("propagationPolicy", policy, ("Foreground", "Background", "Orphan", "nil")))
     complaints.extend(_dry_run_complaints(dry_run))
     _refuse("DeleteOptions", complaints)
-    # A negative grace period has always meant "at once, but not forced".
+    # Kubernetes reads a negative grace period as "immediately, but not forced".
     grace = 1 if grace is not None and grace < 0 else grace
     return DeleteOptions(grace, preconditions, orphan, policy, bool(dry_run))
 

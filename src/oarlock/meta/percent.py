@@ -1,4 +1,4 @@
-"""Percent-decoding (RFC 3986 §2.1) in C: URLs are decoded before it is known who sends them, and may be a megabyte."""
+"""Percent-decoding (RFC 3986 §2.1) in C, because URLs may be a megabyte and are decoded before authentication."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _bad_escape = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL).search
 
 
 def bad_escape(text: str) -> str | None:
-    """The first escape in `text` that isn't one, with what follows; None when all are."""
+    """The first invalid escape in `text`, with up to two characters after the ``%``; None when all are valid."""
     found = _bad_escape(text) if "%" in text else None
     return None if found is None else found[0]
 
 
 def decoded(text: str) -> bytes:
-    """The bytes that `text` stands for. Every escape in it has to be a good one (`bad_escape`)."""
-    # Quoted-printable differs only in the character before the digits, and Python decodes it in one pass.
+    """The decoded bytes of `text`. Every escape in it must be valid (`bad_escape`)."""
+    # Quoted-printable has ``=`` where URLs have ``%``, and Python decodes it in one pass.
     return a2b_qp(text.encode(errors="surrogatepass").replace(b"=", b"=3D").replace(b"%", b"="))

@@ -1,7 +1,7 @@
-"""Quantities: ``500m``, ``1.5Gi``, ``1e3``; exact numbers that remember the family of suffixes they came in.
+"""Quantities: ``500m``, ``1.5Gi``, ``1e3``; exact numbers that keep the family of suffixes they were written with.
 
-A quantity is ``unscaled × 10^scale`` in integers, so nothing is ever lost to binary fractions. What is smaller than
-a nano rounds up, away from zero: whoever asks for something gets something. Next: `gotext`, for how values are shown.
+A quantity is ``unscaled × 10^scale`` in integers, so it has no binary rounding errors. What is smaller than a nano
+is rounded up, away from zero, so a non-zero request never becomes zero. Next: `gotext`, which formats values.
 Source: k8s.io/apimachinery ``api/resource``.
 """
 
@@ -37,7 +37,7 @@ class QuantityError(ValueError):
 
 
 class Family(Enum):
-    """Which suffixes a quantity is written with."""
+    """The family of suffixes a quantity is written with."""
 
     DECIMAL_SI = "DecimalSI"
     BINARY_SI = "BinarySI"
@@ -47,7 +47,7 @@ class Family(Enum):
 @total_ordering
 @dataclass(frozen=True, slots=True, eq=False)
 class Quantity:
-    """``unscaled × 10^scale``. Equal and ordered by value; the family only decides how it is written."""
+    """``unscaled × 10^scale``. Compared by value; the family matters only for the text."""
 
     unscaled: int = 0
     scale: int = 0
@@ -97,11 +97,11 @@ class Quantity:
         return Quantity(self.unscaled * factor, self.scale, self.family)
 
     def __float__(self) -> float:
-        """The nearest float, infinite beyond their range."""
+        """The nearest float; infinite when out of range."""
         return float(f"{self.unscaled}e{self.scale}")
 
     def decimal(self) -> Decimal:
-        """The value, exactly."""
+        """The exact value."""
         if self.is_whole():
             return Decimal(self.scaled(0))
         return Decimal(self.unscaled).scaleb(self.scale, _EXACT)
@@ -122,7 +122,7 @@ class Quantity:
         return self.scale >= 0
 
     def __str__(self) -> str:
-        """The canonical form: no fraction, and the largest suffix that loses nothing."""
+        """The canonical form: no fraction, and the largest suffix without loss of precision."""
         if not self.unscaled:
             return "0"
         if self.family is Family.BINARY_SI and self.is_whole() and abs(whole := self.scaled(0)) >= 1024:
@@ -147,9 +147,9 @@ def _ten_to(exponent: int) -> int:
 
 
 def parse(text: str) -> Quantity:
-    """Read a quantity. Raises QuantityError with the API's wording.
+    """Parse a quantity. Raises QuantityError with Kubernetes' wording.
 
-    Binary quantities are capped at 2^63-1, as the API server caps them.
+    Binary quantities are capped at 2^63-1, as in Kubernetes.
     """
     found = _parts(text) if text and len(text) <= _MAX_CHARS else None
     if found is None or not (found[2] or found[3] is not None):
@@ -188,7 +188,7 @@ def _decimal_suffix(suffix: str) -> tuple[int, Family]:
 
 
 def from_json(value: object) -> Quantity:
-    """The quantity a JSON value means: a string or a bare number; null is zero. Raises QuantityError."""
+    """The quantity in a JSON value: a string or a number; null is zero. Raises QuantityError."""
     if value is None:
         return Quantity()
     if isinstance(value, str):
@@ -200,14 +200,14 @@ def from_json(value: object) -> Quantity:
 
 
 def parse_quantity(value: int | str) -> Decimal:
-    """What a quantity is worth: ``"1.5Gi"`` is 1610612736, ``"100m"`` is 0.1. Raises QuantityError, a ValueError."""
+    """The value of a quantity: ``"1.5Gi"`` is 1610612736, ``"100m"`` is 0.1. Raises QuantityError, a ValueError."""
     return from_json(value).decimal()
 
 
 def format_quantity(value: int | Decimal, *, binary: bool = False) -> str:
-    """A number as a quantity, with the largest suffix that loses nothing: ``1500m``, ``2k``; with `binary` ``1536Mi``.
+    """A number as a quantity, with the largest suffix without loss: ``1500m``, ``2k``; with `binary` ``1536Mi``.
 
-    What is smaller than a nano is rounded up. Raises QuantityError for what is no number.
+    What is smaller than a nano is rounded up. Raises QuantityError when the value is no number.
     """
     exact = Decimal(value)
     if not exact.is_finite():

@@ -1,6 +1,6 @@
-"""Times and durations as Kubernetes writes and reads them. No clock: every function takes the time it speaks of.
+"""Times and durations in Kubernetes' formats. There is no clock here: every function takes the time as an argument.
 
-Times are seconds since the epoch, UTC, as `float`; durations are seconds. Next: `context.Clock`, where time comes from.
+Times are seconds since the epoch, UTC, as `float`; durations are seconds. Next: `context.Clock`, the source of time.
 Source: RFC 3339; k8s.io/apimachinery ``meta/v1`` Time and MicroTime, ``util/duration``; Go's ``time.ParseDuration``.
 """
 
@@ -28,17 +28,17 @@ __all__ = [
 
 
 class TimeError(ValueError):
-    """The text is not a time or duration; the message is Go's."""
+    """The text is not a time or duration; the message is that of Go."""
 
 
 def rfc3339(epoch_seconds: float) -> str:
-    """``2006-01-02T15:04:05Z``; fractions are cut off. ValueError outside of the years 1 to 9999."""
+    """``2006-01-02T15:04:05Z``; fractions are cut off. ValueError outside the years 1 to 9999."""
     return _second(int(epoch_seconds // 1))
 
 
 @lru_cache(maxsize=4)
 def _second(seconds: int) -> str:
-    # every write of a second asks for the same text, several times
+    # all writes in one second need the same text, several times each
     return _utc(seconds).isoformat()[:19] + "Z"
 
 
@@ -98,7 +98,7 @@ _DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def parse_rfc3339(text: str) -> float:
-    """Read a time with any offset and fraction. Raises TimeError with Go's wording."""
+    """Parse a time with any offset and fraction. Raises TimeError with Go's wording."""
     if _as_servers_write(text) is not None:
         try:
             return datetime.fromisoformat(text).timestamp()
@@ -108,7 +108,7 @@ def parse_rfc3339(text: str) -> float:
 
 
 def parse_rfc3339_micro(text: str) -> float:
-    """Read a ``MicroTime``: six digits of fraction are required. Raises TimeError."""
+    """Parse a ``MicroTime``, which must have six digits of fraction. Raises TimeError."""
     return _parse(text, _MICRO_LAYOUT)
 
 
@@ -161,7 +161,7 @@ def _is_leap(year: int) -> bool:
 
 
 def _days_since_epoch(year: int, month: int, day: int) -> int:
-    # `datetime` has no year 0, which RFC 3339 and Go have: counted by hand, in years that begin in March.
+    # `datetime` has no year 0, which RFC 3339 and Go have: the days are computed here, in years that begin in March.
     year -= month <= 2
     era, of_era = divmod(year, 400)
     of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
@@ -187,7 +187,7 @@ _MAX_NANOSECONDS = 2**63 - 1
 
 
 def parse_go_duration(text: str) -> float:
-    """Read ``1h2m0.5s``, ``-300ms``, ``0``: seconds. Raises TimeError with Go's wording."""
+    """Parse ``1h2m0.5s``, ``-300ms``, ``0``: seconds. Raises TimeError with Go's wording."""
     negative = text.startswith("-")
     position = 1 if text[:1] in ("-", "+") and text else 0
     if text[position:] == "0":
@@ -217,7 +217,7 @@ def parse_go_duration(text: str) -> float:
 
 
 def go_duration(seconds: float) -> str:
-    """Write a duration as Go does: ``1h2m0s``, ``1.5s``, ``300ms``, ``0s``."""
+    """Format a duration as Go does: ``1h2m0s``, ``1.5s``, ``300ms``, ``0s``."""
     nanoseconds = round(seconds * 1e9)
     sign, nanoseconds = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
     if nanoseconds == 0:
@@ -241,7 +241,7 @@ def _decimal(amount: int, unit: int) -> str:
 
 
 def _invalid_or_zero(seconds: float) -> str | None:
-    # Clocks of two machines may differ a little: up to two seconds in the future still count as now.
+    # Clock skew between machines: up to two seconds in the future count as now.
     if seconds <= -2:
         return "<invalid>"
     return "0s" if seconds <= -1 else None
