@@ -421,8 +421,9 @@ class Timeout(StatusError):
 
 
 class TooLargeResourceVersion(Timeout):
-    """504: the requested resource version is newer than the current one. Has the cause that client-go's reflector looks
-    for.
+    """504: the requested resource version is newer than the current one.
+
+    Has the cause that client-go's reflector looks for.
     """
 
     def __init__(self, asked: int, current: int) -> None:

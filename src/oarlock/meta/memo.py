@@ -42,8 +42,9 @@ class Memo(Generic[K, V]):
         """The value under a key; None for none. That of a dict, since it is asked with every request."""
 
     def put(self, key: K, value: V, text_bytes: int) -> None:
-        """Store `value`, made of a text of `text_bytes`, unless the text is too long. Replaces an entry under the same
-        `key`.
+        """Store `value`, made of a text of `text_bytes`, unless the text is too long.
+
+        Replaces an entry under the same `key`.
         """
         if text_bytes > self._longest_bytes:
             return

@@ -1,7 +1,7 @@
 """Name validation: each check returns a list of error messages, empty when the name is valid.
 
 The messages are those of Kubernetes. Lengths are in UTF-8 bytes. Knows nothing of objects or fields; the
-caller adds the path. Next: `names_more`, for names that few kinds have.
+caller adds the path.
 Source: k8s.io/apimachinery ``util/validation``, RFC 1123, RFC 1035.
 """
 
