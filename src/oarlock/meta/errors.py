@@ -267,7 +267,10 @@ class Conflict(_OfObject):
 
 
 class FieldConflict(StatusError):
-    """409: server-side apply would change fields owned by other managers; `causes` lists the fields. Source: KEP-555."""
+    """409: server-side apply would change fields owned by other managers.
+
+    Source: KEP-555. `causes` lists the fields.
+    """
 
     code = 409
     reason = "Conflict"

@@ -60,7 +60,10 @@ class _Scanner:
                 return
 
     def first(self, bracket: int) -> bool:
-        """Skip the opening bracket, and the first key if there is one. Returns whether the container is already closed."""
+        """Skip the opening bracket, and the first key if there is one.
+
+        Returns whether the container is closed already.
+        """
         if bracket == ord("["):
             if self.next("looking for beginning of value") == ord("]"):
                 self.position += 1

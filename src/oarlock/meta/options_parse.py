@@ -244,7 +244,7 @@ def update_options(pairs: Pairs) -> UpdateOptions:
 
 
 def patch_options(pairs: Pairs, *, is_apply: bool) -> PatchOptions:
-    """Options of PATCH. Server-side apply requires a field manager, and only it accepts `force`. Raises InvalidObject."""
+    """Options of PATCH. Server-side apply requires a field manager; only it accepts `force`. Raises InvalidObject."""
     if not pairs and not is_apply:
         return _PATCH
     found = _firsts(pairs)
@@ -309,7 +309,7 @@ def delete_options(pairs: Pairs) -> DeleteOptions:
 
 
 def delete_options_from_tree(tree: Mapping[str, Any]) -> DeleteOptions:
-    """Options of DELETE in the body. Raises BadRequest, InvalidObject, or a StatusError for an object of another kind."""
+    """Options of DELETE in the body. Raises BadRequest, InvalidObject; StatusError for an object of another kind."""
     kind = tree.get("kind") or "DeleteOptions"
     if kind != "DeleteOptions":
         raise StatusError(

@@ -1,4 +1,4 @@
 """Bytes at keys, with revisions: the `backend` protocol, its implementations, and the watch `cache` above them.
 
-Storage alone assigns revisions. It knows no kinds, users or HTTP. Read `backend` first.
+Only storage assigns revisions. It knows no kinds, users or HTTP. Read `backend` first.
 """

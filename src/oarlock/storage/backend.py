@@ -1,8 +1,8 @@
-"""The `Backend` protocol: bytes at keys, with revisions. All a new kind of store must implement.
+"""The `Backend` protocol: bytes at keys, with revisions. A new kind of store implements it.
 
-Everything about objects (finalizers, dry-run, selectors, conflicts, watch events) is written once above
-this line, so writing a backend can lose none of it. What each method promises is tested by
-``oarlock.testing.contracts.backend``; the ids below (R1, W2, V3…) are the names of those tests.
+The semantics of objects (finalizers, dry-run, selectors, conflicts, watch events) are implemented above it, once for
+all backends. ``oarlock.testing.contracts.backend`` tests what each method promises; the ids below (R1, W2, V3…) are
+the names of those tests.
 
 R1 one counter for the whole store, strictly growing, no two keys share a revision.
 R2 commit order is revision order: once R is seen, nothing at or below R appears later.
@@ -64,7 +64,10 @@ class Op(IntEnum):
 
 
 class Damaged(bytes):
-    """Stands in a list for a value that the store can't read any more; `why` says so in one line. It is empty."""
+    """Takes the place of a value in a list that the store can't read; `why` is the reason in one line.
+
+    It has no bytes.
+    """
 
     why: str
 
@@ -75,7 +78,7 @@ class Damaged(bytes):
 
 
 class KV(NamedTuple):
-    """A live key. `expires` is in epoch milliseconds of the store's clock. A list may have `Damaged` values."""
+    """A live key. `expires` is in epoch milliseconds of the store's clock. In a list, a value may be `Damaged`."""
 
     key: str
     value: bytes
@@ -85,7 +88,7 @@ class KV(NamedTuple):
 
 
 class Event(NamedTuple):
-    """A change. A DELETE has no value; an UPDATE or DELETE has the previous one."""
+    """A change of a key. A DELETE has no value; an UPDATE or DELETE has the previous one."""
 
     rev: Rev
     op: Op
@@ -97,14 +100,14 @@ class Event(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What a watch delivers: events, maybe none, and the promise that everything up to `rev` has been delivered."""
+    """What a watch delivers: events (possibly none). All events up to `rev` have been delivered with it."""
 
     events: tuple[Event, ...]
     rev: Rev
 
 
 class WriteResult(NamedTuple):
-    """`ok` and the write's revision; or not ok and the `current` state from the same atomic step (None: absent)."""
+    """The result of a write. If not `ok`, `current` is the state that was compared with (None: the key is absent)."""
 
     ok: bool
     rev: Rev
@@ -113,7 +116,7 @@ class WriteResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A list at `rev`. `count` is how many keys of the range follow this page."""
+    """One page of a list at `rev`. `count` is how many keys of the range follow this page."""
 
     kvs: Sequence[KV]
     rev: Rev
@@ -123,7 +126,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """What a backend can do. `max_value` is in bytes."""
+    """Capabilities of a backend. `max_value` is in bytes."""
 
     durable: bool
     multi_process: bool
@@ -132,11 +135,11 @@ class Caps:
 
 
 class StorageError(Exception):
-    """The family of what a backend raises."""
+    """Base class of the errors that a backend raises."""
 
 
 class Compacted(StorageError):
-    """The revision asked for is below what is kept."""
+    """The requested revision has been compacted."""
 
     def __init__(self, compact_rev: Rev, current_rev: Rev) -> None:
         super().__init__(f"revision is compacted: everything below {compact_rev} is gone, current is {current_rev}")
@@ -145,7 +148,7 @@ class Compacted(StorageError):
 
 
 class FutureRevision(StorageError):
-    """The revision asked for hasn't been reached."""
+    """The requested revision is newer than the store's."""
 
     def __init__(self, current_rev: Rev) -> None:
         super().__init__(f"revision is in the future, current is {current_rev}")
@@ -153,7 +156,7 @@ class FutureRevision(StorageError):
 
 
 class Unavailable(StorageError):
-    """The store can't do it now and has not done it; `retry_after_s` is a hint."""
+    """The store can't do it at the moment, and has not done it. `retry_after_s` is a hint."""
 
     def __init__(self, why: str, retry_after_s: float = 1.0) -> None:
         super().__init__(why)
@@ -161,11 +164,11 @@ class Unavailable(StorageError):
 
 
 class OutcomeUnknown(Unavailable):
-    """The store may or may not have done it."""
+    """The write may or may not have been committed."""
 
 
 class TooLarge(StorageError):
-    """The value has more bytes than the store takes."""
+    """The value has more bytes than ``caps.max_value``."""
 
     def __init__(self, size: int, limit: int) -> None:
         super().__init__(f"value of {size} bytes exceeds the store's limit of {limit}")
@@ -181,7 +184,7 @@ Failed = Callable[[StorageError], None]
 
 class Watch(Protocol):
     def close(self) -> None:
-        """Deliver nothing more. Safe to call twice."""
+        """Stop the watch. Nothing is delivered any more. Safe to call twice."""
         ...
 
 
@@ -191,19 +194,19 @@ class Backend(Protocol):
     caps: Caps
 
     async def start(self) -> None:
-        """Open the store. Called once, before anything else. Raises `StorageError` with one readable line."""
+        """Open the store. Called once, before anything else. Raises `StorageError` with a one-line message."""
         ...
 
     async def close(self) -> None:
-        """Finish what was accepted, then let go. Safe to call twice."""
+        """Finish accepted writes, then release all resources. Safe to call twice."""
         ...
 
     async def epoch(self) -> str:
-        """A name for this history; it changes when a restore or failover may have lost some."""
+        """An identifier of this history of the store. It changes when a restore or failover may have lost revisions."""
         ...
 
     def known_rev(self) -> Rev | None:
-        """The revision if it is known without asking anybody (this process alone holds the store), else None."""
+        """The current revision if this process alone holds the store and so knows it without asking; else None."""
         ...
 
     async def current_rev(self) -> Rev:
@@ -211,15 +214,15 @@ class Backend(Protocol):
         ...
 
     async def get(self, key: str, *, rev: Rev = 0) -> tuple[KV | None, Rev]:
-        """The key now or at `rev`, and the revision it was read at."""
+        """The key, now or at `rev`, and the revision at which it was read."""
         ...
 
     async def list(self, start: str, end: str, *, rev: Rev = 0, limit: int = 0) -> Page:
-        """The range now or at `rev`, in byte order, at most `limit` keys (0: all)."""
+        """The range, now or at `rev`, in byte order, at most `limit` keys (0: all)."""
         ...
 
     async def count(self, start: str, end: str) -> tuple[int, Rev]:
-        """How many live keys the range has."""
+        """The number of live keys in the range."""
         ...
 
     async def put(self, key: str, value: bytes, *, expect: Rev, ttl_ms: int | None = KEEP_TTL) -> WriteResult:
@@ -231,34 +234,37 @@ class Backend(Protocol):
         ...
 
     async def delete(self, key: str, *, expect: Rev) -> WriteResult:
-        """Remove if the key's revision is `expect`; on success `current` is what was removed."""
+        """Delete the key if its revision is `expect`. On success `current` is the deleted state."""
         ...
 
     async def watch(self, start: str, end: str, *, after: Rev, deliver: Deliver, failed: Failed) -> Watch:
-        """Call `deliver` on this loop for every change of the range after `after`, in order, then go on.
+        """Call `deliver` on this loop for every change of the range after revision `after`, in order.
 
-        `deliver` must not block or raise. `failed` is called at most once, after which nothing follows;
-        with `Compacted` when `after` is, or becomes while replaying, older than what is kept.
+        `deliver` must not block or raise. `failed` is called at most once, and nothing is delivered after it: with
+        `Compacted` when `after` has been compacted, also if that happens during the replay.
         Batches without events (progress) may come at any time.
         """
         ...
 
     async def request_progress(self) -> None:
-        """Make every watch receive a batch whose `rev` is at least the revision current now."""
+        """Make every watch deliver a batch whose `rev` is at least the current revision."""
         ...
 
     async def compact(self, rev: Rev) -> None:
-        """Forget history before `rev`. Raises `Compacted` when that has happened, `FutureRevision` when it can't."""
+        """Remove history before `rev`.
+
+        Raises `Compacted` when it is gone already, `FutureRevision` when `rev` isn't reached.
+        """
         ...
 
     async def compact_rev(self) -> Rev:
-        """Below this, history is gone; 0 when nothing was compacted."""
+        """History below this revision has been compacted; 0 when there was no compaction."""
         ...
 
     async def check(self, *, quick: bool = False) -> Findings:
-        """What is wrong with the store, one line each; empty when it is sound. May take long.
+        """What is wrong with the store, one line each; empty when it is consistent. May take long.
 
-        `quick`: only what can be told without holding up anybody who reads or writes meanwhile. Raises `Unavailable`
-        when it couldn't be finished; cancelling it ends it.
+        With `quick`, only checks that don't block concurrent reads and writes. Raises `Unavailable`
+        when the check couldn't be finished. Cancelling the call ends it.
         """
         ...

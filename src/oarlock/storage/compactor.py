@@ -1,7 +1,7 @@
-"""Forget history in time: every interval, compact to the revision that was current one interval ago.
+"""Periodic compaction: every interval, compact to the revision that was current one interval ago.
 
-So between one and two intervals of history are kept: 5 to 10 minutes by default, what watches and paged lists
-need to go on. As many servers may do this on one store as like: who comes second is told so by the store.
+So one to two intervals of history are kept, 5 to 10 minutes by default, for watches and paged lists to continue.
+Several servers may do this on one store: the store tells the second that it is done.
 
 Must not know: which backend it is. Next: `backend`, for what `compact` promises.
 """
@@ -20,7 +20,7 @@ INTERVAL_S = 300.0
 
 
 class Compactor:
-    """`run` it as a task for as long as the server lives. `sleep` is asyncio's, or a test's."""
+    """Run `run` as a task for the life of the server. `sleep` is asyncio's, or a test's."""
 
     def __init__(
         self,
@@ -35,13 +35,13 @@ class Compactor:
         self._last: Rev = 0
 
     async def run(self) -> None:
-        """Compact for ever. A store that can't now is asked again after the next interval."""
+        """Compact for ever. If the store is unavailable, try again after the next interval."""
         while True:
             await self.once()
             await self._sleep(self._interval_s)
 
     async def once(self) -> None:
-        """Compact to what was current the last time, and note what is current now."""
+        """Compact to the revision noted at the last call, and note the current one."""
         try:
             now = await self._backend.current_rev()
             if self._last:
@@ -49,7 +49,7 @@ class Compactor:
         except Compacted as error:
             now = error.current_rev
         except FutureRevision:
-            # The store was replaced by an older one: begin again.
+            # The store was replaced by an older one: start over.
             now = 0
         except StorageError:
             return

@@ -1,7 +1,7 @@
-"""What an operator does to a store from the command line, also while a server runs on it.
+"""Maintenance of a store from the command line, also while a server is using it.
 
-Opened beside a running server, this process is one more member of the store: the server keeps serving and
-asks the store instead of its own counter as long as this takes.
+Beside a running server, this process is one more process on the store: meanwhile the server can't trust its own
+counter and asks the store for the current revision.
 
 Must not know: how commands are given or printed. Next: `url`, `backend`.
 """
@@ -35,7 +35,7 @@ def _open(url: str) -> Backend:
 
 @asynccontextmanager
 async def opened(url: str) -> AsyncIterator[Backend]:
-    """The store `url` names, started, while the context lasts. Raises `StorageError` with one line."""
+    """A context manager for the started store at `url`. Raises `StorageError` with a one-line message."""
     backend = _open(url)
     await backend.start()
     try:
@@ -45,19 +45,19 @@ async def opened(url: str) -> AsyncIterator[Backend]:
 
 
 async def check(url: str) -> Findings:
-    """What is wrong with the store, one line each; empty when it is sound.
+    """What is wrong with the store, one line each; empty when it is consistent.
 
-    Raises `StorageError` with one line when there is no store to look at.
+    Raises `StorageError` with a one-line message when there is no store.
     """
     async with opened(url) as backend:
         return await backend.check()
 
 
 async def compact(url: str, revision: Rev | None = None) -> tuple[Rev, Rev]:
-    """Forget history before `revision`, by default before the current one; returns (compacted, current) revision.
+    """Remove history before `revision`, by default the current one; returns the compacted and the current revision.
 
-    Where that much or more is forgotten already, nothing happens. Raises `StorageError` with one line,
-    `FutureRevision` for a revision the store hasn't reached.
+    If that much is compacted already, nothing happens. Raises `StorageError` with a one-line message,
+    `FutureRevision` for a revision that the store hasn't reached.
     """
     if revision is not None and revision < 1:
         raise StorageError(f"cannot compact to revision {revision}: revisions begin at 1")

@@ -1,9 +1,9 @@
-"""`MemoryBackend` (``memory://``): the reference model every other backend is compared with, and the store of tests.
+"""`MemoryBackend` (``memory://``): the reference model for every other backend, and the store for tests.
 
-All state is plain Python and every method runs in one step of the event loop, so what the contract means
-can be read off here. History is kept until it is compacted; nothing survives the process.
+All state is plain Python and every method runs in one step of the event loop, so this code shows what the contract
+means. History is kept until it is compacted; nothing survives the process.
 
-Must not know: kinds, JSON, users. Next: `watchers` for who is told, `sqlite.backend` for the durable one.
+Must not know: kinds, JSON, users. Next: `watchers` for the delivery of events, `sqlite.backend` for the durable one.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _one_more(rev: Rev) -> Rev:
 class MemoryBackend:
     """A store in this process's memory.
 
-    `next_rev` says which revision follows another; a test passes one that leaves holes.
+    `next_rev` computes the next revision; a test can pass one that leaves gaps.
     Keys expire when `reap` is called: by a task every `reap_every_s` seconds after `start`, or by a test.
     """
 
@@ -77,7 +77,7 @@ class MemoryBackend:
         self._live: dict[str, KV] = {}
         self._keys: list[str] = []
         self._log: list[Event] = []
-        # Per key, every kept state as (revision, state), oldest first; None: it was deleted there.
+        # Per key, every kept state as (revision, state), oldest first; None means deleted.
         self._history: dict[str, list[tuple[Rev, KV | None]]] = {}
         self._expiries: list[tuple[int, str, Rev]] = []
         self._watchers = Watchers()
@@ -159,13 +159,13 @@ class MemoryBackend:
         return self._delete(key, expect)
 
     def reap(self) -> int:
-        """Delete every key whose time is over; how many there were."""
+        """Delete every expired key; returns how many there were."""
         now_ms = int(self._clock.now() * 1000)
         reaped = 0
         while self._expiries and self._expiries[0][0] <= now_ms:
             expires, key, rev = heapq.heappop(self._expiries)
             current = self._live.get(key)
-            # Written again since: the later entry speaks for it, if it still has a time to live.
+            # Written again since: a later entry covers it, if it still has a time to live.
             if current is not None and current.mod_rev == rev and current.expires == expires:
                 reaped += self._delete(key, rev).ok
         return reaped
@@ -219,7 +219,7 @@ class MemoryBackend:
         gone = bisect_right(self._log, rev, key=_BY_REV)
         for key in {event.key for event in self._log[:gone]}:
             states = self._history[key]
-            # The last state at or before `rev` is what a read at `rev` shows; a deletion shows nothing.
+            # A read at `rev` sees the last state at or before `rev`; after a deletion, nothing.
             keep = bisect_right(states, rev, key=_FIRST) - 1
             keep += states[keep][1] is None
             if keep < len(states):
@@ -243,7 +243,7 @@ class MemoryBackend:
             wrong.append("the revisions of the log don't grow up to the current one")
         return wrong
 
-    # Inside
+    # Internal
 
     def _open(self) -> None:
         if self._closed:

@@ -1,9 +1,9 @@
-"""Giving the loop back: long work over many objects is done in slices of a few milliseconds.
+"""Cooperative scheduling: long work over many objects is done in slices of a few milliseconds.
 
-All that is sliced on one event loop takes turns: however many requests make long answers at the same moment, no more
-than a slice of their work is done in one turn of the loop.
+All sliced work on one event loop takes turns: however many requests make long responses at the same time, at most
+one slice of it runs in one turn of the loop.
 
-It stands on the lowest floor that has a loop, for all above. Must not know: what the work is.
+It is here because storage is the lowest package that has an event loop. Must not know: what the work is.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SLICE_S = 0.004
 
 
 class Slices:
-    """The slices of one event loop, first come, first served. `Slices.here()` are those of the running loop."""
+    """The slices of one event loop, first come, first served. `Slices.here()` returns those of the running loop."""
 
     __slots__ = ("_begun", "_end", "_line")
 
@@ -39,13 +39,13 @@ class Slices:
         return found
 
     def begin(self) -> float:
-        """When somebody who begins now has to stop, in monotonic seconds: may have passed, then `later` is next."""
+        """The end of a slice that begins now, in monotonic seconds. If it is past already, use `later`."""
         if not self._begun:
             self._start()
         return self._end
 
     def later(self, go_on: Callable[[], None]) -> None:
-        """Call `go_on` when it is its turn; it has `SLICE_S` then."""
+        """Call `go_on` when it is its turn; it may then run for `SLICE_S` seconds."""
         self._line.append(go_on)
         if not self._begun:
             self._start()
@@ -66,9 +66,9 @@ _slices: WeakKeyDictionary[asyncio.AbstractEventLoop, Slices] = WeakKeyDictionar
 
 
 class Pacer:
-    """`await pacer.turn()` between pieces of work (say, every 64 objects) lets others run once the slice is used up.
+    """Call ``await pacer.turn()`` between pieces of work (say, every 64 objects): it yields once the slice is used up.
 
-    `now` tells the time in seconds; time that is virtual never uses up a slice.
+    `now` returns the time in seconds; virtual time never uses up a slice.
     """
 
     __slots__ = ("_now", "_slice_s", "_slices", "_until")
@@ -87,7 +87,7 @@ class Pacer:
         return self._now() >= self._until
 
     async def turn(self) -> None:
-        """If this slice is used up, wait for the next one: those who wait take turns."""
+        """If this slice is used up, wait for the next one, in turn with others."""
         if self.due:
             mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._slices.later(lambda: None if mine.done() else mine.set_result(None))

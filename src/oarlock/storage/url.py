@@ -1,4 +1,4 @@
-"""From a URL to a backend: ``memory://``, ``sqlite:///relative.db``, ``sqlite:////absolute.db``.
+"""Opens the backend of a URL: ``memory://``, ``sqlite:///relative.db``, ``sqlite:////absolute.db``.
 
 Must not know: what is stored. Next: `memory`, `sqlite.backend`.
 """
@@ -20,9 +20,9 @@ _KNOWN = "memory://, sqlite:///relative.db or sqlite:////absolute.db"
 
 
 def open_backend(url: str, clock: Clock, *, create: bool = True) -> Backend:
-    """The backend `url` names, not yet started. Without `create`, starting it fails when there is no store.
+    """The backend for `url`, not yet started. Without `create`, starting it fails when there is no store.
 
-    Raises `StorageError` with one line that says what a URL looks like.
+    Raises `StorageError` with a one-line message that shows the valid forms.
     """
     if url in ("memory:", "memory://", "memory:///"):
         return MemoryBackend(clock)
@@ -33,9 +33,9 @@ def open_backend(url: str, clock: Clock, *, create: bool = True) -> Backend:
 
 
 def check_storage(url: str) -> None:
-    """Make sure that there is a store at `url`, or that one can be made there, without making anything.
+    """Check that there is a store at `url`, or that one could be created, without creating anything.
 
-    Raises `StorageError` with one line.
+    Raises `StorageError` with a one-line message.
     """
     path = sqlite_path(url)
     if path is not None:
@@ -57,7 +57,7 @@ def sqlite_path(url: str) -> Path | None:
     if parts.query or parts.fragment:
         raise StorageError(f"cannot use {url!r} as storage: nothing may follow the path; write ? as %3F and # as %23")
     path = unquote(parts.path)[1:]
-    # What isn't UTF-8 behind a % is unquoted to the replacement character, which no file of ours is named with.
+    # Escapes that aren't UTF-8 become the replacement character, which no file of ours has in its name.
     if not path or path.endswith("/") or "\0" in path or "\ufffd" in path:
         raise StorageError(f"cannot use {url!r} as storage: name the file, for example sqlite:///oarlock.db")
     return Path(path)

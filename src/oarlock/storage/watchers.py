@@ -1,6 +1,6 @@
-"""The watches of one process: who is told what, shared by every backend that publishes from this process.
+"""The watches of one process, shared by every backend that publishes events in this process.
 
-A backend hands over events in revision order; each watch gets those of its range that it hasn't had.
+A backend passes events in revision order; each watch gets those of its range that it hasn't had.
 Every watch also learns the revision, so a cache of a quiet resource is as fresh as one of a busy resource.
 
 Must not know: where events come from, how they are stored. Next: `memory`, `sqlite.backend`.
@@ -44,24 +44,24 @@ class RangeWatch:
         self._watchers = watchers
 
     def hold(self) -> None:
-        """From now on keep what is sent instead of delivering it: the past is still being replayed."""
+        """Buffer events instead of delivering them, while history is being replayed."""
         self._held = []
 
     def release(self) -> None:
-        """The past has been replayed: deliver what was kept, then go on directly."""
+        """The replay is complete: deliver the buffered events, then deliver directly."""
         held, self._held = self._held, None
         for events, rev in held or ():
             self.replay(events, rev)
 
     def send(self, events: Sequence[Event], rev: Rev) -> None:
-        """Deliver those of `events` that are of this range and new to this watch, and the promise of `rev`."""
+        """Deliver the `events` of this range that are new to this watch, and progress to `rev`."""
         if self._held is None:
             self.replay(events, rev)
         else:
             self._held.append((tuple([event for event in events if self.start <= event.key < self.end]), rev))
 
     def replay(self, events: Sequence[Event], rev: Rev) -> None:
-        """`send` past a `hold`."""
+        """Deliver events of the past, while others are held (`hold`)."""
         deliver = self._deliver
         if deliver is None:
             return
@@ -74,14 +74,14 @@ class RangeWatch:
         try:
             deliver(Batch(mine, rev))
         except Exception as error:
-            # A broken consumer must not cost the others their events, nor writers their answers.
+            # A consumer that raises must not cost the others their events, nor writers their results.
             self.fail(StorageError(f"a watch of {start!r} raised {error!r}"))
             asyncio.get_running_loop().call_exception_handler(
                 {"message": "a watch's deliver raised; the watch is closed", "exception": error}
             )
 
     def fail(self, error: StorageError) -> None:
-        """End the watch with `error`; once only."""
+        """End the watch with `error`, once."""
         if self._deliver is not None:
             self.close()
             self._failed(error)
@@ -109,7 +109,7 @@ class Watchers:
         self._all.pop(watch, None)
 
     def publish(self, events: Sequence[Event], rev: Rev) -> None:
-        """Tell every watch about `events`, in revision order, and that there is nothing more up to `rev`."""
+        """Deliver `events`, in revision order, to every watch; they are complete up to `rev`."""
         for watch in tuple(self._all):
             watch.send(events, rev)
 
@@ -119,6 +119,6 @@ class Watchers:
             watch.fail(error)
 
     def close(self) -> None:
-        """Drop every watch without a word: the store is being closed."""
+        """Close every watch without an error: the store is being closed."""
         for watch in tuple(self._all):
             watch.close()

@@ -1,10 +1,10 @@
 """The watch cache: every object of a store in this process's memory, kept current by one watch of the backend.
 
-Reads are answered from here, and so are watches; writes pass through and have been applied here before they
-return. The cache knows keys, bytes and revisions; what an object is, it learns from a `describe` function that
-the floor above hands in.
+Reads and watches are answered from the cache; writes go through to the backend and have been applied to the cache
+when they return. The cache knows keys, bytes and revisions. The caller passes a `describe` function that knows
+what an object is.
 
-Read `entry` (what is kept of an object), `events` (what a watcher is given), then `resource` (one resource) and
-`cache` (the process: who follows the store, and what "up to date" means). `leaves`, `ring` and `roots` are the
-data structures, `loading` what happens at the start.
+Read `entry` (one object), `events` (what a watcher gets), then `resource` (one resource) and `cache` (all resources
+of the process, and read freshness). `leaves`, `ring` and `roots` are the data structures, `loading` is the
+initial list.
 """

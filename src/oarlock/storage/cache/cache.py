@@ -1,11 +1,11 @@
-"""`WatchCache`: all resources of one store, followed by one watch of the backend, and what "up to date" means.
+"""`WatchCache`: all resources of one store, kept current by one watch of the backend.
 
-The watch covers ``/registry/``; an event finds its resources by the first part of its key, and keys of nobody are
-passed over. `rev` is how far everything here has come. A resource is loaded while the watch goes on, its events
-put aside until the list is there. One prefix may be here more than once, described differently: that is how a
-definition is replaced, the new cache being loaded beside the one that still answers. When the store has forgotten
-our place, everything is loaded again beside what is there and exchanged in one step; until then readers see the
-old state under its old revision.
+The watch covers ``/registry/``. An event goes to the resources of its key's prefix; keys without a resource are
+skipped. `rev` is the revision up to which everything has been applied. A resource is loaded while the watch goes on;
+its events are buffered until the list is complete. One prefix may be loaded more than once with different `Describe`
+functions: when a definition is replaced, the new cache is loaded beside the old one, which still answers. When the
+store has compacted the watch's revision, everything is loaded again and exchanged in one step; until then readers
+see the old state at its old revision.
 
 Must not know: kinds, HTTP, encodings. Next: `loading`, `follower`, and upwards `oarlock.registry`.
 """
@@ -47,7 +47,7 @@ class WatchCache:
         self._clock = clock
         self._known_rev = backend.known_rev
         self._applied = Position(backend.request_progress, limits.nudge_s)
-        # Runs ahead of `_applied` only while everything is loaded again and arriving events are put aside.
+        # Ahead of `_applied` only while everything is loaded again and arriving events are buffered.
         self._seen = Position(backend.request_progress, limits.nudge_s)
         self._source = CacheSource(backend, self._applied, limits, clock)
         self._follower = Follower(backend, (ROOT, ROOT[:-1] + "0"), limits, self._apply, self._lost)
@@ -62,7 +62,7 @@ class WatchCache:
         self._rounds: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Begin to follow the store, which has been started. Raises `StorageError`."""
+        """Begin to watch the store, which must have been started. Raises `StorageError`."""
         self._epoch = await self._backend.epoch()
         rev = await self._backend.current_rev()
         self._seen.advance(rev)
@@ -70,7 +70,7 @@ class WatchCache:
         await self._follower.begin(rev)
 
     async def close(self) -> None:
-        """End every subscription and every wait. Safe to call twice; the backend is left open."""
+        """End all subscriptions and waits. Safe to call twice. The backend stays open."""
         tasks = [*self._rounds, *([self._reloading] if self._reloading else [])]
         for task in tasks:
             task.cancel()
@@ -83,24 +83,27 @@ class WatchCache:
         for resource in list(self._resources):
             self.drop(resource)
 
-    # What is here
+    # State
 
     @property
     def rev(self) -> Rev:
-        """Everything up to this revision of the whole store is here. Read by watchers for their bookmarks: outside
-        of a `Deliver` call, all that is up to it has been delivered."""
+        """Everything up to this revision of the whole store has been applied.
+
+        Watches use it for bookmarks: outside of a `Deliver` call, everything up to it has been delivered.
+        """
         return self._applied.rev
 
     @property
     def resources(self) -> Sequence[ResourceCache]:
-        """The resources that are here, loaded or being loaded."""
+        """The resources that are loaded or being loaded."""
         return tuple(self._resources)
 
     def fresh(self) -> Awaitable[None] | None:
-        """What to wait for so that everything written before this call, by whomever, is here; None for nothing.
+        """An awaitable that makes a read linearizable; None when there is nothing to wait for.
 
-        One `current_rev`, begun after the call, serves all who call in the same turn of the loop. Awaiting raises
-        `Unavailable` when the store doesn't answer or the cache doesn't catch up within ``limits.fresh_s``.
+        Once it is done, everything written before this call, by any process, has been applied. One `current_rev` serves
+        all callers of the same turn of the loop. Awaiting raises `Unavailable` when the store doesn't answer or the
+        cache doesn't catch up within ``limits.fresh_s``.
         """
         known = self._known_rev()
         if known is not None and known <= self._applied.rev:
@@ -119,16 +122,16 @@ class WatchCache:
             raise Unavailable(f"the watch cache is at revision {self.rev} and doesn't catch up with the store at {rev}")
 
     async def wait_for(self, rev: Rev, timeout_s: float = 3.0) -> None:
-        """Return once everything up to `rev` is here. Raises `FutureRevision` when that takes longer."""
+        """Wait until everything up to `rev` has been applied. Raises `FutureRevision` on timeout."""
         await self._applied.require(rev, timeout_s)
 
     # Resources
 
     async def resource(self, prefix: str, describe: Describe, later: Later) -> ResourceCache:
-        """Load everything below `prefix` (``/registry/<group>/<resource>/``) and keep it current from then on.
+        """Load all keys below `prefix` (``/registry/<group>/<resource>/``) and keep them current.
 
-        What is already here of the same prefix is left as it is, and goes on until it is dropped.
-        Raises ValueError when the prefix is of another form, and what the backend raises.
+        An existing cache of the same prefix stays current until it is dropped.
+        Raises ValueError when the prefix has another form, and what the backend raises.
         """
         if not prefix.startswith(ROOT) or prefix.count("/") != 4 or not prefix.endswith("/"):
             raise ValueError(f"a resource's prefix is {ROOT}<group>/<resource>/, not {prefix!r}")
@@ -142,7 +145,7 @@ class WatchCache:
         return resource
 
     def drop(self, resource: ResourceCache) -> None:
-        """Withdraw a resource: its subscriptions are ended with None, nothing keeps it current. Twice is no harm."""
+        """Remove a resource: its subscriptions end with None, and it is no longer kept current. Safe to call twice."""
         if resource not in self._resources:
             return
         del self._resources[resource]
@@ -166,7 +169,7 @@ class WatchCache:
                 return
 
     async def _load(self, resource: ResourceCache, *, reuse: bool = True) -> tuple[State, Rev, list[Event]]:
-        """The state at a revision, the revision, and the events put aside since; `_seen` has reached it."""
+        """The state at a revision, the revision, and the events buffered since; `_seen` has reached it."""
         aside: list[Event] = []
         self._aside.setdefault(resource.prefix, {})[resource] = aside
         try:
@@ -177,7 +180,7 @@ class WatchCache:
         return state, rev, aside
 
     def _take_aside(self, resource: ResourceCache) -> None:
-        """Put nothing aside for `resource` any more."""
+        """Stop buffering events for `resource`."""
         waiting = self._aside.get(resource.prefix)
         if waiting is not None:
             waiting.pop(resource, None)
@@ -185,7 +188,7 @@ class WatchCache:
                 del self._aside[resource.prefix]
 
     def _put_in_place(self, resource: ResourceCache, state: State, rev: Rev, aside: list[Event]) -> None:
-        """In one step of the loop with the end of the wait for `_seen`, or an event could be missed or doubled."""
+        """Run in the same step of the loop as the end of the wait for `_seen`, or an event could be lost or doubled."""
         self._take_aside(resource)
         resource.install(state)
         now = self._clock.monotonic()
@@ -197,8 +200,10 @@ class WatchCache:
     # Events
 
     def _apply(self, events: Sequence[Event], rev: Rev) -> None:
-        """Make events part of the state of all resources, then move on, then tell who listens: in this order,
-        so that nobody is told of a change by a cache that doesn't have it yet."""
+        """Apply events to all resources, then advance `rev`, then call the subscribers.
+
+        In this order, no subscriber is told of a change that some cache doesn't have yet.
+        """
         made: dict[ResourceCache, list[CacheEvent]] = {}
         if events:
             live, aside = self._live, self._aside
@@ -224,14 +229,14 @@ class WatchCache:
         if self._reloading is None:
             self._applied.advance(rev)
         if made:
-            # Who listens is settled first: one who subscribes while these are told was given them by the ring.
+            # The subscribers are collected first: one that subscribes later has these events from the ring.
             told = [(resource.listeners(), changes) for resource, changes in made.items()]
             for resource in made:
                 resource.settle()
             for listeners, changes in told:
                 dispatch(listeners, changes)
 
-    # When our place in the store is gone
+    # Loading again after compaction
 
     def _lost(self, error: StorageError) -> None:
         self._losses += 1
@@ -253,14 +258,14 @@ class WatchCache:
                 if await self._reload_once():
                     return
             except Exception as error:
-                # Whatever it was, without another attempt this process would answer with the old state for ever.
+                # Any error: without another attempt this process would serve the old state for ever.
                 level = logging.WARNING if isinstance(error, StorageError) else logging.ERROR
                 log.log(level, "loading again failed, next attempt in %.2f s", pause_s, exc_info=error)
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, self._limits.retry_s * 20)
 
     async def _reload_once(self) -> bool:
-        """Load everything beside what is there and exchange it. False when the place was lost again meanwhile."""
+        """Load everything again and exchange it. False when the revision was compacted again meanwhile."""
         losses = self._losses
         epoch = await self._backend.epoch()
         rev = await self._backend.current_rev()

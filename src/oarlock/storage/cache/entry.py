@@ -1,8 +1,8 @@
 """An `Entry`: what the cache keeps of one object at one revision, and the two kinds of function that make one.
 
-The cache reads `key`, `rev`, `create_rev` and the length of `body`; the rest belongs to the floor above, which
-fills it in `Describe` and reads it when it answers. An entry never changes once it is made: a change of the
-object is another entry, so lists, watches and past states may all hold the same one.
+The cache reads `key`, `rev`, `create_rev` and the length of `body`. The caller's `Describe` fills in the rest, and
+the caller reads it when it responds. An entry is immutable: a change of the object makes another entry, so lists,
+watches and past states may share one.
 
 Must not know: JSON, kinds, selectors. Next: `events`.
 """
@@ -23,7 +23,7 @@ _LABEL_BYTES = 250
 
 
 class Entry:
-    """One object at one revision. A plain class, since a hundred thousand of them are made at start."""
+    """One object at one revision. A plain class for speed: a hundred thousand of them are made at start."""
 
     __slots__ = (
         "body",
@@ -101,12 +101,12 @@ Later = Callable[[Entry, Rev], Entry]
 
 
 class Interner:
-    """Makes equal label sets one object, and equal strings one string.
+    """Replaces equal label sets, and equal strings, by one shared object.
 
     A store of 100,000 objects has a few hundred distinct label sets, and a selector may then be evaluated once for
-    each. Bounded: past `limit_bytes` of distinct values it forgets them all and begins again, so that labels which are
-    all different cost no more than not interning; a set with more than `LONGEST_BYTES` of text isn't interned.
-    Equality of what it returns is exact, identity is an optimisation.
+    each. Bounded: beyond `limit_bytes` of distinct values it is emptied, so labels which are all different cost no more
+    than without interning. A set with more than `LONGEST_BYTES` of text isn't interned.
+    The result is always equal to the argument; that equal arguments give the identical object is not guaranteed.
     """
 
     __slots__ = ("_in_order", "_labels", "_texts", "held_bytes", "limit_bytes")
@@ -119,7 +119,7 @@ class Interner:
         self._texts: dict[str, str] = {}
 
     def labels(self, labels: Mapping[str, str]) -> Mapping[str, str]:
-        """The one mapping equal to `labels`. Neither what is passed in nor what is returned may be changed later."""
+        """The shared mapping equal to `labels`. Neither the argument nor the result may be changed later."""
         if not labels:
             return _NO_LABELS
         in_order = tuple(labels.items())

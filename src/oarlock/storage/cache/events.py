@@ -1,11 +1,11 @@
-"""What a watcher is given: `CacheEvent`, the subscription it comes through, and `TooOld` for a place that is lost.
+"""Events of the watch cache: `CacheEvent`, its `Subscription`, and `TooOld` when a watch can't continue.
 
 Errors (all of the `StorageError` family):
 
     StorageError
-    └── TooOld    the events after the revision asked for are no longer all here (Kubernetes: 410 Expired)
+    └── TooOld    some events after the requested revision are gone (Kubernetes: 410 Expired)
 
-Must not know: media types, selectors, HTTP; an encoder above leaves its results in `CacheEvent.memo`.
+Must not know: media types, selectors, HTTP; an encoder of the caller caches its results in `CacheEvent.memo`.
 Next: `ring`, which keeps events, and `resource`, which delivers them.
 """
 
@@ -23,7 +23,7 @@ EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 
 class TooOld(StorageError):
-    """Events after the revision asked for have been forgotten; a client lists again. `oldest` would have worked."""
+    """Events after the requested revision are gone; the client must list again. `oldest` is the first one possible."""
 
     def __init__(self, oldest: Rev) -> None:
         super().__init__(f"the events asked for are gone: the oldest revision to continue from is {oldest}")
@@ -31,10 +31,10 @@ class TooOld(StorageError):
 
 
 class CacheEvent:
-    """A change of one object, as all its watchers see it.
+    """A change of one object, shared by all its watchers.
 
-    A DELETED event's `entry` is the object as it last was, described at the revision of the deletion;
-    `previous` is the entry it was before the change, None for ADDED.
+    The `entry` of a DELETED event is the last state of the object, described at the revision of the deletion;
+    `previous` is the entry before the change, None for ADDED.
     """
 
     __slots__ = ("entry", "memo", "previous", "rev", "size", "type")
@@ -69,7 +69,7 @@ closed, with `TooOld` when the cache lost its own place in the store. Not called
 
 
 class Subscription:
-    """A watcher's place. Made by `ResourceCache.subscribe`."""
+    """One watcher of a resource. Made by `ResourceCache.subscribe`."""
 
     __slots__ = ("_after", "_deliver", "_forget", "closed", "deliver")
 
@@ -81,7 +81,7 @@ class Subscription:
         self._after = 0
 
     def begin_after(self, after: Rev) -> None:
-        """Deliver nothing up to `after`, a revision that this process hasn't seen yet."""
+        """Deliver nothing up to `after`, a revision that this process hasn't reached yet."""
         self._after = after
         self.deliver = self._deliver_later
 
@@ -92,11 +92,11 @@ class Subscription:
             self._deliver(later)
 
     def close(self) -> None:
-        """Deliver nothing more, from now on, even of what is being delivered at this moment. Safe to call twice."""
+        """Stop delivering at once, even in the middle of a batch. Safe to call twice."""
         self.deliver = _ignore
         self._deliver = _ignore
         self._forget(self)
 
 
 def _ignore(events: Sequence[CacheEvent]) -> None:
-    """What a closed subscription does with events."""
+    """The `deliver` of a closed subscription."""

@@ -1,7 +1,7 @@
-"""The one watch of the store that a process has: begun, kept going, and handed on in bites.
+"""The one watch of the backend that a process has: started, restarted, and applied in slices.
 
-A watch that is lost because the store was away is begun again where it ended, so nothing is missed and nobody
-notices. Only when the store says that the place is gone (`Compacted`) is there a gap; that is the cache's business.
+A watch that fails because the store was unavailable is restarted at its last revision, so no event is lost. Only when
+that revision was compacted (`Compacted`) is there a gap, which the cache handles.
 
 Must not know: keys, resources, entries. Next: `cache`.
 """
@@ -22,10 +22,9 @@ log = logging.getLogger("oarlock.storage.cache")
 
 
 class Follower:
-    """Calls `apply` with events in revision order, and the revision up to which that is all; `lost` on a gap.
+    """Calls `apply` with events in revision order and the revision they are complete up to; calls `lost` on a gap.
 
-    A batch longer than ``limits.slice_events`` is applied over several turns of the loop; what arrives meanwhile
-    waits behind it.
+    A batch longer than ``limits.slice_events`` is applied over several turns of the loop; later batches wait behind it.
     """
 
     def __init__(
@@ -50,7 +49,7 @@ class Follower:
         self._pause_s = limits.retry_s
 
     async def begin(self, after: Rev) -> None:
-        """Follow everything after `after`, forgetting what was followed before. Raises what the backend raises."""
+        """Watch everything after `after`, in place of any earlier watch. Raises what the backend raises."""
         await self.close()
         self._received = after
         await self._open()
@@ -61,7 +60,7 @@ class Follower:
         self._watch = watch
 
     async def close(self) -> None:
-        """Follow nothing more; nothing is applied after this returns."""
+        """Stop the watch; nothing is applied after this returns."""
         self._backlog.clear()
         if self._draining is not None:
             self._draining.cancel()
@@ -89,7 +88,7 @@ class Follower:
         try:
             self._apply(events, rev)
         except Exception as error:
-            # Half of it may be applied: nothing but loading again makes the state certain.
+            # It may be applied in part: only loading again gives a known state.
             log.exception("applying events up to revision %d failed", rev)
             self._backlog.clear()
             if self._watch is not None:
@@ -98,7 +97,7 @@ class Follower:
             self._lost(StorageError(f"applying events up to revision {rev} failed: {error}"))
 
     def _drain(self) -> None:
-        """Apply the next bite of what waits, and come back for the rest."""
+        """Apply the next slice of the waiting events, and schedule the rest."""
         self._draining = None
         room = self._limits.slice_events
         while self._backlog and room > 0:

@@ -1,7 +1,7 @@
-"""Entries in key order that can be looked at later as they were: two levels of lists, copied only when they must be.
+"""A sorted list of entries with cheap snapshots: two levels of lists, copied on write.
 
-`Leaves` is the one changing tree of a resource; `Root` is what it was at a moment, in constant time. A change
-copies the list of leaves and one leaf if, and only if, a root was taken since they were last copied: a resource
+`Leaves` is the one mutable tree of a resource; `Root` is a snapshot of it, taken in constant time. A change
+copies the list of leaves and one leaf only if a root was taken since they were last copied: a resource
 that nobody lists is changed in place, and a batch of changes copies a leaf once.
 
 The bounds between leaves are separators, not first keys: leaf `i` holds keys in ``bounds[i] <= key < bounds[i+1]``,
@@ -29,14 +29,14 @@ _key = attrgetter("key")
 
 
 class Measure(NamedTuple):
-    """How many bytes the bodies of some entries have together, and the largest of them."""
+    """The total size of the bodies of some entries, and the largest size, in bytes."""
 
     size: int
     largest: int
 
 
 class Leaf(list[Entry]):
-    """Entries in key order. `measured` is kept until they change: a list is measured as often as it is asked for."""
+    """Entries in key order. `measured` is cached until they change."""
 
     __slots__ = ("measured",)
 
@@ -46,7 +46,7 @@ class Leaf(list[Entry]):
 
 
 def measure(entries: Sequence[Entry]) -> Measure:
-    """The measure of `entries`; of a whole leaf it is remembered."""
+    """The measure of `entries`; for a whole leaf it is cached."""
     found = entries.measured if isinstance(entries, Leaf) else None
     if found is None:
         sizes = [len(entry.body) for entry in entries]
@@ -57,7 +57,7 @@ def measure(entries: Sequence[Entry]) -> Measure:
 
 
 class Root:
-    """A state: two parallel lists that nobody changes any more."""
+    """A snapshot: two parallel lists that are never changed."""
 
     __slots__ = ("bounds", "leaves", "size")
 
@@ -67,13 +67,13 @@ class Root:
         self.size = size
 
     def locate(self, key: str) -> tuple[int, int]:
-        """Where `key` is or would be: leaf and place in it."""
+        """The position of `key`, or where it would be inserted: the leaf and the index in it."""
         leaf = bisect_right(self.bounds, key) - 1
         return leaf, bisect_left(self.leaves[leaf], key, key=_key)
 
 
 class Leaves:
-    """The changing tree."""
+    """The mutable tree."""
 
     __slots__ = ("_bounds", "_leaves", "_own", "_root", "size")
 
@@ -86,7 +86,7 @@ class Leaves:
 
     @classmethod
     def build(cls, entries: Sequence[Entry]) -> Leaves:
-        """A tree of `entries`, which are in key order. Leaves start three quarters full."""
+        """A tree of `entries`, which are in key order. Leaves are three quarters full."""
         fill = LEAF_MAX * 3 // 4
         leaves = [Leaf(entries[i : i + fill]) for i in range(0, len(entries), fill)] or [Leaf(())]
         bounds = [leaf[0].key if leaf else "" for leaf in leaves]
@@ -94,13 +94,13 @@ class Leaves:
         return cls(Root(bounds, leaves, len(entries)))
 
     def freeze(self) -> Root:
-        """The state now. Constant time; the next change pays for a copy of what it touches."""
+        """A snapshot of the current state, in constant time. The next change copies what it touches."""
         if self._root is None:
             self._root = Root(self._bounds, self._leaves, self.size)
         return self._root
 
     def put(self, entry: Entry) -> None:
-        """Add the entry, or replace the one with its key."""
+        """Add the entry, or replace the one under the same key."""
         key = entry.key
         leaf, at = self._writable(key)
         j = bisect_left(leaf, key, key=_key)
@@ -113,7 +113,7 @@ class Leaves:
             self._split(at, leaf)
 
     def remove(self, key: str) -> None:
-        """Take the key out, if it is there."""
+        """Remove the key, if it exists."""
         leaf, at = self._writable(key)
         j = bisect_left(leaf, key, key=_key)
         if j < len(leaf) and leaf[j].key == key:
@@ -138,7 +138,7 @@ class Leaves:
         return leaf, at
 
     def _split(self, at: int, leaf: Leaf) -> None:
-        # A key added at the end is usually followed by others after it: leave the full leaf nearly full.
+        # After a key at the end, more usually follow: split so that the full leaf stays nearly full.
         middle = LEAF_MAX * 7 // 8 if at == len(self._leaves) - 1 else LEAF_MAX // 2
         right = Leaf(leaf[middle:])
         del leaf[middle:]

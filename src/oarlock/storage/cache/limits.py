@@ -1,6 +1,6 @@
-"""How much the watch cache may hold and how long it may take: one value, with every number and its reason.
+"""Limits of the watch cache in memory and time, each with its reason.
 
-Must not know: anything else of the cache. Next: `ring` and `position`, which obey most of it.
+Must not know: anything else of the cache. Next: `ring` and `position`, which use most of them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ __all__ = ["Limits"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of one `WatchCache`. The event ring's first three are Kubernetes' own figures for its watch cache."""
+    """Limits of one `WatchCache`. The first three, of the event ring, are those of Kubernetes' watch cache."""
 
     ring_min: int = 100
     """Events a resource keeps at least room for."""

@@ -1,11 +1,11 @@
-"""Loading one resource: its objects at one revision, in pages, and the events before it that the backend still has.
+"""Loads one resource: its objects at one revision, in pages, and the earlier events that the backend still has.
 
-Each page is the store as it is when it is read, since a page of an older revision costs a store several times as
-much; the events that arrive meanwhile make the earlier pages as new as the last one. The events before the list
+Each page is read at the current revision, because reading an old revision costs a store several times as
+much; the events that arrive meanwhile bring the earlier pages up to the last one. The events before the list
 matter after a restart: without them, every client whose watch was cut off would have to list again.
-Everything here takes its time in slices, and nothing is put in place until it is complete.
+All work is done in slices, and nothing is visible until it is complete.
 
-Must not know: who follows the store; what arrives meanwhile is handed in. Next: `follower`.
+Must not know: the watch of the store; arriving events are passed in. Next: `follower`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ async def load(
 ) -> tuple[State, Rev]:
     """The state of the resource at a revision that was current after this was called, and that revision.
 
-    `seen` is how far the store has been followed, at least to the revision returned when this returns; `arriving`
-    has every event of the resource since this was called, up to `seen`. `reuse` takes over entries the resource
-    already has. Raises what the backend raises, and `Unavailable` when the watch doesn't tell what the list does.
+    `seen` is the position of the store's watch, at least the returned revision when this returns; `arriving` collects
+    every event of the resource since this was called, up to `seen`. Entries of `reuse` are used again where possible.
+    Raises what the backend raises, and `Unavailable` when watch and list of the backend don't agree.
     """
     source = resource.source
     since = seen.rev
@@ -54,7 +54,7 @@ async def load(
 
 
 def _brought_up(resource: ResourceCache, live: dict[str, Entry], events: Sequence[Event]) -> dict[str, Entry]:
-    """Pages read at different revisions, made one state by all events since the first was read."""
+    """One state from pages read at different revisions, using all events since the first page."""
     for event in events:
         known = live.get(event.key)
         if known is not None and known.rev >= event.rev:
@@ -67,7 +67,7 @@ def _brought_up(resource: ResourceCache, live: dict[str, Entry], events: Sequenc
 
 
 class _Collector:
-    """Takes a watch's events up to a revision, and the newest of them if they are too many."""
+    """Collects a watch's events up to a revision; if there are too many, only the newest."""
 
     def __init__(self, resource: ResourceCache, live: dict[str, Entry], start: Rev, until: Rev) -> None:
         source = resource.source
@@ -85,7 +85,7 @@ class _Collector:
             if event.rev <= self._until:
                 now = self._live.get(event.key)
                 if now is not None and now.rev == event.rev:
-                    # It will be told by the live entry, so its value needn't be held until then.
+                    # The live entry has its value, so it needn't be held until then.
                     event = event._replace(value=b"")
                 self.events.append(event)
                 self._bytes += _size(event)
@@ -105,7 +105,7 @@ def _size(event: Event) -> int:
 
 
 async def _history(resource: ResourceCache, live: dict[str, Entry], rev: Rev) -> Ring:
-    """The ring up to `rev`, as far back as the backend and the limits go; empty when there is nothing to be had."""
+    """The event ring up to `rev`, as far back as the backend and the limits go; may be empty."""
     source = resource.source
     start = max(await source.backend.compact_rev(), rev - source.limits.history_revs)
     if start >= rev:
@@ -138,7 +138,7 @@ async def _replay(resource: ResourceCache, live: dict[str, Entry], collector: _C
             previous = resource.describe(key, event.prev_value, event.prev_rev, event.create_rev)
         change = _change(resource, live.get(key), event, previous)
         if change is None:
-            # What was there before is no longer known, so nobody can be told of this as a change.
+            # The previous state isn't known any more, so no change event can be made of this.
             ring = Ring(source.limits, event.rev)
         else:
             ring.append(change, now)
@@ -154,7 +154,7 @@ async def _replay(resource: ResourceCache, live: dict[str, Entry], collector: _C
 
 
 def _change(resource: ResourceCache, now: Entry | None, event: Event, previous: Entry | None) -> CacheEvent | None:
-    """The event as watchers see it; `now` is the live entry, used where it is what the event made."""
+    """The cache event for a backend event. `now` is the live entry, used if it is the result of this event."""
     if previous is None and event.op is not Op.CREATE:
         return None
     value = event.value

@@ -1,6 +1,6 @@
-"""How far a follower of the store has come, and how to wait for it to come further.
+"""The revision a watch has reached, and waiting for it to reach another.
 
-Must not know: what is being followed. Next: `cache`.
+Must not know: what is being watched. Next: `cache`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ __all__ = ["Position"]
 
 
 class Position:
-    """A revision that only grows, with those who wait for it.
+    """A revision that only grows, with its waiters.
 
-    While somebody waits, `ask` is called at once and then every `nudge_s` seconds, never twice at a time: it should
-    make the store tell how far it is (`Backend.request_progress`).
+    While there are waiters, `ask` is called at once and then every `nudge_s` seconds, never concurrently. It should
+    make the store report its revision (`Backend.request_progress`).
     """
 
     __slots__ = ("_ask", "_asking", "_closed", "_nudge_s", "_waiting", "rev")
@@ -33,7 +33,7 @@ class Position:
         self._waiting: dict[asyncio.Future[None], Rev] = {}
 
     def advance(self, rev: Rev) -> None:
-        """Move on to `rev`, if that is further, and wake those who waited for it."""
+        """Set the revision to `rev` if that is larger, and wake the waiters."""
         if rev > self.rev:
             self.rev = rev
             if self._waiting:
@@ -47,8 +47,10 @@ class Position:
                     future.set_result(None)
 
     async def reach(self, rev: Rev, timeout_s: float) -> bool:
-        """Wait until `rev` is reached, at most `timeout_s` seconds of the loop's time. False when it wasn't,
-        or when the position was closed."""
+        """Wait until `rev` is reached, at most `timeout_s` seconds of the loop's time.
+
+        False on timeout, or when the position was closed.
+        """
         if rev <= self.rev:
             return True
         loop = asyncio.get_running_loop()
@@ -67,7 +69,7 @@ class Position:
             self._waiting.pop(arrived, None)
 
     async def require(self, rev: Rev, timeout_s: float) -> None:
-        """`reach`, raising `FutureRevision` when it wasn't."""
+        """Like `reach`, but raises `FutureRevision` instead of returning False."""
         if rev > self.rev and not await self.reach(rev, timeout_s):
             raise FutureRevision(self.rev)
 
@@ -82,7 +84,7 @@ class Position:
             pass  # whoever waits finds out by not arriving, and says so with more context
 
     async def close(self) -> None:
-        """Stop asking, and let go of those who wait."""
+        """Stop asking, and release the waiters."""
         self._closed = True
         self._wake()
         if self._asking is not None:

@@ -1,10 +1,9 @@
 """`ResourceCache`: one resource's objects in memory. Reads, past states, subscriptions, and writes through.
 
-Reads here are as of `rev`, which is the whole store's position; whoever needs them linearizable asks
-`WatchCache.fresh` first. A write goes to the backend and has been applied here when it returns, so a process always
-reads its own writes.
+Reads are as of `rev`, the position in the whole store. For linearizable reads, await `WatchCache.fresh` first. A write
+goes to the backend and has been applied here when it returns, so a process always reads its own writes.
 
-Must not know: who follows the store (it is told of events by `cache`), what an object is (`Describe` knows).
+Must not know: the watch of the store (`cache` passes the events), what an object is (`Describe` knows).
 Next: `loading`, then `cache`.
 """
 
@@ -42,7 +41,7 @@ log = logging.getLogger("oarlock.storage.cache")
 
 @dataclass(frozen=True, slots=True)
 class CacheSource:
-    """What all resources of a cache share: the backend, how far it has been followed, the bounds and the clock."""
+    """What all resources of a cache share: the backend, its watch position, the limits and the clock."""
 
     backend: Backend
     position: Position
@@ -51,7 +50,7 @@ class CacheSource:
 
 
 class _Pending:
-    """A write on its way: its event is recognised by the value being the same object."""
+    """A write in progress. Its event is recognised by the value being the same object."""
 
     __slots__ = ("draft", "entry", "value")
 
@@ -62,7 +61,10 @@ class _Pending:
 
 
 class ResourceCache:
-    """Made by `WatchCache.resource`. Keys are whole keys, ranges ``start <= key < end``."""
+    """The cache of one resource, made by `WatchCache.resource`.
+
+    Keys are whole keys, ranges are ``start <= key < end``.
+    """
 
     def __init__(self, source: CacheSource, prefix: str, describe: Describe, later: Later) -> None:
         self.prefix = prefix
@@ -83,24 +85,24 @@ class ResourceCache:
 
     @property
     def rev(self) -> Rev:
-        """Everything up to this revision of the store is here."""
+        """Everything up to this revision of the store has been applied."""
         return self._position.rev
 
     @property
     def end(self) -> str:
-        """The first key after every key of the resource: the range is ``prefix <= key < end``."""
+        """The end of the resource's range of keys: ``prefix <= key < end``."""
         return self.prefix[:-1] + "0"
 
     @property
     def oldest(self) -> Rev:
-        """The smallest revision `subscribe` can begin after."""
+        """The smallest revision that `subscribe` can begin after."""
         return self._state.ring.oldest
 
     def __len__(self) -> int:
         return len(self._state.live)
 
     def get(self, key: str) -> Entry | None:
-        """The object now."""
+        """The object now, or None."""
         return self._state.live.get(key)
 
     def snapshot(self) -> Snapshot:
@@ -108,13 +110,13 @@ class ResourceCache:
         return self._state.snapshot(self._position.rev)
 
     def snapshot_at(self, rev: Rev) -> Snapshot | None:
-        """All objects exactly as they were at `rev`; None when `rev` is still to come or memory doesn't reach back."""
+        """All objects exactly as they were at `rev`; None when `rev` is in the future or no longer in memory."""
         return self._state.snapshot_at(rev) if rev <= self._position.rev else None
 
     async def list_at(self, rev: Rev, start: str, end: str, limit: int = 0) -> tuple[list[Entry], bool, int]:
         """A page of the range at exactly `rev`, whether there are more, and how many keys follow it.
 
-        From memory if it reaches back, else from the backend. Raises `Compacted`, or `FutureRevision` when `rev`
+        Read from memory if possible, else from the backend. Raises `Compacted`, or `FutureRevision` when `rev`
         isn't reached within the time a read may wait.
         """
         await self._position.require(rev, self.source.limits.fresh_s)
@@ -126,9 +128,9 @@ class ResourceCache:
         return await self.entries(page.kvs), page.more, page.count
 
     async def entries(self, kvs: Sequence[KV], *, reuse: bool = True) -> list[Entry]:
-        """Describe what the backend listed, in slices; what is here at the same revision is used as it is.
+        """Describe what the backend listed, in slices; entries that are here at the same revision are used again.
 
-        Without `reuse` everything is described: after a restore, the same revision may be something else.
+        Without `reuse` everything is described: after a restore, the same revision may mean another value.
         """
         pacer = Pacer(self.source.limits.slice_s, self.source.clock.monotonic)
         live = self._state.live if reuse else {}
@@ -144,7 +146,7 @@ class ResourceCache:
         return entries
 
     def describe(self, key: str, value: bytes, rev: Rev, create_rev: Rev) -> Entry:
-        """`Describe`, held to its word: should it raise all the same, the object is broken, not the cache."""
+        """Call `Describe`; if it raises although it must not, the object is marked as broken."""
         try:
             return self._describe(key, value, rev, create_rev)
         except Exception as error:
@@ -152,7 +154,7 @@ class ResourceCache:
             return self._broken(key, rev, create_rev, error)
 
     def describe_deleted(self, event: Event, previous: Entry) -> Entry:
-        """The object a deletion removed, as it last was, at the revision of the deletion."""
+        """The last state of a deleted object, at the revision of the deletion."""
         try:
             return self._later(previous, event.rev)
         except Exception as error:
@@ -166,11 +168,11 @@ class ResourceCache:
     # Subscriptions
 
     def subscribe(self, after: Rev, deliver: Deliver, closed: Closed) -> Subscription:
-        """Deliver every change after `after`: those already known before this returns, then each as it arrives.
+        """Deliver every change after `after`: known ones before this returns, then each as it arrives.
 
-        `after` may be ahead of `rev`, when another process has told the client; what lies between is left out.
-        Raises `TooOld` when the ring doesn't reach back to `after`, `Unavailable` when this isn't `ready`. On what
-        was retired or dropped it ends at once, as those that were there did.
+        `after` may be ahead of `rev` when another process has told the client of it; changes up to `after` are skipped.
+        Raises `TooOld` when the ring doesn't reach back to `after`, `Unavailable` when this isn't `ready`. On a
+        retired or dropped resource the subscription ends at once.
         """
         if self._retired:
             closed(None)
@@ -195,37 +197,36 @@ class ResourceCache:
             self._listeners = None
 
     def listeners(self) -> tuple[Subscription, ...]:
-        """Who is to be delivered what was just applied."""
+        """The subscriptions for the events that were just applied."""
         if self._listeners is None:
             self._listeners = tuple(self._subscriptions)
         return self._listeners
 
     def end_subscriptions(self, why: Exception | None) -> None:
-        """End them all, telling each `why`."""
+        """End all subscriptions with `why`."""
         for subscription in self.listeners():
             subscription.close()
             subscription.closed(why)
 
-    # Events, told by the cache
+    # Events, passed on by the cache
 
     def install(self, state: State) -> None:
-        """Put a loaded state in place."""
+        """Replace the state by a loaded one."""
         self._state = state
         self.ready = True
 
     def retire(self) -> None:
-        """Another cache has taken this one's place: watches end, and those who still read it go on until it is
-        dropped."""
+        """Another cache replaces this one: watches end, reads still work until it is dropped."""
         self._retired = True
         self.end_subscriptions(None)
 
     def withdraw(self) -> None:
-        """Nothing keeps this current any more."""
+        """Mark as dropped: it is not kept current any more."""
         self.ready = False
         self.retire()
 
     def apply(self, event: Event, now: float) -> CacheEvent | None:
-        """Make the backend's event part of the state. None when it changes nothing here."""
+        """Apply an event of the backend. None when it changes nothing here."""
         key = event.key
         value = event.value
         state = self._state
@@ -250,7 +251,7 @@ class ResourceCache:
         return self.describe(event.key, value, event.rev, event.create_rev)
 
     def settle(self) -> None:
-        """After the last event of a batch."""
+        """Called after the last event of a batch."""
         self._state.settle()
 
     # Writes
@@ -258,9 +259,9 @@ class ResourceCache:
     async def put(
         self, key: str, value: bytes, *, expect: Rev, ttl_ms: int | None = KEEP_TTL, draft: Draft | None = None
     ) -> tuple[WriteResult, Entry | None]:
-        """`Backend.put`; on success with the entry as it was written, applied here.
+        """`Backend.put`. On success the entry has been applied here, and is returned.
 
-        With `draft` the entry is made by the writer, who knows the object, instead of being described from bytes.
+        With `draft` the writer makes the entry itself; otherwise it is described from the bytes.
         """
         pending = _Pending(value, draft)
         mine = self._pending.setdefault(key, pending) is pending
@@ -279,14 +280,14 @@ class ResourceCache:
         return result, entry
 
     async def delete(self, key: str, *, expect: Rev) -> WriteResult:
-        """`Backend.delete`; on success applied here."""
+        """`Backend.delete`. On success the deletion has been applied here."""
         result = await self.source.backend.delete(key, expect=expect)
         if result.ok and result.rev > self._position.rev:
             await self._position.reach(result.rev, self.source.limits.fresh_s)
         return result
 
     async def _written(self, key: str, rev: Rev) -> Entry:
-        """What was written at `rev`, when its event couldn't be told from another's or hasn't come."""
+        """The entry written at `rev`, if its own event couldn't be recognised or hasn't come."""
         event = self._state.ring.find(rev)
         if event is not None and event.entry.key == key:
             return event.entry
@@ -300,7 +301,7 @@ class ResourceCache:
 
 
 def dispatch(listeners: Sequence[Subscription], events: Sequence[CacheEvent]) -> None:
-    """Deliver `events` to each; one that raises all the same is ended, the others aren't kept waiting."""
+    """Deliver `events` to each subscription. One that raises is ended; the others still get theirs."""
     for subscription in listeners:
         try:
             subscription.deliver(events)

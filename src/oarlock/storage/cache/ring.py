@@ -1,7 +1,7 @@
 """The event ring of one resource: its latest changes, in revision order, bounded in number, age and bytes.
 
-It decides whether a watch may continue (`oldest`), replays what came after, and says what has to be set back to
-see a past state. Room grows while the oldest event is younger than `Limits.ring_age_s` and is halved when a
+It decides whether a watch can continue (`oldest`), replays events, and gives the changes to undo for a past state.
+Its capacity grows while the oldest event is younger than `Limits.ring_age_s`, and is halved when a
 quarter of it is enough for that age.
 
 Must not know: who listens. Next: `roots`.
@@ -23,9 +23,9 @@ _OVERHEAD_BYTES = 256
 
 
 class Ring:
-    """Events with a revision in ``(oldest, …]``, all of them, for one resource.
+    """All events of one resource with a revision in ``(oldest, …]``.
 
-    Three lists side by side with a moving head instead of a deque: finding a revision is a bisection.
+    Three parallel lists with a moving head instead of a deque, so that finding a revision is a bisection.
     """
 
     __slots__ = ("_bytes", "_events", "_head", "_limits", "_revs", "_room", "_times", "last", "oldest")
@@ -51,11 +51,14 @@ class Ring:
 
     @property
     def bytes(self) -> int:
-        """What the events keep alive, about: each body once, since an event's entry is the next one's previous."""
+        """The estimated memory kept alive by the events.
+
+        Each body counts once: an event's entry is the next one's previous.
+        """
         return self._bytes
 
     def append(self, event: CacheEvent, now: float) -> None:
-        """Add the newest event; `now` is monotonic seconds. Forgets old ones as the limits ask."""
+        """Add the newest event, and drop old ones beyond the limits. `now` is in monotonic seconds."""
         events = self._events
         events.append(event)
         self._revs.append(event.rev)
@@ -107,11 +110,14 @@ class Ring:
         return self._events[at] if at >= self._head and self._revs[at] == rev else None
 
     def next_change(self, rev: Rev) -> Rev:
-        """The revision of the first change after `rev`, which is below `last`."""
+        """The revision of the first change after `rev`, which must be below `last`."""
         return self._revs[bisect_right(self._revs, rev, self._head)]
 
     def before(self, rev: Rev, until: Rev, most: int) -> dict[str, Entry | None] | None:
-        """What keys changed in ``(rev, until]`` held at `rev`, None for absent. None: unknown, or more than `most`."""
+        """For the keys changed in ``(rev, until]``, their entries at `rev`, None for absent.
+
+        The result is None when that is unknown, or when there are more than `most`.
+        """
         if rev < self.oldest:
             return None
         first = bisect_right(self._revs, rev, self._head)

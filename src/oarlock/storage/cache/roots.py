@@ -1,8 +1,8 @@
-"""The past states of a resource that are still held: for the next page of a list, and for exact revisions.
+"""The past states of a resource that are kept: for the next page of a list, and for exact revisions.
 
-A state is recorded when somebody looks at it and is valid until the next change. A state nobody looked at is
-made from the nearest later one by setting back what the ring says has changed since. A state older than the ring
-is forgotten, so that what states keep alive is bounded by what the ring does.
+A state is recorded when it is read and is valid until the next change. A state that wasn't recorded is
+made from the nearest later one by undoing the changes in the ring. States older than the ring
+are dropped, so what they keep alive is bounded like the ring.
 
 Must not know: how changes arrive. Next: `resource`.
 """
@@ -34,7 +34,7 @@ _OPEN = 1 << 62
 
 
 class Roots:
-    """Held states, oldest first."""
+    """The recorded states, oldest first."""
 
     __slots__ = ("_held", "_limits", "open")
 
@@ -50,7 +50,7 @@ class Roots:
         return len(self._held)
 
     def current(self, tree: Leaves, ring: Ring) -> Root:
-        """The state now, held from here on."""
+        """The current state, recorded from now on."""
         if self.open:
             return self._held[-1].root
         root = tree.freeze()
@@ -59,19 +59,19 @@ class Roots:
         return root
 
     def seal(self, rev: Rev) -> None:
-        """The current state ends before `rev`, the revision of a change about to be made."""
+        """End the current state: a change at revision `rev` is about to be made."""
         if self.open:
             self._held[-1].last = rev - 1
             self.open = False
 
     def forget(self, oldest: Rev) -> None:
-        """Let go of states that ended before `oldest`, the ring's: what they alone keep alive is in no ring."""
+        """Drop states that ended before `oldest`, the ring's."""
         held = self._held
         while held and held[0].last < oldest:
             held.popleft()
 
     def at(self, rev: Rev, tree: Leaves, ring: Ring) -> Root | None:
-        """The state at `rev`, a revision below ``ring.last``; None when it isn't held and can't be made cheaply."""
+        """The state at `rev`, a revision below ``ring.last``; None when it isn't recorded and can't be made cheaply."""
         if rev < ring.oldest:
             return None
         later: _Held | None = None

@@ -1,6 +1,6 @@
-"""A `Snapshot`: all objects of a resource at one revision, in key order. Immutable, free to take, free to keep.
+"""A `Snapshot`: all objects of a resource at one revision, in key order. Immutable, and cheap to take.
 
-Keeping one keeps the entries of that moment alive, nothing else.
+A snapshot keeps only its own entries alive.
 
 Must not know: where it came from, who reads it. Next: `roots`, which keeps some for the next page of a list.
 """
@@ -27,7 +27,7 @@ class Snapshot:
 
     @property
     def size(self) -> int:
-        """How many entries there are."""
+        """The number of entries."""
         return self._root.size
 
     def range(self, start: str, end: str) -> Iterator[Sequence[Entry]]:
@@ -55,7 +55,7 @@ class Snapshot:
         return page, False
 
     def count(self, start: str, end: str) -> int:
-        """How many entries the range has, from the lengths of the leaves."""
+        """The number of entries in the range, computed from the lengths of the leaves."""
         if start >= end:
             return 0
         root = self._root

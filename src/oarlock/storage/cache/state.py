@@ -1,7 +1,7 @@
-"""The state of one resource: its live entries, the same in order, its latest events and its held past.
+"""The state of one resource: its live entries by key and in order, its event ring and its recorded past states.
 
-One object, so that a reload can build another beside it and put it in place in one step. `put` and `remove` are
-what an event costs; everything else here is a read.
+One object, so that a reload can build another and replace it in one step. An event costs one `put` or `remove`;
+everything else here is a read.
 
 Must not know: the backend, subscriptions, how entries are made. Next: `resource`.
 """
@@ -21,7 +21,7 @@ __all__ = ["State"]
 
 
 class State:
-    """Built from entries in key order and a ring that ends at the list's revision or before."""
+    """Built from entries in key order and a ring that ends at or before the list's revision."""
 
     __slots__ = ("_roots", "_tree", "live", "ring")
 
@@ -32,7 +32,7 @@ class State:
         self._roots = Roots(limits)
 
     def put(self, entry: Entry, now: float) -> CacheEvent:
-        """The object of `entry` was created or changed. Revisions only grow; `now` is monotonic seconds."""
+        """Apply the creation or update of an object. Revisions only grow; `now` is in monotonic seconds."""
         roots = self._roots
         if roots.open:
             roots.seal(entry.rev)
@@ -45,7 +45,7 @@ class State:
         return event
 
     def remove(self, entry: Entry, now: float) -> CacheEvent:
-        """The object, which is here, was deleted. `entry` is how it last was, at the revision of the deletion."""
+        """Apply the deletion of an existing object. `entry` is its last state, at the revision of the deletion."""
         roots = self._roots
         if roots.open:
             roots.seal(entry.rev)
@@ -56,15 +56,15 @@ class State:
         return event
 
     def settle(self) -> None:
-        """After a batch: let go of what the ring let go of."""
+        """Called after a batch: drop what the ring has dropped."""
         self._roots.forget(self.ring.oldest)
 
     def snapshot(self, rev: Rev) -> Snapshot:
-        """The state now, called `rev`: everything up to `rev` has been put here."""
+        """The current state as of `rev`: every event up to `rev` has been applied."""
         return Snapshot(rev, self._roots.current(self._tree, self.ring))
 
     def snapshot_at(self, rev: Rev) -> Snapshot | None:
-        """The state at `rev`, a revision that everything up to has been put here; None when memory doesn't reach."""
+        """The state at `rev`, every event up to which has been applied; None when it isn't in memory."""
         if rev >= self.ring.last:
             return self.snapshot(rev)
         root = self._roots.at(rev, self._tree, self.ring)
