@@ -1,9 +1,9 @@
-"""The step of every write that records who owns which field.
+"""Updates managedFields on every write.
 
-It stands between the settled tree and mutating admission, with the live and the new object in the request
-version; an apply does its own bookkeeping while it merges. The rules are `patch.apply`'s, here they meet a
-resource: its types, its conversion, and who writes. Must not know: HTTP beyond the user agent's name.
-Source: KEP-555.
+Runs between settling the body and mutating admission, on the live and the new object in the request version;
+server-side apply does this itself while it merges. The rules are `patch.apply`'s; here they are given a resource's
+types, its conversion, and the field manager.
+Must not know: HTTP, beyond the user agent's name. Source: KEP-555.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ MAX_MANAGER_BYTES = 128
 
 
 def tracker_of(served: Served, compiled: Mapping[str, CompiledVersion], copy: Callable[[Tree], Tree]) -> FieldTracker:
-    """What tracks the fields of a resource, of which `compiled` are the versions.
+    """The `FieldTracker` of a resource; `compiled` are its versions.
 
-    `copy` makes the copies that conversion may change.
-    Where conversion has to wait, its methods raise `field_conversions.MustConvert`. An object of a virtual resource
-    that has no managedFields has no owners, so that no apply to it conflicts.
+    `copy` makes the copies that conversion may change. With a converter that has to wait, its methods raise
+    `field_conversions.MustConvert`. An object of a virtual resource without managedFields has no owners, so no apply to
+    it conflicts.
     """
     definition = served.definition
     versions = {definition.api_version(version.name): version.name for version in definition.versions}
@@ -44,14 +44,15 @@ def tracker_of(served: Served, compiled: Mapping[str, CompiledVersion], copy: Ca
         for api_version, schema in schemas.items()
         if definition.typed
     }
-    stored = served.virtual is None  # what comes from elsewhere may come without owners, time and again
+    stored = served.virtual is None  # objects of a virtual resource may come without managedFields every time
     return FieldTracker(types, FieldConversions(served, copy), filters, blanks, everything_tracked=stored)
 
 
 def _blank(compiled: CompiledVersion, schema: structural.Node) -> Tree:
-    """An object as a declared type has it before anything is set: the objects inside it, and no values.
+    """An object of a declared type before anything is set: its nested objects, without values.
 
-    What a Go struct holds by value is there from the start; here that is an object which is required or has a default.
+    In Go, a struct field that isn't a pointer is always there; here the equivalent is a nested object that is required
+    or has a default.
     """
     tree: Tree = {"metadata": {}, **_required(schema)}
     compiled.default(tree)
@@ -60,7 +61,7 @@ def _blank(compiled: CompiledVersion, schema: structural.Node) -> Tree:
 
 
 def _required(node: structural.Node) -> Tree:
-    """The objects with named fields that must be in an object, empty but for such objects of their own."""
+    """The required nested objects of an object, empty except for required objects of their own."""
     inside = ((name, node.properties[name]) for name in node.constraints.required if name in node.properties)
     return {name: _required(child) for name, child in inside if child.properties and not child.nullable}
 
@@ -70,7 +71,7 @@ def _objects(tree: Tree) -> Tree:
 
 
 def writer_of(ctx: Context) -> Writer:
-    """Who writes: the request's fieldManager, else the first word of its user agent."""
+    """The field manager: the request's fieldManager, else the first word of its user agent."""
     manager = getattr(ctx.options, "field_manager", "") or _manager_of(ctx.user_agent)
     target = ctx.target
     return _writer(manager, target.group, target.version, target.subresource, int(ctx.clock.now() // 1))
@@ -91,9 +92,9 @@ def _manager_of(user_agent: str) -> str:
 
 
 async def tracked(fields: FieldTracker, live: Tree | None, new: Tree, ctx: Context, aside: Aside) -> Tree:
-    """`new` with the managedFields that say who owns what once it is there; `live` is None on a create.
+    """`new` with updated managedFields; `live` is None on a create.
 
-    Waits only for a converter that has to wait, where somebody owns fields in another version.
+    Waits only for a converter that has to wait, if fields are owned through another version.
     """
     writer = writer_of(ctx)
     try:
@@ -104,7 +105,7 @@ async def tracked(fields: FieldTracker, live: Tree | None, new: Tree, ctx: Conte
 
 
 def unbroken(before: Tree, after: Tree, ctx: Context) -> Tree:
-    """What mutating admission made of `before`, with its managedFields, and a warning, where admission broke them."""
+    """The object after mutating admission. If admission broke managedFields, those of `before`, and a warning."""
     if after is before:
         return before
     tree, warning = after_admission(before, after)

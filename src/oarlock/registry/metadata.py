@@ -1,8 +1,8 @@
-"""The system's part of metadata: what the server sets, keeps and takes back, whoever asks otherwise.
+"""System metadata: the fields the server sets, keeps or resets, whatever a client sent.
 
-The only place that sets uid, creationTimestamp, generation, deletionTimestamp and
-deletionGracePeriodSeconds. Works on metadata trees in place; time and random bytes come as arguments.
-Source: the API conventions' Metadata section. Next: `create`, `update`, `delete`.
+The only place that sets uid, creationTimestamp, generation, deletionTimestamp and deletionGracePeriodSeconds. Works on
+metadata trees in place; time and random bytes come as arguments. Source: the API conventions' Metadata section. See
+also: `create`, `update`, `delete`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def uuid4(random: bytes) -> str:
 
 
 def settle_namespace(metadata: Tree, namespace: str, *, namespaced: bool) -> None:
-    """The URL decides: an empty namespace is filled in, another one is refused, a cluster-wide object has none."""
+    """The namespace is that of the URL: an empty one is filled in, another refused. Cluster-scoped: none."""
     if not namespaced:
         metadata.pop("namespace", None)
         return
@@ -48,7 +48,7 @@ def settle_namespace(metadata: Tree, namespace: str, *, namespaced: bool) -> Non
 
 
 def check_place(metadata: Tree, target: Target, *, namespaced: bool) -> None:
-    """The object an update is given must be the one the URL names; an empty namespace is filled in."""
+    """Check that the object in the body of an update is the one in the URL. An empty namespace is filled in."""
     name = metadata.get("name")
     if not name:
         raise BadRequest(
@@ -65,7 +65,7 @@ def check_place(metadata: Tree, target: Target, *, namespaced: bool) -> None:
 
 
 def wipe_system(metadata: Tree) -> None:
-    """Drop what only the server sets. Raises BadRequest for a resourceVersion: what is created has none yet."""
+    """Remove the fields that only the server sets. Raises BadRequest for a resourceVersion: a new object has none."""
     version = metadata.get("resourceVersion")
     if version not in (None, "", "0"):
         raise BadRequest("resourceVersion should not be set on objects to be created")
@@ -74,7 +74,7 @@ def wipe_system(metadata: Tree) -> None:
 
 
 def fill_new(metadata: Tree, ctx: Context, definition: ResourceDefinition, random: bytes) -> None:
-    """Metadata of an object about to be created: whatever the client sent of the system's fields is dropped."""
+    """Set the system metadata of a new object; what the client sent of it is dropped."""
     wipe_system(metadata)
     metadata["uid"] = uuid4(random)
     metadata["creationTimestamp"] = times.rfc3339(ctx.clock.now())
@@ -83,9 +83,9 @@ def fill_new(metadata: Tree, ctx: Context, definition: ResourceDefinition, rando
 
 
 def keep_system(new: Tree, old: Tree) -> None:
-    """Metadata of an object about to be updated: the system's fields come from the live object.
+    """On an update, take the system metadata from the live object.
 
-    A deletionTimestamp stays as it is, and validation refuses one that a client sets.
+    A deletionTimestamp is left as sent: validation refuses a change to it.
     """
     for name in ("creationTimestamp", "generation"):
         if name in old:
@@ -106,7 +106,7 @@ def is_deleting(metadata: Tree) -> bool:
 
 
 def mark_deleted(metadata: Tree, ctx: Context) -> None:
-    """The object is to go once its finalizers are done; generation counts the mark as a change."""
+    """Set the deletionTimestamp: the object is removed with its last finalizer. This increments generation."""
     metadata["deletionTimestamp"] = times.rfc3339(ctx.clock.now())
     metadata["deletionGracePeriodSeconds"] = 0
     if metadata.get("generation"):
@@ -114,7 +114,7 @@ def mark_deleted(metadata: Tree, ctx: Context) -> None:
 
 
 def keep_status(new: Tree, live: Tree) -> Tree:
-    """The main resource can't change the status."""
+    """Undo changes of status: the main resource can't change it."""
     new.pop("status", None)
     if "status" in live:
         new["status"] = live["status"]
@@ -122,7 +122,7 @@ def keep_status(new: Tree, live: Tree) -> Tree:
 
 
 def only_status(new: Tree, live: Tree) -> Tree:
-    """``/status`` changes the status, and of metadata only managedFields and what preconditions need."""
+    """Undo all changes but those of status and managedFields, and what preconditions need, for ``/status``."""
     metadata = {**live["metadata"]}
     metadata.pop("resourceVersion", None)
     for name in ("resourceVersion", "managedFields", "uid"):
@@ -136,7 +136,7 @@ def only_status(new: Tree, live: Tree) -> Tree:
 
 
 def differ(definition: ResourceDefinition, version: str, new: Tree, old: Tree) -> bool:
-    """Whether anything but metadata, and status where that is a subresource, is different: what generation counts."""
+    """Whether generation must be incremented: anything but metadata, and status if it is a subresource, has changed."""
     left_out = {"metadata", "apiVersion", "kind"}
     if definition.version(version).status:
         left_out.add("status")

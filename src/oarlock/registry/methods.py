@@ -1,7 +1,8 @@
-"""The methods of a collection, checked when its class is made: known names, exact parameters, sync or async.
+"""Checks the methods of a collection when its class is defined: names, parameters, sync or async.
 
-A misspelt hook would never be called, in silence; here it doesn't get past the import. A helper's name
-starts with ``_``. Must not know: what a hook does. Next: `collection` and `virtual`, which say what their hooks are.
+A hook with a misspelt name would silently never be called; here it fails at import. Names of helper methods start with
+``_``.
+Must not know: what a hook does. See also: `collection` and `virtual`, which list their hooks.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ __all__ = ["Hook", "check_methods", "hints_of"]
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """How the server calls a hook: these parameters, and perhaps `optional` ones, by name."""
+    """How the server calls a hook: with these parameters, and those of `optional` that the method has."""
 
     parameters: tuple[str, ...]
     style: Literal["plain", "async", "async generator"]
@@ -31,9 +32,9 @@ class Hook:
 
 
 def check_methods(cls: type, hooks: Mapping[str, Hook], wrong_guesses: Mapping[str, str], marker: str) -> None:
-    """Look at every public method of `cls` and its bases that are users' code.
+    """Check every public method of `cls` and of its bases in users' code.
 
-    A method that carries the attribute `marker` is checked by whoever put it there.
+    Methods with the attribute `marker` are skipped: who set it checks them.
     """
     for klass in cls.__mro__:
         if klass.__module__.startswith(("oarlock.registry", "oarlock.policy")) or klass is object:
@@ -79,9 +80,9 @@ def _check_style(subject: str, name: str, function: Any, hook: Hook) -> None:
 
 
 def hints_of(function: Any, subject: str) -> dict[str, Any]:
-    """The type hints of a method. HookError, with what isn't defined, when they can't be resolved.
+    """The type hints of a method. Raises HookError if a name in them isn't defined.
 
-    Names of the function its class is defined in are found too.
+    Local names of the function in which its class is defined are found too.
     """
     frame = caller_frame()
     try:

@@ -1,10 +1,10 @@
-"""Storage migration: what is stored in an old version is written again in the one that is written now.
+"""Storage version migration: rewrites stored objects of old versions in the current storage version.
 
-Each object is rewritten as it is, if nobody else writes it meanwhile (compare and swap), so this is safe beside
-running servers and may be stopped at any time: what is done needs no doing again. Once a whole pass finds nothing to
-do, the old versions are struck from the store's record, and a server that doesn't know them may start.
-Must not know: who asks for it, how progress is shown. Next: `records`, `stored_form`.
-Source: the storage version migrator of Kubernetes (KEP-4192).
+Each object is rewritten by compare and swap, so this is safe while servers run, and may be stopped and started again at
+any time. When a whole pass finds nothing left to do, the old versions are removed from the store's record
+(status.storedVersions, in Kubernetes' terms), and servers that don't know them may start.
+Must not know: who asks for it, how progress is shown. See also: `records`, `stored_form`. Source: the storage version
+migrator of Kubernetes (KEP-4192).
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ from oarlock.storage.cache.entry import Interner
 __all__ = ["MigrationRefused", "Progress", "migrate"]
 
 PASSES = 8
-"""How often everything is looked at, when others keep on writing the old version, before this gives up."""
+"""The most passes, when other servers keep writing the old version."""
 
 
 class MigrationRefused(StorageError):
-    """It would do harm, or no good. The message is one line that says what to do first."""
+    """Migration would do harm, or nothing. The message is one line that says what to do first."""
 
 
 @dataclass(slots=True)
 class Progress:
-    """What has been done in pass number `passes`: of `total` objects `seen` were looked at.
+    """The progress of pass number `passes`: `seen` of `total` objects were looked at.
 
-    `rewritten` counts over all passes. `broken` are those that can't be read, one line each; they stay as they are.
+    `rewritten` counts over all passes. `broken` has one line for each object that can't be read; those stay as they
+    are.
     """
 
     resource: str
@@ -52,8 +53,8 @@ async def migrate(
 ) -> Progress:
     """Rewrite the objects of one stored resource; `tell` is called after every `page` objects.
 
-    Returns once a whole pass has found nothing in an old version, or nothing but what can't be read.
-    Raises MigrationRefused, `records.StoreTooNew` and what the store raises.
+    Returns when a whole pass has found no object in an old version, except those that can't be read. Raises
+    MigrationRefused, `records.StoreTooNew` and what the store raises.
     """
     definition = served.definition
     form = StoredForm(definition, served.conversions, lambda tree, unknown: (), Interner())
@@ -73,7 +74,7 @@ async def migrate(
 
 
 def _check(definition: ResourceDefinition, known: dict[str, object] | None) -> None:
-    """A server that writes another version, and maybe knows no other, must not be the last that was started."""
+    """Refuse if the last server that was started writes another version: it may not know this one."""
     writes = (known or {}).get("storedAs", definition.stored_as)
     if writes != definition.stored_as:
         raise MigrationRefused(
@@ -94,7 +95,7 @@ async def _one_pass(
     more = True
     while more:
         page = await backend.list(start, end, limit=size)
-        # together, so that they share the store's batches
+        # concurrently, so that they share the store's batches
         await asyncio.gather(*(_rewrite(backend, form, kv, progress) for kv in page.kvs))
         progress.seen += len(page.kvs)
         tell(progress)

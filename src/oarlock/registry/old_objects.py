@@ -1,8 +1,8 @@
-"""`OldObjects`: stored objects as hooks are shown them, also when they no longer fit their class.
+"""`OldObjects`: typed views of stored objects for hooks, even when an object no longer fits its class.
 
-The class may have changed since an object was stored. What it can't hold isn't the fault of whoever writes the object
-now: hooks see what can be read, it is logged once, and the write goes on, so that it can mend the object.
-Must not know: which hook looks. Next: ``schema.salvage``, which says what can be read.
+The class may have changed since the object was stored. Then hooks see the part that can be read, the mistake is logged
+once, and the write goes on, so that it can repair the object.
+Must not know: which hook looks. See also: ``schema.salvage``, which finds what can be read.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ __all__ = ["OldObjects", "reasons"]
 log = logging.getLogger("oarlock.registry")
 
 SHOWN = 5
-"""So many of an object's mistakes are logged."""
+"""The most mistakes that are logged for one object."""
 
 
 class OldObjects:
-    """Looks at stored objects of one version through `lens`."""
+    """Makes views of stored objects in one version, with `lens`."""
 
     def __init__(self, lens: Lens) -> None:
         self._lens = lens
         self._complaints = Complaints(log)
 
     def seen(self, tree: Tree | None) -> Any | None:
-        """The object, as far as it can be read: None where there is none, or nothing of it can be."""
+        """The object, as far as it can be read. None if `tree` is None or nothing can be read."""
         if tree is None:
             return None
         try:
@@ -43,7 +43,7 @@ class OldObjects:
 
 
 def reasons(error: ViewError) -> str:
-    """What is wrong with an object, field by field, no more than a few of them."""
+    """The first few field errors, as one text."""
     texts = [one.message for one in error.errors[:SHOWN]]
     if len(error.errors) > SHOWN:
         texts.append(f"and {len(error.errors) - SHOWN} more")

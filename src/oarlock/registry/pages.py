@@ -1,7 +1,7 @@
-"""`Page`: what a user's `list` returns when it pages in its own storage, and how both kinds of continue tokens look.
+"""`Page`: the result of a `list` that pages in the user's own storage; and the continue tokens of virtual resources.
 
-A token of the framework's says after which object the next page begins; one of the user's is carried as it is.
-Must not know: requests. Next: `virtual_resource`.
+A token of the server names the object after which the next page begins; a token of the user is passed through.
+Must not know: requests. See also: `virtual_resource`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """Some objects of a list, in the order of the user's storage, from a `list` that is given `ListOptions`.
+    """A page of a list, in the order of the user's storage, from a `list` that takes `ListOptions`.
 
-    `continue_token` says, in words of the user's own, where the next page begins; empty on the last. `remaining` is how
-    many are left after this page, if known. All pages of a list should have the `resource_version` of the first.
+    `continue_token` is the user's own position of the next page, empty on the last page. `remaining` is the number of
+    objects after this page, if known. All pages of a list should have the `resource_version` of the first.
     """
 
     items: Sequence[T]
@@ -38,17 +38,17 @@ class Page(Generic[T]):
 
 
 def place_token(place: Place) -> str:
-    """The token of a page that begins after `place`."""
+    """The continue token of the page that begins after `place`."""
     return _written(place)
 
 
 def own_token(text: str) -> str:
-    """A token of the user's, as clients see it; empty for none."""
+    """The user's token as clients see it; empty for none."""
     return _written({"own": text}) if text else ""
 
 
 def read_token(token: str) -> Place | str:
-    """The place in a token, or the user's own text. Raises BadRequest."""
+    """The place in a token, or the user's own token. Raises BadRequest."""
     try:
         raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
         found: Place | dict[str, str] = msgspec.json.decode(raw, type=Place | dict[str, str])

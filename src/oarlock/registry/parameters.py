@@ -1,9 +1,9 @@
-"""Keyword-only parameters of a subresource's method, which are given from the query of the request.
+"""Query parameters of subresources: the keyword-only parameters of their methods.
 
     async def log(self, name: str, *, follow: bool = False, tail_lines: int | None = None) -> AsyncIterator[bytes]: ...
 
-takes ``?follow=true&tailLines=20``. A parameter without a default must be there; a list takes every value of its name.
-Must not know: how a query string is written. Next: `subresource`, whose methods have them.
+accepts ``?follow=true&tailLines=20``. A parameter without a default is required; a list takes all values of its name.
+Must not know: how a query string is written. See also: `subresource`, whose methods have them.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _TRUE, _FALSE = ("true", "1", ""), ("false", "0")
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A parameter of the method (`attribute`) and what clients call it (`published`)."""
+    """A parameter of the method (`attribute`) and its name in the query (`published`)."""
 
     attribute: str
     published: QueryParameter
 
 
 def arguments_of(function: Callable[..., Any], hints: Mapping[str, Any], subject: str) -> tuple[Argument, ...]:
-    """The keyword-only parameters of `function`. HookError for a hint that can't be read from a query."""
+    """The keyword-only parameters of `function`. Raises HookError for a type that a query can't have."""
     found: dict[str, Argument] = {}
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
@@ -56,9 +56,9 @@ def arguments_of(function: Callable[..., Any], hints: Mapping[str, Any], subject
 
 
 def values_of(arguments: Sequence[Argument], pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """What to call the method with; what `pairs` don't have is left to its defaults, what it doesn't take is ignored.
+    """The keyword arguments in a query. Missing ones get the method's defaults; unknown ones are ignored.
 
-    Of a name given twice the first counts, as in every query of the API. Raises BadRequest.
+    If a name that isn't a list is given twice, the first value counts, as in every query of the API. Raises BadRequest.
     """
     values: dict[str, Any] = {}
     for argument in arguments:
@@ -77,7 +77,7 @@ def values_of(arguments: Sequence[Argument], pairs: Sequence[tuple[str, str]]) -
 
 
 def _take_apart(hint: Any) -> tuple[Any, bool]:
-    """The scalar in a hint, and whether it is a list of them."""
+    """The scalar type of a hint, and whether it is a list of it."""
     if get_origin(hint) in (Union, types.UnionType):
         rest = [part for part in get_args(hint) if part is not type(None)]
         if len(rest) != 1:

@@ -1,9 +1,8 @@
-"""The recipes of GET and LIST: which state of the cache a request may be answered from.
+"""The recipes of GET and LIST, with the semantics of resourceVersion.
 
-An empty resourceVersion is linearizable (`StoredResource.fresh`), ``0`` takes what is there, another waits
-until the cache has it, and an exact one, or a page's, is a snapshot of that revision.
-Source: the API concepts' section on resourceVersion semantics, and KEP-2340 for reads from the cache.
-Next: ``storage.cache``.
+Unset: a consistent read (`StoredResource.fresh`). ``0``: whatever the cache has. Another one: the cache, once it is at
+least as new. An exact one, or that of a continue token: a snapshot at that revision. Source: "Resource versions" in the
+Kubernetes API concepts; KEP-2340 for consistent reads from the cache. See also: ``storage.cache``.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ LARGEST_PAGE = 10_000
 
 
 async def get(resource: StoredResource, namespace: str, name: str, resource_version: str) -> Entry:
-    """The object, at least as new as `resource_version` says. Raises NotFound, TooLargeResourceVersion."""
+    """The object, at least as new as `resource_version`. Raises NotFound, TooLargeResourceVersion."""
     check_ready(resource)
     if not resource_version:
         await resource.fresh()
@@ -61,7 +60,7 @@ def revision(text: str) -> int:
 
 
 async def wait_for(resource: StoredResource, rev: int) -> None:
-    """Return once the cache has `rev`. Raises TooLargeResourceVersion when that doesn't come within 3 seconds."""
+    """Wait until the cache has `rev`. Raises TooLargeResourceVersion after 3 seconds."""
     if rev <= resource.watch_cache.rev:
         return
     try:
@@ -71,7 +70,10 @@ async def wait_for(resource: StoredResource, rev: int) -> None:
 
 
 async def select(resource: StoredResource, version: str, options: ListOptions) -> Selection:
-    """The selectors of a list, watch or deletecollection, compiled; long ones beside the loop. Raises BadRequest."""
+    """The compiled selectors of a list, watch or deletecollection; long ones are compiled in a thread.
+
+    Raises BadRequest.
+    """
     texts = options.label_selector, options.field_selector
     places = resource.selectable[version]
     if sum(map(len, texts)) <= COMPILED_AT_ONCE:
@@ -81,7 +83,7 @@ async def select(resource: StoredResource, version: str, options: ListOptions) -
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """Where a list begins and ends, how long it may be and at which revision it is."""
+    """The range, limit and revision of a list."""
 
     start: str
     begin: str
@@ -118,7 +120,7 @@ async def list_entries(resource: StoredResource, namespace: str, options: ListOp
 
 
 async def _place(resource: StoredResource, options: ListOptions, start: str, end: str) -> _Page:
-    """Settle which revision answers, and wait for it."""
+    """Choose the revision of the answer, and wait until the cache has it."""
     text = options.resource_version
     limit = 0 if text == "0" or options.limit < 0 else options.limit
     rev, after = continuation.list_position(options)
@@ -147,7 +149,7 @@ def _refuse_broken(resource: StoredResource, page: _Page) -> None:
 
 
 def _refuse_unselectable(resource: StoredResource, page: _Page, selection: Selection) -> None:
-    """Nobody knows whether an object is selected that can't be converted to the version whose fields are asked for."""
+    """Refuse a field selector if an object in range can't be converted to the version whose fields it names."""
     if not selection.version or not resource.form.unselectable:
         return
     found = []
@@ -160,14 +162,14 @@ def _refuse_unselectable(resource: StoredResource, page: _Page, selection: Selec
 
 
 def _whole(resource: StoredResource, entries: Sequence[Entry]) -> None:
-    """Refuse a past state with broken objects in it, which may be gone or mended by now."""
+    """Refuse an exact list with objects that can't be read: their current state may differ."""
     found = [(entry.key, entry.broken) for entry in entries if entry.broken]
     if found:
         raise StorageReadError(resource.definition.group_resource, found)
 
 
 def _single(resource: StoredResource, start: str, selection: Selection) -> Listing:
-    """``metadata.name=x``: a look-up, still answered as a list."""
+    """``metadata.name=x``: one look-up in the cache, answered as a list."""
     rev = resource.watch_cache.rev
     entry = resource.cache.get(start + (selection.name or ""))
     if entry is not None:
@@ -210,7 +212,7 @@ def _page_of(
 
 
 async def _filtered(resource: StoredResource, page: _Page, selection: Selection, rev: int) -> Listing:
-    """A page of what a selector matches: reads on, in growing steps, until it is full or the range ends."""
+    """A page of the objects a selector matches: reads in growing steps until the page is full or the range ends."""
     chosen: list[Entry] = []
     begin, size = page.begin, max(page.limit, FIRST_PAGE)
     while True:

@@ -1,8 +1,8 @@
-"""Is what is about to be stored readable in every version? An object that isn't would spoil every list of it.
+"""Checks, before an object is stored, that it can be converted to every version; else it would break every list.
 
-A write is refused at the door, by whatever its conversion says. What a write converts in any case is enough; only
-what nobody has tried is tried here, and what comes of it (the values of selectable fields, the answer) is kept.
-Must not know: how the object came about. Next: `steps`, which comes here last.
+An object that can't be converted is refused with the converter's error. Versions that the write has converted to
+already aren't tried again; what trying the others yields (the values of selectable fields, the answer) is used.
+Must not know: how the object was made. See also: `steps`, which calls this last.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ __all__ = ["Live", "Ready", "ready"]
 
 
 class Live(NamedTuple):
-    """The object as it is before the write: its entry, and a tree in the request version that nobody changes.
+    """The object before the write: its entry, and a tree in the request version that must not be changed.
 
-    `whole` says that the tree is all of it, and not what could be read of an object that can't be converted.
+    `whole` is False when the object can't be converted, and the tree has only the part that could be read.
     """
 
     entry: Entry
@@ -32,8 +32,8 @@ class Live(NamedTuple):
 class Ready(NamedTuple):
     """An object that may be stored, in the stored and in the request version.
 
-    `fields` are the values of its selectable fields, and `answer` is what will be read of it in the request version;
-    None where that hasn't been found out.
+    `fields` are the values of its selectable fields, and `answer` is its tree in the request version as it will be read
+    back; None where not known.
     """
 
     stored: Tree
@@ -45,11 +45,11 @@ class Ready(NamedTuple):
 def ready(
     resource: StoredResource, trees: tuple[Tree, Tree], version: str, live: Live | None, *, through_hub: bool
 ) -> Ready:
-    """`trees`, which are in the stored and the request version, when every version can show them.
+    """Check that `trees`, in the stored and the request version, can be shown in every version.
 
-    `through_hub` says that the write has been in the hub version. An update may leave an object as unreadable as it
-    is, or nobody could end one. A converter that waits isn't asked, as Kubernetes asks no webhook more than it must.
-    Raises what a conversion refuses with, and ConversionError.
+    `through_hub` says that the write has been converted to the hub version. An object that couldn't be converted before
+    the update may stay so, or nobody could delete it. A converter that waits isn't asked, as Kubernetes doesn't call
+    webhooks for this either. Raises what a conversion refuses with, and ConversionError.
     """
     stored, shown = trees
     converter = resource.served.converter
@@ -70,7 +70,7 @@ def _readings(
     answer: Tree | None = None
     for one in _untried(resource, version, through_hub):
         seen = resource.look(stored, one.name)
-        assert seen is not None  # a converter that never waits has it at once
+        assert seen is not None  # a converter that never waits returns it at once
         if one.selectable:
             fields += resource.compiled[one.name].selectable_values(seen)
         if one.name == version:
@@ -79,7 +79,7 @@ def _readings(
 
 
 def _untried(resource: StoredResource, version: str, through_hub: bool) -> tuple[VersionDefinition, ...]:
-    """The versions that have to be looked at: found once for each version that is written."""
+    """The versions to try, cached by request version."""
     found = resource.untried.get((version, through_hub))
     if found is None:
         definition = resource.definition

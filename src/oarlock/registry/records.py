@@ -1,9 +1,9 @@
-"""What the store remembers of the definitions its servers use, so that no server loses another's objects.
+"""The store's record of the resource definitions its servers use; protects against servers that are too old.
 
-One record for the store, at ``/oarlock/definitions``: for each resource the versions servers know, the one they
-write, and every version objects were ever written in. A server that knows none of those written could read
-nothing and refuses to start. Must not know: HTTP. Next: `live`, and
-`migration`, which rewrites what is in an old version.
+One record for the store, at ``/oarlock/definitions``. For each resource: the versions that servers know, the storage
+version, and every version objects were ever stored in. A server that knows none of the latter could read nothing, and
+refuses to start.
+Must not know: HTTP. See also: `live`; `migration`, which rewrites old versions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ async def check(backend: Backend, definitions: Iterable[ResourceDefinition]) -> 
 
 
 async def record(backend: Backend, definitions: Iterable[ResourceDefinition]) -> None:
-    """Note that this server serves `definitions`: one write, and none when that is known. Raises StoreTooNew."""
+    """Record that this server serves `definitions`: at most one write, none if already recorded. Raises StoreTooNew."""
     wanted = list(definitions)
     while True:
         kv, _ = await backend.get(KEY)
@@ -50,13 +50,13 @@ async def record(backend: Backend, definitions: Iterable[ResourceDefinition]) ->
 
 
 async def recorded(backend: Backend) -> tuple[dict[str, dict[str, Any]], Rev]:
-    """What is remembered of each resource, by ``plural.group``, and the revision of that (0: nothing is)."""
+    """What is recorded for each resource, by ``plural.group``, and the revision of the record (0 if there is none)."""
     kv, _ = await backend.get(KEY)
     return (_read(kv.value), kv.mod_rev) if kv is not None else ({}, 0)
 
 
 async def shrink(backend: Backend, definition: ResourceDefinition, since: Rev) -> bool:
-    """Note that nothing is stored but in `definition.stored_as`; False when the record is newer than `since`."""
+    """Record that objects are stored in `definition.stored_as` only; False when the record is newer than `since`."""
     known, rev = await recorded(backend)
     name = str(definition.group_resource)
     if rev != since:

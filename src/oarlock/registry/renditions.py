@@ -1,7 +1,6 @@
-"""Bodies of objects in versions that aren't stored, kept while they are asked for.
+"""A cache of object bodies in versions that aren't the stored one.
 
-A bounded memory of bytes, oldest use forgotten first, shared by every resource of a server.
-Next: `stored_resource`.
+Bounded in bytes, least recently used dropped first, shared by all resources of a server. See also: `stored_resource`.
 """
 
 from __future__ import annotations
@@ -10,12 +9,14 @@ from collections import OrderedDict
 
 __all__ = ["Renditions"]
 
-_OVERHEAD = 200  # what an item costs besides its bytes
+_OVERHEAD = 200  # memory of an item besides its bytes
 
 
 class Renditions:
-    """`limit_bytes` bounds what is kept. Keys are (object key, revision, rendition);
-    a rendition is a mark of the resource that made it, so another definition never finds what this one made."""
+    """An LRU cache of at most `limit_bytes`. Keys are (object key, revision, mark).
+
+    A mark is one version of one `StoredResource`, so that a changed definition never finds the bodies of the old one.
+    """
 
     __slots__ = ("_items", "_size", "limit_bytes")
 

@@ -1,7 +1,7 @@
-"""What a recipe hands back to be shown: an entry of the cache, or a tree in the request version.
+"""The results of recipes: an entry of the cache, or a tree in the request version.
 
-An entry is already bytes of the stored version; a tree stands for what isn't stored (a dry run, an
-object of a virtual resource, an object that was just removed). Next: `create`.
+An entry has the bytes of the stored version. A tree is the result of a dry run, of a virtual resource, or of a
+deletion. See also: `create`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ Item = Entry | Tree
 
 
 class MutationResult(NamedTuple):
-    """`created` makes a 201. `gone` means a DELETE removed the object, of which `uid` and `name` tell."""
+    """The result of a write.
+
+    `created` makes a 201; `gone` says that a DELETE removed the object with this `uid` and `name`.
+    """
 
     item: Item
     created: bool = False
@@ -30,7 +33,7 @@ class MutationResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A list at `resource_version`: chunks of items in key order. `remaining` is None when it isn't told."""
+    """A list at `resource_version`: chunks of items in key order. `remaining` is None when unknown."""
 
     chunks: Iterable[Sequence[Item]]
     resource_version: str

@@ -1,9 +1,9 @@
-"""``/scale``: an object seen as an autoscaling/v1 Scale, and a write to that as a change of the object.
+"""``/scale``: an object shown as autoscaling/v1 Scale, and writes to it.
 
-`Scaling` is the mapping, pure. A write through it is an ordinary update of the object (same recipe: conflicts,
-generation, admission, validation), because it only wraps the `Change` the verb made.
-Must not know: URLs, media types, how the object is stored. Next: `update`.
-Source: k8s.io/apiextensions-apiserver ``registry/customresource`` ScaleREST; autoscaling/v1 types.
+`Scaling` is the mapping, without I/O. A write is an ordinary update of the object (conflicts, generation, admission,
+validation), because `Scaling.change` only wraps the `Change` that the verb made.
+Must not know: URLs, media types, how the object is stored. See also: `update`. Source: k8s.io/apiextensions-apiserver
+``registry/customresource`` ScaleREST; autoscaling/v1 types.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _steps(path: str) -> tuple[str, ...]:
 
 
 class Scaling:
-    """One version's mapping between its objects and Scales. Never changes. SchemaError for a path it can't use."""
+    """One version's mapping between its objects and Scales. Immutable. Raises SchemaError for an unusable path."""
 
     __slots__ = ("_compiled", "_definition", "_paths", "_where")
 
@@ -107,9 +107,9 @@ class Scaling:
         self._compiled = _compiled()
 
     def show(self, tree: Tree) -> Tree:
-        """An object as its Scale. Raises InternalError when it doesn't say how many replicas it wants.
+        """The Scale of an object. Raises InternalError when the object has no replicas at the spec path.
 
-        Zero replicas are written out, which Go leaves away, so that a JSON patch finds the field it replaces.
+        Zero replicas are included, which Go omits, so that a JSON patch finds the field it replaces.
         """
         scale = self._read(tree)
         if "replicas" not in scale["spec"]:
@@ -117,10 +117,10 @@ class Scaling:
         return scale
 
     def change(self, change: Change, ctx: Context) -> Change:
-        """`change`, which makes one Scale of another, as the change of the object that it stands for.
+        """Turns `change`, made for a Scale, into a change of the object.
 
-        Of the new Scale ``spec.replicas`` counts, and uid and resourceVersion as preconditions; one without
-        them is unconditional. Running the result raises BadRequest, InvalidObject and Conflict.
+        Only ``spec.replicas`` of the new Scale is used, and uid and resourceVersion as preconditions if it has them.
+        The change raises BadRequest, InvalidObject and Conflict.
         """
 
         def make(live: Tree) -> Body:
@@ -139,9 +139,9 @@ class Scaling:
         return Change(make, replaces=False, weight=change.weight)
 
     def configuration(self, config: Tree, live: Tree) -> Tree:
-        """What is applied to a Scale as what is applied to its object, whose replicas then belong to the manager.
+        """The apply configuration of the object for that of a Scale; its manager then owns the replicas.
 
-        Raises BadRequest, InvalidObject, Conflict, and TypedError for what no Scale has.
+        Raises BadRequest, InvalidObject, Conflict, and TypedError for fields a Scale hasn't.
         """
         check(_applicable(), config)
         metadata = config["metadata"]
@@ -160,7 +160,7 @@ class Scaling:
         return translated
 
     def _read(self, tree: Tree) -> Tree:
-        """The Scale of an object; its ``spec`` is empty when the object doesn't say what it wants."""
+        """The Scale of an object; its ``spec`` is empty when the object has no replicas at the spec path."""
         metadata = tree["metadata"]
         wanted = self._number(tree, self._paths.spec, "spec replicas")
         there = self._number(tree, self._paths.status, "status replicas")

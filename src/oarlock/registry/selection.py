@@ -1,9 +1,9 @@
-"""Which entries a request selects: label and field selectors compiled to one predicate and one list filter.
+"""Label and field selectors over cache entries, compiled to one predicate and one list filter.
 
-A filter is a chain of list comprehensions, each over what the one before has left and each for one kind of test, so
-filtering 10,000 entries costs about a millisecond. What one entry costs depends on its labels, not on the selector's
-terms (see `labels`). Nothing of a selector's text becomes code, and nothing of it is kept.
-Must not know: HTTP. Next: `read`.
+A filter is a chain of list comprehensions, one for each kind of test, so filtering 10,000 entries takes about a
+millisecond. The time for one entry depends on its labels, not on the number of the selector's terms (see `labels`). A
+selector's text is never executed as code, and nothing of it is cached.
+Must not know: HTTP. See also: `read`.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ Matches = Callable[[Entry], bool]
 Pick = Callable[[Sequence[Entry]], list[Entry]]
 
 COMPILED_AT_ONCE = 4096
-"""Characters of selectors that are read within a millisecond or two; more are read beside the loop."""
+"""Selectors up to this many characters are compiled at once, in a millisecond or two; longer ones in a thread."""
 
 _STEP = 256
-"""Entries that are picked from between two looks at the clock; their labels are what a client can make many of."""
+"""How many entries are filtered between two looks at the clock."""
 
 _CHAINED = 4
-"""So many equalities are tested one after the other: the first leaves little to the next."""
+"""Up to this many equality terms are tested one after the other: the first leaves few entries for the next."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """`matches` tells of one entry, `pick` chooses from many. `namespace` and `name` are what field selectors pin.
+    """A compiled selector: `matches` tests one entry, `pick` filters many.
 
-    `version` is the one whose selectable fields decide, empty where none do.
+    `namespace` and `name` are the values that field selectors require, if any. `version` is the one whose selectable
+    fields are compared, empty if none are.
     """
 
     matches: Matches
@@ -46,7 +47,7 @@ class Selection:
     version: str = ""
 
     async def filter(self, chunks: Iterable[Sequence[Entry]], pacer: Pacer | None = None) -> list[Entry]:
-        """The selected of many entries, in slices that give the loop back."""
+        """Filter many entries, in slices between which the event loop runs."""
         pacer, chosen = pacer or Pacer(), list[Entry]()
         for chunk in chunks:
             for start in range(0, len(chunk), _STEP):
@@ -59,17 +60,18 @@ EVERYTHING = Selection(lambda entry: True, list, everything=True)
 
 
 class _Test(NamedTuple):
-    """One condition, in both forms."""
+    """One condition, as a predicate and as a filter."""
 
     matches: Matches
     pick: Pick
 
 
 def compile_selection(label_text: str, field_text: str, selectable: Mapping[str, int], version: str = "") -> Selection:
-    """Raises BadRequest for a selector that can't be read, has too many terms or names a field not in `selectable`.
+    """Compile both selectors.
 
-    `selectable` says where in `Entry.fields` the value of each field label (``spec.reference``) of the
-    request `version` is; metadata.name and metadata.namespace are always there.
+    `selectable` says where in `Entry.fields` the value of each field label (``spec.reference``) of the request
+    `version` is; metadata.name and metadata.namespace are always selectable. Raises BadRequest for a selector that
+    can't be parsed, has too many terms or names another field.
     """
     if not label_text and not field_text:
         return EVERYTHING
@@ -124,7 +126,7 @@ def _is_equality(operator: str, values: tuple[str, ...]) -> bool:
 
 
 def _label_is(key: str, value: str) -> _Test:
-    """The common case: no function is called for an entry."""
+    """The most common selector, without a function call for each entry."""
     return _Test(lambda e: e.labels.get(key) == value, lambda es: [e for e in es if e.labels.get(key) == value])
 
 
@@ -147,7 +149,7 @@ def _field_test(condition: fields.Condition, selectable: Mapping[str, int]) -> _
 
 
 def unknown_field(field: str, selectable: Mapping[str, int]) -> str:
-    """What is said of a field label that can't be selected on: kinds with labels of their own word it otherwise."""
+    """The error message for an unsupported field label: kinds with selectable fields have another one."""
     if selectable:
         return f"field label not supported: {field}"
     return f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'

@@ -1,9 +1,8 @@
-"""`Served`: a definition with what only code can say. The one value that holds callables.
+"""`Served`: a resource definition with its code (conversion, hooks, methods): all that is needed to serve it.
 
-Ways to declare a resource (``collection``, a CRD-like dict) end in a `Served`; the recipes of this
-package and ``endpoints`` take nothing else. Everything here works on trees (plain dicts); typed views
-are made and folded back by ``collection`` before a callable gets in here.
-Must not know: URLs, media types, users' classes. Next: `stored_resource`, which brings a Served to life.
+Every way to declare a resource (classes, a dict like a CRD) ends in a `Served`, and the recipes and ``endpoints`` take
+nothing else. Its callables work on trees (plain dicts); ``declare`` wraps users' typed code.
+Must not know: URLs, media types, users' classes. See also: `stored_resource`, which serves one.
 """
 
 from __future__ import annotations
@@ -39,50 +38,52 @@ __all__ = [
 ]
 
 Hub = tuple[Tree | None, Tree | None]
-"""The new and the old object in the hub version; None for one that isn't there, or isn't at hand."""
+"""The new and the old object in the hub version; None if there is none, or if it wasn't converted."""
 
 NOT_AT_HAND: Final[Hub] = (None, None)
 
 
 class Gate(Protocol):
-    """What the recipes ask of policy, handed to them with each request; ``policy.admission`` implements it."""
+    """Admission and secondary authorization, passed to the recipes with each request; see ``policy.admission``."""
 
     @property
     def waits(self) -> bool:
-        """Could `mutate` or `validate` wait? Then a write is given its task before it begins."""
+        """Whether `mutate` or `validate` may wait; then a write runs in a task from the start."""
         ...
 
     async def mutate(self, ctx: Context, operation: str, new: Tree | None, old: Tree | None) -> Tree | None:
-        """Admission may change `new`. Trees are in the request version; `operation` is CREATE, UPDATE or DELETE.
+        """Mutating admission: may change `new`.
 
-        Runs again when a write lost a race. Raises `errors.StatusError` to refuse.
+        Trees are in the request version; `operation` is CREATE, UPDATE or DELETE.
+
+        Runs again when a write is retried after a conflict. Raises `errors.StatusError` to refuse.
         """
         ...
 
     async def validate(
         self, ctx: Context, operation: str, new: Tree | None, old: Tree | None, hub: Hub = NOT_AT_HAND
     ) -> None:
-        """Admission looks at the final object, in the request version, and may refuse it. Changes nothing.
+        """Validating admission: looks at the final object, in the request version, and may refuse it. Changes nothing.
 
-        `hub` are both objects in the hub version, where they were made for the resource's own hooks.
+        `hub` has both objects in the hub version, if they were converted for the resource's own hooks.
         """
         ...
 
     async def may(self, ctx: Context, verb: str) -> None:
-        """The request needs another verb as well (``create`` for a PUT that creates). Raises Forbidden."""
+        """Check that the user may also use another verb (``create`` for a PUT that creates). Raises Forbidden."""
         ...
 
     def working(self, aside: Aside) -> Gate:
-        """The same for an object so large that what surrounds a plugin's own code is done `aside`."""
+        """The same gate for a large object: all but the plugins' own code runs in `aside`."""
         ...
 
     def idle(self, operation: str) -> bool:
-        """True when neither `mutate` nor `validate` would look at this operation, so no trees need be made."""
+        """Whether no plugin handles this operation, so that no trees have to be made."""
         ...
 
 
 class SubresourceCall(Protocol):
-    """A user's method. `given` is what it gets of the query, by the names of its parameters."""
+    """A call of a user's method. `given` are its arguments from the query, by parameter name."""
 
     def __call__(
         self, ctx: Context, parent: Tree, body: Tree | None, given: Mapping[str, Any] = ..., /
@@ -94,7 +95,7 @@ class SubresourceHook:
     """A user's request/response subresource.
 
     `call(ctx, parent, body, given)` gets the parent in the request version and the decoded, defaulted and validated
-    body (None without one), and returns the answer's tree, or None for 204.
+    body (None if it takes none). It returns the answer as a tree, or None for 204.
     """
 
     name: str
@@ -105,7 +106,7 @@ class SubresourceHook:
 
 @dataclass(frozen=True, slots=True)
 class StreamHook:
-    """A user's subresource that answers GET with a stream: what `stream(ctx, parent, given)` yields, as it comes."""
+    """A user's subresource that answers GET with a stream: the items of `stream(ctx, parent, given)`."""
 
     name: str
     stream: Callable[[Context, Tree, Mapping[str, Any]], AsyncIterator[bytes]]
@@ -115,10 +116,10 @@ class StreamHook:
 
 @dataclass(frozen=True, slots=True)
 class ConnectHook:
-    """A user's subresource that takes the connection: `connect(ctx, parent, end, given)` talks with the client.
+    """A user's subresource that takes over the connection: `connect(ctx, parent, end, given)`.
 
-    `end` is a `Pipe` of one of the protocols in `upgrade`, or `Channels` when there are none: those of a terminal, or
-    `numbered` channels without meanings. What `connect` returns is an exit code, None and 0 for success.
+    `end` is a `Pipe` if `upgrade` lists protocols; else `Channels`: those of a terminal, or `numbered` ones without
+    fixed meaning. `connect` returns an exit code; None and 0 mean success.
     """
 
     name: str
@@ -133,14 +134,14 @@ AnyHook = SubresourceHook | StreamHook | ConnectHook
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """A user's code for a stored resource, working on trees.
+    """A user's hooks for a stored resource, on trees.
 
-    - `default[version](tree, ctx)`: after the schema's defaults, in that version, pure, in place.
+    - `default[version](tree, ctx)`: after the schema's defaults, in that version, in place, without side effects.
     - `prepare(new, old, ctx)`: in the hub version, may change `new` and returns it; old is None on create.
     - `validate(new, old, ctx)`: in the hub version, changes nothing, yields every error.
 
-    `threadsafe` says that `prepare` and `validate` may be called in a thread, with large objects: they see to it that
-    what belongs on the event loop runs there (`workers.on_the_loop`). `default` may always be.
+    `threadsafe` says that `prepare` and `validate` may be called in a thread, for large objects; what has to run on the
+    event loop they run there themselves (`workers.on_the_loop`). `default` may always be called in a thread.
     """
 
     default: Mapping[str, Callable[[Tree, Context], Tree]] = field(default_factory=dict)
@@ -152,11 +153,11 @@ class Hooks:
 
 @dataclass(frozen=True, slots=True)
 class VirtualMethods:
-    """A user's own storage. A verb is served when its method is there; trees are in the hub version.
+    """The methods of a virtual resource. A verb is served if its method is there; trees are in the hub version.
 
-    `list` returns a `Page`; it pages by itself when it is among `takes_options`, and is given all otherwise. `watch`
-    yields (type, tree), and begins where its options say when it is among them. `takes_dry_run` names the methods that
-    accept a dry run; the others aren't called for one.
+    `list` returns a `Page`. `takes_options` names the methods that are given options: such a `list` pages by itself,
+    else the server pages; such a `watch` begins at the given resourceVersion. `watch` yields (event type, tree).
+    `takes_dry_run` names the methods that are called for a dry run; the others aren't.
     """
 
     get: Callable[[str, str, Context], Awaitable[Tree | None]] | None = None
@@ -193,7 +194,7 @@ class Served:
         return await self.conversions.convert(trees, from_version, to_version)
 
     def verbs(self) -> tuple[str, ...]:
-        """The verbs clients may use, sorted, as discovery lists them."""
+        """The supported verbs, sorted, as in discovery."""
         if self.virtual is None:
             return ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
         v = self.virtual

@@ -1,8 +1,8 @@
-"""The second half of every write: from the settled object to the tree that is stored.
+"""The common second half of CREATE and UPDATE: from the settled object to the tree that is stored.
 
-Create and update share it, so hooks, validation and validating admission run in one order everywhere:
-hub → `prepare` → metadata and schema rules of the request version → `validate` → admission → stored version.
-Must not know: how the object came about. Next: `create`, `update`.
+The order is always: hub version → `prepare` → metadata and schema validation of the request version → `validate` →
+validating admission → stored version.
+Must not know: how the object was made. See also: `create`, `update`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Write(NamedTuple):
-    """One write under way."""
+    """The parameters of one write."""
 
     resource: StoredResource
     ctx: Context
@@ -47,11 +47,11 @@ class Write(NamedTuple):
         return self._replace(size=size, gate=self.gate.working(partial(self.resource.aside, size)))
 
     async def aside(self, step: Callable[..., T], /, *args: Any) -> T:
-        """A pure step, in a thread where the object is large."""
+        """Run a pure step, in a thread if the object is large."""
         return await self.resource.aside(self.size, step, *args) if self.size else step(*args)
 
     async def hook(self, hook: Callable[..., T], /, *args: Any) -> T:
-        """A hook of the resource, in a thread where the object is large and the hook may be called there."""
+        """Run a hook of the resource, in a thread if the object is large and the hook is threadsafe."""
         if self.size and self.resource.served.hooks.threadsafe:
             return await self.resource.aside(self.size, hook, *args)
         return hook(*args)
@@ -69,9 +69,9 @@ class Write(NamedTuple):
 
 
 async def finish(write: Write, new: Tree, live: Live | None) -> Ready:
-    """Run hooks, rules and validating admission on `new`, which is in the request version.
+    """Run hooks, validation and validating admission on `new`, which is in the request version.
 
-    Raises InvalidObject with every error; what a conversion refuses with.
+    Raises InvalidObject with every error, and what a conversion refuses with.
     """
     resource, version = write.resource, write.version
     definition, hooks = resource.definition, resource.served.hooks
@@ -103,7 +103,7 @@ async def finish(write: Write, new: Tree, live: Live | None) -> Ready:
 
 
 async def _in_hub(write: Write, new: Tree, live: Live | None) -> tuple[Tree, Tree | None]:
-    """The new and the live object in the hub version; what a spoke can't say is taken from the live object."""
+    """The new and the live object in the hub version; fields a spoke can't represent come from the live object."""
     resource, version, hub = write.resource, write.version, write.resource.definition.hub
     converter = resource.served.converter
     if version == hub:
@@ -112,18 +112,18 @@ async def _in_hub(write: Write, new: Tree, live: Live | None) -> tuple[Tree, Tre
     if live is not None and version == resource.definition.stored_as:
         hub_old = await resource.convert_old(live.tree, version, hub, write.size)
     elif live is not None:
-        hub_old = await resource.tree(live.entry, hub)  # which may say more than the request version
+        hub_old = await resource.tree(live.entry, hub)  # which may have more fields than the request version
     hub_new = await write.convert(await write.aside(lend, converter, new), version, hub)
-    # what is stored came through the stored version: that hides nothing from it
+    # the stored version lacks nothing of what is stored: nothing to carry over
     if hub_old is not None and version != resource.definition.stored_as:
         hub_new = await write.aside(converter.carry_over, hub_new, hub_old, version)
     return hub_new, hub_old
 
 
 def _count_change(write: Write, seen: tuple[Tree, Tree], hub: tuple[Tree | None, Tree | None]) -> None:
-    """Generation counts what `prepare` made of a change too, so it is settled after it.
+    """Set generation after `prepare`, whose changes count too.
 
-    The hub is compared where there is one at hand: a spoke doesn't show everything.
+    Compares hub versions if available: a spoke may lack fields.
     """
     new, old = seen
     hub_new, hub_old = hub
@@ -145,7 +145,7 @@ async def _validate(
     hub: tuple[Tree | None, Tree | None],
     unreadable: ViewError | None = None,
 ) -> None:
-    """Raise InvalidObject with every error; `unreadable` is why the object couldn't be shown to a hook."""
+    """Raise InvalidObject with every error; `unreadable` is why hooks get no typed view of the object."""
     found = await write.aside(_violations, write, new, live)
     validate = write.resource.served.hooks.validate
     if validate is not None and hub[0] is not None:
@@ -160,7 +160,7 @@ async def _validate(
 
 
 def _violations(write: Write, new: Tree, live: Live | None) -> list[FieldError]:
-    """What the rules of metadata and of the schema find."""
+    """The errors of metadata and schema validation."""
     definition, metadata = write.resource.definition, new["metadata"]
     found: list[FieldError] = validate_object_meta(
         metadata, namespaced=definition.namespaced, name_rule=definition.name_rule
@@ -171,6 +171,6 @@ def _violations(write: Write, new: Tree, live: Live | None) -> list[FieldError]:
 
 
 def besides(found: list[FieldError], unreadable: ViewError) -> list[FieldError]:
-    """What the type of an object minds where its schema has found nothing."""
+    """The type's errors for fields in which schema validation found none."""
     paths = {error.path for error in found}
     return [error for error in unreadable.errors if error.path not in paths]

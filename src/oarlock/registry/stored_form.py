@@ -1,12 +1,13 @@
-"""How an object is written: canonical JSON of the stored version, ready to be spliced into answers.
+"""The stored bytes of an object: canonical JSON of the storage version, spliced into answers without parsing.
 
-A value is ``head`` (``{"apiVersion":…,"kind":…,``) followed by a *tail* that begins with ``"metadata":{``,
-keys sorted, ``<>&`` escaped, without resourceVersion. In the cache an `Entry.body` is the tail with the
-resourceVersion put first into metadata; so GET is head + body, a list item ``{`` + body, a watch event a
-frame around head + body, and nothing is parsed or encoded.
-A value that isn't canonical or of another version is parsed, converted and encoded again before it is
-cached: splicing is an optimisation, never an assumption. An undecodable value becomes a *broken* entry.
-Must not know: verbs, admission. Next: `stored_resource`.
+A stored value is ``head`` (``{"apiVersion":…,"kind":…,``) and a *tail*, which begins with ``"metadata":{``; its keys
+are sorted, ``<>&`` are escaped, and resourceVersion is left out. In the cache, `Entry.body` is the tail with
+resourceVersion as the first field of metadata. So GET is head + body, a list item is ``{`` + body, and a watch event is
+a frame around head + body.
+
+A value that isn't canonical, or of another version, is decoded, converted and encoded again before it is cached. A
+value that can't be decoded becomes a *broken* entry.
+Must not know: verbs, admission. See also: `stored_resource`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from oarlock.storage.cache.entry import Entry, Interner
 __all__ = ["LATE", "STALE", "Encoded", "StoredForm", "Unread", "body_of", "encode_tail", "tail_of"]
 
 STALE = "stale"
-"""`Entry.extra` of an object stored in another version than the one written now: even a no-op update rewrites it."""
+"""`Entry.extra` of an object that is stored in an old version: even a no-op update rewrites it."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -43,13 +44,13 @@ _VERSIONED = b'"metadata":{"resourceVersion":"'
 _NO_LABELS: dict[str, str] = {}
 
 Select = Callable[[Tree, dict[str, str]], tuple[str, ...]]
-"""A tree in the stored version → the values of its selectable fields; notes of a version where they are unknown why."""
+"""The selectable values of a tree in the stored version. Fills the dict with version → why its values are unknown."""
 
 
 def encode_tail(tree: Tree, *, large: bool = True) -> bytes:
     """Canonical bytes of everything but apiVersion and kind, from ``"metadata":{`` to the closing brace.
 
-    A resourceVersion in the tree's metadata is left out. `large` is False for a tree that is known not to be.
+    A resourceVersion in the tree's metadata is left out. `large` is False for a tree that is known to be small.
     """
     metadata, encode = tree["metadata"], encode_sorted if large else encode_small_sorted
     if "resourceVersion" in metadata:
@@ -58,7 +59,7 @@ def encode_tail(tree: Tree, *, large: bool = True) -> bytes:
     rest = {k: v for k, v in tree.items() if k not in ("apiVersion", "kind", "metadata")}
     if rest:
         fields = encode(rest)
-        if json_codec.holds_whole_floats(fields):  # Go clients read none of them into an integer
+        if json_codec.holds_whole_floats(fields):  # Go clients can't decode these as an integer
             fields = json_codec.encode_canonical(rest)
         tail = tail + b"," + fields[1:]
     else:
@@ -69,7 +70,7 @@ def encode_tail(tree: Tree, *, large: bool = True) -> bytes:
 
 
 def body_of(tail: bytes, rev: int) -> bytes:
-    """The tail with its resourceVersion in place; `rev` 0 (a dry run's) leaves it out."""
+    """The tail with its resourceVersion; `rev` 0 (for a dry run) leaves it out."""
     if not rev:
         return tail
     if tail[12:13] == b"}":
@@ -78,7 +79,7 @@ def body_of(tail: bytes, rev: int) -> bytes:
 
 
 def tail_of(body: bytes) -> bytes:
-    """The tail a body was made of."""
+    """The tail of a body: without its resourceVersion."""
     if not body.startswith(_VERSIONED):
         return body
     end = body.index(b'"', len(_VERSIONED)) + 1
@@ -88,9 +89,9 @@ def tail_of(body: bytes) -> bytes:
 
 
 class Encoded(NamedTuple):
-    """An object ready to be stored: all that its entry needs but the revision.
+    """An object ready to be stored: its entry without the revision.
 
-    `unknown` says of a version why its selectable fields aren't known.
+    `unknown` has version → why its selectable fields are unknown.
     """
 
     tail: bytes
@@ -100,14 +101,17 @@ class Encoded(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """`Entry.extra` of an object that is stored in `version`, as `value`, until its conversion has come."""
+    """`Entry.extra` of an object stored in `version` as `value`, while its conversion is pending."""
 
     value: bytes
     version: str
 
 
 class StoredForm:
-    """The stored form of one resource. `select` picks the selectable values of a tree in the stored version."""
+    """Encodes and decodes one resource's objects.
+
+    `select` picks the selectable values of a tree in the stored version.
+    """
 
     def __init__(
         self, definition: ResourceDefinition, conversions: Conversions, select: Select, interner: Interner
@@ -121,16 +125,16 @@ class StoredForm:
         self._interner = interner
         self._versions = {definition.api_version(v.name): v.name for v in definition.versions}
         self._no_fields = ("",) * sum(len(v.selectable) for v in definition.versions)
-        self.broken: dict[str, int] = {}  # keys that were seen broken, at which revision, and not seen whole since
+        self.broken: dict[str, int] = {}  # keys with a broken value → its revision, until a readable one is seen
         self.unselectable: dict[str, tuple[int, dict[str, str]]] = {}
-        """Key → its revision, and version → why its selectable fields aren't known there, of what was seen last."""
+        """Key → the latest revision, and version → why its selectable fields are unknown."""
         self.unread = Late(self._read_late)
-        """Objects in other versions than the one that is written, where conversion has to wait."""
+        """Objects in old storage versions whose conversion is pending."""
         self.unselected: Late | None = None
-        """Objects whose selectable fields aren't known yet; None where no conversion for them has to wait."""
+        """Objects whose selectable fields are pending; None if no conversion for them has to wait."""
 
     def tended_by(self, select: Select, select_late: Complete, is_current: Callable[[Entry], bool]) -> None:
-        """Another resource keeps its objects in this form from now on."""
+        """From now on another `StoredResource` uses this stored form."""
         self._select = select
         for late in (self.unread, self.unselected):
             if late is not None:
@@ -139,13 +143,13 @@ class StoredForm:
             self.unselected.complete = select_late
 
     def retire(self) -> None:
-        """Let go of the resource it is of: nothing is described any more."""
+        """Release the resource: nothing is described any more."""
         self._select = _nothing
         self.unselected = None
         self.unread.is_current = _nobody
 
     def head_of(self, version: str) -> bytes:
-        """What stands before a tail of that version."""
+        """The bytes before a tail of that version."""
         api_version = self.definition.api_version(version)
         return b'{"apiVersion":%s,"kind":%s,' % (_encode(api_version), _encode(self.definition.names.kind))
 
@@ -153,13 +157,13 @@ class StoredForm:
         return self.head + tail
 
     def restore(self, entry: Entry) -> bytes:
-        """The value an entry was described from (in canonical form)."""
+        """The canonical stored value of an entry."""
         if isinstance(entry.extra, Unread):
             return entry.extra.value
         return self.head + tail_of(entry.body)
 
     def later(self, entry: Entry, rev: int) -> Entry:
-        """The same object at a later revision, which nothing but its deletion has."""
+        """The same object at a later revision, for the event of its deletion."""
         if isinstance(entry.extra, Unread):
             return self._late(entry.key, (rev, entry.create_rev), entry.extra)
         made = copy(entry)
@@ -167,10 +171,10 @@ class StoredForm:
         return made
 
     def encode(self, tree: Tree, fields: tuple[str, ...] | None = None, *, large: bool = True) -> Encoded:
-        """The object in `tree`, which is in the stored version, as it is stored. Pure.
+        """The stored form of `tree`, which is in the stored version. Without side effects.
 
-        `fields` are the values of its selectable fields, where they are known already; `large` is False for a tree
-        that is known not to be.
+        `fields` are the values of its selectable fields, if known already; `large` is False for a tree that is known to
+        be small.
         """
         unknown: dict[str, str] = {}
         if fields is None:
@@ -197,7 +201,7 @@ class StoredForm:
         return entry
 
     def _is_whole(self, key: str, rev: int) -> None:
-        """What is at `key` since `rev` can be read: forget what was said of it before."""
+        """The value at `key` since `rev` can be read: forget what was noted of older ones."""
         if self.broken.get(key, rev) <= rev:
             self.broken.pop(key, None)
         if key in self.unselectable and self.unselectable[key][0] <= rev:
@@ -205,14 +209,14 @@ class StoredForm:
         self.unread.forget(key, rev)
 
     def _lacks(self, entry: Entry, unknown: dict[str, str]) -> None:
-        """The selectable fields of an entry aren't known in these versions."""
+        """Note that an entry's selectable fields are unknown in these versions."""
         if entry.key not in self.unselectable or self.unselectable[entry.key][0] <= entry.rev:
             self.unselectable[entry.key] = entry.rev, unknown
         if self.unselected is not None:
             self.unselected.add(entry)
 
     def describe(self, key: str, value: bytes, rev: int, create_rev: int) -> Entry:
-        """The entry of a value found in the store. Never raises: what can't be read is a broken entry."""
+        """The entry for a value in the store. Never raises: a value that can't be read becomes a broken entry."""
         if isinstance(value, Damaged):
             return self._broken(key, (rev, create_rev), value.why)
         try:
@@ -226,14 +230,14 @@ class StoredForm:
             entry = self.entry(key, encoded, (rev, create_rev))
         except StatusError as error:
             return self._broken(key, (rev, create_rev), _why(error))
-        except Exception as error:  # whatever a stranger wrote must not stop the cache
+        except Exception as error:  # a value of unknown origin must not stop the cache
             return self._broken(key, (rev, create_rev), f"{type(error).__name__}: {error}")
         if stored_as != self.definition.stored_as:
             entry.extra = STALE
         return entry
 
     def _read(self, value: bytes) -> tuple[Tree, str]:
-        """What is stored, and in which version."""
+        """Decode a stored value: the object and its version."""
         tree: Any = _decode(value)
         if not isinstance(tree, dict) or not isinstance(tree.get("metadata"), dict):
             raise ValueError("not an object with metadata")
@@ -254,7 +258,7 @@ class StoredForm:
         return entry
 
     async def _read_late(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Complete entries that have their value still; returns those that can't be converted, which stay broken."""
+        """Complete entries whose conversion is pending; returns those that can't be converted, which stay broken."""
         failed: list[Entry] = []
         for version in sorted({entry.extra.version for entry in entries}):
             some = [entry for entry in entries if entry.extra.version == version]
@@ -272,7 +276,7 @@ class StoredForm:
         try:
             encoded = self.encode(tree)
             entry.labels = self._interner.labels(encoded.labels) if encoded.labels else _NO_LABELS
-        except Exception as error:  # a converter may make anything
+        except Exception as error:  # a converter may return anything
             entry.broken = f"{type(error).__name__}: {error}"
             return
         entry.body, entry.fields = body_of(encoded.tail, entry.rev), encoded.fields

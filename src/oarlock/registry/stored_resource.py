@@ -1,9 +1,8 @@
-"""`StoredResource`: one stored resource brought to life over the cache; what every recipe works on.
+"""`StoredResource`: one stored resource and its watch cache; the recipes work on it.
 
-It knows how to find an object, how to show one in any version, and what the server settled for it
-(garbage collection, randomness). The recipes themselves are functions in `create`, `update`, `delete`
-and `read`; the methods here only name them. Must not know: URLs, media types.
-Next: the recipe you are after.
+It finds objects, converts them to any version, and holds the server's settings. The recipes are functions in `create`,
+`update`, `delete` and `read`; the methods here only name them.
+Must not know: URLs, media types.
 """
 
 from __future__ import annotations
@@ -46,10 +45,10 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the server settles for all its resources.
+    """Settings that all resources of a server share.
 
-    `garbage_collection`: ``external`` when a cluster's controller deletes dependents, so that DELETE may
-    leave the finalizers it waits for; ``none`` when nobody does.
+    `garbage_collection` is ``external`` when a cluster's garbage collector deletes dependents, so that DELETE may add
+    its finalizers; ``none`` when there is no garbage collector.
     """
 
     garbage_collection: Literal["external", "none"] = "none"
@@ -59,7 +58,7 @@ class Settings:
 
 
 class StoredResource:
-    """One stored resource. `cache` is set once by ``live``, when it has been loaded or is taken over."""
+    """One stored resource. `cache` is set once by ``live``, when it has been loaded or taken over."""
 
     cache: ResourceCache
 
@@ -76,7 +75,7 @@ class StoredResource:
         self.fields = tracker_of(served, self.compiled, copy_tree)
         self.form = StoredForm(served.definition, served.conversions, self._select, interner)
         self.untried: dict[tuple[str, bool], tuple[VersionDefinition, ...]] = {}
-        """What ``readiness`` has found out about versions."""
+        """The versions that ``readiness`` has to try."""
         self._marks = {version: object() for version in self.compiled}
         self._made_now: dict[Rendition, asyncio.Future[bytes | StatusError]] = {}
         selectable = [v for v in served.definition.versions if v.selectable and v.name != served.definition.stored_as]
@@ -85,25 +84,25 @@ class StoredResource:
         self.tend()
 
     async def aside(self, size: int, step: Callable[..., T], /, *args: Any) -> T:
-        """A pure step of a request that has begun, in a thread where its object, of `workers.weight` `size`, is large.
+        """Run a pure step of a request that has begun: in a thread if `size` (its object's `workers.weight`) isn't 0.
 
-        Not where the step may convert and the converter has to stay on the loop.
+        A step that may convert runs on the event loop if the converter isn't ``threadsafe``.
         """
         return await self.settings.workers.go_on(size if self.served.converter.threadsafe else 0, step, *args)
 
     def take_over(self, before: StoredResource) -> None:
-        """Go on with the cache of `before`, whose objects are kept in the same form; `tend` to that once it is gone."""
+        """Use the cache of `before`, which stores objects in the same form. Call `tend` once `before` is out of use."""
         self.form, self.cache = before.form, before.cache
 
     def tend(self) -> None:
-        """Be the one whom the form asks."""
+        """Become the resource whose selectors the stored form uses."""
         self.form.tended_by(self._select, self._select_late, self._is_current)
 
     def _is_current(self, entry: Entry) -> bool:
         return self.cache.get(entry.key) is entry
 
     def _place_selectable(self) -> dict[str, dict[str, int]]:
-        """For each version, where in `Entry.fields` the value of each of its field labels is."""
+        """By version: where in `Entry.fields` each field label's value is."""
         places: dict[str, dict[str, int]] = {}
         offset = 0
         for version in self.definition.versions:
@@ -131,7 +130,7 @@ class StoredResource:
         return values
 
     async def _select_late(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Complete the fields of entries; returns those that can't be converted to one of the versions asked for."""
+        """Complete the selectable fields of entries; returns those that can't be converted to a needed version."""
         stored_as, unselectable = self.definition.stored_as, self.form.unselectable
         failed: dict[int, Entry] = {}
         for version in self.definition.versions:
@@ -155,7 +154,7 @@ class StoredResource:
         return list(failed.values())
 
     def look(self, stored: Tree, version: str) -> Tree | None:
-        """A tree of the stored version in another, to be looked at: `stored` stays, and both may share what they hold.
+        """A tree of the stored version in another version, read-only: it may share values with `stored`.
 
         None when the conversion has to wait. Raises what a conversion refuses with.
         """
@@ -166,7 +165,7 @@ class StoredResource:
         return made[0] if made is not None else None
 
     async def fresh(self) -> None:
-        """Return once the cache has everything that was written before this call, by whomever, and can show it."""
+        """Wait until the cache has every write, by any server, from before this call, and its pending conversions."""
         wait = self.watch_cache.fresh()
         if wait is not None:
             await wait
@@ -174,7 +173,7 @@ class StoredResource:
             await self.form.unread.settled()
 
     async def settled(self, selection_version: str = "") -> None:
-        """Return once conversions have come that what is here needs: to be read, and for fields of that version."""
+        """Wait for pending conversions: of objects, and of the selectable fields of that version."""
         if self.form.unread.busy:
             await self.form.unread.settled()
         if selection_version and self.form.unselected is not None and self.form.unselected.busy:
@@ -184,12 +183,12 @@ class StoredResource:
         return object_key(self.form.prefix, namespace, name)
 
     def range(self, namespace: str) -> tuple[str, str]:
-        """Where the keys of a namespace, or of all for ``""``, start and end."""
+        """The start and end of the key range of a namespace; of all namespaces for ``""``."""
         prefix = f"{self.form.prefix}{namespace}/" if namespace else self.form.prefix
         return prefix, after_prefix(prefix)
 
     def find(self, ctx: Context) -> Entry:
-        """The object a request is about, as the cache has it. Raises NotFound; StorageReadError for a broken one."""
+        """The cache's entry of the object in the URL. Raises NotFound; StorageReadError if it can't be read."""
         target = ctx.target
         return self.entry(target.namespace, target.name)
 
@@ -202,7 +201,7 @@ class StoredResource:
         return entry
 
     async def tree(self, entry: Entry, version: str) -> Tree:
-        """The object as a fresh tree in `version`, resourceVersion included. A large one is made in a thread.
+        """The object as a new tree in `version`, with its resourceVersion. A large one is decoded in a thread.
 
         Raises ConversionError.
         """
@@ -220,7 +219,10 @@ class StoredResource:
         return None if converted is None else converted[0]
 
     async def old(self, entry: Entry, version: str) -> Tree:
-        """The object in `version` for who looks at it as it was: as far as it can be read, and never to be stored."""
+        """The object in `version`, as far as it can be read; never to be stored.
+
+        For hooks that look at the old object.
+        """
         size = weight(entry.body)
         tree = await self.settings.workers.go_on(size, self._read, entry)
         return await self.convert_old(tree, self.definition.stored_as, version, size)
@@ -239,7 +241,7 @@ class StoredResource:
     ) -> Tree:
         """The tree in another version; `tree` itself must not be used afterwards.
 
-        `size` is its `workers.weight`; `stored` says that it is as the store has it (see `Conversions`).
+        `size` is its `workers.weight`; `stored` says that it comes from the store (see `Conversions`).
         """
         conversions = self.served.conversions
         if size and self.served.converter.threadsafe:
@@ -271,14 +273,14 @@ class StoredResource:
         return None if tree is None else self.rendition(entry, version, self.encode(tree))
 
     def rendition(self, entry: Entry, version: str, body: bytes) -> bytes:
-        """Keep the body of a converted object."""
+        """Cache the body of a converted object."""
         self.settings.renditions.keep((entry.key, entry.rev, self._marks[version]), body)
         return body
 
     async def bodies_of(self, entries: Sequence[Entry], version: str) -> list[bytes | StatusError]:
-        """Bodies in `version`, converted together where that has to be waited for; why, in place of one that can't be.
+        """Bodies in `version`, converted in one call if that has to wait; for one that can't be converted, the error.
 
-        What others are waiting for at this moment isn't converted again.
+        Concurrent calls for the same object share one conversion.
         """
         result: list[bytes | StatusError | None] = [self._body_at_hand(entry, version) for entry in entries]
         missing = [at for at, body in enumerate(result) if body is None]
@@ -291,7 +293,7 @@ class StoredResource:
                 result[at] = body
         for at, coming in theirs.items():
             await asyncio.wait([coming])
-            if coming.cancelled():  # who waited for it went away
+            if coming.cancelled():  # the call it waited for was cancelled
                 (result[at],) = await self._bodies_made([entries[at]], version)
             else:
                 result[at] = coming.result()
@@ -325,7 +327,7 @@ class StoredResource:
                 future.cancel()
 
     async def bodies_apart(self, entries: Sequence[Entry], version: str) -> list[bytes | StatusError]:
-        """The same of entries that aren't those of the cache, such as an object as it was: nothing of it is kept."""
+        """The same for entries that aren't in the cache, such as old states in a watch; nothing is cached."""
         if not self.served.converter.waits and any(weight(entry.body) for entry in entries):
             return [await self._large_body(entry, version) for entry in entries]
         trees = await self.served.conversions.each(entries, self._read, (self.definition.stored_as, version))
@@ -339,7 +341,7 @@ class StoredResource:
         return await self.aside(weight(entry.body), self.encode, tree)
 
     async def answered(self, entry: Entry, version: str, tree: Tree) -> None:
-        """`tree` is what has just been written as `entry`, in `version`: it needn't be made again for the answer."""
+        """Cache the body of the object just written as `entry`: `tree` in `version`."""
         size = weight(entry.body)
         tail = await self.aside(size, encode_tail, tree) if size else encode_tail(tree, large=False)
         body = body_of(tail, entry.rev)
@@ -347,7 +349,7 @@ class StoredResource:
 
     @staticmethod
     def encode(tree: Tree) -> bytes:
-        """A tree as a body: what follows apiVersion and kind, with the resourceVersion it has."""
+        """A tree as a body: everything after apiVersion and kind, with its resourceVersion."""
         version = tree["metadata"].get("resourceVersion")
         tail = encode_tail(tree)
         if not version:

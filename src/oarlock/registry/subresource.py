@@ -1,10 +1,10 @@
-"""`@subresource`: a user's own request and answer below an object, such as ``POST …/foos/x/base64``.
+"""`@subresource`: a user's own subresource of an object, such as ``POST …/foos/x/base64``.
 
-The method is told what it asks for by parameter name: `name`, `parent`, `body`, `ctx`, and by keyword what
-the query has for it (`parameters`). `body` and the answer are declared classes, of any group; an async generator
-answers with a stream; one that connects is handed `channels` or a `pipe`. It runs after authentication and
-authorization, and what admission plugins that name it made of the body.
-Must not know: how it is routed. Next: `subresource_hooks`, which turns it into what the server calls.
+The names of a method's parameters say what it is given: `name`, `parent`, `body`, `ctx`, and keyword-only parameters
+from the query (`parameters`). `body` and the answer are declared classes of any group. An async generator answers with
+a stream; a method that connects is given `channels` or a `pipe`. It runs after authentication, authorization, and the
+admission plugins that name it.
+Must not know: how it is routed. See also: `subresource_hooks`, which turns it into what the server calls.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ class _Mark:
     method: Literal["GET", "POST", "PUT"]
     versions: tuple[str, ...]
     media_type: str = ""
-    """Of the stream it answers with, empty for one that answers with an object."""
+    """The media type of its stream; empty if it answers with an object."""
     said: bool = False
-    """Whether the method is the one that was asked for."""
+    """Whether `method=` was given."""
     end: Literal["", "channels", "pipe"] = ""
-    """The parameter that one which connects talks through."""
+    """The parameter for the connection; empty if it doesn't connect."""
     upgrade: tuple[str, ...] = ()
     numbered: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A subresource of a collection: the method's name, its parameters and the classes of body and answer.
+    """A subresource of a collection: the method's name, its parameters, and the classes of body and answer.
 
-    `parent` is the class the parent is wanted in, None for its tree in the request version.
+    `parent` is the class of the method's `parent`; None for a tree in the request version.
     """
 
     mark: _Mark
@@ -67,7 +67,7 @@ class Found:
     arguments: tuple[Argument, ...] = ()
 
     def definition(self, parent: GroupVersionKind) -> Subresource:
-        """What clients are told of it; one that has no kind of its own is said to have its `parent`'s."""
+        """Its entry in discovery and OpenAPI; without a kind of its own it has its `parent`'s."""
         shown = self.body or self.answer
         return Subresource(
             name=self.mark.name,
@@ -149,7 +149,7 @@ def subresource(
 
 
 def _end(subject: str, connect: bool, protocols: tuple[str, ...], numbered: int) -> Literal["", "channels", "pipe"]:
-    """What a method that connects talks through. HookError for options that don't go together."""
+    """The parameter for the connection. Raises HookError for options that contradict each other."""
     if connect and protocols:
         raise HookError(subject, "connect= and upgrade= are two ways to connect", "leave one out")
     for protocol in protocols:
@@ -163,7 +163,7 @@ def _end(subject: str, connect: bool, protocols: tuple[str, ...], numbered: int)
 
 
 def find_subresources(cls: type) -> tuple[Found, ...]:
-    """The subresources of a collection class, checked. HookError names what is wrong."""
+    """The checked subresources of a collection class. Raises HookError."""
     found: dict[str, Found] = {}
     for attribute in dir(cls):
         function = getattr(cls, attribute, None)

@@ -1,7 +1,7 @@
-"""Users' subresources → what the server calls: their definitions, and hooks that work on trees.
+"""Users' subresource methods, as definitions and as hooks on trees.
 
-Here a typed method is wrapped: it is given views, by the names of its parameters, and what it returns becomes a tree.
-Must not know: requests beyond their `Context` and the pairs of their query. Next: ``endpoints.verbs.subresource``.
+A typed method is wrapped: its arguments become typed views, and its result becomes a tree.
+Must not know: requests, beyond their `Context` and the pairs of their query. See also: ``endpoints.verbs.subresource``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Collection = StoredCollection[Any] | VirtualCollection[Any]
 
 
 def with_subresources(definition: ResourceDefinition, collection: Collection) -> ResourceDefinition:
-    """The definition with the subresources of `collection` in their versions. HookError for an unknown version."""
+    """The definition with the subresources of `collection` in their versions. Raises HookError."""
     found: tuple[Found, ...] = type(collection).__subresources__
     names = {version.name for version in definition.versions}
     for one in found:
@@ -60,7 +60,7 @@ def with_subresources(definition: ResourceDefinition, collection: Collection) ->
 def subresource_hooks(
     collection: Collection, definition: ResourceDefinition, converter: Converter
 ) -> dict[str, AnyHook]:
-    """What the server calls for each subresource of `collection`, by its name."""
+    """The hooks of `collection`'s subresources, by name."""
     hooks: dict[str, AnyHook] = {}
     conversions = Conversions(definition, converter)
     for found in type(collection).__subresources__:
@@ -80,7 +80,7 @@ def subresource_hooks(
 
 
 class _Giving:
-    """What a method is given, by the names of its parameters."""
+    """Makes the arguments of a method, by the names of its parameters."""
 
     def __init__(self, found: Found, conversions: Conversions, virtual: bool) -> None:
         self.found = found
@@ -89,7 +89,7 @@ class _Giving:
         self._parent = OldObjects(lens_of(found.parent)) if found.parent is not None else None
 
     async def arguments(self, ctx: Context, parent: Tree, given: Mapping[str, Any]) -> dict[str, Any]:
-        """All but the body."""
+        """All arguments but the body."""
         found = self.found
         arguments = dict(given)
         if "name" in found.parameters:
@@ -123,7 +123,7 @@ def _call(method: Any, giving: _Giving, definition: ResourceDefinition, code: Us
         tree = from_the_user(wire(answer))
         said = declared(type(answer))
         if (said.group, said.kind) == (definition.group, definition.names.kind) and said.version != ctx.target.version:
-            # the parent's own kind is answered in the version that was asked for
+            # an answer of the parent's own kind is in the request version
             tree = (await conversions.convert([tree], said.version, ctx.target.version))[0]
         return tree
 
@@ -150,6 +150,6 @@ def _stream(method: Any, giving: _Giving) -> Any:
             async for piece in pieces:
                 yield piece
         finally:
-            await pieces.aclose()  # so that the method's own `finally` runs now, not when it is collected
+            await pieces.aclose()  # so that the generator's `finally` runs now, not when it is collected
 
     return stream

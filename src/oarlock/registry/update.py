@@ -1,8 +1,8 @@
-"""The recipe of every write to an object that is there: PUT, PATCH, and both on ``/status``.
+"""The recipe of PUT and PATCH, on objects and on ``/status``.
 
-A lost race runs the whole recipe again on the newer object, hooks and admission included, until the
-request's deadline; only a request that pinned a resourceVersion is told of the conflict.
-Next: `steps.finish`, which it shares with `create`, and `delete`.
+When another write came first, the whole recipe runs again on the newer object, hooks and admission included, until the
+request's deadline. Only a request that named a resourceVersion is answered with 409 Conflict. See also: `steps.finish`,
+shared with `create`; `delete`.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from oarlock.storage.cache.entry import Entry
 __all__ = ["NO_SUCH_UID", "Change", "update"]
 
 NO_SUCH_UID = "uid mismatch: the provided object specified uid {}, and no existing object was found"
-"""Told to who creates by an apply, or a PUT, and names the uid of an object that isn't there."""
+"""The error for an apply or a PUT that would create an object but has a uid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a request makes of the live object.
+    """What a request does to the live object.
 
-    `make` is pure and may be called several times, each time with a fresh tree of the live object in the
-    request version, which it may change, and returns a tree nobody else holds.
-    `replaces` says that the body is the whole object (PUT): the tree handed to `make` is then empty, and the
-    body's uid and resourceVersion are preconditions.
-    `applies` says that `make` settles who owns the fields (apply); it is then handed an empty tree where there
-    is no object, which it creates.
-    `weight` is that of what is sent (see `workers.weight`).
+    `make` has no side effects and may be called several times. It gets a new tree of the live object in the request
+    version, which it may change, and returns a tree that isn't shared.
+    `replaces` says that the body is the whole object (PUT): `make` then gets an empty tree, and the body's uid and
+    resourceVersion are preconditions.
+    `applies` says that `make` sets managedFields (server-side apply); if there is no object, it gets an empty tree and
+    creates one.
+    `weight` is that of the request body (see `workers.weight`).
     """
 
     make: Callable[[Tree], Body]
@@ -79,7 +79,7 @@ async def update(
 
 
 async def _absent(write: Write, change: Change, status: bool) -> MutationResult | None:
-    """There is no such object: an apply creates it, and PUT when the resource says so.
+    """The object doesn't exist: an apply creates it, and a PUT if the resource allows that.
 
     None when another writer created it meanwhile.
     """
@@ -110,7 +110,7 @@ async def _absent(write: Write, change: Change, status: bool) -> MutationResult 
 
 
 async def _attempt(write: Write, change: Change, entry: Entry, status: bool) -> MutationResult | None:
-    """One try on one state of the object; None when another writer was faster."""
+    """One attempt on one state of the object; None when another write came first."""
     resource, ctx = write.resource, write.ctx
     live = await _live(write, change, entry, status)
     body = await _made(write, change, entry)
@@ -128,10 +128,10 @@ async def _attempt(write: Write, change: Change, entry: Entry, status: bool) -> 
 
 
 async def _live(write: Write, change: Change, entry: Entry, status: bool) -> Live:
-    """The object as it is, in the request version. One that can't be converted any more can be replaced as a whole.
+    """The live object in the request version. One that can't be converted can still be replaced as a whole.
 
-    Not through a spoke that isn't stored: what that can't say would be lost. Nothing of what could be read is kept, but
-    the metadata.
+    Of the old object only the metadata is kept then. Not through a spoke that isn't the stored version: the fields it
+    can't represent would be lost.
     """
     resource, version = write.resource, write.version
     try:
@@ -164,7 +164,7 @@ async def _mutated(write: Write, new: Tree, live: Live, body: Body) -> Tree:
 
 
 async def _keep(write: Write, made: Ready, live: Live, pinned: bool) -> MutationResult | None:
-    """Write what differs; an object whose last finalizer is gone goes with it."""
+    """Write the object if it has changed; remove it if its last finalizer was removed."""
     resource, ctx, entry = write.resource, write.ctx, live.entry
     stored, shown = made.stored, made.shown
     stored["metadata"]["resourceVersion"] = shown["metadata"]["resourceVersion"] = str(entry.rev)
@@ -198,7 +198,7 @@ async def _keep(write: Write, made: Ready, live: Live, pinned: bool) -> Mutation
 
 
 async def _without_new_times(write: Write, stored: Tree, shown: Tree, live: Live) -> Tree:
-    """Owning the same as before, since now, is no change unless something else is one."""
+    """A change of nothing but timestamps in managedFields is no change."""
     if await write.aside(keep_times, live.tree, shown) is shown:
         return stored
     resource = write.resource
@@ -208,7 +208,7 @@ async def _without_new_times(write: Write, stored: Tree, shown: Tree, live: Live
 
 
 def _lost(write: Write, pinned: bool) -> None:
-    """Another writer was faster: only a request that pinned a revision hears of it."""
+    """Another write came first: raise Conflict if the request named a resourceVersion."""
     if pinned:
         raise Conflict(write.resource.definition.group_resource, write.ctx.target.name)
 
@@ -218,7 +218,7 @@ def _finished(metadata: Tree) -> bool:
 
 
 def _check_identity(write: Write, tree: Tree, live: Live, change: Change) -> None:
-    """The body must be the object the URL names, and for PUT the one with its uid."""
+    """Check that the body names the object in the URL and, for PUT, has its uid."""
     metadata = tree["metadata"]
     check_place(metadata, write.ctx.target, namespaced=write.resource.definition.namespaced)
     uid, live_uid = metadata.get("uid"), live.tree["metadata"].get("uid", "")
@@ -236,7 +236,7 @@ def _uid_text(write: Write, asked: str, found: str) -> str:
 
 
 def _check_version(write: Write, new: Tree, live: Live, change: Change) -> bool:
-    """Compare the resourceVersion of the new object with the live one. True when the request insists on it."""
+    """Compare the new object's resourceVersion with the live one. True if the request named one."""
     definition, name = write.resource.definition, write.ctx.target.name
     given = new["metadata"].get("resourceVersion")
     if given in (None, "", "0"):

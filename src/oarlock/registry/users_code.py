@@ -1,8 +1,8 @@
-"""`UsersCode`: one hook or method of a user's, as the server calls it.
+"""`UsersCode`: calls one hook or method of users' code, and handles what it raises, returns and how long it takes.
 
-What it raises to refuse becomes the answer it stands for, with what the request is about filled in; what it makes of an
-object is looked at; and who is kept waiting by it is told by whom. Its name is in the log, never in an answer.
-Must not know: what the hook is for. Next: `declare`, `virtual_methods`, `subresource_hooks`, which call through it.
+An exception that refuses becomes its answer, with the object's name and kind filled in. A wrong result is reported, and
+a call that blocks the event loop is logged. The hook's name is in the log, never in an answer.
+Must not know: what the hook is for. See also: `declare`, `virtual_methods`, `subresource_hooks`, which call through it.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ log = logging.getLogger("oarlock.hooks")
 T = TypeVar("T")
 
 HELD_S = 0.1
-"""Whatever keeps the event loop for longer is logged."""
+"""A call that blocks the event loop for longer is logged, in seconds."""
 QUIET_S = 60.0
-"""How long nothing more is said of a hook that was."""
+"""Seconds in which a hook isn't logged again."""
 
 _IDENTITY = ("name", "namespace", "uid")
 
 
 class UsersCode:
-    """Calls what is called `name` in the log.
+    """A hook with the `name` it has in the log.
 
-    In answers an object without a name is called `nameless`; field errors are those of an object of the kind `about`,
-    and that is what the request is about unless given.
+    In answers, `nameless` is the name of an object that has none. `about` is the kind that field errors, and by default
+    the answer, are about.
     """
 
     __slots__ = ("_about", "_nameless", "_quiet_until", "_unsaid", "name")
@@ -54,7 +54,7 @@ class UsersCode:
         self._unsaid = 0
 
     def run(self, ctx: Context, tree: Tree | None, hook: Callable[..., T], /, *arguments: Any) -> T:
-        """What `hook` returns; `tree` is the object it is about. Raises the answer it refuses with."""
+        """Call a synchronous hook; `tree` is the object it is about. Raises the answer it refuses with."""
         began = ctx.clock.monotonic()
         try:
             return hook(*arguments)
@@ -73,7 +73,7 @@ class UsersCode:
     async def wait(
         self, ctx: Context, tree: Tree | None, hook: Callable[..., Awaitable[T]], /, *arguments: Any, **named: Any
     ) -> T:
-        """What `hook` returns when it has been waited for. Raises the answer it refuses with."""
+        """Call an asynchronous hook and wait for it. Raises the answer it refuses with."""
         try:
             return await self.timed(ctx.clock, hook(*arguments, **named))
         except FieldError as error:
@@ -86,7 +86,7 @@ class UsersCode:
 
     @types.coroutine
     def timed(self, clock: Clock, awaitable: Awaitable[T]) -> Generator[Any, Any, T]:
-        """Wait for it as ``await`` does, with an eye on how long each of its steps takes."""
+        """Wait for it as ``await`` does, and measure how long each step blocks the event loop."""
         steps: Any = awaitable
         if type(awaitable) is not types.CoroutineType:
             if not inspect.isawaitable(awaitable):
@@ -111,27 +111,27 @@ class UsersCode:
                 sent, step = error, steps.throw
 
     def in_place(self, returned: object) -> None:
-        """A hook that changes an object in place returns nothing. Raises TypeError."""
+        """Raise TypeError if a hook that changes its object in place returned something."""
         if returned is not None:
             self.not_waiting(returned)
             self.nothing(returned, "it changes the object in place")
 
     def nothing(self, returned: object, instead: str) -> None:
-        """What it returns would be taken for an answer by who wrote it. Raises TypeError."""
+        """Raise TypeError if it returned something, which its author may expect to be used."""
         if returned is not None:
             raise TypeError(f"{self.name} returned {returned!r:.100}: {instead}")
 
     def not_waiting(self, returned: object) -> None:
-        """A hook that is decorated isn't seen to be a coroutine function. Raises TypeError."""
+        """Raise TypeError if it returned a coroutine: a decorated hook can't be recognised as asynchronous before."""
         if type(returned) is not types.GeneratorType and inspect.isawaitable(returned):
             if inspect.iscoroutine(returned):
                 returned.close()
             raise TypeError(f"{self.name} returned something to wait for, and it may not wait: Admission may")
 
     def errors(self, yielded: object) -> list[FieldError]:
-        """All that a hook yields, or returns; what it raises is the last one.
+        """All errors a hook yields or returns; a FieldError it raises is the last one.
 
-        Raises a StatusError that is among them, as if the hook had; TypeError for what is no field error.
+        Raises a StatusError among them, as if the hook had raised it; TypeError for anything else.
         """
         if yielded is None:
             return []
@@ -152,14 +152,14 @@ class UsersCode:
         return found
 
     def result(self, opened: Open) -> Tree:
-        """The tree of the object that the hook worked on. Raises InternalError when its class can't hold it."""
+        """The tree of the object the hook changed. Raises InternalError when its class can't hold it."""
         try:
             return opened.result()
         except WrongResult as error:
             raise self.fault(str(error)) from error
 
     def same_object(self, before: Tree, after: Tree) -> None:
-        """A hook may not make another object of it. Raises InternalError."""
+        """Raise InternalError if a hook changed the object's name, namespace or uid."""
         old, new = before["metadata"], after["metadata"]
         if old is new:
             return
@@ -168,7 +168,7 @@ class UsersCode:
                 raise self.fault(f"it changed metadata.{key} from {old[key]!r:.100} to {new.get(key)!r:.100}")
 
     def fault(self, why: str) -> InternalError:
-        """What a client is told of a hook that did `why`, which only the log says."""
+        """The answer for a bug in a hook; `why` is written to the log only."""
         log.error("%s made an object that can't be kept: %s", self.name, why)
         return InternalError(FAILED)
 
@@ -195,7 +195,7 @@ async def _coroutine(awaitable: Awaitable[T]) -> T:
 
 
 def _on_a_loop() -> bool:
-    """Not in a thread beside it, where large objects are given their defaults."""
+    """Whether this thread runs an event loop. Not so in a worker's thread, where large objects get their defaults."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -1,10 +1,11 @@
-"""`VirtualCollection`: a resource whose objects are kept, or computed, by the user's own code.
+"""`VirtualCollection`: the base class for a resource whose objects are stored or computed by users' code.
 
     class Fortunes(VirtualCollection[Fortune]):
         async def get(self, name: str, ctx: Context) -> Fortune | None: ...
 
-The verbs that are written are the verbs that are served; the server adds selectors, sorting, tables and
-paging, and PATCH where there are get and update. Must not know: trees, URLs. Next: `declare`.
+A verb is served if its method is written. The server adds selectors, sorting, tables and paging, and PATCH if there are
+get and update.
+Must not know: trees, URLs. See also: `declare`.
 """
 
 from __future__ import annotations
@@ -43,23 +44,23 @@ _WRONG_GUESSES = {
 
 
 class VirtualCollection(Generic[T], metaclass=WithList):
-    """The code for one resource that isn't in the store. Write any of these, all seeing the hub version `T`:
+    """The methods of one resource that isn't in the store. Write any of these; all see the hub version `T`:
 
     - ``async def get(self, name: str, ctx: Context) -> T | None``: None answers 404.
     - ``async def list(self, ctx: Context) -> Sequence[T]``, or ``tuple[Sequence[T], str]`` with a resourceVersion. To
       page in your own storage, ``async def list(self, ctx: Context, options: ListOptions) -> Page[T]``.
-    - ``async def create(self, new: T, ctx: Context) -> T``: what is kept.
-    - ``async def update(self, new: T, expected_version: str, ctx: Context) -> T``: `expected_version` is empty when the
-      client doesn't mind; raise `errors.Conflict` when the object has another one. Not called when nothing changes.
-    - ``async def delete(self, name: str, ctx: Context) -> T | None``: the object as it was.
-    - ``async def watch(self, ctx: Context, options: WatchOptions) -> AsyncIterator[tuple[str, T]]``:
-      ``("ADDED", object)``, ``MODIFIED``, ``DELETED``, after ``options.resource_version``; raise `errors.Expired` when
-      that is too long ago. Without `options` it can't know where to begin.
+    - ``async def create(self, new: T, ctx: Context) -> T``: returns the stored object.
+    - ``async def update(self, new: T, expected_version: str, ctx: Context) -> T``: `expected_version` is empty for an
+      unconditional update; raise `errors.Conflict` when the object has another one. Not called when nothing changes.
+    - ``async def delete(self, name: str, ctx: Context) -> T | None``: returns the deleted object.
+    - ``async def watch(self, ctx: Context, options: WatchOptions) -> AsyncIterator[tuple[str, T]]``: yields ``("ADDED",
+      object)``, ``MODIFIED``, ``DELETED``, after ``options.resource_version``; raise `errors.Expired` when that is too
+      old. Without `options` it can't begin at a resourceVersion.
 
-    Where there are get and update, every kind of patch is served, apply too (with create, it creates). Who owns which
-    field is ``new.metadata.field_owners``: keep that text with the object and return it, or no field has an owner.
-    The namespace is ``ctx.target.namespace``, empty for all. Create, update and delete are called for a dry run
-    only when they take a ``dry_run: bool``. `of` is the `Foreign` of a type that isn't a Resource.
+    With get and update, every kind of patch is served, apply too (with create, apply creates). managedFields are the
+    text ``new.metadata.field_owners``: store it with the object and return it, or no field has an owner. The namespace
+    is ``ctx.target.namespace``, empty for all. Create, update and delete are called for a dry run only if they take a
+    ``dry_run: bool``. `of` is the `Foreign` of a type that isn't a Resource.
     """
 
     __resource__: ClassVar[Any] = None

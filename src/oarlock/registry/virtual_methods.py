@@ -1,8 +1,8 @@
-"""A `VirtualCollection`'s typed methods as the tree functions of `VirtualMethods`.
+"""Adapts the typed methods of a `VirtualCollection` to `VirtualMethods`, which work on trees.
 
-Who owns which field is a text in the metadata of a declared class (`ObjectMeta.field_owners`), so that a user's storage
-can keep it without looking into it; a foreign type is shown ``managedFields`` and keeps them if it can.
-Must not know: verbs the user didn't write; `served` derives those. Next: `declare`.
+For a declared class, managedFields are one text (`ObjectMeta.field_owners`), so that users' storage can keep it as it
+is; a foreign type sees ``managedFields`` and keeps them if it can.
+Must not know: verbs without a method; `served` derives those. See also: `declare`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _EVENTS = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK")
 
 
 def virtual_methods(collection: VirtualCollection[Any], lens: Lens, *, namespaced: bool) -> VirtualMethods:
-    """The methods that are there, working on trees in the hub version."""
+    """The collection's methods, on trees in the hub version."""
     adapter = _Adapter(collection, lens, namespaced)
     have = {verb: getattr(adapter, verb) for verb in VERBS if hasattr(collection, verb)}
     return VirtualMethods(**have, takes_dry_run=adapter.takes_dry_run, takes_options=adapter.takes_options)
@@ -46,7 +46,7 @@ class _Adapter:
         self.takes_options = self._taking("options")
 
     def _taking(self, parameter: str) -> frozenset[str]:
-        """The methods with this parameter."""
+        """The names of the methods that have this parameter."""
         have = {verb: getattr(self._collection, verb, None) for verb in VERBS}
         return frozenset(verb for verb, method in have.items() if method and parameter in _parameters(method))
 
@@ -64,11 +64,11 @@ class _Adapter:
         return self._read(tree)
 
     def _read(self, tree: Tree) -> Tree:
-        """The tree of an object that the user kept, with its managedFields."""
+        """The tree of an object from users' storage, with its managedFields."""
         return tree if self._foreign else from_the_user(tree)
 
     def _open(self, new: Tree) -> Open:
-        """The object that the user is to keep."""
+        """The object to pass to users' storage."""
         return self._lens.open(new if self._foreign else for_the_user(new))
 
     def _kept(self, verb: str, opened: Open, made: Any, ctx: Context) -> Tree:

@@ -1,9 +1,9 @@
-"""A resource whose objects come from a user's own storage, from `VirtualMethods`.
+"""A resource whose objects come from a user's own storage, through `VirtualMethods`.
 
-Defaulting, validation, admission, preconditions, dry runs, owners of fields, selectors, sorting and paging are the
-framework's here too; a user's method only stores and fetches. Without a version of its own a list carries
-the process's counter, which grows with every write made through this server.
-Must not know: URLs. Next: `virtual_writes`, the other recipes; `virtual`, where users write the methods.
+Defaulting, validation, admission, preconditions, dry runs, managedFields, selectors, sorting and paging are the
+server's here too; a user's method only stores and fetches. A list without a resourceVersion of its own gets a counter
+of this process, which grows with every write through this server.
+Must not know: URLs. See also: `virtual_writes`, the recipes of writes; `virtual`, where users write the methods.
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ class VirtualResource:
         self._enders: set[Callable[[], None]] = set()
 
     async def get(self, ctx: Context, version: str) -> Tree:
-        """Raises NotFound, MethodNotAllowed, and whatever the user's method raises."""
+        """The object. Raises NotFound, MethodNotAllowed, and what the user's method raises."""
         if self.methods.get is None:
             raise MethodNotAllowed(self.definition.group_resource, "get")
         return await self.shown(await self.live(ctx), version)
 
     async def list_items(self, ctx: Context, version: str, options: ListOptions) -> Listing:
-        """Selected; and sorted by namespace and name, and paged, unless the user's `list` pages by itself.
+        """The selected objects; sorted by namespace and name, and paged, unless the user's `list` pages by itself.
 
-        A page of ours starts after the last key of the one before.
+        The server's pages start after the last key of the page before.
         """
         if self.methods.list is None:
             raise MethodNotAllowed(self.definition.group_resource, "list")
@@ -91,7 +91,7 @@ class VirtualResource:
         return Listing([shown], self._revision(page), token, rest if rest and choice.everything else None)
 
     async def _own_page(self, page: Page[Tree], trees: list[Tree], version: str, choice: Choice) -> Listing:
-        """A page of the user's, which has more; fewer of its objects when there are selectors."""
+        """A page of the user's that isn't the last; selectors leave fewer objects on it."""
         shown = await self._all_shown(trees, version)
         if choice.content is not None:
             shown = await chosen(shown, choice.content)
@@ -99,7 +99,7 @@ class VirtualResource:
         return Listing([shown], self._revision(page), own_token(page.continue_token), remaining)
 
     async def _page(self, ctx: Context, options: ListOptions, after: Place | str | None) -> Page[Tree]:
-        """What the user's `list` has: the page that is asked for, or everything when no page is."""
+        """The result of the user's `list`: the requested page if there is one, else everything."""
         own = after if isinstance(after, str) else ""
         if options.limit > 0 and not isinstance(after, tuple):
             return await self._listed(ctx, replace(options, continue_token=own))
@@ -121,7 +121,7 @@ class VirtualResource:
         return page.resource_version or str(self._writes)
 
     async def everything(self, ctx: Context, version: str) -> tuple[list[Tree], str]:
-        """All objects in `version`, sorted, and the version of the user's own they have; empty when it has none."""
+        """All objects in `version`, sorted, and their resourceVersion; empty when the user's list has none."""
         page = await self._page(ctx, ListOptions(), None)
         trees = sorted(map(self.complete, page.items), key=_place)
         return await self._all_shown(trees, version), page.resource_version
@@ -146,19 +146,22 @@ class VirtualResource:
         return MutationResult(old or {"metadata": {"name": ctx.target.name}}, gone=True, uid=uid, name=ctx.target.name)
 
     async def watch(self, ctx: Context, version: str, options: ListOptions) -> AsyncIterator[tuple[str, Tree]]:
-        """The events of a watch, selected and in `version`. Raises MethodNotAllowed, and BadRequest for a selector."""
+        """The selected events of a watch in `version`. Raises MethodNotAllowed, and BadRequest for a selector."""
         if self.methods.watch is None:
             raise MethodNotAllowed(self.definition.group_resource, "watch")
         return follow(self, ctx, version, options, await self._choice(version, options))
 
     async def knows_when_all_was_told(self, ctx: Context, version: str) -> bool:
-        """Can a watch say where its initial events end? For that a list has a version, and a watch begins there."""
+        """Whether a watch can mark the end of its initial events.
+
+        For that the list has a resourceVersion, and watch can begin there.
+        """
         if self.methods.list is None or "watch" not in self.methods.takes_options:
             return False
         return bool((await self.everything(ctx, version))[1])
 
     def on_end(self, end: Callable[[], None]) -> Callable[[], None]:
-        """Call `end` when this resource is withdrawn; returns how to forget about it."""
+        """Call `end` when this resource is withdrawn; returns a function that cancels this."""
         self._enders.add(end)
         return lambda: self._enders.discard(end)
 
@@ -167,11 +170,11 @@ class VirtualResource:
             end()
 
     def wrote(self) -> None:
-        """Something of it was written."""
+        """Count a write."""
         self._writes += 1
 
     async def live(self, ctx: Context) -> Tree:
-        """The object a request is about, in the hub version. Raises NotFound, and what the user's `get` raises."""
+        """The object in the URL, in the hub version. Raises NotFound, and what the user's `get` raises."""
         get: Callable[[str, str, Context], Awaitable[Tree | None]] | None = self.methods.get
         tree = await get(ctx.target.namespace, ctx.target.name, ctx) if get is not None else None
         if tree is None:
@@ -180,7 +183,7 @@ class VirtualResource:
         return tree
 
     async def taken(self, ctx: Context, new: Tree) -> bool:
-        """Whether there is an object of that name; False when nobody can tell."""
+        """Whether an object of that name exists; False when there is no `get`."""
         if self.methods.get is None:
             return False
         try:
@@ -189,14 +192,14 @@ class VirtualResource:
             return False
 
     def complete(self, tree: Tree) -> Tree:
-        """The tree, which came from the user, with what every object of the hub version has."""
+        """The user's tree, completed with the fields every object of the hub version has."""
         tree["apiVersion"] = self.definition.api_version(self.definition.hub)
         tree["kind"] = self.definition.names.kind
         tree.setdefault("metadata", {})
         return tree
 
     async def shown(self, tree: Tree, version: str) -> Tree:
-        """A tree of the hub version, which isn't used any more, in `version`."""
+        """A tree of the hub version in `version`; it must not be used afterwards."""
         return await self.convert(tree, self.definition.hub, version)
 
     async def _all_shown(self, trees: list[Tree], version: str) -> list[Tree]:
@@ -211,11 +214,11 @@ class VirtualResource:
         return (await self.served.convert([tree], from_version, to_version))[0]
 
     async def aside(self, size: int, step: Callable[..., T], /, *args: Any) -> T:
-        """A pure step of a write, in a thread where what is written is large (see ``StoredResource.aside``)."""
+        """Run a pure step of a write, in a thread if its object is large (see ``StoredResource.aside``)."""
         return await self.settings.workers.go_on(size if self.served.converter.threadsafe else 0, step, *args)
 
     def validate(self, ctx: Context, new: Tree, old: Tree | None, version: str) -> None:
-        """Raise InvalidObject with everything that metadata's rules, the schema and the type itself mind."""
+        """Raise InvalidObject with every error of metadata validation, the schema and the type itself."""
         definition, metadata = self.definition, new["metadata"]
         found = validate_object_meta(metadata, namespaced=definition.namespaced, name_rule=definition.name_rule)
         if old is not None:

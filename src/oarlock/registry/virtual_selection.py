@@ -1,7 +1,7 @@
-"""Which objects of a virtual resource a request selects: trees are looked at, since there is no cache to ask.
+"""Label and field selectors over the trees of a virtual resource, which has no cache.
 
-Metadata is the same in every version; the other fields are those of the request version, so whoever asks converts
-first. Must not know: methods, paging. Next: `virtual_resource`; `selection` is the same for stored resources.
+Metadata is the same in every version; other fields are compared in the request version, so the caller converts first.
+Must not know: methods, paging. See also: `virtual_resource`; `selection`, the same for stored resources.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _STEP = 63
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """`metadata` looks at an object's metadata, `content` at the object in the request version; None: at nothing."""
+    """A selector: `metadata` tests metadata, `content` the object in the request version; None tests nothing."""
 
     metadata: Callable[[Tree], bool]
     content: Callable[[Tree], bool] | None
@@ -38,9 +38,9 @@ class Choice:
 
 
 async def choose(options: ListOptions, selectable: tuple[str, ...], compiled: CompiledVersion) -> Choice:
-    """What the selectors of a list or watch choose; long ones are read beside the loop.
+    """Compile the selectors of a list or watch; long ones in a thread.
 
-    Raises BadRequest for a selector that can't be read, has too many terms or names a field not `selectable`.
+    Raises BadRequest for a selector that can't be parsed, has too many terms or names a field not in `selectable`.
     """
     if len(options.label_selector) + len(options.field_selector) <= COMPILED_AT_ONCE:
         return _choice(options, selectable, compiled)
@@ -78,7 +78,7 @@ def _choice(options: ListOptions, selectable: tuple[str, ...], compiled: Compile
 
 
 async def chosen(trees: Iterable[Tree], test: Callable[[Tree], bool]) -> list[Tree]:
-    """Those that pass `test`, in slices that give the loop back."""
+    """The trees that pass `test`, in slices between which the event loop runs."""
     pacer, found = Pacer(), []
     for number, tree in enumerate(trees):
         if test(tree):

@@ -1,7 +1,8 @@
-"""A watch of a virtual resource: where it begins, what comes first, and what a watch that selects is told.
+"""A watch of a virtual resource: its start, its initial events, and its events under a selector.
 
-A method that takes `WatchOptions` only has to yield what happened after a version; the rest is made here, from the
-user's `list`. Must not know: streams, media types. Next: `virtual_resource`, whose watches these are.
+A method that takes `WatchOptions` only has to yield the events after a resourceVersion; the rest comes from the user's
+`list`.
+Must not know: streams, media types. See also: `virtual_resource`, whose watches these are.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _ANY = ("", "0")
 
 
 class Source(Protocol):
-    """A virtual resource, as far as a watch asks it."""
+    """What a watch needs of a virtual resource."""
 
     methods: VirtualMethods
 
@@ -37,7 +38,7 @@ class Source(Protocol):
 async def follow(
     resource: Source, ctx: Context, version: str, options: ListOptions, choice: Choice
 ) -> AsyncIterator[tuple[str, Tree]]:
-    """The events of a watch, selected and in `version`. Of a BOOKMARK only the metadata is there."""
+    """The selected events of a watch in `version`. A BOOKMARK has only metadata."""
     assert resource.methods.watch is not None
     told = Told(choice)
     anywhere = options.resource_version in _ANY
@@ -80,11 +81,11 @@ async def follow(
 
 
 class Told:
-    """What a watch that selects has told its client: objects come into the selection and leave it.
+    """What a watch with a selector has sent: turns events into ADDED and DELETED when objects begin or cease to match.
 
-    A client that begins at a version knows objects that this watch has said nothing of. Those that were there when it
-    began are looked up (`listed`); of an event older than that nobody can say whether the object was selected before,
-    so one that isn't now is told to be gone: that is no news to a client that never had it.
+    A client that begins at a resourceVersion knows objects this watch hasn't sent. Those that existed when it began are
+    looked up (`listed`). For an event older than that it is unknown whether the object matched before; if it doesn't
+    match now, DELETED is sent, which a client that never had the object ignores.
     """
 
     def __init__(self, choice: Choice) -> None:
@@ -95,18 +96,18 @@ class Told:
         self._now = ""
 
     def listed(self, trees: list[Tree], now: str) -> None:
-        """What is there at the version `now`."""
+        """The objects that exist at resourceVersion `now`."""
         self._there = {_place(tree): tree for tree in trees if self._choice.matches(tree)}
         self._now = now
 
     def first(self, tree: Tree) -> Tree:
-        """An object is told of before the watch begins."""
+        """Note an object that is sent among the initial events."""
         if not self._choice.everything:
             self._told[_place(tree)] = tree
         return tree
 
     def event(self, kind: str, shown: Tree) -> tuple[str, Tree] | None:
-        """What an event of the user's is to this watch; None for nothing."""
+        """The event to send for one of the user's; None for none."""
         place = _place(shown)
         told, there = self._told.pop(place, None), self._there.pop(place, None)
         before = told or there
@@ -128,7 +129,7 @@ class Told:
         return "DELETED", left
 
     def _is_old(self, shown: Tree) -> bool:
-        """Is this from before the watch began?"""
+        """Whether the event is from before the watch began."""
         version = shown["metadata"].get("resourceVersion", "")
         return self._now.isdecimal() and version.isdecimal() and int(version) <= int(self._now)
 

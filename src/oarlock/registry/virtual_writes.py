@@ -1,8 +1,8 @@
-"""The recipes of CREATE, PUT and PATCH for a virtual resource: those of a stored one, with the user's methods as store.
+"""The recipes of CREATE, PUT and PATCH for a virtual resource: as for a stored one, with the user's methods as store.
 
-Fields have owners here too, as far as the user keeps them: what comes back without managedFields isn't tracked, except
-for what an apply says. Must not know: URLs, media types. Next: `virtual_resource`, which reads and deletes. `create`
-and `update` are the same for what is stored.
+managedFields work if the user stores them: for an object that comes back without them, only an apply sets owners.
+Must not know: URLs, media types. See also: `virtual_resource`, which reads and deletes; `create` and `update`, the same
+for stored resources.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from oarlock.schema.folding import same
 __all__ = ["UPDATE_ATTEMPTS", "create", "update"]
 
 UPDATE_ATTEMPTS = 16
-"""How often a patch is made again when the user's storage says that another writer was faster."""
+"""The most attempts of a patch while the user's storage raises Conflict."""
 
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    """One write under way."""
+    """The parameters of one write."""
 
     resource: VirtualResource
     ctx: Context
@@ -61,7 +61,7 @@ class _Write:
         return self.resource.definition.version(self.version).status
 
     async def aside(self, step: Callable[..., T], /, *args: Any) -> T:
-        """A pure step, in a thread where the object is large."""
+        """Run a pure step, in a thread if the object is large."""
         return await self.resource.aside(self.size, step, *args) if self.size else step(*args)
 
     async def convert(self, tree: Tree, from_version: str, to_version: str) -> Tree:
@@ -69,7 +69,7 @@ class _Write:
         return await self.resource.convert(await self.aside(copy_tree, tree), from_version, to_version, self.size)
 
     async def shown(self, made: Tree) -> Tree:
-        """What the user returned, which isn't used any more, in the version of the request."""
+        """The user's result in the request version; it must not be used afterwards."""
         return await self.resource.convert(made, self.resource.definition.hub, self.version, self.size)
 
     async def settle(self, body: Body) -> None:
@@ -83,7 +83,7 @@ def _working(resource: VirtualResource, gate: Gate, size: int) -> Gate:
 async def create(
     resource: VirtualResource, ctx: Context, version: str, body: Body, gate: Gate, *, applied: bool = False
 ) -> MutationResult:
-    """Have the user's `create` keep the object in `body`; `applied` says that an apply made it.
+    """Create the object in `body` with the user's `create`; `applied` says that server-side apply creates it.
 
     Raises AlreadyExists, InvalidObject, BadRequest, and what admission or the user's method refuses with.
     """
@@ -110,7 +110,7 @@ async def _create(write: _Write, body: Body, applied: bool) -> MutationResult:
     new = await _admitted(write, "CREATE", (new, None), body)
     fill_new(new["metadata"], ctx, resource.definition, resource.settings.random(16))
     if write.has_status:
-        new.pop("status", None)  # admission can't set it either
+        new.pop("status", None)  # nor can admission set it
     await write.aside(resource.validate, ctx, new, None, write.version)
     await write.gate.validate(ctx, "CREATE", new, None)
     if await resource.taken(ctx, new):
@@ -127,11 +127,11 @@ async def _create(write: _Write, body: Body, applied: bool) -> MutationResult:
 async def update(
     resource: VirtualResource, ctx: Context, version: str, change: Change, gate: Gate, *, status: bool = False
 ) -> MutationResult:
-    """Have the user's `update` keep what `change` makes of the object; what changes nothing isn't kept.
+    """Apply `change` and call the user's `update`, unless nothing has changed.
 
-    A patch that named no resourceVersion and met a `Conflict` of the user's is made again on the newer object. An
-    apply creates what isn't there, where there is a `create`. Raises NotFound, Conflict, InvalidObject, BadRequest,
-    and what admission or the user's method refuses with.
+    A patch without a resourceVersion is retried on the newer object when the user's method raises `Conflict`. An apply
+    creates a missing object if there is a `create`. Raises NotFound, Conflict, InvalidObject, BadRequest, and what
+    admission or the user's method refuses with.
     """
     if resource.methods.update is None or (resource.methods.get is None and not change.replaces):
         raise MethodNotAllowed(resource.definition.group_resource, "update")
@@ -153,7 +153,10 @@ async def update(
 
 
 async def _absent(write: _Write, change: Change, status: bool) -> MutationResult | None:
-    """There is no such object: an apply creates it, and PUT when the resource says so. None: another writer did."""
+    """The object doesn't exist: an apply creates it, and a PUT if allowed.
+
+    None if another writer created it meanwhile.
+    """
     resource, ctx = write.resource, write.ctx
     definition = resource.definition
     creates = change.applies or (change.replaces and definition.create_on_update)
@@ -177,7 +180,7 @@ async def _absent(write: _Write, change: Change, status: bool) -> MutationResult
 
 
 async def _update(write: _Write, change: Change, live: Tree | None, status: bool) -> MutationResult | None:
-    """One try on one state of the object, None where the user can't get it. None when another writer was faster."""
+    """One attempt on one state of the object, None if there is no `get`. Returns None when another write came first."""
     resource, ctx, version = write.resource, write.ctx, write.version
     definition = resource.definition
     old = await write.convert(live, definition.hub, version) if live is not None else None
@@ -213,7 +216,7 @@ async def _update(write: _Write, change: Change, live: Tree | None, status: bool
 
 
 def _check_uid(write: _Write, asked: str | None, found: str | None) -> None:
-    """PUT is meant for the object with its uid; storage that keeps no uids is taken at its word."""
+    """Check the uid of a PUT; storage that keeps no uids isn't checked."""
     if asked and found and asked != found:
         why = f"Precondition failed: UID in precondition: {asked}, UID in object meta: {found}"
         raise Conflict(write.resource.definition.group_resource, write.ctx.target.name, why)
@@ -242,7 +245,7 @@ async def _made(write: _Write, change: Change, old: Tree | None) -> Body:
 
 
 async def _admitted(write: _Write, operation: str, what: tuple[Tree, Tree | None], body: Body) -> Tree:
-    """What mutating admission made of the object, settled again; it can't rename or move it."""
+    """The object after mutating admission, settled again. Admission can't change its name or namespace."""
     new, old = what
     kept = {name: new["metadata"].get(name) for name in ("name", "namespace")}
     changed = await write.gate.mutate(write.ctx, operation, new, old)
@@ -267,7 +270,7 @@ def _keep_system(write: _Write, new: Tree, old: Tree, status: bool) -> None:
 
 
 def _unchanged(new: Tree, old: Tree) -> bool:
-    """Is this the object as it is? Owning the same as before, since now, is no change."""
+    """Whether nothing has changed. Timestamps in managedFields alone are no change."""
     version = old["metadata"].get("resourceVersion")
     if version and not new["metadata"].get("resourceVersion"):
         new = {**new, "metadata": {**new["metadata"], "resourceVersion": version}}

@@ -1,8 +1,8 @@
-"""Code that may wait, and the task it needs for that.
+"""Gives a request a task before it runs code that may wait.
 
-A request begins without a task, because most never wait. What a user writes may use what asks for the current task
-(``asyncio.timeout``, an HTTP client), so where it could wait, the request gets its task first.
-Must not know: who drives requests. Next: `resource_waits` for which requests these are.
+Requests begin without a task, because most never wait. Users' code may need the current task (``asyncio.timeout``, an
+HTTP client), so a request that may run such code gets its task first.
+Must not know: what runs requests. See also: `resource_waits`, for which requests these are.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ __all__ = ["in_task", "resource_waits"]
 
 
 def resource_waits(served: Served) -> bool:
-    """May a request for this resource run a user's asynchronous code: its storage, or a conversion that waits?"""
+    """Whether a request for this resource may run users' asynchronous code: its storage, or a conversion that waits."""
     return served.virtual is not None or served.converter.waits
 
 
 async def in_task() -> None:
-    """Return inside a task: at once when there is one, else after one turn of the loop."""
+    """Return inside a task: at once if there is one, else after one turn of the event loop."""
     if asyncio.current_task() is None:
         await _next_turn()
 

@@ -1,9 +1,9 @@
-"""`Workers`: threads for work on objects so large that it would hold the event loop too long in one piece.
+"""`Workers`: threads for steps on large objects, which would block the event loop too long.
 
-Python runs one thread at a time, so this makes nothing faster: the interpreter takes turns, and the loop is asked to
-wait for a moment instead of for the whole. What is done here is pure, on values that nobody else holds: decoding,
-conversion by classes, defaults, owners of fields, rules, encoding. Hooks and admission run on the loop.
-Must not know: what is done. Next: `steps`, whose `Write` hands its steps over.
+Because of Python's interpreter lock this makes nothing faster, but the event loop waits only for a moment at a time.
+The steps are pure, on values that nobody else holds: decoding, conversion by classes, defaults, managedFields,
+validation, encoding. Hooks and admission run on the event loop.
+Must not know: what is done. See also: `steps`, whose `Write` passes its steps on.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ __all__ = ["WAITING_BYTES", "Aside", "Workers", "at_once", "on_the_loop", "weigh
 T = TypeVar("T")
 
 SMALL_BYTES = 8 * 1024
-"""An object with fewer bytes is never too much for the loop."""
+"""An object with fewer bytes always stays on the event loop."""
 
 LARGE_BYTES = 64 * 1024
-"""One with more always is."""
+"""An object with more bytes is always worked on in a thread."""
 
 MANY_VALUES = 500
-"""One in between is if it has more values than this."""
+"""An object in between is worked on in a thread if it has more values than this."""
 
 WAITING_BYTES = 64 * 1024 * 1024
-"""How many bytes of bodies may wait for a thread. As trees they would take ten times as much."""
+"""The most bytes of request bodies that wait for a thread; decoded, they would take ten times as much."""
 
 THREADS = 2
-"""More would make nothing faster; a second lets small things pass a large one."""
+"""More would make nothing faster; the second lets small objects overtake a large one."""
 
 
 CLOSED_S = 1.0
-"""How often a thread that waits for the loop looks whether that is still there, in seconds."""
+"""How often, in seconds, a thread that waits for the event loop checks that it still runs."""
 
 
 class Aside(Protocol):
-    """Does a step of some work where that may take its time: on the loop, or in a thread."""
+    """Runs a pure step: on the event loop, or in a thread."""
 
     def __call__(self, step: Callable[..., T], /, *args: Any) -> Awaitable[T]: ...
 
 
 class _WorkingFor(threading.local):
-    """Whose work this thread does; None on the loop itself."""
+    """The event loop this thread works for; None on the loop itself."""
 
     loop: asyncio.AbstractEventLoop | None = None
 
@@ -57,7 +57,7 @@ _working_for = _WorkingFor()
 
 
 def on_the_loop(call: Callable[..., T], /, *args: Any) -> T:
-    """What `call` returns, which has to run on the event loop: in a worker's thread, wait for that."""
+    """Run `call` on the event loop and return its result; a worker's thread waits for it."""
     loop = _working_for.loop
     if loop is None:
         return call(*args)
@@ -81,12 +81,12 @@ def on_the_loop(call: Callable[..., T], /, *args: Any) -> T:
 
 
 async def at_once(step: Callable[..., T], /, *args: Any) -> T:
-    """`Aside` for those who have no threads."""
+    """`Aside` without threads: runs the step at once."""
     return step(*args)
 
 
 def weight(data: bytes) -> int:
-    """The size of an object in JSON, in bytes, if it is too much for the loop, else 0."""
+    """The size of a JSON object in bytes if it is too large for the event loop, else 0."""
     size = len(data)
     if size <= SMALL_BYTES:
         return 0
@@ -94,10 +94,10 @@ def weight(data: bytes) -> int:
 
 
 class Workers:
-    """A few threads, and who waits for one. Used from one event loop.
+    """A few threads, and the queue for them. Used from one event loop.
 
-    Work that a request has begun goes before bodies that nobody has looked at, so that few requests hold trees. A
-    body is refused when more than `limit_bytes` of them are waiting.
+    Steps of requests that have begun go before bodies that haven't been decoded, so that few requests hold trees. A
+    body is refused while more than `limit_bytes` of bodies wait.
     """
 
     def __init__(self, limit_bytes: int = WAITING_BYTES) -> None:
@@ -110,9 +110,10 @@ class Workers:
         self._new: deque[asyncio.Future[None]] = deque()
 
     async def begin(self, size: int, work: Callable[..., T], /, *args: Any) -> T:
-        """`work(*args)`, which reads a body of `size` bytes; on the loop for size 0.
+        """Run `work(*args)`, which reads a body of `size` bytes; on the event loop for size 0.
 
-        Raises TooManyRequests, and what `work` does. If it is cancelled, `work` may go on to its end, unheard.
+        Raises TooManyRequests, and what `work` raises. When cancelled, `work` may still run to its end, and its result
+        is dropped.
         """
         if not size:
             return work(*args)
@@ -121,22 +122,22 @@ class Workers:
         return await self._in_thread(self._new, size, work, *args)
 
     async def go_on(self, size: int, work: Callable[..., T], /, *args: Any) -> T:
-        """The same for what has begun, or holds nothing while it waits: it goes first and is never refused."""
+        """The same for a request that has begun, or holds no memory while it waits: goes first, is never refused."""
         if not size:
             return work(*args)
         return await self._in_thread(self._begun, size, work, *args)
 
     async def aside(self, step: Callable[..., T], /, *args: Any) -> T:
-        """`step(*args)` in a thread, however small it is."""
+        """Run `step(*args)` in a thread, whatever its size."""
         return await self.go_on(1, step, *args)
 
     def let_go(self, things: list[Any]) -> None:
-        """Empty a list, whose things are the last references to much, one after the other in a thread."""
+        """Empty a list in a thread, one item at a time: frees much memory without blocking the event loop."""
         if not self._closed:
             asyncio.get_running_loop().run_in_executor(self._pool, _empty, things)
 
     async def close(self) -> None:
-        """Refuse who waits and whoever comes, with ServiceUnavailable, and wait for what is being worked on."""
+        """Refuse all waiting and new work with ServiceUnavailable, and wait for what runs."""
         self._closed = True
         for turn in (*self._begun, *self._new):
             if not turn.done():
@@ -156,7 +157,7 @@ class Workers:
             _working_for.loop = loop
             try:
                 return work(*args)
-            except StopIteration as error:  # which no future may carry
+            except StopIteration as error:  # which a future can't carry
                 raise RuntimeError("what was worked on raised StopIteration") from error
             finally:
                 _working_for.loop = None
