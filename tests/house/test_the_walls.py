@@ -37,6 +37,7 @@ USERS_MODULES = {"oarlock.cli.loading"}
 """It imports what a command line names."""
 
 DEFERRED = {
+    "oarlock.cli.commands": {"oarlock.cli.proto"},
     "oarlock.endpoints.verbs.connect": {"oarlock.endpoints.channels"},
     "oarlock.schema.cel.gate": {"oarlock.schema.cel"},
     "oarlock.server.app": {"oarlock.server"},

@@ -17,13 +17,10 @@ import typer
 
 from oarlock.cli.describing import described, doubts
 from oarlock.cli.loading import load_server, source_folder
-from oarlock.cli.proto_files import check_lock, write_lock
 from oarlock.cli.reloading import serve_again_and_again
 from oarlock.codec import yaml
 from oarlock.registry.migration import Progress, migrate
 from oarlock.schema.crd import export_crd
-from oarlock.schema.definition import ResourceDefinition
-from oarlock.schema.proto_text import proto_text
 from oarlock.server.about import own_version
 from oarlock.server.command import Mistake, new_app, run_app, serve_with, set_up_logging, with_serve_options
 from oarlock.server.options import ServeOptions, config_of
@@ -145,33 +142,9 @@ def _proto(
 
     With --lock or --check, prints one line for each change that breaks clients; the exit code is 1 if there is any.
     """
-    if lock and check:
-        raise Mistake("say either --lock or --check")
-    definition, name = _numbered(server, version)
-    if lock:
-        write_lock(definition, name, lock)
-    elif check:
-        check_lock(definition, name, check)
-    else:
-        print(proto_text(definition, name), end="")
+    from oarlock.cli.proto import command  # noqa: PLC0415 (no other command needs it)
 
-
-def _numbered(server: str, version: str) -> tuple[ResourceDefinition, str]:
-    """The definition and version that are meant, of those that have field numbers."""
-    found = {}
-    for one in load_server(server).catalog.entries:
-        for served in one.definition.versions:
-            if proto_text(one.definition, served.name):
-                name = f"{one.definition.api_version(served.name)}/{one.definition.names.plural}"
-                found[name] = one.definition, served.name
-    if not found:
-        raise Mistake(f"{server}: no field has a number: write Annotated[…, Proto(1)]")
-    if not version and len(found) == 1:
-        version = next(iter(found))
-    if version not in found:
-        what = f"{version} has no field numbers" if version else "several have field numbers"
-        raise Mistake(f"{server}: {what}: say one of {', '.join(found)}")
-    return found[version]
+    command.run(server, version, lock=lock, check=check)
 
 
 def _check(storage: StorageURL = "sqlite:///oarlock.db") -> None:

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import pytest
 
 from oarlock import JSON, DeclarationError, IntOrString, Model, OmitEmpty, Proto, Quantity, Resource, served_from
+from oarlock.cli.proto.text import proto_text
 from oarlock.endpoints.in_protobuf import message_of
 from oarlock.schema.proto_numbers import NUMBER, proto_fields
-from oarlock.schema.proto_text import proto_text
 from oarlock.schema.reflect import schema_of
 
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oarlock import IntOrString, Model, Proto, Resource, served_from
+from oarlock.cli.proto.lock import is_locked, locked_text, number_changes
+from oarlock.cli.proto.reading import ProtoTextError, ReadField, ReadMessage, Reserved, read_proto
+from oarlock.cli.proto.text import proto_text
 from oarlock.schema.definition import ResourceDefinition
-from oarlock.schema.proto_lock import is_locked, locked_text, number_changes
-from oarlock.schema.proto_reading import ProtoTextError, ReadField, ReadMessage, Reserved, read_proto
-from oarlock.schema.proto_text import proto_text
 
 
 class Mast(Model):

@@ -1,16 +1,16 @@
 """``oarlock proto --lock`` and ``--check``: the committed ``.proto`` file, read, compared and written.
 
-Must not know: how field numbers may change. Next: ``schema.proto_lock``, which does.
+Must not know: how field numbers may change. Next: `lock`, which does.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from oarlock.cli.proto.lock import is_locked, locked_text, number_changes
+from oarlock.cli.proto.reading import ProtoTextError
+from oarlock.cli.proto.text import proto_text
 from oarlock.schema.definition import ResourceDefinition
-from oarlock.schema.proto_lock import is_locked, locked_text, number_changes
-from oarlock.schema.proto_reading import ProtoTextError
-from oarlock.schema.proto_text import proto_text
 from oarlock.server.command import Mistake
 
 __all__ = ["check_lock", "write_lock"]

@@ -1,8 +1,8 @@
 """A ``.proto`` file read back: the messages in it, their fields and the numbers they reserve.
 
-Reads what `proto_text` prints, also after a formatter or a person has been at it; enums, groups and the like, which it
+Reads what `text` prints, also after a formatter or a person has been at it; enums, groups and the like, which it
 never prints, are refused. Must not know: resources. Source: protobuf language specification, version 2.
-Next: `proto_lock`.
+Next: `lock`.
 """
 
 from __future__ import annotations

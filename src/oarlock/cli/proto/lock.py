@@ -3,16 +3,16 @@
 A number that is given to another field, or a field that gets another number or type, is read wrongly by every client
 built before, and by this server from bytes of theirs. So the file that was printed last is read back and compared:
 what breaks clients is refused, what was removed keeps its number reserved.
-Must not know: files. Source: protobuf language guide, "updating a message type". Next: `proto_reading`, `proto_text`.
+Must not know: files. Source: protobuf language guide, "updating a message type". Next: `reading`, `text`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from oarlock.cli.proto.reading import Messages, ProtoTextError, ReadField, ReadMessage, Reserved, read_proto
+from oarlock.cli.proto.text import proto_text
 from oarlock.schema.definition import ResourceDefinition
-from oarlock.schema.proto_reading import Messages, ProtoTextError, ReadField, ReadMessage, Reserved, read_proto
-from oarlock.schema.proto_text import proto_text
 
 __all__ = ["is_locked", "locked_text", "number_changes"]
 

@@ -1,7 +1,7 @@
 """A numbered version of a resource as the text of a ``.proto`` file, for clients in other languages.
 
 Messages of inner types are named after the path to them; the wire doesn't know names.
-Must not know: bytes. Source: protobuf language specification, version 2. Next: `proto_numbers`.
+Must not know: bytes. Source: protobuf language specification, version 2. Next: ``schema.proto_numbers``.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from oarlock.cli.proto.reading import Reserved
 from oarlock.schema.definition import ResourceDefinition, Schema
 from oarlock.schema.proto_numbers import ProtoField, proto_fields
-from oarlock.schema.proto_reading import Reserved
 
 __all__ = ["proto_text"]
 
