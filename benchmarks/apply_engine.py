@@ -8,7 +8,7 @@ from typing import Any
 
 from oarlock.codec import json
 from oarlock.patch.apply.schema import object_type
-from oarlock.patch.apply.tracking import FieldTracker, Writer
+from oarlock.patch.apply.tracking import FieldManager, FieldTracker
 from oarlock.schema.structural import parse
 
 _TEXT = {"type": "string"}
@@ -83,8 +83,8 @@ def _measure(name: str, run: Callable[[Any], object], prepare: Callable[[], Any]
 def main() -> None:
     tracker = FieldTracker({_VERSION: object_type(parse(_SCHEMA))})
 
-    def writer(manager: str, subresource: str = "") -> Writer:
-        return Writer(manager, _VERSION, "2026-01-02T00:00:00Z", subresource)
+    def writer(manager: str, subresource: str = "") -> FieldManager:
+        return FieldManager(manager, _VERSION, "2026-01-02T00:00:00Z", subresource)
 
     fresh = json.encode(_object())
     live = tracker.update(None, _object(), writer("creator"))

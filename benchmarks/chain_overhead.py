@@ -11,7 +11,7 @@ from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Peer, Request, Response
 from oarlock.meta.context import Target, User
 from oarlock.policy.authn.authenticator import Union
-from oarlock.policy.authn.token_file import Tokens
+from oarlock.policy.authn.token_file import TokenFile
 from oarlock.server.chain import Links, build, filters
 
 REQUESTS = 200_000
@@ -46,7 +46,7 @@ def resolve(x: Exchange) -> None:
 
 
 def main() -> None:
-    tokens = Tokens([("peertoken", User("admin", groups=("system:masters",)))])
+    tokens = TokenFile([("peertoken", User("admin", groups=("system:masters",)))])
     handle = build(filters(Links(resolve, Union([tokens]))), dispatch, Now())
     path = "/apis/wardle.example.com/v1alpha1/namespaces/default/flunders/f1"
     request = Request("GET", path, "", HEADERS, list(HEADERS.items()), Peer("127.0.0.1", 1), nothing, time.monotonic())

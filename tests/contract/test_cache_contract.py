@@ -25,7 +25,7 @@ from oarlock.storage.backend import Backend, Compacted, Unavailable, WriteResult
 from oarlock.storage.cache.cache import ResourceCache, WatchCache
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent, Subscription, TooOld
-from oarlock.storage.cache.limits import Limits
+from oarlock.storage.cache.limits import CacheLimits
 from oarlock.storage.memory import MemoryBackend
 from oarlock.storage.sqlite.backend import SqliteBackend
 from oarlock.testing.contracts.skipping import FOREIGN, SkippingBackend
@@ -34,7 +34,7 @@ PREFIX = "/registry/example.com/things/"
 END = PREFIX[:-1] + "0"
 OTHERS = "/registry/example.com/others/"
 
-TIGHT = Limits(
+TIGHT = CacheLimits(
     ring_min=3, ring_max=24, history_revs=12, roots=4, undo=6, page=2, slice_events=3, nudge_s=0.001, retry_s=0.001
 )
 """Small bounds, so that short histories meet them all."""

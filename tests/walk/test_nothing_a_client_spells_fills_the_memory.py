@@ -23,12 +23,12 @@ from oarlock.meta.context import User
 from oarlock.meta.memo import Memo
 from oarlock.patch.apply import elements
 from oarlock.patch.apply.schema import object_type
-from oarlock.patch.apply.tracking import FieldTracker, Writer
+from oarlock.patch.apply.tracking import FieldManager, FieldTracker
 from oarlock.policy.authn.authenticator import Credentials
-from oarlock.policy.authn.token_file import Tokens
+from oarlock.policy.authn.token_file import TokenFile
 from oarlock.schema import objectmeta
 from oarlock.schema.cel import regexes
-from oarlock.schema.patterns import Pattern
+from oarlock.schema.patterns import CompiledPattern
 from oarlock.schema.structural import parse
 from oarlock.server.filters import warnings
 from oarlock.server.serving import header_names, wire2
@@ -71,7 +71,7 @@ async def accepts() -> list[Memo[Any, Any]]:
 
 
 async def headers() -> list[Memo[Any, Any]]:
-    tokens = Tokens([("t", User("somebody"))])
+    tokens = TokenFile([("t", User("somebody"))])
     for n in range(5000):
         assert await tokens.authenticate(Credentials({"authorization": f"Bearer t {n:0900}"})) is not None
     return [tokens._seen]
@@ -103,7 +103,7 @@ def tracked(name: str, fields: int, size: int) -> Any:
 async def sets_of_fields() -> list[Memo[Any, Any]]:
     """Small sets by the thousand, and large ones with a small change each."""
     tracker = FieldTracker({V1: TYPE})
-    writer = Writer("w", V1, "2026-01-01T00:00:00Z", "")
+    writer = FieldManager("w", V1, "2026-01-01T00:00:00Z", "")
     for n in range(1500):
         live = tracked(f"n{n}-", 20, 60)
         tracker.update(live, {**live, "spec": {"a": n}}, writer)
@@ -164,7 +164,7 @@ FUNCTIONS: dict[str, Callable[[int], Any]] = {
     "label sets": lambda n: INTERNER.labels({f"{n}": LONG}),
     "warnings": lambda n: warnings._of_one(f"{n}{LONG}"),
 }
-PATTERN = Pattern("^[0-9x]*$")
+PATTERN = CompiledPattern("^[0-9x]*$")
 INTERNER = Interner()
 
 

@@ -23,7 +23,7 @@ from oarlock import (
 )
 from oarlock.codec import protobuf
 from oarlock.codec.protobuf_meta import KINDS, LIST_META
-from oarlock.codec.protowire import Field, Message, fields_in, tagged
+from oarlock.codec.protowire import Message, MessageField, fields_in, tagged
 from oarlock.endpoints.in_protobuf import message_of
 from oarlock.registry.scale import SCALE
 from oarlock.schema.object_schema import object_schema
@@ -151,7 +151,9 @@ async def test_lists():
         for n in range(60):
             assert (await api.request("POST", KITES, kite(f"k{n:02}", tails=["t"] * (1 + n % 3)))).status == 201
         for where, message in ((KITES, KITE), (OLD_KITES, OLD_KITE), (KITES + "?limit=7", KITE)):
-            listed = Message("List", (Field("metadata", 1, LIST_META), Field("items", 2, message, "list")))
+            listed = Message(
+                "List", (MessageField("metadata", 1, LIST_META), MessageField("items", 2, message, "list"))
+            )
             tree = read(await api.get(where, accept=PROTOBUF), listed)
             assert tree == (await api.get(where)).json
         both = await api.get(KITES, accept=f"application/json,{PROTOBUF}")

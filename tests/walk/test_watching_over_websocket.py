@@ -15,7 +15,7 @@ from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessag
 
 from oarlock import APIServer, Context, Resource, VirtualCollection
 from oarlock.endpoints.channels.one_way import MOST_IGNORED_BYTES
-from oarlock.testing.connections import Tunnel
+from oarlock.testing.connections import MemoryTunnel
 from oarlock.testing.server import InMemory
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -33,7 +33,7 @@ ASKED = {
 class Client:
     """The client of a watch. `closed` is the code of the server's Close; it is answered unless `silent`."""
 
-    def __init__(self, tunnel: Tunnel, headers: dict[str, str]) -> None:
+    def __init__(self, tunnel: MemoryTunnel, headers: dict[str, str]) -> None:
         self.tunnel = tunnel
         self.headers = headers
         self.socket = Connection(ConnectionType.CLIENT)

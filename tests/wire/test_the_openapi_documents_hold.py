@@ -34,7 +34,7 @@ from server_process import ServerProcess
 
 from oarlock.codec import protobuf
 from oarlock.codec.protobuf_meta import DELETE_OPTIONS, OBJECT_META
-from oarlock.codec.protowire import Field, Message, ProtobufError
+from oarlock.codec.protowire import Message, MessageField, ProtobufError
 from oarlock.endpoints.in_protobuf import message_of
 from oarlock.registry.scale import SCALE
 
@@ -85,13 +85,20 @@ SCALE_MESSAGE = message_of(SCALE.versions[0].schema, "Scale") or Message("Scale"
 KITE = Message(
     "Kite",
     (
-        Field("metadata", 1, OBJECT_META),
-        Field(
+        MessageField("metadata", 1, OBJECT_META),
+        MessageField(
             "spec",
             2,
-            Message("KiteSpec", (Field("colour", 1), Field("length", 2, "int64"), Field("tails", 3, "string", "list"))),
+            Message(
+                "KiteSpec",
+                (
+                    MessageField("colour", 1),
+                    MessageField("length", 2, "int64"),
+                    MessageField("tails", 3, "string", "list"),
+                ),
+            ),
         ),
-        Field("status", 3, "string", "map"),
+        MessageField("status", 3, "string", "map"),
     ),
 )
 

@@ -22,7 +22,7 @@ from oarlock.codec import yaml
 from oarlock.registry.migration import Progress, migrate
 from oarlock.schema.crd import export_crd
 from oarlock.server.about import own_version
-from oarlock.server.command import Mistake, new_app, run_app, serve_with, set_up_logging, with_serve_options
+from oarlock.server.command import CommandError, new_app, run_app, serve_with, set_up_logging, with_serve_options
 from oarlock.server.options import ServeOptions, config_of
 from oarlock.storage import maintenance
 
@@ -119,7 +119,7 @@ def _crd(
     found = [one for one in stored if resource in ("", str(one.group_resource))]
     if not found:
         names = ", ".join(str(one.group_resource) for one in stored) or "nothing is stored"
-        raise Mistake(f"{server}: no {resource or 'resource'} to print: {names}")
+        raise CommandError(f"{server}: no {resource or 'resource'} to print: {names}")
     for definition in found:
         print("---")
         print(yaml.encode(export_crd(definition)).decode(), end="")
@@ -157,7 +157,7 @@ def _check(storage: StorageURL = "sqlite:///oarlock.db") -> None:
         print(finding)
     if findings:
         count = "1 finding" if len(findings) == 1 else f"{len(findings)} findings"
-        raise Mistake(f"{count} in {storage}: stop its servers and restore it from a backup")
+        raise CommandError(f"{count} in {storage}: stop its servers and restore it from a backup")
     print(f"{storage}: sound")
 
 
@@ -199,7 +199,7 @@ def _migrate(server: ServerPlace, storage: StorageURL = "sqlite:///oarlock.db") 
         print(line)
     if broken:
         count = "1 object" if len(broken) == 1 else f"{len(broken)} objects"
-        raise Mistake(f"{count} in {storage} can't be read: remove or repair what is listed, and run this again")
+        raise CommandError(f"{count} in {storage} can't be read: remove or repair what is listed, and run this again")
 
 
 def _telling(every_s: float) -> Callable[[Progress], None]:

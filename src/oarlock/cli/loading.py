@@ -17,7 +17,7 @@ from types import ModuleType
 
 from oarlock.schema.declaring import DeclarationError
 from oarlock.server.app import APIServer
-from oarlock.server.command import Mistake
+from oarlock.server.command import CommandError
 
 __all__ = ["load_server", "source_folder"]
 
@@ -25,14 +25,14 @@ log = logging.getLogger("oarlock.cli")
 
 
 def load_server(where: str) -> APIServer:
-    """The server `where` names. Raises `Mistake`, and `DeclarationError` as it comes."""
+    """The server `where` names. Raises `CommandError`, and `DeclarationError` as it comes."""
     name, colon, attribute = where.rpartition(":") if ":" in where else (where, "", "")
     if colon and not attribute.isidentifier():
-        raise Mistake(f"{where}: write MODULE:ATTRIBUTE or FILE.py, and {attribute!r} is no attribute's name")
+        raise CommandError(f"{where}: write MODULE:ATTRIBUTE or FILE.py, and {attribute!r} is no attribute's name")
     if name.endswith(".py") or os.sep in name:
         module = _import_file(Path(name))
     elif not colon:
-        raise Mistake(f"{where}: write MODULE:ATTRIBUTE, for example {where}:server, or FILE.py")
+        raise CommandError(f"{where}: write MODULE:ATTRIBUTE, for example {where}:server, or FILE.py")
     else:
         _look_in(Path.cwd())
         module = _import(name, where)
@@ -47,20 +47,20 @@ def source_folder(where: str) -> Path:
 
 def _import_file(file: Path) -> ModuleType:
     if not file.is_file():
-        raise Mistake(f"{file}: there is no such file")
+        raise CommandError(f"{file}: there is no such file")
     file = file.resolve()
     parts, folder = [file.stem], file.parent
     while (folder / "__init__.py").is_file():
         parts.insert(0, folder.name)
         folder = folder.parent
     if not all(part.isidentifier() for part in parts):
-        raise Mistake(f"{file}: can't be imported as {'.'.join(parts)}: give it a name that is an identifier")
+        raise CommandError(f"{file}: can't be imported as {'.'.join(parts)}: give it a name that is an identifier")
     _look_in(Path.cwd())
     _look_in(folder)
     name = ".".join(parts)
     known = sys.modules.get(name)
     if known is not None and Path(known.__file__ or "").resolve() != file:
-        raise Mistake(f"{file}: there is a module called {name} already: rename the file")
+        raise CommandError(f"{file}: there is a module called {name} already: rename the file")
     return _import(name, str(file))
 
 
@@ -80,14 +80,16 @@ def _import(name: str, where: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise _failed(error, where) from None
-        raise Mistake(f"can't import {where}: {error}: run this in the folder it is in, or name the file") from None
+        raise CommandError(
+            f"can't import {where}: {error}: run this in the folder it is in, or name the file"
+        ) from None
     except (Exception, SystemExit) as error:
         raise _failed(error, where) from None
 
 
-def _failed(error: BaseException, where: str) -> Mistake:
+def _failed(error: BaseException, where: str) -> CommandError:
     log.debug("importing %s failed", where, exc_info=error)
-    return Mistake(f"can't import {where}: {type(error).__name__}: {error}{_place(error)}; -v 4 shows more")
+    return CommandError(f"can't import {where}: {type(error).__name__}: {error}{_place(error)}; -v 4 shows more")
 
 
 def _place(error: BaseException) -> str:
@@ -104,7 +106,7 @@ def _named(module: ModuleType, attribute: str, where: str) -> APIServer:
     if not isinstance(found, APIServer):
         there = [name for name, value in vars(module).items() if isinstance(value, APIServer)]
         hint = f"; {', '.join(there)} is one" if there else ""
-        raise Mistake(f"{where}: {attribute} is no APIServer of {module.__name__}{hint}")
+        raise CommandError(f"{where}: {attribute} is no APIServer of {module.__name__}{hint}")
     return found
 
 
@@ -112,6 +114,6 @@ def _only(module: ModuleType, where: str) -> APIServer:
     found = {name: value for name, value in vars(module).items() if isinstance(value, APIServer)}
     if len({id(value) for value in found.values()}) != 1:
         if not found:
-            raise Mistake(f"{where}: there is no APIServer in it: write server = APIServer(serve=[…])")
-        raise Mistake(f"{where}: there are several: write {where}:{next(iter(found))}")
+            raise CommandError(f"{where}: there is no APIServer in it: write server = APIServer(serve=[…])")
+        raise CommandError(f"{where}: there are several: write {where}:{next(iter(found))}")
     return next(iter(found.values()))

@@ -7,7 +7,7 @@ Source: ``generated.proto`` of k8s.io/apimachinery ``meta/v1`` and ``runtime``, 
 
 from __future__ import annotations
 
-from oarlock.codec.protowire import Field, Message
+from oarlock.codec.protowire import Message, MessageField
 
 __all__ = [
     "DELETE_OPTIONS",
@@ -20,36 +20,36 @@ __all__ = [
 ]
 
 
-def _text(**numbers: int) -> tuple[Field, ...]:
-    return tuple(Field(name, number, omitted=True) for name, number in numbers.items())
+def _text(**numbers: int) -> tuple[MessageField, ...]:
+    return tuple(MessageField(name, number, omitted=True) for name, number in numbers.items())
 
 
-def _whole(name: str, number: int, kind: str = "int64") -> Field:
-    return Field(name, number, kind)
+def _whole(name: str, number: int, kind: str = "int64") -> MessageField:
+    return MessageField(name, number, kind)
 
 
-def _each(name: str, number: int, kind: str | Message = "string") -> Field:
-    return Field(name, number, kind, "list")
+def _each(name: str, number: int, kind: str | Message = "string") -> MessageField:
+    return MessageField(name, number, kind, "list")
 
 
 TYPE_META = Message("TypeMeta", _text(apiVersion=1, kind=2))
-RAW_EXTENSION = Message("RawExtension", (Field("raw", 1, "bytes"),))
+RAW_EXTENSION = Message("RawExtension", (MessageField("raw", 1, "bytes"),))
 
 OWNER_REFERENCE = Message(
     "OwnerReference",
     (
         *_text(kind=1, name=3, uid=4, apiVersion=5),
-        Field("controller", 6, "bool"),
-        Field("blockOwnerDeletion", 7, "bool"),
+        MessageField("controller", 6, "bool"),
+        MessageField("blockOwnerDeletion", 7, "bool"),
     ),
 )
 MANAGED_FIELDS = Message(
     "ManagedFieldsEntry",
     (
         *_text(manager=1, operation=2, apiVersion=3),
-        Field("time", 4, "Time"),
+        MessageField("time", 4, "Time"),
         *_text(fieldsType=6),
-        Field("fieldsV1", 7, "JSON"),
+        MessageField("fieldsV1", 7, "JSON"),
         *_text(subresource=8),
     ),
 )
@@ -57,12 +57,12 @@ OBJECT_META = Message(
     "ObjectMeta",
     (
         *_text(name=1, generateName=2, namespace=3, selfLink=4, uid=5, resourceVersion=6),
-        Field("generation", 7, "int64", omitted=True),
-        Field("creationTimestamp", 8, "Time"),
-        Field("deletionTimestamp", 9, "Time"),
+        MessageField("generation", 7, "int64", omitted=True),
+        MessageField("creationTimestamp", 8, "Time"),
+        MessageField("deletionTimestamp", 9, "Time"),
         _whole("deletionGracePeriodSeconds", 10),
-        Field("labels", 11, "string", "map"),
-        Field("annotations", 12, "string", "map"),
+        MessageField("labels", 11, "string", "map"),
+        MessageField("annotations", 12, "string", "map"),
         _each("ownerReferences", 13, OWNER_REFERENCE),
         _each("finalizers", 14),
         _each("managedFields", 17, MANAGED_FIELDS),
@@ -71,14 +71,14 @@ OBJECT_META = Message(
 LIST_META = Message(
     "ListMeta", (*_text(**{"selfLink": 1, "resourceVersion": 2, "continue": 3}), _whole("remainingItemCount", 4))
 )
-PARTIAL_OBJECT_METADATA = Message("PartialObjectMetadata", (Field("metadata", 1, OBJECT_META),))
+PARTIAL_OBJECT_METADATA = Message("PartialObjectMetadata", (MessageField("metadata", 1, OBJECT_META),))
 
 _STATUS = Message(
     "Status",
     (
-        Field("metadata", 1, LIST_META),
+        MessageField("metadata", 1, LIST_META),
         *_text(status=2, message=3, reason=4),
-        Field(
+        MessageField(
             "details",
             5,
             Message(
@@ -101,39 +101,44 @@ _VERBS = Message("Verbs", (_each("items", 1),), wrapped=True)
 _GROUP = Message(
     "APIGroup",
     (
-        Field("name", 1),
+        MessageField("name", 1),
         _each("versions", 2, _VERSION),
-        Field("preferredVersion", 3, _VERSION),
+        MessageField("preferredVersion", 3, _VERSION),
         _each("serverAddressByClientCIDRs", 4, _ADDRESS),
     ),
 )
 _RESOURCE = Message(
     "APIResource",
     (
-        Field("name", 1),
-        Field("namespaced", 2, "bool"),
-        Field("kind", 3),
-        Field("verbs", 4, _VERBS),
+        MessageField("name", 1),
+        MessageField("namespaced", 2, "bool"),
+        MessageField("kind", 3),
+        MessageField("verbs", 4, _VERBS),
         _each("shortNames", 5),
-        Field("singularName", 6),
+        MessageField("singularName", 6),
         _each("categories", 7),
         *_text(group=8, version=9, storageVersionHash=10),
     ),
 )
-_RESOURCES = Message("APIResourceList", (Field("groupVersion", 1), _each("resources", 2, _RESOURCE)))
+_RESOURCES = Message("APIResourceList", (MessageField("groupVersion", 1), _each("resources", 2, _RESOURCE)))
 
-_KIND = Message("GroupVersionKind", (Field("group", 1), Field("version", 2), Field("kind", 3)))
+_KIND = Message("GroupVersionKind", (MessageField("group", 1), MessageField("version", 2), MessageField("kind", 3)))
 _SUBRESOURCE_DISCOVERY = Message(
     "APISubresourceDiscovery",
-    (Field("subresource", 1), Field("responseKind", 2, _KIND), _each("acceptedTypes", 3, _KIND), _each("verbs", 4)),
+    (
+        MessageField("subresource", 1),
+        MessageField("responseKind", 2, _KIND),
+        _each("acceptedTypes", 3, _KIND),
+        _each("verbs", 4),
+    ),
 )
 _RESOURCE_DISCOVERY = Message(
     "APIResourceDiscovery",
     (
-        Field("resource", 1),
-        Field("responseKind", 2, _KIND),
-        Field("scope", 3),
-        Field("singularResource", 4),
+        MessageField("resource", 1),
+        MessageField("responseKind", 2, _KIND),
+        MessageField("scope", 3),
+        MessageField("singularResource", 4),
         _each("verbs", 5),
         _each("shortNames", 6),
         _each("categories", 7),
@@ -141,10 +146,11 @@ _RESOURCE_DISCOVERY = Message(
     ),
 )
 _VERSION_DISCOVERY = Message(
-    "APIVersionDiscovery", (Field("version", 1), _each("resources", 2, _RESOURCE_DISCOVERY), Field("freshness", 3))
+    "APIVersionDiscovery",
+    (MessageField("version", 1), _each("resources", 2, _RESOURCE_DISCOVERY), MessageField("freshness", 3)),
 )
 _GROUP_DISCOVERY = Message(
-    "APIGroupDiscovery", (Field("metadata", 1, OBJECT_META), _each("versions", 2, _VERSION_DISCOVERY))
+    "APIGroupDiscovery", (MessageField("metadata", 1, OBJECT_META), _each("versions", 2, _VERSION_DISCOVERY))
 )
 
 KINDS = {
@@ -154,13 +160,13 @@ KINDS = {
         PARTIAL_OBJECT_METADATA,
         Message(
             "PartialObjectMetadataList",
-            (Field("metadata", 1, LIST_META), _each("items", 2, PARTIAL_OBJECT_METADATA)),
+            (MessageField("metadata", 1, LIST_META), _each("items", 2, PARTIAL_OBJECT_METADATA)),
         ),
         _GROUP,
         Message("APIGroupList", (_each("groups", 1, _GROUP),)),
         _RESOURCES,
         Message("APIVersions", (_each("versions", 1), _each("serverAddressByClientCIDRs", 2, _ADDRESS))),
-        Message("APIGroupDiscoveryList", (Field("metadata", 1, LIST_META), _each("items", 2, _GROUP_DISCOVERY))),
+        Message("APIGroupDiscoveryList", (MessageField("metadata", 1, LIST_META), _each("items", 2, _GROUP_DISCOVERY))),
     )
 }
 """The kinds that are answered in protobuf whatever resource they are about."""
@@ -169,10 +175,12 @@ DELETE_OPTIONS = Message(
     "DeleteOptions",
     (
         _whole("gracePeriodSeconds", 1),
-        Field("preconditions", 2, Message("Preconditions", (Field("uid", 1), Field("resourceVersion", 2)))),
-        Field("orphanDependents", 3, "bool"),
-        Field("propagationPolicy", 4),
+        MessageField(
+            "preconditions", 2, Message("Preconditions", (MessageField("uid", 1), MessageField("resourceVersion", 2)))
+        ),
+        MessageField("orphanDependents", 3, "bool"),
+        MessageField("propagationPolicy", 4),
         _each("dryRun", 5),
-        Field("ignoreStoreReadErrorWithClusterBreakingPotential", 6, "bool"),
+        MessageField("ignoreStoreReadErrorWithClusterBreakingPotential", 6, "bool"),
     ),
 )

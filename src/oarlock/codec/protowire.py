@@ -20,7 +20,7 @@ from oarlock.codec import json as json_codec
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.times import parse_rfc3339, rfc3339
 
-__all__ = ["Field", "Message", "ProtobufError", "fields_in", "tagged", "varint"]
+__all__ = ["Message", "MessageField", "ProtobufError", "fields_in", "tagged", "varint"]
 
 _WORD = 0xFFFF_FFFF_FFFF_FFFF
 
@@ -210,7 +210,7 @@ text of any value, as FieldsV1 and RawExtension are."""
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class MessageField:
     """A field of a message. `kind` is a key of `_SCALARS` or a Message; `many` says that it is a list (``list``) or a
     map by names (``map``). `omitted`: its zero value is what Go writes for nothing, so it is left out when read."""
 
@@ -226,9 +226,9 @@ class Message:
     """A message: what a JSON object looks like in protobuf. `wrapped`: a list stands for a message that only has it."""
 
     name: str
-    fields: tuple[Field, ...]
+    fields: tuple[MessageField, ...]
     wrapped: bool = False
-    _numbers: dict[int, Field] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _numbers: dict[int, MessageField] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self._numbers.update({one.number: one for one in self.fields})
@@ -269,7 +269,7 @@ class Message:
                     raise
         return tree.get(self.fields[0].name, []) if self.wrapped else tree
 
-    def _read(self, one: Field, wire: int, value: Any, tree: dict[str, Any]) -> None:
+    def _read(self, one: MessageField, wire: int, value: Any, tree: dict[str, Any]) -> None:
         if one.many == "map":
             if wire != 2:
                 raise _wrong_wire(self, one, wire)
@@ -296,7 +296,7 @@ def _put(number: int, kind: str | Message, value: Any) -> bytes:
     return tagged(number, payload) if wire == 2 else varint(number << 3 | wire) + payload
 
 
-def _take(message: Message, one: Field, wire: int, value: Any) -> Any:
+def _take(message: Message, one: MessageField, wire: int, value: Any) -> Any:
     if isinstance(one.kind, Message):
         if wire != 2:
             raise _wrong_wire(message, one, wire)
@@ -307,7 +307,7 @@ def _take(message: Message, one: Field, wire: int, value: Any) -> Any:
     return read(value)
 
 
-def _items(message: Message, one: Field, wire: int, value: Any) -> list[Any]:
+def _items(message: Message, one: MessageField, wire: int, value: Any) -> list[Any]:
     """One item, or all of a list of numbers that was packed."""
     if wire == 2 and isinstance(one.kind, str) and (expected := _SCALARS[one.kind][0]) != 2:
         items, at = [], 0
@@ -324,7 +324,7 @@ def _items(message: Message, one: Field, wire: int, value: Any) -> list[Any]:
     return [_take(message, one, wire, value)]
 
 
-def _entry(message: Message, one: Field, data: bytes) -> tuple[str, Any]:
+def _entry(message: Message, one: MessageField, data: bytes) -> tuple[str, Any]:
     key, inner = "", None
     for number, wire, value in fields_in(data):
         if (number, wire) == (1, 2):
@@ -339,5 +339,5 @@ def _entry(message: Message, one: Field, data: bytes) -> tuple[str, Any]:
 _ZERO: Mapping[str, Any] = {"string": "", "bytes": "", "int64": 0, "int32": 0, "bool": False, "double": 0.0}
 
 
-def _wrong_wire(message: Message, one: Field, wire: int) -> ProtobufError:
+def _wrong_wire(message: Message, one: MessageField, wire: int) -> ProtobufError:
     return ProtobufError(f"proto: wrong wireType = {wire} for field {one.name} of {message.name}")

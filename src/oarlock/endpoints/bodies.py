@@ -17,7 +17,7 @@ from oarlock.meta.errors import BadRequest, UnsupportedMediaType
 from oarlock.meta.fielderrors import WrongType
 from oarlock.meta.gotext import quote
 from oarlock.meta.kinds import GroupVersion
-from oarlock.registry.body import Body, BodyWording
+from oarlock.registry.body import BodyWording, DecodedBody
 from oarlock.registry.served import Tree
 from oarlock.registry.workers import Workers, weight
 
@@ -38,7 +38,7 @@ def media_type(x: Exchange) -> str:
     return media
 
 
-async def read_object(workers: Workers, data: bytes, media: str, entry: CatalogEntry, validation: str) -> Body:
+async def read_object(workers: Workers, data: bytes, media: str, entry: CatalogEntry, validation: str) -> DecodedBody:
     """`object_body`; of a large body in a thread. Raises TooManyRequests too."""
     size = body_weight(data, media)
     if not size:
@@ -57,7 +57,7 @@ def body_weight(data: bytes, media: str) -> int:
     return 0
 
 
-def object_body(data: bytes, media: str, entry: CatalogEntry, validation: str) -> Body:
+def object_body(data: bytes, media: str, entry: CatalogEntry, validation: str) -> DecodedBody:
     """A body as an object of `entry`'s kind and version; both may be left out, neither may be another.
 
     `validation` is the request's fieldValidation; duplicate fields are only looked for when it isn't Ignore.
@@ -72,7 +72,7 @@ def object_body(data: bytes, media: str, entry: CatalogEntry, validation: str) -
         tree, problems = decode_tree(data, media, kind, validation, typed=entry.definition.typed)
     _check_kind(tree, entry)
     tree["apiVersion"], tree["kind"] = entry.api_version, kind
-    return Body(tree, wording, problems)
+    return DecodedBody(tree, wording, problems)
 
 
 def decode_protobuf(data: bytes, message: Message, kind: str) -> Tree:

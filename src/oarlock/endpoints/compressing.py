@@ -10,7 +10,7 @@ import asyncio
 import zlib
 from collections.abc import AsyncIterator
 
-from oarlock.endpoints.http import Body, BodySource
+from oarlock.endpoints.http import BodySource, ResponseBody
 
 __all__ = ["GZIP_ABOVE", "gzipped"]
 
@@ -22,7 +22,7 @@ HEAD = b"\x1f\x8b\x08\0\0\0\0\0\4\xff"  # deflate, no name, no time, fastest, un
 END = b"\3\0"  # an empty last block
 
 
-async def gzipped(body: Body) -> Body | None:
+async def gzipped(body: ResponseBody) -> ResponseBody | None:
     """`body` compressed; None for one that is too small for it."""
     if isinstance(body, AsyncIterator):
         return _pieces(body)

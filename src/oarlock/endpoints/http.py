@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 __all__ = [
-    "Body",
     "BodySource",
     "BodyTooLarge",
     "BrokenBody",
@@ -20,6 +19,7 @@ __all__ = [
     "Peer",
     "Request",
     "Response",
+    "ResponseBody",
     "Stream",
     "Tunnel",
 ]
@@ -147,7 +147,7 @@ class BodySource(ABC):
         """The next bytes: about `most` of them, ``b""`` only at the end."""
 
 
-Body = bytes | BodySource | AsyncIterator[bytes]
+ResponseBody = bytes | BodySource | AsyncIterator[bytes]
 
 
 class Response:
@@ -165,7 +165,7 @@ class Response:
         self,
         status: int,
         headers: list[tuple[str, str]],
-        body: Body = b"",
+        body: ResponseBody = b"",
         stream: Callable[[Stream], None] | None = None,
     ) -> None:
         self.status = status

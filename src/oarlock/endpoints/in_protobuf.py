@@ -11,7 +11,7 @@ import msgspec
 
 from oarlock.codec import protobuf
 from oarlock.codec.protobuf_meta import KINDS, OBJECT_META
-from oarlock.codec.protowire import Field, Message, ProtobufError
+from oarlock.codec.protowire import Message, MessageField, ProtobufError
 from oarlock.meta.errors import InternalError
 from oarlock.schema.definition import Schema
 from oarlock.schema.proto_numbers import proto_fields
@@ -33,7 +33,7 @@ def message_of(schema: Schema, name: str, *, root: bool = True) -> Message | Non
             kind = OBJECT_META
         elif one.kind == "message":
             kind = message_of(one.schema, one.name, root=False) or Message(one.name, ())
-        made.append(Field(one.name, one.number, kind, one.many, one.omitted))
+        made.append(MessageField(one.name, one.number, kind, one.many, one.omitted))
     return Message(name, tuple(made))
 
 

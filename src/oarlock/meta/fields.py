@@ -15,9 +15,9 @@ __all__ = [
     "MAX_CHARACTERS",
     "MAX_REQUIREMENTS",
     "Condition",
+    "FieldRequirement",
     "FieldSelector",
     "FieldSelectorError",
-    "Requirement",
     "escape",
     "parse",
     "split_term",
@@ -38,7 +38,7 @@ class FieldSelectorError(ValueError):
     """The text is not a field selector."""
 
 
-class Requirement(NamedTuple):
+class FieldRequirement(NamedTuple):
     """One term; all of a selector's terms must hold."""
 
     field: str
@@ -72,7 +72,7 @@ class Condition(NamedTuple):
 class FieldSelector:
     """The terms in the order of the text. Without terms, everything matches."""
 
-    requirements: tuple[Requirement, ...] = ()
+    requirements: tuple[FieldRequirement, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -152,7 +152,7 @@ def parse(text: str) -> FieldSelector:
         if found is None:
             raise FieldSelectorError(f"invalid selector: '{text}'; can't understand '{term}'")
         field, operator, value = found
-        requirements.append(Requirement(field, "!=" if operator == "!=" else "=", unescape(value)))
+        requirements.append(FieldRequirement(field, "!=" if operator == "!=" else "=", unescape(value)))
     return FieldSelector(tuple(requirements))
 
 

@@ -20,8 +20,8 @@ __all__ = [
     "MAX_CHARACTERS",
     "MAX_REQUIREMENTS",
     "NOTHING",
+    "LabelRequirement",
     "Labels",
-    "Requirement",
     "Selector",
     "SelectorError",
     "from_label_selector",
@@ -50,7 +50,7 @@ class SelectorError(ValueError):
     """The text or object is not a label selector."""
 
 
-class Requirement(NamedTuple):
+class LabelRequirement(NamedTuple):
     """One term. `operator` is one of ``= == != in notin exists ! gt lt``; `values` are sorted and distinct."""
 
     key: str
@@ -75,7 +75,7 @@ class Selector:
 
     matches: Callable[[Labels], bool]
 
-    def __init__(self, requirements: Iterable[Requirement] = (), *, nothing: bool = False) -> None:
+    def __init__(self, requirements: Iterable[LabelRequirement] = (), *, nothing: bool = False) -> None:
         self.requirements = tuple(requirements)
         self.nothing = nothing
         self.matches = _never if nothing else _all(self.requirements)
@@ -164,7 +164,7 @@ def _never(labels: Labels) -> bool:
     return False
 
 
-def _all(requirements: tuple[Requirement, ...]) -> Test:
+def _all(requirements: tuple[LabelRequirement, ...]) -> Test:
     by_key: dict[str, _Asked] = {}
     for key, operator, values in requirements:
         asked = by_key.get(key)
@@ -252,12 +252,12 @@ NOTHING = Selector(nothing=True)
 # Making requirements ------------------------------------------------------------------------------
 
 
-def requirement(key: str, operator: str, values: Iterable[str] = ()) -> Requirement:
+def requirement(key: str, operator: str, values: Iterable[str] = ()) -> LabelRequirement:
     """A validated requirement. Raises SelectorError with all errors."""
     return _requirement(key, operator, values, _key_complaints("key", key))
 
 
-def _requirement(key: str, operator: str, values: Iterable[str], complaints: list[FieldError]) -> Requirement:
+def _requirement(key: str, operator: str, values: Iterable[str], complaints: list[FieldError]) -> LabelRequirement:
     """A validated requirement; `complaints` are the errors about its key."""
     listed = sorted(set(values))
     complaints += _operator_complaints(operator, listed)
@@ -268,7 +268,7 @@ def _requirement(key: str, operator: str, values: Iterable[str], complaints: lis
     if complaints:
         texts = list(dict.fromkeys(complaint.message for complaint in complaints))
         raise SelectorError(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
-    return Requirement(key, operator, tuple(listed))
+    return LabelRequirement(key, operator, tuple(listed))
 
 
 def _key_complaints(path: str, key: str) -> list[FieldError]:
@@ -300,7 +300,7 @@ def _operator_complaints(operator: str, values: list[str]) -> list[FieldError]:
     return [NotSupported("operator", operator, _BINARY + _UNARY)]
 
 
-def _sorted(requirements: Iterable[Requirement]) -> Selector:
+def _sorted(requirements: Iterable[LabelRequirement]) -> Selector:
     return Selector(sorted(requirements, key=lambda one: one.key))
 
 
@@ -366,8 +366,8 @@ class _Parser:
         self._next = self._read()
         return token
 
-    def requirements(self) -> list[Requirement]:
-        found: list[Requirement] = []
+    def requirements(self) -> list[LabelRequirement]:
+        found: list[LabelRequirement] = []
         while True:
             kind, text = self.peek()
             if kind == "end":
@@ -389,7 +389,7 @@ class _Parser:
             if kind not in ("word", "!"):
                 raise SelectorError(f"found '{text}', expected: identifier after ','")
 
-    def requirement(self) -> Requirement:
+    def requirement(self) -> LabelRequirement:
         kind, key = self.take()
         negated = kind == "!"
         if negated:
@@ -400,9 +400,9 @@ class _Parser:
         if complaints:
             raise SelectorError(complaints[0].message)
         if negated:
-            return Requirement(key, "!")
+            return LabelRequirement(key, "!")
         if self.peek()[0] in ("end", ","):
-            return Requirement(key, "exists")
+            return LabelRequirement(key, "exists")
         _, text = self.take()
         operator = _OPERATORS.get(text)
         if operator is None:

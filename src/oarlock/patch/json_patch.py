@@ -18,7 +18,7 @@ from oarlock.meta.fielderrors import WrongType
 from oarlock.meta.gotext import quote
 from oarlock.patch.errors import PatchFailed, PatchFormatError, TooManyOperations
 
-__all__ = ["COPY_BUDGET_BYTES", "MAX_OPERATIONS", "Operation", "Patch", "Path", "apply", "parse", "strict_errors"]
+__all__ = ["COPY_BUDGET_BYTES", "MAX_OPERATIONS", "Patch", "PatchOperation", "Path", "apply", "parse", "strict_errors"]
 
 MAX_OPERATIONS = 10_000
 COPY_BUDGET_BYTES = 3 * 1024 * 1024
@@ -31,7 +31,7 @@ Path = tuple[str, ...]
 """The unescaped segments of a JSON pointer."""
 
 
-class Operation(NamedTuple):
+class PatchOperation(NamedTuple):
     """One step. `path` and `source` are unescaped segments; `value` is what a test, add or replace holds."""
 
     op: str
@@ -40,7 +40,7 @@ class Operation(NamedTuple):
     value: Any
 
 
-Patch = tuple[Operation, ...]
+Patch = tuple[PatchOperation, ...]
 """A patch that has been read; it can be applied any number of times."""
 
 
@@ -65,7 +65,7 @@ def parse(data: bytes) -> Patch:
     return tuple(_operation(at, tree) for at, tree in enumerate(listed))
 
 
-def _operation(at: int, tree: Any) -> Operation:
+def _operation(at: int, tree: Any) -> PatchOperation:
     if tree is None:
         tree = {}
     if not isinstance(tree, dict):
@@ -75,7 +75,7 @@ def _operation(at: int, tree: Any) -> Operation:
         if given is not None and not isinstance(given, str):
             raise PatchFormatError(WrongType(f"[{at}].{field}", "a string", given).message)
     value = tree.get("value", _MISSING)
-    return Operation(tree.get("op") or "", _segments(tree.get("path")), _segments(tree.get("from")), value)
+    return PatchOperation(tree.get("op") or "", _segments(tree.get("path")), _segments(tree.get("from")), value)
 
 
 def _segments(pointer: str | None) -> Path:
@@ -118,7 +118,7 @@ def apply(tree: Any, patch: Patch) -> Any:
     return work.root
 
 
-def _may_deepen(operation: Operation) -> bool:
+def _may_deepen(operation: PatchOperation) -> bool:
     return operation.op in ("move", "copy") or isinstance(operation.value, (dict, list))
 
 
@@ -140,7 +140,7 @@ class _Work:
         self.own[id(copy)] = copy
         return copy
 
-    def parent(self, path: Path, operation: Operation) -> Any:
+    def parent(self, path: Path, operation: PatchOperation) -> Any:
         """The container that `path` ends in, ours to change. Raises PatchFailed."""
         if not path or not isinstance(self.root, (dict, list)):
             raise _failed(operation, path, "doc is missing path")
@@ -171,7 +171,7 @@ class _Work:
         return value
 
 
-def _failed(operation: Operation, path: Path, why: str) -> PatchFailed:
+def _failed(operation: PatchOperation, path: Path, why: str) -> PatchFailed:
     pointer = "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in path)
     return PatchFailed(f"{operation.op} operation does not apply: {why}: {pointer}")
 
@@ -184,7 +184,7 @@ def _index(listed: list[Any], step: str) -> int | None:
     return (i if i >= 0 else i + len(listed)) if -len(listed) <= i < len(listed) else None
 
 
-def _put(work: _Work, operation: Operation, value: Any) -> None:
+def _put(work: _Work, operation: PatchOperation, value: Any) -> None:
     container, last = work.parent(operation.path, operation), operation.path[-1]
     if isinstance(container, dict):
         container[last] = value
@@ -198,7 +198,7 @@ def _put(work: _Work, operation: Operation, value: Any) -> None:
         container.insert(i if i >= 0 else i + size + 1, value)
 
 
-def _take(work: _Work, operation: Operation, path: Path) -> Any:
+def _take(work: _Work, operation: PatchOperation, path: Path) -> Any:
     container, last = work.parent(path, operation), path[-1]
     if isinstance(container, dict):
         if last not in container:
@@ -210,25 +210,25 @@ def _take(work: _Work, operation: Operation, path: Path) -> Any:
     return container.pop(i)
 
 
-def _add(work: _Work, operation: Operation) -> None:
+def _add(work: _Work, operation: PatchOperation) -> None:
     _put(work, operation, _new_value(operation))
 
 
-def _value(operation: Operation) -> Any:
+def _value(operation: PatchOperation) -> Any:
     # An add without a value adds null, as the API server does.
     return None if operation.value is _MISSING else operation.value
 
 
-def _new_value(operation: Operation) -> Any:
+def _new_value(operation: PatchOperation) -> Any:
     """The value of an add or replace, for the result alone: whoever gets it may change it."""
     return _deep_copy(_value(operation))
 
 
-def _remove(work: _Work, operation: Operation) -> None:
+def _remove(work: _Work, operation: PatchOperation) -> None:
     _take(work, operation, operation.path)
 
 
-def _replace(work: _Work, operation: Operation) -> None:
+def _replace(work: _Work, operation: PatchOperation) -> None:
     container, last = work.parent(operation.path, operation), operation.path[-1]
     key: Any = last
     if isinstance(container, list):
@@ -239,14 +239,14 @@ def _replace(work: _Work, operation: Operation) -> None:
     container[key] = _new_value(operation)
 
 
-def _move(work: _Work, operation: Operation) -> None:
+def _move(work: _Work, operation: PatchOperation) -> None:
     source = operation.source
     if operation.path[: len(source)] == source and operation.path != source:
         raise _failed(operation, source, "a value can't be moved into itself")
     _put(work, operation, _take(work, operation, source))
 
 
-def _copy(work: _Work, operation: Operation) -> None:
+def _copy(work: _Work, operation: PatchOperation) -> None:
     value = work.get(operation.source) if operation.source else _MISSING
     if value is _MISSING:
         raise _failed(operation, operation.source, "missing value")
@@ -271,7 +271,7 @@ def _deep_copy(value: Any) -> Any:
     return value
 
 
-def _test(work: _Work, operation: Operation) -> None:
+def _test(work: _Work, operation: PatchOperation) -> None:
     path = operation.path
     value = work.get(path)
     if value is _MISSING and path and isinstance(work.get(path[:-1]), dict):

@@ -19,7 +19,7 @@ from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
 from oarlock.schema.views import ViewError
 
-__all__ = ["Body", "BodyWording", "Wording", "compile_bodies", "settle"]
+__all__ = ["BodyWording", "DecodedBody", "Wording", "compile_bodies", "settle"]
 
 
 _OWNERS_TWICE = (
@@ -59,7 +59,7 @@ class BodyWording(NamedTuple):
 
 
 @dataclass(slots=True)
-class Body:
+class DecodedBody:
     """A tree that the recipe may change, and the problems that strict decoding of its bytes found.
 
     `derived` is True when the tree is the result of a patch or of mutating admission, not what a client sent. `weight`
@@ -73,7 +73,7 @@ class Body:
     weight: int = 0
 
 
-def settle(body: Body, compiled: CompiledVersion, hooks: Hooks, ctx: Context) -> None:
+def settle(body: DecodedBody, compiled: CompiledVersion, hooks: Hooks, ctx: Context) -> None:
     """Prune, default and type-check the tree in place, by the schema and hooks of the request version.
 
     Wrong JSON types are refused (only of declared types; for a CRD schema, validation reports them with everything
@@ -101,7 +101,7 @@ def settle(body: Body, compiled: CompiledVersion, hooks: Hooks, ctx: Context) ->
             pass  # ignored here: validation reports a missing field with all other errors
 
 
-def _mend(body: Body, compiled: CompiledVersion, ctx: Context) -> None:
+def _mend(body: DecodedBody, compiled: CompiledVersion, ctx: Context) -> None:
     """Check types; remove undeclared fields, null and empty values."""
     tree = body.tree
     misfits = compiled.misfits(tree)
@@ -116,7 +116,7 @@ def _mend(body: Body, compiled: CompiledVersion, ctx: Context) -> None:
         tree["metadata"]["managedFields"] = [{}]  # unlike a missing one, it asks to forget all owners
 
 
-def _keep_owners_once(body: Body, ctx: Context) -> None:
+def _keep_owners_once(body: DecodedBody, ctx: Context) -> None:
     """Remove duplicate owner references, with a warning to the client."""
     metadata = body.tree["metadata"]
     owners = metadata["ownerReferences"]
@@ -139,11 +139,11 @@ def _is_strict(ctx: Context) -> bool:
     return ctx.options is not None and ctx.options.field_validation == "Strict"
 
 
-def _problems(body: Body, unknown: list[str]) -> list[str]:
+def _problems(body: DecodedBody, unknown: list[str]) -> list[str]:
     return [*body.problems, *(f"unknown field {quote(path)}" for path in unknown)][:100]
 
 
-def _report(body: Body, unknown: list[str], ctx: Context) -> None:
+def _report(body: DecodedBody, unknown: list[str], ctx: Context) -> None:
     validation = ctx.options.field_validation if ctx.options is not None else "Ignore"
     if validation == "Ignore":
         return

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
 from oarlock.registry.methods import Hook, check_methods
-from oarlock.registry.subresource import MARKER, Found, find_subresources
+from oarlock.registry.subresource import MARKER, DeclaredSubresource, find_subresources
 from oarlock.schema.declaring import KeywordError, type_argument
 from oarlock.schema.foreign import Foreign
 from oarlock.schema.resources import Resource, declared
@@ -70,7 +70,7 @@ class StoredCollection(Generic[T]):
     __resource__: ClassVar[Any] = None
     __stored_as__: ClassVar[Any] = None
     __loses__: ClassVar[tuple[str, ...]] = ()
-    __subresources__: ClassVar[tuple[Found, ...]] = ()
+    __subresources__: ClassVar[tuple[DeclaredSubresource, ...]] = ()
 
     def __init_subclass__(
         cls, *, stored_as: type | None = None, loses: Sequence[str] = (), of: Foreign[Any] | None = None

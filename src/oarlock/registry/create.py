@@ -8,14 +8,14 @@ import msgspec
 
 from oarlock.meta.context import Context
 from oarlock.meta.errors import AlreadyExists
-from oarlock.registry.body import Body, settle
+from oarlock.registry.body import DecodedBody, settle
 from oarlock.registry.generated_names import with_generated_name
 from oarlock.registry.managed_fields import tracked, unbroken
 from oarlock.registry.metadata import fill_new, is_deleting, settle_namespace, wipe_system
 from oarlock.registry.readiness import Ready
 from oarlock.registry.results import MutationResult
 from oarlock.registry.served import Gate, Tree
-from oarlock.registry.steps import Write, finish
+from oarlock.registry.steps import WriteRequest, finish
 from oarlock.registry.stored_resource import StoredResource
 from oarlock.storage.backend import KV, OutcomeUnknown, StorageError
 from oarlock.storage.cache.entry import Entry
@@ -24,7 +24,7 @@ __all__ = ["create"]
 
 
 async def create(
-    resource: StoredResource, ctx: Context, version: str, body: Body, gate: Gate, *, applied: bool = False
+    resource: StoredResource, ctx: Context, version: str, body: DecodedBody, gate: Gate, *, applied: bool = False
 ) -> MutationResult:
     """Create the object in `body`. A generateName is turned into a name before admission sees the object.
 
@@ -32,7 +32,7 @@ async def create(
 
     Raises AlreadyExists, InvalidObject, BadRequest, and what admission refuses with.
     """
-    write = Write(resource, ctx, version, gate, "CREATE").weighing(body.weight)
+    write = WriteRequest(resource, ctx, version, gate, "CREATE").weighing(body.weight)
     await write.aside(settle, body, resource.compiled[version], resource.served.hooks, ctx)
     metadata = body.tree["metadata"]
     settle_namespace(metadata, ctx.target.namespace, namespaced=resource.definition.namespaced)
@@ -43,7 +43,7 @@ async def create(
     return await with_generated_name(body, ctx, resource.definition, resource.settings, attempt)
 
 
-async def _attempt(write: Write, body: Body, applied: bool) -> MutationResult:
+async def _attempt(write: WriteRequest, body: DecodedBody, applied: bool) -> MutationResult:
     resource, ctx = write.resource, write.ctx
     if resource.definition.version(write.version).status:
         body.tree.pop("status", None)
@@ -68,12 +68,12 @@ async def _attempt(write: Write, body: Body, applied: bool) -> MutationResult:
     return await _put(write, key, made)
 
 
-async def _mutated(write: Write, new: Tree, body: Body, name: str) -> Tree:
+async def _mutated(write: WriteRequest, new: Tree, body: DecodedBody, name: str) -> Tree:
     """The object after mutating admission, settled again. Admission can't change its name or namespace."""
     changed = await write.gate.mutate(write.ctx, "CREATE", new, None)
     if changed is None or changed is new:
         return new
-    again = Body(changed, body.wording, derived=True)
+    again = DecodedBody(changed, body.wording, derived=True)
     await write.aside(settle, again, write.resource.compiled[write.version], write.resource.served.hooks, write.ctx)
     metadata = again.tree["metadata"]
     metadata["name"] = name
@@ -82,7 +82,7 @@ async def _mutated(write: Write, new: Tree, body: Body, name: str) -> Tree:
     return again.tree
 
 
-async def _put(write: Write, key: str, made: Ready) -> MutationResult:
+async def _put(write: WriteRequest, key: str, made: Ready) -> MutationResult:
     resource, stored = write.resource, made.stored
     encoded = await write.encode(stored, made.fields)
     ttl = resource.definition.ttl_s

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from oarlock.meta.context import Context
 from oarlock.meta.errors import AlreadyExists
 from oarlock.meta.names import generate_name
-from oarlock.registry.body import Body
+from oarlock.registry.body import DecodedBody
 from oarlock.registry.conversion import copy_tree
 from oarlock.registry.results import MutationResult
 from oarlock.registry.stored_resource import Settings
@@ -24,11 +24,11 @@ NAME_ATTEMPTS = 8
 
 
 async def with_generated_name(
-    body: Body,
+    body: DecodedBody,
     ctx: Context,
     definition: ResourceDefinition,
     settings: Settings,
-    attempt: Callable[[Body], Awaitable[MutationResult]],
+    attempt: Callable[[DecodedBody], Awaitable[MutationResult]],
 ) -> MutationResult:
     """The result of `attempt` with the first generated name that isn't taken.
 
@@ -49,7 +49,7 @@ async def with_generated_name(
         tree = await workers.go_on(body.weight, copy_tree, pristine)
         tree["metadata"]["name"] = name
         try:
-            return await attempt(Body(tree, body.wording, weight=body.weight))
+            return await attempt(DecodedBody(tree, body.wording, weight=body.weight))
         except AlreadyExists:
             continue
     raise AlreadyExists(definition.group_resource, name).although_generated()

@@ -1,4 +1,4 @@
-"""`Live`: the resources that are served, and how they are replaced while requests run.
+"""`LiveResources`: the resources that are served, and how they are replaced while requests run.
 
 A resource whose definition is unchanged keeps its cache and watches. One whose definition changed, but not how its
 objects are stored and shown, takes them over. Any other is loaded next to the old one and replaces it in one step of
@@ -23,21 +23,21 @@ from oarlock.storage.backend import Backend
 from oarlock.storage.cache.cache import ResourceCache, WatchCache
 from oarlock.storage.cache.entry import Interner
 
-__all__ = ["AnyResource", "Live", "Loaded"]
+__all__ = ["AnyResource", "LiveResources", "LoadedResources"]
 
 AnyResource = StoredResource | VirtualResource
 Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedResources:
     """Resources ready to be served: (group, plural) → resource. `caches` are those loaded for them alone."""
 
     resources: Mapping[Key, AnyResource]
     caches: tuple[ResourceCache, ...]
 
 
-class Live:
+class LiveResources:
     """What is served now. `resources` maps (group, plural) to a resource; it is replaced as a whole, never changed."""
 
     def __init__(self, backend: Backend, cache: WatchCache, settings: Settings) -> None:
@@ -47,7 +47,7 @@ class Live:
         self._backend = backend
         self._interner = Interner()
 
-    async def load(self, entries: Iterable[Served]) -> Loaded:
+    async def load(self, entries: Iterable[Served]) -> LoadedResources:
         """Load `entries` without serving them yet. Schemas are read in a thread.
 
         Call `commit` or `discard` with the result. Raises `records.StoreTooNew`, `schema.SchemaError`, and what the
@@ -83,7 +83,7 @@ class Live:
         except BaseException:
             self._drop(caches)
             raise
-        return Loaded(loaded, tuple(caches))
+        return LoadedResources(loaded, tuple(caches))
 
     async def record(self, entries: Iterable[Served]) -> None:
         """Record in the store that this server serves `entries`; to be done before the first object is written.
@@ -92,11 +92,11 @@ class Live:
         """
         await record(self._backend, _stored(entries))
 
-    def discard(self, loaded: Loaded) -> None:
+    def discard(self, loaded: LoadedResources) -> None:
         """Release what `load` returned and nobody will serve."""
         self._drop(loaded.caches)
 
-    def commit(self, loaded: Loaded) -> Callable[[], None]:
+    def commit(self, loaded: LoadedResources) -> Callable[[], None]:
         """Serve what `load` returned. Watches of changed or withdrawn resources end cleanly.
 
         Returns a function to call once every request that began before has ended: until then the old caches are kept

@@ -14,7 +14,7 @@ from functools import lru_cache
 from oarlock.meta import times
 from oarlock.meta.context import Context
 from oarlock.patch.apply.schema import object_type
-from oarlock.patch.apply.tracking import EVERYTHING_BUT_STATUS, ONLY_STATUS, FieldTracker, Writer, after_admission
+from oarlock.patch.apply.tracking import EVERYTHING_BUT_STATUS, ONLY_STATUS, FieldManager, FieldTracker, after_admission
 from oarlock.registry.field_conversions import FieldConversions, MustConvert
 from oarlock.registry.served import Served, Tree
 from oarlock.registry.workers import Aside
@@ -70,7 +70,7 @@ def _objects(tree: Tree) -> Tree:
     return {name: _objects(value) for name, value in tree.items() if isinstance(value, dict)}
 
 
-def writer_of(ctx: Context) -> Writer:
+def writer_of(ctx: Context) -> FieldManager:
     """The field manager: the request's fieldManager, else the first word of its user agent."""
     manager = getattr(ctx.options, "field_manager", "") or _manager_of(ctx.user_agent)
     target = ctx.target
@@ -78,8 +78,8 @@ def writer_of(ctx: Context) -> Writer:
 
 
 @lru_cache(maxsize=256)
-def _writer(manager: str, group: str, version: str, subresource: str, second: int) -> Writer:
-    return Writer(manager, f"{group}/{version}" if group else version, times.rfc3339(second), subresource)
+def _writer(manager: str, group: str, version: str, subresource: str, second: int) -> FieldManager:
+    return FieldManager(manager, f"{group}/{version}" if group else version, times.rfc3339(second), subresource)
 
 
 def _manager_of(user_agent: str) -> str:

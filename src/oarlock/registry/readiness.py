@@ -15,10 +15,10 @@ from oarlock.registry.stored_resource import StoredResource
 from oarlock.schema.definition import VersionDefinition
 from oarlock.storage.cache.entry import Entry
 
-__all__ = ["Live", "Ready", "ready"]
+__all__ = ["LiveObject", "Ready", "ready"]
 
 
-class Live(NamedTuple):
+class LiveObject(NamedTuple):
     """The object before the write: its entry, and a tree in the request version that must not be changed.
 
     `whole` is False when the object can't be converted, and the tree has only the part that could be read.
@@ -43,7 +43,7 @@ class Ready(NamedTuple):
 
 
 def ready(
-    resource: StoredResource, trees: tuple[Tree, Tree], version: str, live: Live | None, *, through_hub: bool
+    resource: StoredResource, trees: tuple[Tree, Tree], version: str, live: LiveObject | None, *, through_hub: bool
 ) -> Ready:
     """Check that `trees`, in the stored and the request version, can be shown in every version.
 
@@ -93,7 +93,7 @@ def _untried(resource: StoredResource, version: str, through_hub: bool) -> tuple
     return found
 
 
-def _is_readable(resource: StoredResource, live: Live) -> bool:
+def _is_readable(resource: StoredResource, live: LiveObject) -> bool:
     for version in resource.definition.versions:
         try:
             resource.tree_now(live.entry, version.name)

@@ -16,9 +16,9 @@ from typing import Any
 from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest, Conflict, InternalError, InvalidObject
 from oarlock.meta.fielderrors import FieldError, Invalid
-from oarlock.patch.apply.schema import Type, object_type
+from oarlock.patch.apply.schema import ValueType, object_type
 from oarlock.patch.apply.validate import check
-from oarlock.registry.body import Body, settle
+from oarlock.registry.body import DecodedBody, settle
 from oarlock.registry.metadata import check_place
 from oarlock.registry.served import Hooks, Tree
 from oarlock.registry.update import Change
@@ -80,7 +80,7 @@ def _compiled() -> CompiledVersion:
 
 
 @cache
-def _applicable() -> Type:
+def _applicable() -> ValueType:
     return object_type(structural.parse(SCALE.versions[0].schema))
 
 
@@ -123,7 +123,7 @@ class Scaling:
         The change raises BadRequest, InvalidObject and Conflict.
         """
 
-        def make(live: Tree) -> Body:
+        def make(live: Tree) -> DecodedBody:
             seen = self._read(live)
             body = change.make({} if change.replaces else seen)
             settle(body, self._compiled, _NO_HOOKS, ctx)
@@ -134,7 +134,7 @@ class Scaling:
             version = body.tree["metadata"].get("resourceVersion")
             if version:
                 live["metadata"]["resourceVersion"] = version
-            return Body(live, body.wording)
+            return DecodedBody(live, body.wording)
 
         return Change(make, replaces=False, weight=change.weight)
 

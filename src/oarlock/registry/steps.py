@@ -16,20 +16,20 @@ from oarlock.meta.errors import InvalidObject
 from oarlock.meta.fielderrors import FieldError
 from oarlock.registry.conversion import copy_tree, lend
 from oarlock.registry.metadata import differ
-from oarlock.registry.readiness import Live, Ready, ready
+from oarlock.registry.readiness import LiveObject, Ready, ready
 from oarlock.registry.served import Gate, Tree
 from oarlock.registry.stored_form import Encoded
 from oarlock.registry.stored_resource import StoredResource
 from oarlock.schema.objectmeta import validate_object_meta, validate_object_meta_update
 from oarlock.schema.views import ViewError
 
-__all__ = ["Write", "besides", "finish"]
+__all__ = ["WriteRequest", "besides", "finish"]
 
 
 T = TypeVar("T")
 
 
-class Write(NamedTuple):
+class WriteRequest(NamedTuple):
     """The parameters of one write."""
 
     resource: StoredResource
@@ -40,7 +40,7 @@ class Write(NamedTuple):
     size: int = 0
     """The `workers.weight` of its object."""
 
-    def weighing(self, size: int) -> Write:
+    def weighing(self, size: int) -> WriteRequest:
         """The same write, of an object of this `workers.weight`."""
         if not size or not self.resource.served.converter.threadsafe:
             return self
@@ -68,7 +68,7 @@ class Write(NamedTuple):
         return await self.resource.convert(tree, from_version, to_version, self.size)
 
 
-async def finish(write: Write, new: Tree, live: Live | None) -> Ready:
+async def finish(write: WriteRequest, new: Tree, live: LiveObject | None) -> Ready:
     """Run hooks, validation and validating admission on `new`, which is in the request version.
 
     Raises InvalidObject with every error, and what a conversion refuses with.
@@ -102,7 +102,7 @@ async def finish(write: Write, new: Tree, live: Live | None) -> Ready:
     return await write.aside(partial(ready, through_hub=through_hub), resource, (stored, new), version, live)
 
 
-async def _in_hub(write: Write, new: Tree, live: Live | None) -> tuple[Tree, Tree | None]:
+async def _in_hub(write: WriteRequest, new: Tree, live: LiveObject | None) -> tuple[Tree, Tree | None]:
     """The new and the live object in the hub version; fields a spoke can't represent come from the live object."""
     resource, version, hub = write.resource, write.version, write.resource.definition.hub
     converter = resource.served.converter
@@ -120,7 +120,7 @@ async def _in_hub(write: Write, new: Tree, live: Live | None) -> tuple[Tree, Tre
     return hub_new, hub_old
 
 
-def _count_change(write: Write, seen: tuple[Tree, Tree], hub: tuple[Tree | None, Tree | None]) -> None:
+def _count_change(write: WriteRequest, seen: tuple[Tree, Tree], hub: tuple[Tree | None, Tree | None]) -> None:
     """Set generation after `prepare`, whose changes count too.
 
     Compares hub versions if available: a spoke may lack fields.
@@ -139,9 +139,9 @@ def _count_change(write: Write, seen: tuple[Tree, Tree], hub: tuple[Tree | None,
 
 
 async def _validate(
-    write: Write,
+    write: WriteRequest,
     new: Tree,
-    live: Live | None,
+    live: LiveObject | None,
     hub: tuple[Tree | None, Tree | None],
     unreadable: ViewError | None = None,
 ) -> None:
@@ -159,7 +159,7 @@ async def _validate(
         raise InvalidObject(write.resource.definition.group_kind, new["metadata"].get("name", ""), found)
 
 
-def _violations(write: Write, new: Tree, live: Live | None) -> list[FieldError]:
+def _violations(write: WriteRequest, new: Tree, live: LiveObject | None) -> list[FieldError]:
     """The errors of metadata and schema validation."""
     definition, metadata = write.resource.definition, new["metadata"]
     found: list[FieldError] = validate_object_meta(

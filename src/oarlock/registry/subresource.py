@@ -24,7 +24,7 @@ from oarlock.schema.object_schema import object_schema
 from oarlock.schema.reflect import take_apart
 from oarlock.schema.resources import Declared
 
-__all__ = ["MARKER", "Found", "find_subresources", "subresource"]
+__all__ = ["MARKER", "DeclaredSubresource", "find_subresources", "subresource"]
 
 MARKER = "__subresource__"
 
@@ -52,7 +52,7 @@ class _Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DeclaredSubresource:
     """A subresource of a collection: the method's name, its parameters, and the classes of body and answer.
 
     `parent` is the class of the method's `parent`; None for a tree in the request version.
@@ -162,9 +162,9 @@ def _end(subject: str, connect: bool, protocols: tuple[str, ...], numbered: int)
     return "channels" if connect else "pipe" if protocols else ""
 
 
-def find_subresources(cls: type) -> tuple[Found, ...]:
+def find_subresources(cls: type) -> tuple[DeclaredSubresource, ...]:
     """The checked subresources of a collection class. Raises HookError."""
-    found: dict[str, Found] = {}
+    found: dict[str, DeclaredSubresource] = {}
     for attribute in dir(cls):
         function = getattr(cls, attribute, None)
         mark = getattr(function, MARKER, None)
@@ -178,7 +178,7 @@ def find_subresources(cls: type) -> tuple[Found, ...]:
     return tuple(found.values())
 
 
-def _found(cls: type, attribute: str, function: Any, mark: _Mark) -> Found:
+def _found(cls: type, attribute: str, function: Any, mark: _Mark) -> DeclaredSubresource:
     subject = f"{cls.__name__}.{attribute}"
     signature = inspect.signature(function).parameters.values()
     given = tuple(p.name for p in signature if p.name != "self" and p.kind is not p.KEYWORD_ONLY)
@@ -200,12 +200,12 @@ def _found(cls: type, attribute: str, function: Any, mark: _Mark) -> Found:
     parent = hints.get("parent")
     parent = parent if _is_declared(parent) else None
     if mark.media_type or mark.end:
-        return Found(mark, attribute, given, None, None, parent, arguments)
+        return DeclaredSubresource(mark, attribute, given, None, None, parent, arguments)
     body = _declared(subject, "body", hints.get("body")) if "body" in given else None
     answer = _declared(subject, "answer", take_apart(hints.get("return", type(None))).base)
     if mark.method == "GET" and answer is None:
         raise HookError(subject, "a GET has an answer", 'return a Resource, or say method="POST" for an action')
-    return Found(mark, attribute, given, body, answer, parent, arguments)
+    return DeclaredSubresource(mark, attribute, given, body, answer, parent, arguments)
 
 
 def _is_declared(cls: Any) -> bool:

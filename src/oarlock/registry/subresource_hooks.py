@@ -17,7 +17,7 @@ from oarlock.registry.converting import Conversions
 from oarlock.registry.field_owners import for_the_user, from_the_user
 from oarlock.registry.old_objects import OldObjects
 from oarlock.registry.served import AnyHook, ConnectHook, StreamHook, SubresourceHook, Tree
-from oarlock.registry.subresource import Found
+from oarlock.registry.subresource import DeclaredSubresource
 from oarlock.registry.users_code import UsersCode
 from oarlock.registry.virtual import VirtualCollection
 from oarlock.schema.declaring import HookError
@@ -33,7 +33,7 @@ Collection = StoredCollection[Any] | VirtualCollection[Any]
 
 def with_subresources(definition: ResourceDefinition, collection: Collection) -> ResourceDefinition:
     """The definition with the subresources of `collection` in their versions. Raises HookError."""
-    found: tuple[Found, ...] = type(collection).__subresources__
+    found: tuple[DeclaredSubresource, ...] = type(collection).__subresources__
     names = {version.name for version in definition.versions}
     for one in found:
         unknown = set(one.mark.versions) - names
@@ -82,7 +82,7 @@ def subresource_hooks(
 class _Giving:
     """Makes the arguments of a method, by the names of its parameters."""
 
-    def __init__(self, found: Found, conversions: Conversions, virtual: bool) -> None:
+    def __init__(self, found: DeclaredSubresource, conversions: Conversions, virtual: bool) -> None:
         self.found = found
         self.virtual = virtual
         self.conversions = conversions

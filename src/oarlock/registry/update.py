@@ -15,16 +15,16 @@ from oarlock.meta.errors import AlreadyExists, Conflict, InvalidObject, NotFound
 from oarlock.meta.fielderrors import Invalid
 from oarlock.meta.kinds import GroupKind
 from oarlock.patch.apply.tracking import keep_times
-from oarlock.registry.body import Body, settle
+from oarlock.registry.body import DecodedBody, settle
 from oarlock.registry.conversion import ConversionError, copy_tree
 from oarlock.registry.create import create
 from oarlock.registry.field_conversions import MustConvert
 from oarlock.registry.managed_fields import tracked, unbroken
 from oarlock.registry.metadata import check_place, is_deleting, keep_status, keep_system, only_status
-from oarlock.registry.readiness import Live, Ready
+from oarlock.registry.readiness import LiveObject, Ready
 from oarlock.registry.results import MutationResult
 from oarlock.registry.served import Gate, Tree
-from oarlock.registry.steps import Write, finish
+from oarlock.registry.steps import WriteRequest, finish
 from oarlock.registry.stored_form import STALE, tail_of
 from oarlock.registry.stored_resource import StoredResource
 from oarlock.registry.workers import weight
@@ -50,7 +50,7 @@ class Change:
     `weight` is that of the request body (see `workers.weight`).
     """
 
-    make: Callable[[Tree], Body]
+    make: Callable[[Tree], DecodedBody]
     replaces: bool
     applies: bool = False
     weight: int = 0
@@ -60,7 +60,7 @@ async def update(
     resource: StoredResource, ctx: Context, version: str, change: Change, gate: Gate, *, status: bool = False
 ) -> MutationResult:
     """Carry out `change`. Raises NotFound, Conflict, InvalidObject, BadRequest, and what admission refuses with."""
-    write = Write(resource, ctx, version, gate, "UPDATE").weighing(change.weight)
+    write = WriteRequest(resource, ctx, version, gate, "UPDATE").weighing(change.weight)
     mark = ctx.notes.mark()
     while True:
         await resource.fresh()
@@ -78,7 +78,7 @@ async def update(
             raise ServerTimeout(resource.definition.group_resource, "update")
 
 
-async def _absent(write: Write, change: Change, status: bool) -> MutationResult | None:
+async def _absent(write: WriteRequest, change: Change, status: bool) -> MutationResult | None:
     """The object doesn't exist: an apply creates it, and a PUT if the resource allows that.
 
     None when another writer created it meanwhile.
@@ -109,7 +109,7 @@ async def _absent(write: Write, change: Change, status: bool) -> MutationResult 
         return None
 
 
-async def _attempt(write: Write, change: Change, entry: Entry, status: bool) -> MutationResult | None:
+async def _attempt(write: WriteRequest, change: Change, entry: Entry, status: bool) -> MutationResult | None:
     """One attempt on one state of the object; None when another write came first."""
     resource, ctx = write.resource, write.ctx
     live = await _live(write, change, entry, status)
@@ -127,7 +127,7 @@ async def _attempt(write: Write, change: Change, entry: Entry, status: bool) -> 
     return await _keep(write, await finish(write, new, live), live, pinned)
 
 
-async def _live(write: Write, change: Change, entry: Entry, status: bool) -> Live:
+async def _live(write: WriteRequest, change: Change, entry: Entry, status: bool) -> LiveObject:
     """The live object in the request version. One that can't be converted can still be replaced as a whole.
 
     Of the old object only the metadata is kept then. Not through a spoke that isn't the stored version: the fields it
@@ -135,14 +135,14 @@ async def _live(write: Write, change: Change, entry: Entry, status: bool) -> Liv
     """
     resource, version = write.resource, write.version
     try:
-        return Live(entry, await resource.tree(entry, version))
+        return LiveObject(entry, await resource.tree(entry, version))
     except ConversionError:
         if status or not change.replaces or version not in (resource.definition.hub, resource.definition.stored_as):
             raise
-        return Live(entry, await resource.old(entry, version), whole=False)
+        return LiveObject(entry, await resource.old(entry, version), whole=False)
 
 
-async def _made(write: Write, change: Change, entry: Entry) -> Body:
+async def _made(write: WriteRequest, change: Change, entry: Entry) -> DecodedBody:
     tree = {} if change.replaces else await write.resource.tree(entry, write.version)
     try:
         return await write.aside(change.make, tree)
@@ -151,11 +151,11 @@ async def _made(write: Write, change: Change, entry: Entry) -> Body:
         return await needed.then(lambda: change.make(copy_tree(live)), [live], write.aside)
 
 
-async def _mutated(write: Write, new: Tree, live: Live, body: Body) -> Tree:
+async def _mutated(write: WriteRequest, new: Tree, live: LiveObject, body: DecodedBody) -> Tree:
     changed = await write.gate.mutate(write.ctx, "UPDATE", new, live.tree)
     if changed is None or changed is new:
         return new
-    again = Body(changed, body.wording, derived=True)
+    again = DecodedBody(changed, body.wording, derived=True)
     await write.aside(settle, again, write.resource.compiled[write.version], write.resource.served.hooks, write.ctx)
     for name in ("name", "namespace"):
         if name in live.tree["metadata"]:
@@ -163,7 +163,7 @@ async def _mutated(write: Write, new: Tree, live: Live, body: Body) -> Tree:
     return again.tree
 
 
-async def _keep(write: Write, made: Ready, live: Live, pinned: bool) -> MutationResult | None:
+async def _keep(write: WriteRequest, made: Ready, live: LiveObject, pinned: bool) -> MutationResult | None:
     """Write the object if it has changed; remove it if its last finalizer was removed."""
     resource, ctx, entry = write.resource, write.ctx, live.entry
     stored, shown = made.stored, made.shown
@@ -197,7 +197,7 @@ async def _keep(write: Write, made: Ready, live: Live, pinned: bool) -> Mutation
     return MutationResult(written)
 
 
-async def _without_new_times(write: Write, stored: Tree, shown: Tree, live: Live) -> Tree:
+async def _without_new_times(write: WriteRequest, stored: Tree, shown: Tree, live: LiveObject) -> Tree:
     """A change of nothing but timestamps in managedFields is no change."""
     if await write.aside(keep_times, live.tree, shown) is shown:
         return stored
@@ -207,7 +207,7 @@ async def _without_new_times(write: Write, stored: Tree, shown: Tree, live: Live
     return await write.aside(keep_times, old, stored)
 
 
-def _lost(write: Write, pinned: bool) -> None:
+def _lost(write: WriteRequest, pinned: bool) -> None:
     """Another write came first: raise Conflict if the request named a resourceVersion."""
     if pinned:
         raise Conflict(write.resource.definition.group_resource, write.ctx.target.name)
@@ -217,7 +217,7 @@ def _finished(metadata: Tree) -> bool:
     return is_deleting(metadata) and not metadata.get("finalizers") and not metadata.get("deletionGracePeriodSeconds")
 
 
-def _check_identity(write: Write, tree: Tree, live: Live, change: Change) -> None:
+def _check_identity(write: WriteRequest, tree: Tree, live: LiveObject, change: Change) -> None:
     """Check that the body names the object in the URL and, for PUT, has its uid."""
     metadata = tree["metadata"]
     check_place(metadata, write.ctx.target, namespaced=write.resource.definition.namespaced)
@@ -227,7 +227,7 @@ def _check_identity(write: Write, tree: Tree, live: Live, change: Change) -> Non
         raise Conflict(resource, write.ctx.target.name, _uid_text(write, uid, live_uid))
 
 
-def _uid_text(write: Write, asked: str, found: str) -> str:
+def _uid_text(write: WriteRequest, asked: str, found: str) -> str:
     key = write.resource.key(write.ctx.target.namespace, write.ctx.target.name)
     return (
         f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
@@ -235,7 +235,7 @@ def _uid_text(write: Write, asked: str, found: str) -> str:
     )
 
 
-def _check_version(write: Write, new: Tree, live: Live, change: Change) -> bool:
+def _check_version(write: WriteRequest, new: Tree, live: LiveObject, change: Change) -> bool:
     """Compare the new object's resourceVersion with the live one. True if the request named one."""
     definition, name = write.resource.definition, write.ctx.target.name
     given = new["metadata"].get("resourceVersion")

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from oarlock.registry.class_bodies import WithList
 from oarlock.registry.collection import resource_of
 from oarlock.registry.methods import Hook, check_methods
-from oarlock.registry.subresource import MARKER, Found, find_subresources
+from oarlock.registry.subresource import MARKER, DeclaredSubresource, find_subresources
 from oarlock.schema.declaring import HookError
 from oarlock.schema.foreign import Foreign
 
@@ -65,7 +65,7 @@ class VirtualCollection(Generic[T], metaclass=WithList):
 
     __resource__: ClassVar[Any] = None
     __stored_as__: ClassVar[Any] = None
-    __subresources__: ClassVar[tuple[Found, ...]] = ()
+    __subresources__: ClassVar[tuple[DeclaredSubresource, ...]] = ()
 
     def __init_subclass__(cls, *, of: Foreign[Any] | None = None) -> None:
         super().__init_subclass__()

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from oarlock.meta.context import Context
 from oarlock.meta.errors import AlreadyExists, Conflict, MethodNotAllowed, NotFound, ServerTimeout
 from oarlock.patch.apply.tracking import keep_times
-from oarlock.registry.body import Body, settle
+from oarlock.registry.body import DecodedBody, settle
 from oarlock.registry.conversion import copy_tree
 from oarlock.registry.field_conversions import MustConvert
 from oarlock.registry.generated_names import with_generated_name
@@ -72,7 +72,7 @@ class _Write:
         """The user's result in the request version; it must not be used afterwards."""
         return await self.resource.convert(made, self.resource.definition.hub, self.version, self.size)
 
-    async def settle(self, body: Body) -> None:
+    async def settle(self, body: DecodedBody) -> None:
         await self.aside(settle, body, self.resource.compiled[self.version], self.resource.served.hooks, self.ctx)
 
 
@@ -81,7 +81,7 @@ def _working(resource: VirtualResource, gate: Gate, size: int) -> Gate:
 
 
 async def create(
-    resource: VirtualResource, ctx: Context, version: str, body: Body, gate: Gate, *, applied: bool = False
+    resource: VirtualResource, ctx: Context, version: str, body: DecodedBody, gate: Gate, *, applied: bool = False
 ) -> MutationResult:
     """Create the object in `body` with the user's `create`; `applied` says that server-side apply creates it.
 
@@ -100,7 +100,7 @@ async def create(
     return await with_generated_name(body, ctx, resource.definition, resource.settings, attempt)
 
 
-async def _create(write: _Write, body: Body, applied: bool) -> MutationResult:
+async def _create(write: _Write, body: DecodedBody, applied: bool) -> MutationResult:
     resource, ctx = write.resource, write.ctx
     keep = resource.methods.create
     assert keep is not None
@@ -235,7 +235,7 @@ async def _keep(write: _Write, new: Tree, live: Tree | None, expected: str) -> M
     return MutationResult(await write.shown(made))
 
 
-async def _made(write: _Write, change: Change, old: Tree | None) -> Body:
+async def _made(write: _Write, change: Change, old: Tree | None) -> DecodedBody:
     if change.replaces or old is None:
         return await write.aside(change.make, {})
     try:
@@ -244,14 +244,14 @@ async def _made(write: _Write, change: Change, old: Tree | None) -> Body:
         return await needed.then(lambda: change.make(copy_tree(old)), [old], write.aside)
 
 
-async def _admitted(write: _Write, operation: str, what: tuple[Tree, Tree | None], body: Body) -> Tree:
+async def _admitted(write: _Write, operation: str, what: tuple[Tree, Tree | None], body: DecodedBody) -> Tree:
     """The object after mutating admission, settled again. Admission can't change its name or namespace."""
     new, old = what
     kept = {name: new["metadata"].get(name) for name in ("name", "namespace")}
     changed = await write.gate.mutate(write.ctx, operation, new, old)
     if changed is None or changed is new:
         return new
-    again = Body(changed, body.wording, derived=True)
+    again = DecodedBody(changed, body.wording, derived=True)
     await write.settle(again)
     metadata = again.tree["metadata"]
     for name, value in kept.items():

@@ -16,7 +16,7 @@ import msgspec
 from oarlock.schema.definition import Schema
 from oarlock.schema.folding import pair, same
 from oarlock.schema.object_schema import object_schema
-from oarlock.schema.plans import Plan, plan_of, tidy
+from oarlock.schema.plans import TidyPlan, plan_of, tidy
 from oarlock.schema.resources import Declared, declared
 from oarlock.schema.salvage import salvaged
 from oarlock.schema.views import Tree, view
@@ -77,7 +77,7 @@ class ClassConversion:
 def _step(source: Any, target: Any, hub: Any) -> _Step:
     said: Declared = declared(target)
     head = {"apiVersion": said.gvk.api_version, "kind": said.kind}
-    plan: Plan = plan_of(target)
+    plan: TidyPlan = plan_of(target)
     nodes = {name: node for name, node in plan.tidy.items() if name != "metadata"}
     from_hub = None if target is hub else target.from_hub
     is_hub = source is hub

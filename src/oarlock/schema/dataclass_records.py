@@ -13,7 +13,7 @@ from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required
 from oarlock.schema import reflect
 from oarlock.schema.markers import AsJSON, Name
 from oarlock.schema.shapes import Model
-from oarlock.schema.value_forms import Form
+from oarlock.schema.value_forms import ValueForm
 from oarlock.schema.views import Tree
 from oarlock.schema.where import Where, render
 
@@ -26,7 +26,7 @@ class DataField:
 
     name: str
     wire: str
-    form: Form
+    form: ValueForm
     optional: bool
     empty: bool
 

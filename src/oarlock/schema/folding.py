@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from oarlock.schema.definition import Schema
-from oarlock.schema.plans import Node, Plan, plan_of
+from oarlock.schema.plans import TidyNode, TidyPlan, plan_of
 from oarlock.schema.views import Tree, ViewError, builtins_of, view
 
 __all__ = ["Session", "WrongResult", "fold", "pair", "same"]
@@ -110,7 +110,7 @@ class Session(Generic[T]):
         self.object: T = view(tree, cls)
         self._cls = cls
         self._tree = tree
-        self._plan: Plan = plan_of(cls)
+        self._plan: TidyPlan = plan_of(cls)
         self._bytes = msgspec.json.encode(self.object)
         # kept, so that the id of a Model isn't given to another while the hook runs
         self._models: list[Any] = []
@@ -156,7 +156,7 @@ _Place = tuple[Any, Any] | None
 """The tree of a Model and how it was; None where the tree has no such place."""
 
 
-def _collect(model: Any, plan: Plan, models: list[Any]) -> None:
+def _collect(model: Any, plan: TidyPlan, models: list[Any]) -> None:
     """Every Model in a view, in one order."""
     models.append(model)
     for attribute, _, node in plan.models:
@@ -165,7 +165,7 @@ def _collect(model: Any, plan: Plan, models: list[Any]) -> None:
             _collect_value(value, node, models)
 
 
-def _collect_value(value: Any, node: Node, models: list[Any]) -> None:
+def _collect_value(value: Any, node: TidyNode, models: list[Any]) -> None:
     if value is None:
         return
     if node.kind == "model":
@@ -175,7 +175,7 @@ def _collect_value(value: Any, node: Node, models: list[Any]) -> None:
             _collect_value(item, node.inner, models)
 
 
-def _place_model(model: Any, plan: Plan, tree: Any, before: Any, places: list[_Place]) -> None:
+def _place_model(model: Any, plan: TidyPlan, tree: Any, before: Any, places: list[_Place]) -> None:
     """Where every Model in a view was made from, in the order of `_collect`."""
     known = isinstance(tree, dict)
     places.append((tree, before) if known else None)
@@ -187,7 +187,7 @@ def _place_model(model: Any, plan: Plan, tree: Any, before: Any, places: list[_P
             _place_value(value, node, None, None, places)
 
 
-def _place_value(value: Any, node: Node, tree: Any, before: Any, places: list[_Place]) -> None:
+def _place_value(value: Any, node: TidyNode, tree: Any, before: Any, places: list[_Place]) -> None:
     if value is None:
         return
     if node.kind == "model":
@@ -202,7 +202,7 @@ def _place_value(value: Any, node: Node, tree: Any, before: Any, places: list[_P
             _place_value(item, node.inner, tree.get(key) if known else None, before[key] if known else None, places)
 
 
-def _fold_fields(model: Any, plan: Plan, three: _Three, memory: _Memory) -> Any:
+def _fold_fields(model: Any, plan: TidyPlan, three: _Three, memory: _Memory) -> Any:
     """Fold the fields of a Model that is still the same object, or counts as the same."""
     tree, before, after = three
     folded = {key: value for key, value in tree.items() if key in after or key not in before}
@@ -228,7 +228,7 @@ def _unchanged(folded: Tree, tree: Tree) -> bool:
     return len(folded) == len(tree) and all(value is tree.get(key, _ABSENT) for key, value in folded.items())
 
 
-def _fold_value(value: Any, node: Node, three: _Three, memory: _Memory, *, keep: bool = False) -> Any:
+def _fold_value(value: Any, node: TidyNode, three: _Three, memory: _Memory, *, keep: bool = False) -> Any:
     tree, was, after = three
     if node.kind == "model":
         known = memory.get(id(value))
@@ -251,7 +251,7 @@ def _fold_value(value: Any, node: Node, three: _Three, memory: _Memory, *, keep:
     return tree if isinstance(tree, dict) and _unchanged(made, tree) else made
 
 
-def _fold_list(value: list[Any], node: Node, three: _Three, memory: _Memory) -> Any:
+def _fold_list(value: list[Any], node: TidyNode, three: _Three, memory: _Memory) -> Any:
     tree, was, after = three
     comparable = isinstance(tree, list) and isinstance(was, list) and len(tree) == len(was)
     new = [i for i, item in enumerate(value) if id(item) not in memory]

@@ -1,6 +1,6 @@
 """`dataclass_shape`: the `Shape` of a dataclass, nested ones included.
 
-Its hints are taken apart once, into a `Form` for each; the schema is that of a Model with the same fields. What a
+Its hints are taken apart once, into a `ValueForm` for each; the schema is that of a Model with the same fields. What a
 structural schema has no word for is refused, unless the field is said to be JSON. Next: `value_forms`.
 """
 
@@ -27,7 +27,7 @@ from oarlock.schema.shapes import camel, is_snake_case
 from oarlock.schema.value_forms import (
     ANYTHING,
     INT_OR_STRING,
-    Form,
+    ValueForm,
     choice_form,
     dict_form,
     leaf_form,
@@ -76,7 +76,7 @@ def dataclass_shape(cls: type[T], *, names: Literal["camel", "own"] = "camel", a
 
 _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _EMPTY = (list, dict, set, frozenset, tuple)
-_BARE: dict[Any, Form] = {
+_BARE: dict[Any, ValueForm] = {
     Any: ANYTHING,
     dict: dataclasses.replace(ANYTHING, hint=Annotated[dict, Preserve], null=False),
     list: list_form(ANYTHING),
@@ -151,7 +151,7 @@ class _Hints:
                 return marker.name
         return name if self.own or not strict or not is_snake_case(name) else camel(name)
 
-    def form(self, hint: Any, path: str, *, strict: bool) -> Form:
+    def form(self, hint: Any, path: str, *, strict: bool) -> ValueForm:
         """How the values of a hint are read and written. HintError for one that a schema has no word for."""
         self.paths.add(path)
         markers = reflect.take_apart(hint).markers
@@ -172,7 +172,7 @@ class _Hints:
             return ANYTHING
         raise self._refused(path, f"{_shown(hint)} has no schema")
 
-    def _marked(self, hint: Any, path: str, strict: bool) -> Form:
+    def _marked(self, hint: Any, path: str, strict: bool) -> ValueForm:
         for marker in hint.__metadata__:
             if isinstance(marker, IntOrStringMark | QuantityMark):
                 return dataclasses.replace(INT_OR_STRING, hint=hint.__origin__)
@@ -180,11 +180,11 @@ class _Hints:
                 return dataclasses.replace(ANYTHING, hint=Any)
         return self.form(hint.__origin__, path, strict=strict)
 
-    def _structured(self, hint: Any, path: str, strict: bool) -> Form | None:
+    def _structured(self, hint: Any, path: str, strict: bool) -> ValueForm | None:
         origin, args = get_origin(hint), get_args(hint)
         if dataclasses.is_dataclass(hint) and isinstance(hint, type):
             record = self.record(hint, path, strict=strict)
-            return Form(record.model, record.read, record.write)
+            return ValueForm(record.model, record.read, record.write)
         if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
             return struct_form(hint)
         if origin is Literal:
@@ -201,7 +201,7 @@ class _Hints:
             return tuple_form([self.form(arg, f"{path}[]", strict=strict) for arg in args])
         return None
 
-    def _many(self, origin: Any, inner: Form, path: str) -> Form:
+    def _many(self, origin: Any, inner: ValueForm, path: str) -> ValueForm:
         if origin in (list, tuple):
             return list_form(inner, make=origin)
         if isinstance(reflect.take_apart(inner.hint).base, type) and issubclass(
@@ -210,7 +210,7 @@ class _Hints:
             raise self._refused(path, "only a set of scalars can be told apart from a list", "write list")
         return set_form(inner, origin)
 
-    def _union(self, args: tuple[Any, ...], path: str, strict: bool) -> Form | None:
+    def _union(self, args: tuple[Any, ...], path: str, strict: bool) -> ValueForm | None:
         rest = [arg for arg in args if arg is not type(None)]
         if len(rest) < len(args):
             whole = rest[0] if len(rest) == 1 else Union[tuple(rest)]  # noqa: UP007  (made at run time)
@@ -220,7 +220,7 @@ class _Hints:
         if all(isinstance(arg, type) and dataclasses.is_dataclass(arg) for arg in rest):
             tagged = Tagged.of([self.record(arg, path, strict=strict) for arg in rest], strict)
             if tagged is not None:
-                return Form(tagged.model, tagged.read, tagged.write)
+                return ValueForm(tagged.model, tagged.read, tagged.write)
         if not strict:
             return None
         advice = "give each choice a field of one name that is a Literal of its own"
@@ -232,7 +232,7 @@ class _Hints:
         return HintError(f"{self.subject}.{path}" if path else self.subject, what, advice)
 
 
-def _default(field: Any, form: Form) -> tuple[Any, bool]:
+def _default(field: Any, form: ValueForm) -> tuple[Any, bool]:
     """The default as JSON, None for one that is made anew each time, and whether there is any."""
     if field.default is not dataclasses.MISSING:
         return (None if field.default is None else form.write(field.default)), True

@@ -1,6 +1,6 @@
 """Regular expressions as schemas write them: RE2, in linear time, whatever the pattern and the text.
 
-`Pattern` remembers the short texts it has seen match, because objects are written again and again with the
+`CompiledPattern` remembers the short texts it has seen match, because objects are written again and again with the
 same ones and crossing into the library costs more than looking them up. Next: `validation`.
 Source: OpenAPI v3 ``pattern``; RE2 is the engine of Kubernetes' own checks.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re2
 
-__all__ = ["Pattern", "PatternError"]
+__all__ = ["CompiledPattern", "PatternError"]
 
 _REMEMBERED = 256
 _SHORT = 64
@@ -37,7 +37,7 @@ def _options() -> re2.Options:
     return options
 
 
-class Pattern:
+class CompiledPattern:
     """A compiled pattern. PatternError when it can't be."""
 
     __slots__ = ("_search", "_seen", "source")

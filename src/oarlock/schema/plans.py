@@ -1,6 +1,6 @@
 """What has to be done to an object of a class besides msgspec's own work, found out once per class.
 
-A `Plan` says where times and floats are (their spelling on the wire is Kubernetes', not msgspec's), where
+A `TidyPlan` says where times and floats are (their spelling on the wire is Kubernetes', not msgspec's), where
 free JSON is (it must not be shared with the tree it came from) and where Models are (a hook's changes are
 told apart by their identity). Must not know: what a hook is. Next: `views`.
 """
@@ -17,11 +17,11 @@ import msgspec
 from oarlock.schema import reflect
 from oarlock.schema.markers import ListMap
 
-__all__ = ["Node", "Plan", "plan_of", "rfc3339", "tidy"]
+__all__ = ["TidyNode", "TidyPlan", "plan_of", "rfc3339", "tidy"]
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class TidyNode:
     """What to do at one place. `keys` are the wire names that tell the items of a list apart."""
 
     kind: Literal["time", "float", "list", "map", "model"]
@@ -30,22 +30,22 @@ class Node:
 
 
 @dataclass(slots=True)
-class Plan:
+class TidyPlan:
     """`tidy`: wire name → Node for what a fresh tree needs.
 
     `models`: (attribute, wire name, Node) of what holds Models. `free`: somewhere there is free JSON.
     """
 
     cls: type
-    tidy: dict[str, Node] = field(default_factory=dict)
-    models: list[tuple[str, str, Node]] = field(default_factory=list)
+    tidy: dict[str, TidyNode] = field(default_factory=dict)
+    models: list[tuple[str, str, TidyNode]] = field(default_factory=list)
     free: bool = False
 
 
 _ATTRIBUTE: Final = "__plan__"
 
 
-def plan_of(cls: Any) -> Plan:
+def plan_of(cls: Any) -> TidyPlan:
     """The plan of a Struct, kept on the class itself."""
     plan = cls.__dict__.get(_ATTRIBUTE)
     if plan is None:
@@ -54,8 +54,8 @@ def plan_of(cls: Any) -> Plan:
     return plan  # type: ignore[no-any-return]
 
 
-def _make(cls: Any, inside: tuple[type, ...]) -> Plan:
-    plan = Plan(cls)
+def _make(cls: Any, inside: tuple[type, ...]) -> TidyPlan:
+    plan = TidyPlan(cls)
     for f in reflect.fields_of(cls):
         tidy, models = _node(f.hint, plan, (*inside, cls))
         if tidy is not None:
@@ -65,14 +65,14 @@ def _make(cls: Any, inside: tuple[type, ...]) -> Plan:
     return plan
 
 
-def _node(hint: Any, plan: Plan, inside: tuple[type, ...]) -> tuple[Node | None, Node | None]:
+def _node(hint: Any, plan: TidyPlan, inside: tuple[type, ...]) -> tuple[TidyNode | None, TidyNode | None]:
     """The Node for tidying and the Node for Models at a hint; None where there is nothing to do."""
     apart = reflect.take_apart(hint)
     base = apart.base
     if base is datetime:
-        return Node("time"), None
+        return TidyNode("time"), None
     if base is float:
-        return Node("float"), None
+        return TidyNode("float"), None
     if base in (Any, dict):
         plan.free = True
         return None, None
@@ -82,17 +82,17 @@ def _node(hint: Any, plan: Plan, inside: tuple[type, ...]) -> tuple[Node | None,
             return None, None
         inner = _make(base, inside)
         plan.free |= inner.free
-        return (Node("model", inner.tidy) if inner.tidy else None), Node("model", inner)
+        return (TidyNode("model", inner.tidy) if inner.tidy else None), TidyNode("model", inner)
     origin, args = typing.get_origin(base), typing.get_args(base)
     if origin not in (list, dict):
         return None, None
     kind: Literal["list", "map"] = "list" if origin is list else "map"
     keys = next((m.keys for m in apart.markers if isinstance(m, ListMap)), ())
     tidy, models = _node(args[-1], plan, inside)
-    return (Node(kind, tidy) if tidy else None), (Node(kind, models, keys) if models else None)
+    return (TidyNode(kind, tidy) if tidy else None), (TidyNode(kind, models, keys) if models else None)
 
 
-def tidy(tree: Any, nodes: dict[str, Node]) -> None:
+def tidy(tree: Any, nodes: dict[str, TidyNode]) -> None:
     """Spell times and floats of a fresh tree as Kubernetes does, in place."""
     for name, node in nodes.items():
         value = tree.get(name)
@@ -100,7 +100,7 @@ def tidy(tree: Any, nodes: dict[str, Node]) -> None:
             tree[name] = _tidied(value, node)
 
 
-def _tidied(value: Any, node: Node) -> Any:
+def _tidied(value: Any, node: TidyNode) -> Any:
     kind = node.kind
     if value is None:
         return None

@@ -15,7 +15,7 @@ from oarlock.schema.declaring import FieldNameError, HintError, did_you_mean
 from oarlock.schema.definition import Schema
 from oarlock.schema.foreign_trees import CHOICE, KEPT, OWN_NAME, in_order
 from oarlock.schema.markers import AS_JSON
-from oarlock.schema.patterns import Pattern, PatternError
+from oarlock.schema.patterns import CompiledPattern, PatternError
 from oarlock.schema.shapes import camel, is_snake_case
 from oarlock.schema.texts import DECIMAL, DURATION, TIME
 
@@ -218,7 +218,7 @@ def _scalar(node: Any) -> Schema:
         result["pattern"] = text
     if "pattern" in result:
         try:
-            Pattern(result["pattern"])
+            CompiledPattern(result["pattern"])
         except PatternError:
             del result["pattern"]  # no RE2 expression; the model checks its own
     return result

@@ -46,8 +46,8 @@ from oarlock.schema.proto_numbers import NUMBER, number_errors
 
 __all__ = [
     "QUANTITY_PATTERN",
-    "Field",
     "Hint",
+    "StructField",
     "Unresolved",
     "check_fields",
     "fields_of",
@@ -116,7 +116,7 @@ class Hint:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class StructField:
     """A field of a Struct: its names, hint and default as written (`msgspec.NODEFAULT` for a required one)."""
 
     name: str
@@ -145,14 +145,14 @@ def take_apart(hint: Any) -> Hint:
             return Hint(hint, optional, markers)
 
 
-def fields_of(cls: Any) -> list[Field]:
+def fields_of(cls: Any) -> list[StructField]:
     """The fields of a Struct in order; `Unresolved` while a hint names something that doesn't exist yet."""
     defaults = getattr(cls, "__defaults__", {})
     try:
         infos = msgspec.structs.fields(cls)
     except NameError as error:
         raise Unresolved(_unresolved(cls), str(error), getattr(cls, "__place__", "")) from error
-    return [Field(f.name, f.encode_name, f.type, defaults.get(f.name, msgspec.NODEFAULT)) for f in infos]
+    return [StructField(f.name, f.encode_name, f.type, defaults.get(f.name, msgspec.NODEFAULT)) for f in infos]
 
 
 def _unresolved(cls: Any) -> str:
@@ -231,7 +231,7 @@ def _description(cls: Any) -> str:
     return inspect.cleandoc(text)
 
 
-def _field(f: Field, path: str, inside: tuple[type, ...]) -> Schema:
+def _field(f: StructField, path: str, inside: tuple[type, ...]) -> Schema:
     hint = take_apart(f.hint)
     schema = _hinted(f.hint, path, inside)
     default = f.default
@@ -480,6 +480,6 @@ def _article(kind: str) -> str:
 
 def _check_pattern(pattern: str, path: str) -> None:
     try:
-        patterns.Pattern(pattern)
+        patterns.CompiledPattern(pattern)
     except patterns.PatternError as error:
         raise HintError(path, f"the pattern {pattern!r} isn't an RE2 expression: {error}") from error

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from oarlock.meta.gotext import show
 from oarlock.schema import formats
 from oarlock.schema.findings import Findings
-from oarlock.schema.patterns import Pattern, PatternError
+from oarlock.schema.patterns import CompiledPattern, PatternError
 from oarlock.schema.structural import Node
 from oarlock.schema.where import Where
 
@@ -59,7 +59,7 @@ def _min_length(limit: int) -> Check:
 
 def _pattern(source: str) -> Check:
     try:
-        found_in = Pattern(source).found_in
+        found_in = CompiledPattern(source).found_in
     except PatternError as error:
         why = f"should match '{source}, but pattern is invalid: {error}'"
 

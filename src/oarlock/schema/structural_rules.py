@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, Required
-from oarlock.schema.patterns import Pattern, PatternError
+from oarlock.schema.patterns import CompiledPattern, PatternError
 from oarlock.schema.structural import MISSING, Constraints, Node
 
 __all__ = ["structural_errors"]
@@ -135,7 +135,7 @@ def _value_rules(rules: Constraints, path: str, skip_any_of: bool, skip_first_al
         yield from _nested(rules.not_, _join(path, "not"))
     if rules.pattern:
         try:
-            Pattern(rules.pattern)
+            CompiledPattern(rules.pattern)
         except PatternError as error:
             text = f"must be a valid regular expression, but isn't: {error}"
             yield Invalid(_join(path, "pattern"), rules.pattern, text)

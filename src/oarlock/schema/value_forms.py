@@ -1,4 +1,4 @@
-"""How values of Python's own types are read from JSON and written to it: one `Form` for each kind of hint.
+"""How values of Python's own types are read from JSON and written to it: one `ValueForm` for each kind of hint.
 
 What msgspec can't do in one step is done here: every mistake is found, with its path, and each form says what stands in
 a schema for it. Must not know: dataclasses. Next: `foreign_dataclass`, which takes hints apart and puts forms together.
@@ -29,7 +29,7 @@ from oarlock.schema.where import Key, Where, render
 __all__ = [
     "ANYTHING",
     "INT_OR_STRING",
-    "Form",
+    "ValueForm",
     "choice_form",
     "dict_form",
     "leaf_form",
@@ -46,7 +46,7 @@ Write: TypeAlias = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ValueForm:
     """`hint` is what the schema is made of. `read` adds what is wrong to a list, and then what it returns is nothing.
 
     `null` says that None is a value.
@@ -74,7 +74,7 @@ def _write_anything(value: Any) -> Any:
     return msgspec.to_builtins(value, enc_hook=str)
 
 
-ANYTHING = Form(JSON, _read_anything, _write_anything, null=True)
+ANYTHING = ValueForm(JSON, _read_anything, _write_anything, null=True)
 
 
 def _read_int_or_string(value: Any, where: Where, found: Found) -> Any:
@@ -83,7 +83,7 @@ def _read_int_or_string(value: Any, where: Where, found: Found) -> Any:
     return value
 
 
-INT_OR_STRING = Form(IntOrString, _read_int_or_string, _same)
+INT_OR_STRING = ValueForm(IntOrString, _read_int_or_string, _same)
 
 
 def _moment(value: dt.datetime) -> str:
@@ -117,13 +117,13 @@ _LEAVES: dict[Any, tuple[Any, str, Write]] = {
 }
 
 
-def leaf_form(kind: Any) -> Form | None:
+def leaf_form(kind: Any) -> ValueForm | None:
     """The form of a scalar; None for a type that isn't one."""
     if kind in _LEAVES:
         hint, expected, write = _LEAVES[kind]
-        return Form(hint, _reader(kind, expected), write)
+        return ValueForm(hint, _reader(kind, expected), write)
     if isinstance(kind, type) and issubclass(kind, pathlib.PurePath):
-        return Form(str, _converted(str, "a string", kind), str)
+        return ValueForm(str, _converted(str, "a string", kind), str)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return choice_form(kind, [member.value for member in kind], lambda member: member.value)
     return None
@@ -150,7 +150,7 @@ def _converted(kind: Any, expected: str, make: Callable[[Any], Any]) -> Read:
     return read_and_make
 
 
-def choice_form(hint: Any, values: Sequence[Any], write: Write = _same) -> Form:
+def choice_form(hint: Any, values: Sequence[Any], write: Write = _same) -> ValueForm:
     """One of these values."""
 
     def read(value: Any, where: Where, found: Found) -> Any:
@@ -159,10 +159,10 @@ def choice_form(hint: Any, values: Sequence[Any], write: Write = _same) -> Form:
         except msgspec.ValidationError:
             found.append(NotSupported(render(where), value, [str(one) for one in values]))
 
-    return Form(hint, read, write)
+    return ValueForm(hint, read, write)
 
 
-def optional_form(inner: Form) -> Form:
+def optional_form(inner: ValueForm) -> ValueForm:
     """The value, or null."""
 
     def read(value: Any, where: Where, found: Found) -> Any:
@@ -171,7 +171,7 @@ def optional_form(inner: Form) -> Form:
     def write(value: Any) -> Any:
         return None if value is None else inner.write(value)
 
-    return Form(Union[inner.hint, None], read, write, null=True)  # noqa: UP007  (made at run time)
+    return ValueForm(Union[inner.hint, None], read, write, null=True)  # noqa: UP007  (made at run time)
 
 
 def _items(value: Any, where: Where, found: Found, read: Read) -> list[Any]:
@@ -181,7 +181,7 @@ def _items(value: Any, where: Where, found: Found, read: Read) -> list[Any]:
     return [read(item, (where, i), found) for i, item in enumerate(value)]
 
 
-def list_form(inner: Form, hint: Any = None, make: Callable[[Any], Any] = list) -> Form:
+def list_form(inner: ValueForm, hint: Any = None, make: Callable[[Any], Any] = list) -> ValueForm:
     """An array of any length: a list, or what `make` makes of one."""
 
     def read(value: Any, where: Where, found: Found) -> Any:
@@ -190,10 +190,10 @@ def list_form(inner: Form, hint: Any = None, make: Callable[[Any], Any] = list) 
     def write(value: Any) -> Any:
         return [inner.write(item) for item in value]
 
-    return Form(list[inner.hint] if hint is None else hint, read, write)  # type: ignore[name-defined]
+    return ValueForm(list[inner.hint] if hint is None else hint, read, write)  # type: ignore[name-defined]
 
 
-def set_form(inner: Form, make: Callable[[Any], Any]) -> Form:
+def set_form(inner: ValueForm, make: Callable[[Any], Any]) -> ValueForm:
     """A set of scalars, written in an order of its own."""
     listed = list_form(inner, Annotated[list[inner.hint], ListSet], list)  # type: ignore[name-defined]
 
@@ -205,10 +205,10 @@ def set_form(inner: Form, make: Callable[[Any], Any]) -> Form:
     def write(value: Any) -> Any:
         return sorted(listed.write(value), key=in_order)
 
-    return Form(listed.hint, read, write)
+    return ValueForm(listed.hint, read, write)
 
 
-def tuple_form(each: Sequence[Form]) -> Form:
+def tuple_form(each: Sequence[ValueForm]) -> ValueForm:
     """An array of so many items, each of its own type."""
     count = len(each)
     one = each[0].hint if all(form.hint == each[0].hint for form in each) else JSON
@@ -225,10 +225,10 @@ def tuple_form(each: Sequence[Form]) -> Form:
     def write(value: Any) -> Any:
         return [form.write(item) for form, item in zip(each, value, strict=True)]
 
-    return Form(hint, read, write)
+    return ValueForm(hint, read, write)
 
 
-def dict_form(inner: Form) -> Form:
+def dict_form(inner: ValueForm) -> ValueForm:
     """An object of any keys."""
 
     def read(value: Any, where: Where, found: Found) -> Any:
@@ -239,10 +239,10 @@ def dict_form(inner: Form) -> Form:
     def write(value: Any) -> Any:
         return {key: inner.write(item) for key, item in value.items()}
 
-    return Form(dict[str, inner.hint], read, write)  # type: ignore[name-defined]
+    return ValueForm(dict[str, inner.hint], read, write)  # type: ignore[name-defined]
 
 
-def struct_form(cls: Any) -> Form:
+def struct_form(cls: Any) -> ValueForm:
     """A Model of ours, such as `ObjectMeta`."""
 
     def read(value: Any, where: Where, found: Found) -> Any:
@@ -253,4 +253,4 @@ def struct_form(cls: Any) -> Form:
             for one in error.errors:
                 found.append(Invalid(f"{head}.{one.path}" if one.path else head, one.value, one.detail))
 
-    return Form(cls, read, builtins_of)
+    return ValueForm(cls, read, builtins_of)

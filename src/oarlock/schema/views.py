@@ -17,7 +17,7 @@ from oarlock.meta.kinds import GroupKind
 from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
 from oarlock.schema.object_schema import object_schema
-from oarlock.schema.plans import Plan, plan_of, tidy
+from oarlock.schema.plans import TidyPlan, plan_of, tidy
 from oarlock.schema.resources import Declared
 
 __all__ = ["Tree", "ViewError", "builtins_of", "view", "wire"]
@@ -45,7 +45,7 @@ def view(tree: Tree, cls: type[T]) -> T:
     Defaulting and pruning come first: a view adds the class's defaults in memory, never to the tree.
     Raises `ViewError`.
     """
-    plan: Plan = cls.__dict__.get("__plan__") or plan_of(cls)
+    plan: TidyPlan = cls.__dict__.get("__plan__") or plan_of(cls)
     try:
         # free JSON would be shared with the tree, so such a class reads a copy
         return _convert(_decode(_encode(tree)) if plan.free else tree, cls)
@@ -63,7 +63,7 @@ def wire(model: Any) -> Tree:
 def builtins_of(model: Any) -> Tree:
     """The fields of a Model as a tree, times and floats spelled as Kubernetes spells them."""
     tree: Tree = _to_builtins(model)
-    plan: Plan = type(model).__dict__.get("__plan__") or plan_of(type(model))
+    plan: TidyPlan = type(model).__dict__.get("__plan__") or plan_of(type(model))
     if plan.tidy:
         tidy(tree, plan.tidy)
     return tree

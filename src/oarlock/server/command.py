@@ -39,15 +39,15 @@ try:
 except ImportError:  # pragma: no cover - where it doesn't exist
     uvloop = None  # type: ignore[assignment]
 
-__all__ = ["Mistake", "main", "new_app", "run_app", "serve_with", "set_up_logging", "with_serve_options"]
+__all__ = ["CommandError", "main", "new_app", "run_app", "serve_with", "set_up_logging", "with_serve_options"]
 
 
-class Mistake(Exception):
+class CommandError(Exception):
     """Something the person at the terminal can put right. The text says what to do."""
 
 
 _KNOWN = (
-    Mistake,
+    CommandError,
     BadOption,
     BadFile,
     BadCertificateFile,

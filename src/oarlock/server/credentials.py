@@ -20,12 +20,12 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from oarlock.meta.context import Clock, User
 from oarlock.policy.authn.authenticator import Authenticator, Union
 from oarlock.policy.authn.certificates import CertificateBundleError, ClientCertificates, load_bundle
-from oarlock.policy.authn.token_file import TokenFileError, Tokens, parse_token_file
+from oarlock.policy.authn.token_file import TokenFile, TokenFileError, parse_token_file
 from oarlock.server.config import ServerConfig
 from oarlock.server.files import locked, write_file
 from oarlock.server.following import FollowedFiles
 
-__all__ = ["BadFile", "Credentials", "Kubeconfig", "credentials_of", "trusted_by_clients", "write_kubeconfig"]
+__all__ = ["BadFile", "Kubeconfig", "ServerCredentials", "credentials_of", "trusted_by_clients", "write_kubeconfig"]
 
 ADMIN = User("admin", uid="admin", groups=("system:masters",))
 TOKEN_BYTES = 32
@@ -36,7 +36,7 @@ class BadFile(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials:
+class ServerCredentials:
     """How clients are known, and a token of somebody who may do everything, or of the first there is.
 
     `files` is what the authenticator was made of; who is in them when they are read again is known from then on.
@@ -48,13 +48,13 @@ class Credentials:
     files: tuple[FollowedFiles, ...] = ()
 
 
-def credentials_of(config: ServerConfig, clock: Clock) -> Credentials:
+def credentials_of(config: ServerConfig, clock: Clock) -> ServerCredentials:
     """Read or make what `config` says. Raises `BadFile`, `TokenFileError`, `CertificateBundleError`."""
     tokens = _tokens(config)  # makes the admin's when there is none yet
     sources: list[tuple[Path, Callable[[], Authenticator]]] = []
     if config.client_ca_file is not None:
         sources.append((config.client_ca_file, partial(_client_certificates, config.client_ca_file, clock)))
-    sources.append((config.token_auth_file or config.admin_token, lambda: Tokens(_tokens(config))))
+    sources.append((config.token_auth_file or config.admin_token, lambda: TokenFile(_tokens(config))))
 
     def read_again(position: int) -> None:
         union.exchange(position, sources[position][1]())
@@ -63,7 +63,7 @@ def credentials_of(config: ServerConfig, clock: Clock) -> Credentials:
     files = tuple(FollowedFiles([file], partial(read_again, i), refusals) for i, (file, _) in enumerate(sources))
     union = Union([make() for _, make in sources])
     shown = next((one for one in tokens if "system:masters" in one[1].groups), tokens[0] if tokens else ("", ADMIN))
-    return Credentials(union, shown[0], shown[1].name, files)
+    return ServerCredentials(union, shown[0], shown[1].name, files)
 
 
 def _client_certificates(file: Path, clock: Clock) -> Authenticator:

@@ -19,7 +19,7 @@ from oarlock.meta.gotext import quote
 from oarlock.meta.options_parse import parse_query
 from oarlock.server.filters.plain import plain
 
-__all__ = ["Check", "Conditions", "Health", "Probe", "Tally", "always", "checks_of", "in_time", "when"]
+__all__ = ["Conditions", "Health", "HealthCheck", "Probe", "Tally", "always", "checks_of", "in_time", "when"]
 
 log = logging.getLogger("oarlock.health")
 
@@ -31,7 +31,7 @@ Test = Callable[[], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class HealthCheck:
     """One named test, and the probes it is part of."""
 
     name: str
@@ -98,32 +98,32 @@ class Conditions:
     sound: Test | None = None
 
 
-def checks_of(conditions: Conditions) -> list[Check]:
+def checks_of(conditions: Conditions) -> list[HealthCheck]:
     """The checks of every server, in the order they are printed."""
     started = when(conditions.started, "not finished")
     leaving = conditions.leaving
     return [
-        Check("ping", always),
-        Check("log", always),
-        Check("etcd", conditions.store),
-        Check("etcd-readiness", conditions.store, ("readyz",)),
-        *([Check("storage-integrity", conditions.sound, ("readyz",))] if conditions.sound else ()),
-        Check("poststarthook/start-apiserver-admission-initializer", started),
-        Check("poststarthook/generic-apiserver-start-informers", started),
-        Check("informer-sync", started, ("readyz",)),
-        Check("poststarthook/max-in-flight-filter", started),
-        Check("poststarthook/storage-object-count-tracker-hook", started),
-        *(Check(f"poststarthook/{name}", started) for name in conditions.hooks),
-        Check("shutdown", when(lambda: not leaving(), "process is shutting down"), ("readyz",)),
+        HealthCheck("ping", always),
+        HealthCheck("log", always),
+        HealthCheck("etcd", conditions.store),
+        HealthCheck("etcd-readiness", conditions.store, ("readyz",)),
+        *([HealthCheck("storage-integrity", conditions.sound, ("readyz",))] if conditions.sound else ()),
+        HealthCheck("poststarthook/start-apiserver-admission-initializer", started),
+        HealthCheck("poststarthook/generic-apiserver-start-informers", started),
+        HealthCheck("informer-sync", started, ("readyz",)),
+        HealthCheck("poststarthook/max-in-flight-filter", started),
+        HealthCheck("poststarthook/storage-object-count-tracker-hook", started),
+        *(HealthCheck(f"poststarthook/{name}", started) for name in conditions.hooks),
+        HealthCheck("shutdown", when(lambda: not leaving(), "process is shutting down"), ("readyz",)),
     ]
 
 
 class Health:
     """Answers the probes and each of their checks, and remembers how often each went well."""
 
-    def __init__(self, checks: Iterable[Check]) -> None:
-        self._probes: dict[str, tuple[Probe, list[Check]]] = {}
-        self._single: dict[str, tuple[Probe, Check]] = {}
+    def __init__(self, checks: Iterable[HealthCheck]) -> None:
+        self._probes: dict[str, tuple[Probe, list[HealthCheck]]] = {}
+        self._single: dict[str, tuple[Probe, HealthCheck]] = {}
         self.tallies: dict[tuple[str, Probe], Tally] = {}
         self._told: dict[Probe, str] = {}
         checks = list(checks)
@@ -152,7 +152,7 @@ class Health:
             return plain(500, f"internal server error: {wrong}\n")
         return Response(200, [("content-type", "text/plain; charset=utf-8")], b"ok")
 
-    async def _test(self, probe: Probe, check: Check) -> str:
+    async def _test(self, probe: Probe, check: HealthCheck) -> str:
         wrong = await check.test()
         self.tallies[check.name, probe].add(well=not wrong)
         return wrong
@@ -163,7 +163,7 @@ class Health:
             log.warning("%s check failed: %s", probe, failed)
         self._told[probe] = failed
 
-    async def _whole(self, probe: Probe, checks: Sequence[Check], query: str) -> Response:
+    async def _whole(self, probe: Probe, checks: Sequence[HealthCheck], query: str) -> Response:
         pairs = parse_query(query)
         excluded = list(dict.fromkeys(value for key, value in pairs if key == "exclude"))
         lines: list[str] = []

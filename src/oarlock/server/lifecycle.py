@@ -23,11 +23,17 @@ from typing import Protocol
 from oarlock.endpoints.http import Handler
 from oarlock.meta.context import Clock
 from oarlock.server.config import EVERY_INTERFACE, ServerConfig
-from oarlock.server.credentials import Credentials, Kubeconfig, credentials_of, trusted_by_clients, write_kubeconfig
+from oarlock.server.credentials import (
+    Kubeconfig,
+    ServerCredentials,
+    credentials_of,
+    trusted_by_clients,
+    write_kubeconfig,
+)
 from oarlock.server.following import FollowedFiles, follow
-from oarlock.server.run import Parts, Running, ServerDescription, assemble
+from oarlock.server.run import Running, ServerDescription, ServerParts, assemble
 from oarlock.server.serving.certs import ensure_certificates, held_certificates
-from oarlock.server.serving.config import Limits, ServingConfig
+from oarlock.server.serving.config import ConnectionLimits, ServingConfig
 from oarlock.server.serving.server import Listening, serve
 from oarlock.server.serving.tls import BadCertificateFile, reload_certificate, server_context
 from oarlock.storage.backend import StorageError
@@ -112,12 +118,12 @@ async def start(server: ServerDescription, config: ServerConfig, clock: Clock, t
         raise StorageError(f"--storage={config.storage}: {error}") from None
     credentials = credentials_of(config, clock)
     identity = _given(config) if config.tls_cert_file is not None else _generated(config, clock)
-    limits = Limits(max_request_bytes=config.max_request_bytes, answer_timeout_s=config.request_timeout_s)
+    limits = ConnectionLimits(max_request_bytes=config.max_request_bytes, answer_timeout_s=config.request_timeout_s)
     serving = ServingConfig(
         host=config.bind_address, port=config.secure_port, tls=identity.tls, http2=config.http2, limits=limits
     )
 
-    parts = Parts(server, config, open_backend(config.storage, clock), clock)
+    parts = ServerParts(server, config, open_backend(config.storage, clock), clock)
 
     async def listen(handler: Handler) -> Listening:
         return await serve(handler, serving, clock, parts.unsent)
@@ -191,7 +197,7 @@ def _tls(config: ServerConfig, certificate: Path, key: Path) -> ssl.SSLContext:
     )
 
 
-def _introduce(running: Running, credentials: Credentials, ca: bytes | None, terminal: Terminal) -> None:
+def _introduce(running: Running, credentials: ServerCredentials, ca: bytes | None, terminal: Terminal) -> None:
     """Write the kubeconfig; say where the server is, how it is used and how it is stopped."""
     config, server = running.parts.config, running.parts.server
     url = running.url

@@ -26,7 +26,7 @@ from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer, forbidden
 from oarlock.registry.informer import Informer
-from oarlock.registry.live import AnyResource, Live
+from oarlock.registry.live import AnyResource, LiveResources
 from oarlock.registry.stored_resource import Settings, StoredResource
 from oarlock.schema.resources import declared
 from oarlock.server import chain
@@ -44,7 +44,7 @@ from oarlock.storage.backend import Backend
 from oarlock.storage.cache.cache import WatchCache
 from oarlock.storage.compactor import Compactor
 
-__all__ = ["Parts", "Running", "ServerDescription", "assemble"]
+__all__ = ["Running", "ServerDescription", "ServerParts", "assemble"]
 
 log = logging.getLogger("oarlock.server")
 access_log = logging.getLogger("oarlock.access")
@@ -66,7 +66,7 @@ class ServerDescription(Protocol):
     running: Running | None
 
 
-class Parts:
+class ServerParts:
     """The pieces of one server that requests and the process's life both touch."""
 
     def __init__(self, server: ServerDescription, config: ServerConfig, backend: Backend, clock: Clock) -> None:
@@ -76,7 +76,7 @@ class Parts:
         self.store_metrics = StoreMetrics()
         self.backend = TimedBackend(backend, self.store_metrics, clock)
         self.cache = WatchCache(self.backend, clock=clock)
-        self.live = Live(self.backend, self.cache, Settings(garbage_collection=server.garbage_collection))
+        self.live = LiveResources(self.backend, self.cache, Settings(garbage_collection=server.garbage_collection))
         self.router = Router(self._own)
         self.shutdown = Shutdown()
         self.unsent = Unsent(config.max_unsent_bytes)
@@ -184,7 +184,7 @@ class Parts:
 class Running:
     """A server that has been started. `url` is where it is."""
 
-    def __init__(self, parts: Parts, listening: Any, url: str) -> None:
+    def __init__(self, parts: ServerParts, listening: Any, url: str) -> None:
         self.parts = parts
         self.url = url
         self._listening = listening
@@ -251,7 +251,7 @@ class Running:
 Listen = Callable[[Handler], Awaitable[Any]]
 
 
-async def assemble(parts: Parts, authenticator: Authenticator, listen: Listen) -> Running:
+async def assemble(parts: ServerParts, authenticator: Authenticator, listen: Listen) -> Running:
     """Listen with `listen` (``serving.serve`` with its configuration); nothing but probes is answered until `load`."""
     listening = await listen(parts.handler(authenticator))
     parts.in_flight.on_full = listening.want_slot

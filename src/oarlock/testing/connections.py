@@ -21,7 +21,7 @@ from wsproto.events import BytesMessage, CloseConnection, Ping, TextMessage
 
 from oarlock.endpoints.http import Response
 
-__all__ = ["CONGESTED_BYTES", "RawClient", "Tunnel", "WebSocketClient"]
+__all__ = ["CONGESTED_BYTES", "MemoryTunnel", "RawClient", "WebSocketClient"]
 
 CONGESTED_BYTES = 64 * 1024
 ERROR_CHANNEL = 3
@@ -58,7 +58,7 @@ class _Way:
         await self._changed.wait()
 
 
-class Tunnel:
+class MemoryTunnel:
     """The server's end, see `oarlock.endpoints.http.Tunnel`; what the client doesn't read holds the server back."""
 
     def __init__(self, response: Response | None = None) -> None:
@@ -109,7 +109,7 @@ class Tunnel:
 class RawClient:
     """The client of a raw connection."""
 
-    def __init__(self, tunnel: Tunnel) -> None:
+    def __init__(self, tunnel: MemoryTunnel) -> None:
         self.tunnel = tunnel
 
     def write(self, data: bytes) -> None:
@@ -127,7 +127,7 @@ class RawClient:
 class WebSocketClient(RawClient):
     """The client of a WebSocket with channels. `protocol` is what the server agreed to."""
 
-    def __init__(self, tunnel: Tunnel, protocol: str) -> None:
+    def __init__(self, tunnel: MemoryTunnel, protocol: str) -> None:
         super().__init__(tunnel)
         self.protocol = protocol
         self.closed: tuple[int, str] | None = None

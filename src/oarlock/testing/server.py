@@ -20,16 +20,16 @@ from types import TracebackType
 from typing import Any, Self
 
 from oarlock.endpoints.catalog import Catalog
-from oarlock.endpoints.http import Body, BodySource, BodyTooLarge, Peer, Request, Response
+from oarlock.endpoints.http import BodySource, BodyTooLarge, Peer, Request, Response, ResponseBody
 from oarlock.meta.context import Clock, User
 from oarlock.policy.authn.authenticator import Credentials, authenticated
 from oarlock.server.app import APIServer
 from oarlock.server.config import ServerConfig
-from oarlock.server.run import Parts, Running
+from oarlock.server.run import Running, ServerParts
 from oarlock.storage.backend import Backend
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
-from oarlock.testing.connections import CONGESTED_BYTES, RawClient, Tunnel, WebSocketClient
+from oarlock.testing.connections import CONGESTED_BYTES, MemoryTunnel, RawClient, WebSocketClient
 
 __all__ = ["ADMIN", "Answer", "Events", "InMemory", "Lines", "encoded", "header_names", "with_watch"]
 
@@ -199,7 +199,7 @@ class InMemory:
         self.clock: Clock = clock or VirtualClock()
         self.server = server
         config = config or ServerConfig(storage="memory://")
-        self.parts = Parts(server, config, backend or MemoryBackend(clock=self.clock), self.clock)
+        self.parts = ServerParts(server, config, backend or MemoryBackend(clock=self.clock), self.clock)
         self._handle = self.parts.handler(_As(user))
         self._running = Running(self.parts, _NoListener(), "https://127.0.0.1:6443")
 
@@ -295,11 +295,11 @@ class InMemory:
         finally:
             client.leave()
 
-    async def _tunnel(self, path: str, headers: Mapping[str, str]) -> tuple[Tunnel, dict[str, str]]:
+    async def _tunnel(self, path: str, headers: Mapping[str, str]) -> tuple[MemoryTunnel, dict[str, str]]:
         response = await self._send("GET", path, None, headers)
         if response.status != 101 or response.stream is None:
             raise AssertionError(f"the upgrade was answered with {response.status}: {response.body!r}")
-        tunnel = Tunnel(response)
+        tunnel = MemoryTunnel(response)
         response.stream(tunnel)
         return tunnel, _headers(response)
 
@@ -318,7 +318,7 @@ class InMemory:
         return await self._handle(request)
 
 
-async def _whole(body: Body) -> bytes:
+async def _whole(body: ResponseBody) -> bytes:
     if isinstance(body, bytes):
         return body
     if not isinstance(body, BodySource):

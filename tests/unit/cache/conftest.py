@@ -13,13 +13,13 @@ from oarlock.storage.backend import Batch, StorageError
 from oarlock.storage.cache.cache import WatchCache
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent
-from oarlock.storage.cache.limits import Limits
+from oarlock.storage.cache.limits import CacheLimits
 from oarlock.storage.memory import MemoryBackend
 
 PREFIX = "/registry/example.com/things/"
 END = "/registry/example.com/things0"
 
-QUICK = Limits(nudge_s=0.002, fresh_s=0.05, retry_s=0.001)
+QUICK = CacheLimits(nudge_s=0.002, fresh_s=0.05, retry_s=0.001)
 """Short waits, so that a test of what happens at their end is short too."""
 
 
@@ -174,7 +174,7 @@ class World:
         self.things = await self.cache.resource(PREFIX, describe, later)
         return self.things
 
-    async def restart(self, limits: Limits = QUICK) -> Any:
+    async def restart(self, limits: CacheLimits = QUICK) -> Any:
         """Another process on the same store."""
         await self.cache.close()
         self.cache = WatchCache(self.backend, clock=self.clock, limits=limits)

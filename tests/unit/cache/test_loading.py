@@ -9,7 +9,7 @@ import pytest
 
 from oarlock.storage.backend import Unavailable
 from oarlock.storage.cache.events import TooOld
-from oarlock.storage.cache.limits import Limits
+from oarlock.storage.cache.limits import CacheLimits
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +25,7 @@ async def test_writes_between_pages_are_neither_lost_nor_doubled(world: Any, kit
             return
 
     world.backend.on_list = meanwhile
-    things = await world.restart(Limits(page=2))
+    things = await world.restart(CacheLimits(page=2))
     world.backend.on_list = None
     stored = sorted(world.backend._live)
     assert world.names() == [f"{key.rpartition('/')[2]}={world.backend._live[key].value.decode()}" for key in stored]
@@ -72,13 +72,13 @@ async def test_after_a_compaction_and_a_restart_older_places_are_too_old(world: 
 async def test_history_is_bounded(world: Any, kit: Any) -> None:
     for n in range(50):
         await world.write("a", str(n))
-    things = await world.restart(Limits(history_revs=10))
+    things = await world.restart(CacheLimits(history_revs=10))
     assert things.oldest == world.cache.rev - 10
-    things = await world.restart(Limits(ring_max=5, ring_min=1))
+    things = await world.restart(CacheLimits(ring_max=5, ring_min=1))
     assert things.oldest == world.cache.rev - 5
     await world.write("big", "x" * 100_000)
     await world.write("big", "y" * 100_000)
-    things = await world.restart(Limits(ring_bytes=150_000))
+    things = await world.restart(CacheLimits(ring_bytes=150_000))
     assert things.oldest == world.cache.rev - 1
 
 

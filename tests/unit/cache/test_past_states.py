@@ -9,7 +9,7 @@ import pytest
 
 from oarlock.storage.backend import Compacted, FutureRevision
 from oarlock.storage.cache.cache import WatchCache
-from oarlock.storage.cache.limits import Limits
+from oarlock.storage.cache.limits import CacheLimits
 
 pytestmark = pytest.mark.anyio
 
@@ -50,7 +50,7 @@ async def test_a_change_elsewhere_makes_no_new_state(world: Any) -> None:
 
 
 async def test_what_states_keep_alive_is_bounded_by_the_ring(world: Any, kit: Any) -> None:
-    things = await world.restart(Limits(ring_min=4, ring_max=4, roots=8))
+    things = await world.restart(CacheLimits(ring_min=4, ring_max=4, roots=8))
     for n in range(50):
         await world.write("a", str(n))
         things.snapshot()
@@ -83,7 +83,7 @@ async def test_pages_of_one_revision_are_one_list(world: Any, kit: Any) -> None:
             start = entries[-1].key + "\0"
         assert found == [f"a{n}=1@{n + 2}" for n in range(10)]
         if not fresh_process:
-            things = await world.restart(Limits(history_revs=0))
+            things = await world.restart(CacheLimits(history_revs=0))
             assert things.snapshot_at(rev) is None
 
 
@@ -110,7 +110,7 @@ async def test_a_future_revision_is_waited_for_then_refused(world: Any, kit: Any
 
 async def test_too_far_back_is_the_stores_business(world: Any, kit: Any) -> None:
     await world.cache.close()
-    world.cache = WatchCache(world.backend, clock=world.clock, limits=Limits(undo=5))
+    world.cache = WatchCache(world.backend, clock=world.clock, limits=CacheLimits(undo=5))
     await world.cache.start()
     things = await world.load()
     for n in range(10):

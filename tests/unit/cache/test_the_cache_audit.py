@@ -8,7 +8,7 @@ import cache_audit
 import pytest
 
 from oarlock.storage.cache.entry import Entry
-from oarlock.storage.cache.limits import Limits
+from oarlock.storage.cache.limits import CacheLimits
 
 pytestmark = pytest.mark.anyio
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 async def test_a_sound_cache(world: Any, kit: Any) -> None:
     for n in range(20):
         await world.write(f"a{n}", "1")
-    things = await world.restart(Limits(page=3))
+    things = await world.restart(CacheLimits(page=3))
     await world.write("a3", "2")
     await world.erase("a4")
     assert await cache_audit.check(things) == []
@@ -25,7 +25,7 @@ async def test_a_sound_cache(world: Any, kit: Any) -> None:
 async def test_every_difference_is_named(world: Any, kit: Any) -> None:
     for n in range(6):
         await world.write(f"a{n}", "1")
-    things = await world.restart(Limits(page=3))
+    things = await world.restart(CacheLimits(page=3))
     state = things._state
     state.remove(kit.describe(kit.PREFIX + "a1", b"1", 90, 3), 0.0)
     state.put(kit.describe(kit.PREFIX + "a2", b"1", 91, 4), 0.0)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent
-from oarlock.storage.cache.limits import Limits
+from oarlock.storage.cache.limits import CacheLimits
 from oarlock.storage.cache.ring import Ring
 
-LIMITS = Limits(ring_min=8, ring_max=64, ring_age_s=75.0, ring_bytes=1 << 20, ring_warm=4)
+LIMITS = CacheLimits(ring_min=8, ring_max=64, ring_age_s=75.0, ring_bytes=1 << 20, ring_warm=4)
 
 
 def event(rev: int, size: int = 10, previous: Entry | None = None) -> CacheEvent:
     return CacheEvent("ADDED", rev, Entry(f"/k{rev}", "", f"k{rev}", rev, rev, b"x" * size), previous)
 
 
-def filled(count: int, *, gap_s: float, limits: Limits = LIMITS) -> Ring:
+def filled(count: int, *, gap_s: float, limits: CacheLimits = LIMITS) -> Ring:
     ring = Ring(limits, 100)
     for n in range(count):
         ring.append(event(101 + n), n * gap_s)

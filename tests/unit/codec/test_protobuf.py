@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from oarlock.codec import protobuf
 from oarlock.codec.errors import DecodeError
 from oarlock.codec.protobuf_meta import DELETE_OPTIONS, KINDS, OBJECT_META
-from oarlock.codec.protowire import Field, Message, fields_in, tagged, varint
+from oarlock.codec.protowire import Message, MessageField, fields_in, tagged, varint
 
 METADATA: dict[str, Any] = {
     "name": "a",
@@ -164,20 +164,20 @@ def test_delete_options():
 EVERYTHING = Message(
     "Everything",
     (
-        Field("text", 1),
-        Field("bytes", 2, "bytes"),
-        Field("whole", 3, "int64"),
-        Field("small", 4, "int32"),
-        Field("flag", 5, "bool"),
-        Field("part", 6, "double"),
-        Field("when", 7, "Time"),
-        Field("any", 8, "JSON"),
-        Field("quantity", 9, "Quantity"),
-        Field("port", 10, "IntOrString"),
-        Field("wholes", 11, "int64", "list"),
-        Field("parts", 12, "double", "list"),
-        Field("named", 13, OBJECT_META, "map"),
-        Field("numbers", 536870911, "int64", "map"),
+        MessageField("text", 1),
+        MessageField("bytes", 2, "bytes"),
+        MessageField("whole", 3, "int64"),
+        MessageField("small", 4, "int32"),
+        MessageField("flag", 5, "bool"),
+        MessageField("part", 6, "double"),
+        MessageField("when", 7, "Time"),
+        MessageField("any", 8, "JSON"),
+        MessageField("quantity", 9, "Quantity"),
+        MessageField("port", 10, "IntOrString"),
+        MessageField("wholes", 11, "int64", "list"),
+        MessageField("parts", 12, "double", "list"),
+        MessageField("named", 13, OBJECT_META, "map"),
+        MessageField("numbers", 536870911, "int64", "map"),
     ),
 )
 
@@ -281,7 +281,10 @@ def test_a_long_message_takes_no_longer_than_it_is():
 
 
 def test_the_field_that_is_wrong_is_named():
-    message = Message("Outer", (Field("spec", 2, Message("Inner", (Field("name", 1), Field("free", 2, "JSON")))),))
+    message = Message(
+        "Outer",
+        (MessageField("spec", 2, Message("Inner", (MessageField("name", 1), MessageField("free", 2, "JSON")))),),
+    )
     for data, why in (
         (tagged(2, tagged(1, b"\xff")), "proto: string field contains invalid UTF-8 in spec.name"),
         (tagged(2, tagged(2, tagged(1, b"{"))), "proto: unexpected end of JSON input in spec.free"),

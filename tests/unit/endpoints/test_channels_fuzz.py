@@ -18,7 +18,7 @@ from oarlock.endpoints.channels.end import GONE, Ending
 from oarlock.endpoints.channels.inlet import WINDOW_BYTES
 from oarlock.endpoints.channels.over_websocket import WebSocketChannels
 from oarlock.endpoints.channels.protocols import SUPPORTED
-from oarlock.testing.connections import Tunnel
+from oarlock.testing.connections import MemoryTunnel
 
 pytestmark = pytest.mark.slow
 
@@ -88,7 +88,7 @@ def hear(pieces: Sequence[bytes], agreed: Any = V5, numbered: int = 0, *, read: 
     heard = Heard()
 
     async def run() -> None:
-        tunnel = Tunnel()
+        tunnel = MemoryTunnel()
         channels = WebSocketChannels(agreed, numbered, lambda: None)
         channels.start(tunnel, heard.endings.append)
 
@@ -194,7 +194,7 @@ def test_what_nobody_reads_stays_outside() -> None:
     message = frame(BINARY, b"\0" + b"x" * 60_000)
 
     async def run() -> int:
-        tunnel = Tunnel()
+        tunnel = MemoryTunnel()
         channels = WebSocketChannels(V5, 0, lambda: None)
         channels.start(tunnel, lambda ending: None)
         for _ in range(40):
@@ -281,7 +281,7 @@ def test_everything_that_is_sent_arrives(messages: list[tuple[int, bytes]], agre
 
 def test_what_is_written_is_what_clients_read() -> None:
     async def run(agreed: Any, write: Callable[[Any], Any]) -> list[Any]:
-        tunnel = Tunnel()
+        tunnel = MemoryTunnel()
         channels = WebSocketChannels(agreed, 6, lambda: None)
         channels.start(tunnel, lambda ending: None)
         writing = asyncio.ensure_future(write(channels))
@@ -306,7 +306,7 @@ def test_what_is_written_is_what_clients_read() -> None:
     assert int(end.code) == 1000
 
 
-class _Broken(Tunnel):
+class _Broken(MemoryTunnel):
     """Can't be read from."""
 
     async def read(self) -> bytes:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oarlock.meta import fields
-from oarlock.meta.fields import FieldSelector, FieldSelectorError, Requirement
+from oarlock.meta.fields import FieldRequirement, FieldSelector, FieldSelectorError
 
 Vectors = Callable[[str], Any]
 
@@ -58,7 +58,7 @@ def test_the_words_of_errors(text: str, message: str) -> None:
 
 def test_every_term_must_hold() -> None:
     selector = fields.parse("metadata.name==a,spec.x!=b")
-    assert selector.requirements == (Requirement("metadata.name", "=", "a"), Requirement("spec.x", "!=", "b"))
+    assert selector.requirements == (FieldRequirement("metadata.name", "=", "a"), FieldRequirement("spec.x", "!=", "b"))
     assert selector.matches({"metadata.name": "a", "spec.x": ""}.__getitem__)
     assert not selector.matches({"metadata.name": "a", "spec.x": "b"}.__getitem__)
     assert selector.exact("metadata.name") == "a"
@@ -70,7 +70,7 @@ def test_every_term_must_hold() -> None:
     st.lists(st.tuples(st.sampled_from(["a", "metadata.name"]), st.sampled_from("=!"), st.text(max_size=5)), max_size=4)
 )
 def test_what_is_written_is_read_again(drawn: list[tuple[str, str, str]]) -> None:
-    terms = [Requirement(field, "!=" if operator == "!" else "=", value) for field, operator, value in drawn]
+    terms = [FieldRequirement(field, "!=" if operator == "!" else "=", value) for field, operator, value in drawn]
     selector = FieldSelector(tuple(sorted(terms, key=str)))
     assert fields.parse(str(selector)) == selector
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oarlock.meta import labels
-from oarlock.meta.labels import Requirement, Selector, SelectorError
+from oarlock.meta.labels import LabelRequirement, Selector, SelectorError
 
 Vectors = Callable[[str], Any]
 
@@ -23,8 +23,8 @@ def _groups(shared_vectors: Vectors) -> dict[str, Any]:
     return found
 
 
-def _requirement(tree: dict[str, Any]) -> Requirement:
-    return Requirement(tree["key"], tree["operator"], tuple(sorted(tree["strValues"])))
+def _requirement(tree: dict[str, Any]) -> LabelRequirement:
+    return LabelRequirement(tree["key"], tree["operator"], tuple(sorted(tree["strValues"])))
 
 
 def test_texts_that_are_selectors(shared_vectors: Vectors) -> None:
@@ -53,7 +53,7 @@ def test_checking_one_requirement(shared_vectors: Vectors) -> None:
     for case in _groups(shared_vectors)["requirement_constructor"]:
         key, operator, values = case["Key"], case["Op"], list(case.get("Vals", {}))
         if "WantErr" not in case:
-            assert labels.requirement(key, operator, values) == Requirement(key, operator, tuple(sorted(values)))
+            assert labels.requirement(key, operator, values) == LabelRequirement(key, operator, tuple(sorted(values)))
             continue
         with pytest.raises(SelectorError) as caught:
             labels.requirement(key, operator, values)
@@ -156,7 +156,7 @@ VALUES = st.sampled_from(["", "a", "b", "in", "1", "22", "-", "x.y_z"]).filter(l
 
 
 @st.composite
-def requirements(draw: st.DrawFn) -> Requirement:
+def requirements(draw: st.DrawFn) -> LabelRequirement:
     operator = draw(st.sampled_from(["=", "==", "!=", "in", "notin", "exists", "!", "gt", "lt"]))
     if operator in ("exists", "!"):
         values = []
@@ -170,12 +170,12 @@ def requirements(draw: st.DrawFn) -> Requirement:
 
 
 @given(st.lists(requirements(), max_size=4))
-def test_what_is_written_is_read_again(drawn: list[Requirement]) -> None:
+def test_what_is_written_is_read_again(drawn: list[LabelRequirement]) -> None:
     selector = Selector(sorted(drawn, key=lambda one: one.key))
     assert labels.parse(str(selector)) == selector
 
 
-def _plainly(one: Requirement, given: dict[str, str]) -> bool:
+def _plainly(one: LabelRequirement, given: dict[str, str]) -> bool:
     value = given.get(one.key)
     match one.operator:
         case "=" | "==" | "in":
@@ -192,7 +192,7 @@ def _plainly(one: Requirement, given: dict[str, str]) -> bool:
 
 
 @given(st.lists(requirements(), max_size=4), st.dictionaries(KEYS, VALUES))
-def test_the_compiled_function_is_the_conjunction(drawn: list[Requirement], given: dict[str, str]) -> None:
+def test_the_compiled_function_is_the_conjunction(drawn: list[LabelRequirement], given: dict[str, str]) -> None:
     assert Selector(drawn).matches(given) is all(_plainly(one, given) for one in drawn)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from oarlock.meta import fields, labels
 from oarlock.meta.fields import FieldSelectorError
-from oarlock.meta.labels import Requirement, SelectorError
+from oarlock.meta.labels import LabelRequirement, SelectorError
 
 BOAT = {"kind": "sloop", "masts": "1", "crew": "", "a.io/owner": "ann"}
 
@@ -84,7 +84,7 @@ def test_requirements_are_sorted_and_their_values_too() -> None:
 )
 def test_how_many_values_an_operator_has(operator: str, values: list[str], right: bool) -> None:
     if right:
-        assert labels.requirement("k", operator, values) == Requirement("k", operator, tuple(values))
+        assert labels.requirement("k", operator, values) == LabelRequirement("k", operator, tuple(values))
     else:
         with pytest.raises(SelectorError):
             labels.requirement("k", operator, values)

@@ -8,7 +8,7 @@ import pytest
 
 from oarlock.meta.context import Notes, User
 from oarlock.policy.authn.authenticator import Authenticator, BadCredentials, Credentials, Union
-from oarlock.policy.authn.token_file import TokenFileError, Tokens, parse_token_file
+from oarlock.policy.authn.token_file import TokenFile, TokenFileError, parse_token_file
 
 pytestmark = pytest.mark.anyio
 
@@ -17,7 +17,7 @@ FILE = b't1,alice,u1,"devs,ops"\r\n\nt2,bob,u2\nt3,"carol, the third",,"devs"\n'
 
 async def ask(data: bytes, header: str | None) -> User | None:
     headers = {} if header is None else {"authorization": header}
-    return await Tokens(parse_token_file(data, "tokens.csv")).authenticate(Credentials(headers))
+    return await TokenFile(parse_token_file(data, "tokens.csv")).authenticate(Credentials(headers))
 
 
 async def test_users_uids_and_groups_are_read() -> None:
@@ -48,7 +48,7 @@ async def test_an_unknown_token_is_bad(header: str) -> None:
 
 async def test_two_spaces_are_ignored_with_a_warning() -> None:
     notes = Notes()
-    tokens = Tokens([("t1", User("alice"))])
+    tokens = TokenFile([("t1", User("alice"))])
     assert await tokens.authenticate(Credentials({"authorization": "Bearer  t1"}, notes=notes)) is None
     assert notes.warnings == (
         "the provided Authorization header contains extra space before the bearer token, and is ignored",
@@ -63,7 +63,7 @@ async def test_a_token_may_have_any_characters() -> None:
 
 
 async def test_a_remembered_header_still_means_the_same_user() -> None:
-    tokens = Tokens([("t1", User("alice")), ("t2", User("bob"))])
+    tokens = TokenFile([("t1", User("alice")), ("t2", User("bob"))])
     for _ in range(3):
         for token, name in (("t1", "alice"), ("t2", "bob")):
             user = await tokens.authenticate(Credentials({"authorization": f"Bearer {token}"}))
@@ -98,7 +98,7 @@ async def test_a_bad_credential_of_one_kind_does_not_hide_a_good_one_of_another(
         async def authenticate(self, credentials: Credentials) -> User | None:
             raise BadCredentials("certificate: no")
 
-    tokens = Tokens([("t1", User("alice"))])
+    tokens = TokenFile([("t1", User("alice"))])
     both = Union([Broken(), tokens])
     user = await both.authenticate(Credentials({"authorization": "Bearer t1"}))
     assert user is not None
@@ -134,7 +134,7 @@ def offering(token: str) -> str:
 
 
 async def ask_in_websocket(protocols: str, **headers: str) -> User | None:
-    tokens = Tokens(parse_token_file(FILE + "☃?>~,snow,u".encode(), "tokens.csv"))
+    tokens = TokenFile(parse_token_file(FILE + "☃?>~,snow,u".encode(), "tokens.csv"))
     return await tokens.authenticate(
         Credentials({"upgrade": "websocket", "sec-websocket-protocol": protocols, **headers})
     )
@@ -178,4 +178,4 @@ async def test_a_token_among_very_many_subprotocols_is_bad() -> None:
     offered = "a," * 100_000 + "base64url.bearer.authorization.k8s.io.dDE"
     headers = {"upgrade": "websocket", "sec-websocket-protocol": offered}
     with pytest.raises(BadCredentials, match="more than 64"):
-        await Tokens([("t1", User("alice"))]).authenticate(Credentials(headers))
+        await TokenFile([("t1", User("alice"))]).authenticate(Credentials(headers))

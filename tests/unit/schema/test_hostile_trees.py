@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from oarlock.meta.fielderrors import FieldError
 from oarlock.schema import formats
 from oarlock.schema.compiled import SchemaError
-from oarlock.schema.patterns import Pattern, PatternError
+from oarlock.schema.patterns import CompiledPattern, PatternError
 from oarlock.schema.structural import parse
 
 EMBEDDED = {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
@@ -118,7 +118,7 @@ def test_patterns_take_linear_time(compiled: Any) -> None:
 
 
 def test_patterns_remember_little() -> None:
-    pattern = Pattern("^[a-z0-9]*$")
+    pattern = CompiledPattern("^[a-z0-9]*$")
     for i in range(5000):
         assert pattern.found_in(f"x{i}")
     assert len(pattern._seen) <= 512
@@ -130,7 +130,7 @@ def test_patterns_remember_little() -> None:
 @pytest.mark.parametrize("source", ["(", "[a", "a**", "(?=a)", "x{2000}", "\\8", "*", "(?P<n>", "\ud800"])
 def test_bad_patterns_are_told(source: str) -> None:
     with pytest.raises(PatternError, match="error parsing regexp: "):
-        Pattern(source)
+        CompiledPattern(source)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from oarlock.endpoints.target import parse_target
 from oarlock.meta.context import User
 from oarlock.meta.options_parse import parse_query
 from oarlock.policy.authn.authenticator import Union
-from oarlock.policy.authn.token_file import Tokens
+from oarlock.policy.authn.token_file import TokenFile
 from oarlock.server.chain import Links, build, filters
 
 ADMIN = User("admin", groups=("system:masters",))
@@ -84,7 +84,7 @@ class Chain:
     async def begin(self, path: str = FLUNDERS, **how: Any) -> Response:
         """The answer, of which nothing has been sent yet."""
         if self._handler is None:
-            tokens = Tokens([("admin-token", ADMIN), ("alice-token", ALICE)])
+            tokens = TokenFile([("admin-token", ADMIN), ("alice-token", ALICE)])
             links = {"resolve": resolve, "authenticator": Union([tokens]), **self.links}
             self._handler = build(filters(Links(**links)), self.dispatch, self.clock)  # type: ignore[arg-type]
         return await self._handler(self.request(path, **how))

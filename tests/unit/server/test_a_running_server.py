@@ -15,13 +15,13 @@ from oarlock.endpoints.catalog import Catalog
 from oarlock.endpoints.http import Handler, Peer, Request, Response
 from oarlock.meta.context import Target, User
 from oarlock.policy.authn.authenticator import Union
-from oarlock.policy.authn.token_file import Tokens
+from oarlock.policy.authn.token_file import TokenFile
 from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, Decision, Outcome
 from oarlock.registry.informer import NotRunning
 from oarlock.schema.declaring import DeclarationError
 from oarlock.server.app import NotServing
 from oarlock.server.config import ServerConfig
-from oarlock.server.run import Parts, Running, assemble
+from oarlock.server.run import Running, ServerParts, assemble
 from oarlock.storage.memory import MemoryBackend
 
 pytestmark = pytest.mark.anyio
@@ -97,7 +97,7 @@ class Server:
     """A server under test, and a way to ask it."""
 
     def __init__(self, app: APIServer, clock: Any, **config: Any) -> None:
-        self.parts = Parts(app, ServerConfig(storage="memory://", **config), MemoryBackend(clock), clock)
+        self.parts = ServerParts(app, ServerConfig(storage="memory://", **config), MemoryBackend(clock), clock)
         self.clock = clock
         self.listening: Listening
         self.running: Running
@@ -107,7 +107,7 @@ class Server:
             self.listening = Listening(handler)
             return self.listening
 
-        tokens = Tokens([("t", User("admin", groups=("system:masters",)))])
+        tokens = TokenFile([("t", User("admin", groups=("system:masters",)))])
         self.running = await assemble(self.parts, Union([tokens]), listen)
 
     async def ask(self, path: str, method: str = "GET", body: Any = None) -> Response:

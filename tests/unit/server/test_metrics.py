@@ -11,7 +11,7 @@ from oarlock.endpoints.http import Peer, Request, Response
 from oarlock.endpoints.unsent import Unsent
 from oarlock.meta.context import Target
 from oarlock.server.filters.max_in_flight import MaxInFlight
-from oarlock.server.health import Check, Health, always
+from oarlock.server.health import Health, HealthCheck, always
 from oarlock.server.metrics import RequestMetrics, StoreMetrics
 from oarlock.server.metrics_page import MetricsPage, Sources
 from oarlock.server.timed_backend import TimedBackend
@@ -177,7 +177,7 @@ async def test_health_checks_are_series_once_they_have_been_made() -> None:
     async def fail() -> str:
         return "no"
 
-    health = Health([Check("ping", always), Check("etcd", fail, ("readyz",))])
+    health = Health([HealthCheck("ping", always), HealthCheck("etcd", fail, ("readyz",))])
     sources = Sources(RequestMetrics(), StoreMetrics(), MaxInFlight(), Unsent(), dict, dict)
 
     async def slis() -> str:

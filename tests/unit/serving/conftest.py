@@ -11,7 +11,7 @@ import pytest
 
 from oarlock.endpoints.http import Handler
 from oarlock.endpoints.unsent import Unsent
-from oarlock.server.serving.config import Limits
+from oarlock.server.serving.config import ConnectionLimits
 from oarlock.server.serving.greeting import Greeting
 from oarlock.server.serving.service import Service
 
@@ -83,7 +83,7 @@ class Transport:
 class Wire:
     """One connection and the client's end of it."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, handler: Handler, limits: Limits) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, handler: Handler, limits: ConnectionLimits) -> None:
         self.loop = loop
         self.clock = Clock()
         self.problems: list[Any] = []
@@ -131,7 +131,7 @@ def wire() -> Iterator[Any]:
     loop = asyncio.new_event_loop()
 
     def make(handler: Handler, **limits: Any) -> Wire:
-        return Wire(loop, handler, replace(Limits(), **limits))
+        return Wire(loop, handler, replace(ConnectionLimits(), **limits))
 
     yield make
     loop.run_until_complete(loop.shutdown_asyncgens())

@@ -19,7 +19,7 @@ import pytest
 
 from oarlock.endpoints.http import Request, Response
 from oarlock.server.serving.certs import ServingFiles, ensure_certificates
-from oarlock.server.serving.config import Limits, ServingConfig
+from oarlock.server.serving.config import ConnectionLimits, ServingConfig
 from oarlock.server.serving.server import Listening, serve
 from oarlock.server.serving.tls import server_context
 
@@ -140,7 +140,7 @@ async def serving(
 ) -> AsyncIterator[Server]:
     clock = ManualClock()
     config = ServingConfig(
-        tls=tls[0] if tls else None, limits=replace(Limits(), **limits), sweep_interval_s=3600.0, http2=http2
+        tls=tls[0] if tls else None, limits=replace(ConnectionLimits(), **limits), sweep_interval_s=3600.0, http2=http2
     )
     listening = await serve(handler, config, clock)
     running = Server(listening, clock, tls[1] if tls else None)

@@ -14,7 +14,7 @@ from wsproto.events import BytesMessage, CloseConnection
 
 from oarlock import APIServer, Channels, Context, Pipe, Resource, VirtualCollection, subresource
 from oarlock.server.config import ServerConfig
-from oarlock.server.run import Parts, Running, assemble
+from oarlock.server.run import Running, ServerParts, assemble
 from oarlock.server.serving.config import ServingConfig
 from oarlock.server.serving.server import serve
 from oarlock.storage.memory import MemoryBackend
@@ -86,7 +86,7 @@ def _nothing_goes_wrong(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 async def tower(tls: Any = None, **config: Any) -> AsyncIterator[tuple[Running, Bells]]:
     bells, clock = Bells(), VirtualClock()
     settings = ServerConfig(storage="memory://", **config)
-    parts = Parts(APIServer(serve=[bells]), settings, MemoryBackend(clock=clock), clock)
+    parts = ServerParts(APIServer(serve=[bells]), settings, MemoryBackend(clock=clock), clock)
 
     async def listen(handler: Any) -> Any:
         return await serve(handler, ServingConfig(tls=tls[0] if tls else None), clock)

@@ -8,7 +8,7 @@ from oarlock.cli.loading import load_server
 from oarlock.cli.proto.files import check_lock, write_lock
 from oarlock.cli.proto.text import proto_text
 from oarlock.schema.definition import ResourceDefinition
-from oarlock.server.command import Mistake
+from oarlock.server.command import CommandError
 
 __all__ = ["run"]
 
@@ -16,7 +16,7 @@ __all__ = ["run"]
 def run(server: str, version: str, *, lock: Path | None, check: Path | None) -> None:
     """Print the file, write it to `lock`, or compare it with `check`."""
     if lock and check:
-        raise Mistake("say either --lock or --check")
+        raise CommandError("say either --lock or --check")
     definition, name = _numbered(server, version)
     if lock:
         write_lock(definition, name, lock)
@@ -35,10 +35,10 @@ def _numbered(server: str, version: str) -> tuple[ResourceDefinition, str]:
                 name = f"{one.definition.api_version(served.name)}/{one.definition.names.plural}"
                 found[name] = one.definition, served.name
     if not found:
-        raise Mistake(f"{server}: no field has a number: write Annotated[…, Proto(1)]")
+        raise CommandError(f"{server}: no field has a number: write Annotated[…, Proto(1)]")
     if not version and len(found) == 1:
         version = next(iter(found))
     if version not in found:
         what = f"{version} has no field numbers" if version else "several have field numbers"
-        raise Mistake(f"{server}: {what}: say one of {', '.join(found)}")
+        raise CommandError(f"{server}: {what}: say one of {', '.join(found)}")
     return found[version]

@@ -1,4 +1,4 @@
-"""`Frames`: a WebSocket without I/O. Bytes that came in become `Piece`, `Reply` and `Over`; what is said becomes bytes.
+"""`WebSocketFrames`: a WebSocket without I/O. Bytes in become `Piece`, `Reply` and `Over`; what is said becomes bytes.
 
 wsproto parses; the limits, and what a broken frame is answered with, are ours. Messages aren't put together: a large
 one is handed on as it comes. Must not know: what messages mean, tunnels. Next: `over_websocket`.
@@ -15,7 +15,7 @@ from wsproto.events import BytesMessage, CloseConnection, Message, Ping, TextMes
 
 from oarlock.endpoints.channels.end import BAD_PAYLOAD, TOO_BIG
 
-__all__ = ["MAX_MESSAGE_BYTES", "Frames", "Over", "Piece", "Reply"]
+__all__ = ["MAX_MESSAGE_BYTES", "Over", "Piece", "Reply", "WebSocketFrames"]
 
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 """The largest message that is taken, as with Kubernetes."""
@@ -46,7 +46,7 @@ class Over:
     why: str
 
 
-class Frames:
+class WebSocketFrames:
     """One connection's. After `Over` nothing that comes in is looked at."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ from oarlock.endpoints.channels.end import (
     PROTOCOL_ERROR,
     Ending,
 )
-from oarlock.endpoints.channels.frames import Frames, Over, Piece, Reply
+from oarlock.endpoints.channels.frames import Over, Piece, Reply, WebSocketFrames
 from oarlock.endpoints.channels.inlet import Inlet, Room
 from oarlock.endpoints.channels.protocols import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, TERMINAL, ChannelProtocol
 from oarlock.endpoints.http import Tunnel
@@ -102,7 +102,7 @@ class WebSocketChannels:
         self._inlets = [Inlet(self._room) for _ in range(numbered or TERMINAL)]
         self._channels = [_Channel(self, number, inlet) for number, inlet in enumerate(self._inlets)]
         self._deaf = frozenset((STDOUT, STDERR, ERROR)) if self._terminal else frozenset[int]()
-        self._frames = Frames()
+        self._frames = WebSocketFrames()
         self._incoming = _Message(agreed)
         self._replied = False
         self._size: asyncio.Future[TerminalSize] = loop.create_future()

@@ -24,7 +24,7 @@ from oarlock.meta.errors import BadRequest, FieldConflict
 from oarlock.meta.gotext import quote
 from oarlock.patch.apply import conflicts
 from oarlock.patch.apply.errors import ApplyConflict, ApplyError, ManagedFieldsError
-from oarlock.registry.body import Body
+from oarlock.registry.body import DecodedBody
 from oarlock.registry.conversion import copy_tree
 from oarlock.registry.field_conversions import ConversionFailed
 from oarlock.registry.managed_fields import writer_of
@@ -49,7 +49,7 @@ async def apply(x: Exchange, route: Route, *, in_cbor: bool = False) -> Response
     _report(problems, ctx)
     writer = writer_of(ctx)
 
-    def make(live: Tree) -> Body:
+    def make(live: Tree) -> DecodedBody:
         try:
             wanted = config if route.scaling is None else route.scaling.configuration(config, live)
             made = resource.fields.apply(live or None, wanted, writer, force=bool(options.force))
@@ -64,7 +64,7 @@ async def apply(x: Exchange, route: Route, *, in_cbor: bool = False) -> Response
                 f"failed to create typed patch object ({_name_of(config, route.entry)}): {error}"
             ) from None
         tree = copy_tree(made)
-        return Body(tree, PatchWording(ctx.target, lambda: json_codec.encode(tree).decode()), derived=True)
+        return DecodedBody(tree, PatchWording(ctx.target, lambda: json_codec.encode(tree).decode()), derived=True)
 
     outcome = await carry_out(route, ctx, Change(make, replaces=False, applies=True, weight=weight))
     return await respond.item_response(x, route, outcome.item, accepted, 201 if outcome.created else 200)

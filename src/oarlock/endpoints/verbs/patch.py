@@ -31,7 +31,7 @@ from oarlock.meta.errors import BadRequest, RequestEntityTooLarge, Unprocessable
 from oarlock.meta.gotext import plain, quote
 from oarlock.patch import errors as patch_errors
 from oarlock.patch import json_patch, merge_patch, strategic_merge
-from oarlock.registry.body import Body
+from oarlock.registry.body import DecodedBody
 from oarlock.registry.served import Served, Tree
 from oarlock.registry.update import Change
 
@@ -65,7 +65,7 @@ async def patch(x: Exchange, route: Route) -> Response:
         weight, _read, data, media, route.entry, options.field_validation
     )
 
-    def make(live: Tree) -> Body:
+    def make(live: Tree) -> DecodedBody:
         try:
             tree = change.apply(live)
         except patch_errors.DirectiveError as error:
@@ -75,7 +75,7 @@ async def patch(x: Exchange, route: Route) -> Response:
         if not isinstance(tree, dict):
             raise PatchWording(x.target, lambda: "{}").refused("the patch leaves no object")
         _check_kind(tree, route.entry)
-        return Body(tree, PatchWording(x.target, lambda: change.shown(live)), change.problems, derived=True)
+        return DecodedBody(tree, PatchWording(x.target, lambda: change.shown(live)), change.problems, derived=True)
 
     ctx = x.context(options=options, dry_run=options.dry_run)
     outcome = await carry_out(route, ctx, Change(make, replaces=False, weight=weight or change.weight))

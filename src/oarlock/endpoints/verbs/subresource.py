@@ -15,7 +15,7 @@ from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest, InvalidObject
 from oarlock.meta.kinds import GroupKind
 from oarlock.registry import read
-from oarlock.registry.body import Body, BodyWording, settle
+from oarlock.registry.body import BodyWording, DecodedBody, settle
 from oarlock.registry.parameters import values_of
 from oarlock.registry.served import Hooks, SubresourceHook, Tree
 from oarlock.registry.stored_resource import StoredResource
@@ -92,7 +92,7 @@ async def _body(x: Exchange, route: Route, hook: SubresourceHook) -> tuple[Tree 
             raise BadRequest(f'the {name} of the body is {said}, and this subresource takes "{wanted}"')
         tree[name] = wanted
     ctx = x.context(options=options, dry_run=options.dry_run)
-    body = Body(tree, BodyWording(kind.kind, kind.version), problems)
+    body = DecodedBody(tree, BodyWording(kind.kind, kind.version), problems)
     return await _admitted(route, ctx, "CREATE" if hook.method == "POST" else "UPDATE", body, compiled), ctx.dry_run
 
 
@@ -112,7 +112,7 @@ async def _admitted_action(route: Route, ctx: Context) -> None:
         await gate.validate(ctx, "CONNECT", None, None)
 
 
-async def _admitted(route: Route, ctx: Context, operation: str, body: Body, compiled: CompiledVersion) -> Tree:
+async def _admitted(route: Route, ctx: Context, operation: str, body: DecodedBody, compiled: CompiledVersion) -> Tree:
     """The body, settled, changed by admission and found valid, in the order in which objects are."""
     gate = route.gate
     assert gate is not None
@@ -122,7 +122,7 @@ async def _admitted(route: Route, ctx: Context, operation: str, body: Body, comp
     if asks:
         changed = await gate.mutate(ctx, operation, body.tree, None)
         if changed is not None and changed is not body.tree:
-            body = Body({**changed, "apiVersion": api_version, "kind": kind}, body.wording)
+            body = DecodedBody({**changed, "apiVersion": api_version, "kind": kind}, body.wording)
             settle(body, compiled, _NO_HOOKS, ctx)
     wrong = compiled.validate(body.tree)
     if wrong:

@@ -11,7 +11,7 @@ from oarlock.meta import options_parse
 from oarlock.meta.context import Context
 from oarlock.registry import update as recipe
 from oarlock.registry import virtual_writes
-from oarlock.registry.body import Body
+from oarlock.registry.body import DecodedBody
 from oarlock.registry.results import MutationResult
 from oarlock.registry.served import Tree
 from oarlock.registry.update import Change
@@ -32,7 +32,7 @@ async def update(x: Exchange, route: Route) -> Response:
     unspent = [await bodies.read_object(route.resource.settings.workers, *what)]
     weight = unspent[0].weight
 
-    def make(live: Tree) -> Body:
+    def make(live: Tree) -> DecodedBody:
         return unspent.pop() if unspent else bodies.object_body(*what)  # again after a lost race
 
     ctx = x.context(options=options, dry_run=options.dry_run)

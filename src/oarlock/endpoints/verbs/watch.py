@@ -17,7 +17,7 @@ from oarlock.endpoints.http import Response, Stream
 from oarlock.endpoints.negotiation import Accepted
 from oarlock.endpoints.route import Route
 from oarlock.endpoints.verbs.watch_virtual import watch_virtual
-from oarlock.endpoints.watching.frames import Form, Frames
+from oarlock.endpoints.watching.frames import EventForm, EventFrames
 from oarlock.endpoints.watching.over_websocket import over_websocket
 from oarlock.endpoints.watching.watcher import Start, Watcher
 from oarlock.meta import fields, options_parse
@@ -58,7 +58,9 @@ async def _stream(x: Exchange, route: Route, accepted: Accepted) -> Response:
     headers = [("content-type", accepted.response_content_type)]
     timeout_s = float(options.timeout_seconds or SHORTEST_S * (1 + random.random()))
     if isinstance(route.resource, VirtualResource):
-        return await watch_virtual(x, route, options, (headers, timeout_s, Form(route, accepted, include, x.clock)))
+        return await watch_virtual(
+            x, route, options, (headers, timeout_s, EventForm(route, accepted, include, x.clock))
+        )
     resource = route.stored()
     assert resource is not None
     read.check_ready(resource)
@@ -66,7 +68,7 @@ async def _stream(x: Exchange, route: Route, accepted: Accepted) -> Response:
     if selection.name and route.target.name not in ("", fields.parse(options.field_selector).exact("metadata.name")):
         raise BadRequest("fieldSelector metadata.name doesn't match requested name")
     begin = await _begin(resource, options)
-    frames = Frames(route, Form(route, accepted, include, x.clock))
+    frames = EventFrames(route, EventForm(route, accepted, include, x.clock))
 
     def start(stream: Stream) -> None:
         Watcher(route, stream, frames, _start(x, route, options, selection, begin, timeout_s)).run()

@@ -11,7 +11,7 @@ from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response, Stream
 from oarlock.endpoints.respond import as_status_error
 from oarlock.endpoints.route import Route
-from oarlock.endpoints.watching.frames import Form
+from oarlock.endpoints.watching.frames import EventForm
 from oarlock.meta.errors import InternalError, InvalidObject, MethodNotAllowed
 from oarlock.meta.fielderrors import Forbidden
 from oarlock.meta.kinds import GroupKind
@@ -29,7 +29,7 @@ AHEAD_BYTES = 256 * 1024
 
 
 async def watch_virtual(
-    x: Exchange, route: Route, options: ListOptions, answer: tuple[list[tuple[str, str]], float, Form]
+    x: Exchange, route: Route, options: ListOptions, answer: tuple[list[tuple[str, str]], float, EventForm]
 ) -> Response:
     """Answer with the events the user's `watch` yields, until the timeout; the method may then be cancelled.
 
@@ -70,7 +70,7 @@ async def watch_virtual(
     return Response(200, headers, stream=start)
 
 
-async def _follow(x: Exchange, stream: Stream, form: Form, events: AsyncIterator[tuple[str, Tree]]) -> None:
+async def _follow(x: Exchange, stream: Stream, form: EventForm, events: AsyncIterator[tuple[str, Tree]]) -> None:
     pacer = Pacer()
     try:
         async for kind, tree in events:

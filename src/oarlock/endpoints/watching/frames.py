@@ -25,7 +25,7 @@ from oarlock.registry.stored_resource import StoredResource
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent
 
-__all__ = ["BrokenObject", "Form", "Frames"]
+__all__ = ["BrokenObject", "EventForm", "EventFrames"]
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -41,7 +41,7 @@ class BrokenObject(Exception):
         self.status = error
 
 
-class Form:
+class EventForm:
     """The form one watch gets objects in: as they are, as Tables or as metadata only.
 
     `plain`: as they are; `spliced`: so that a frame is nothing but a join of bytes.
@@ -89,10 +89,10 @@ class Form:
         return cbor.from_json(line) if self._media == CBOR else line + b"\n"
 
 
-class Frames:
+class EventFrames:
     """The frames of one watch's version and form. `key` names them, equal for watches that share frames."""
 
-    def __init__(self, route: Route, form: Form) -> None:
+    def __init__(self, route: Route, form: EventForm) -> None:
         resource = route.stored()
         assert resource is not None
         self._resource: StoredResource = resource

@@ -19,7 +19,7 @@ from typing import Any
 
 from oarlock.endpoints.http import Stream
 from oarlock.endpoints.route import Route
-from oarlock.endpoints.watching.frames import BrokenObject, Frames
+from oarlock.endpoints.watching.frames import BrokenObject, EventFrames
 from oarlock.meta.errors import Expired, InternalError, TooManyRequests
 from oarlock.registry.selection import Selection
 from oarlock.registry.stored_resource import StoredResource
@@ -94,7 +94,7 @@ class Watcher:
         "_woken",
     )
 
-    def __init__(self, route: Route, stream: Stream, frames: Frames, start: Start) -> None:
+    def __init__(self, route: Route, stream: Stream, frames: EventFrames, start: Start) -> None:
         resource = route.stored()
         assert resource is not None
         assert route.watches is not None

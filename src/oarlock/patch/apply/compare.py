@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from oarlock.patch.apply.fieldsets import LEAF, SELF, Fields, Filter, insert, union
 from oarlock.patch.apply.items import indexed
-from oarlock.patch.apply.schema import ABSENT, DEDUCED, ListType, MapType, Type, atom
+from oarlock.patch.apply.schema import ABSENT, DEDUCED, ListType, MapType, ValueType, atom
 from oarlock.patch.apply.values import equal, never_mixed
 
 __all__ = ["Comparison", "compare", "everything"]
@@ -37,14 +37,14 @@ class Comparison(NamedTuple):
         return self if keep is None else Comparison(keep(self.added), keep(self.modified), keep(self.removed))
 
 
-def compare(type_: Type, old: Any, new: Any) -> Comparison:
+def compare(type_: ValueType, old: Any, new: Any) -> Comparison:
     """What `new` adds to, modifies in and removes from `old`. TypedError when a list item has no path element."""
     walk = _Walk()
     walk.visit(type_, old, new)
     return walk.result
 
 
-def _same(type_: Type, old: Any, new: Any) -> bool:
+def _same(type_: ValueType, old: Any, new: Any) -> bool:
     return old is new or (old == new and (type_.exact or never_mixed(old, new)))
 
 
@@ -57,7 +57,7 @@ class _Walk:
         self.path: list[str] = []
         self.result = Comparison({}, {}, {})
 
-    def visit(self, type_: Type, old: Any, new: Any) -> None:
+    def visit(self, type_: ValueType, old: Any, new: Any) -> None:
         """Tell what differs between two values, of which one may be absent."""
         form = type_.map
         if type(old) is dict and type(new) is dict and form is not None and not form.atomic and (old or new):
@@ -115,7 +115,7 @@ class _Walk:
                 self.visit(form.element, left[0] if left else ABSENT, right[0] if right else ABSENT)
             self.path.pop()
 
-    def _duplicates(self, type_: Type, left: Any, right: Any) -> None:
+    def _duplicates(self, type_: ValueType, left: Any, right: Any) -> None:
         """Items with the same key are owned as one, by their key alone."""
         if len(left) > 1 and len(right) > 1:
             if not equal(left, right):
@@ -130,7 +130,7 @@ class _Walk:
             insert(self.result.added, self.path)
 
 
-def everything(type_: Type, value: Any) -> Fields:
+def everything(type_: ValueType, value: Any) -> Fields:
     """The node of a value that is there on one side only: it and all that is in it."""
     form = atom(type_, value)
     if form is None or form.atomic or not value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from oarlock.patch.apply.elements import path_text
-from oarlock.patch.apply.errors import Conflict
+from oarlock.patch.apply.errors import OwnerConflict
 
 __all__ = ["MAX_SHOWN", "causes", "message"]
 
@@ -13,7 +13,7 @@ MAX_SHOWN = 1000
 """Conflicts that are named; of the rest only the number is told."""
 
 
-def message(conflicts: Sequence[Conflict]) -> str:
+def message(conflicts: Sequence[OwnerConflict]) -> str:
     """The message of the Status, grouped by manager; names at most `MAX_SHOWN`."""
     if len(conflicts) == 1:
         only = conflicts[0]
@@ -30,7 +30,7 @@ def message(conflicts: Sequence[Conflict]) -> str:
     return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
 
 
-def causes(conflicts: Sequence[Conflict]) -> list[dict[str, str]]:
+def causes(conflicts: Sequence[OwnerConflict]) -> list[dict[str, str]]:
     """``details.causes`` of the Status, one for each field, at most `MAX_SHOWN`."""
     return [
         {

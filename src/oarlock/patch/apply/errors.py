@@ -16,9 +16,9 @@ from typing import NamedTuple
 __all__ = [
     "ApplyConflict",
     "ApplyError",
-    "Conflict",
     "FieldsError",
     "ManagedFieldsError",
+    "OwnerConflict",
     "TypedError",
     "UnknownVersion",
 ]
@@ -49,7 +49,7 @@ class TypedError(ApplyError):
         self.problems = tuple(problems)
 
 
-class Conflict(NamedTuple):
+class OwnerConflict(NamedTuple):
     """`manager` owns `path` (path elements), and the applied configuration would change it."""
 
     manager: Hashable
@@ -62,6 +62,6 @@ class ApplyConflict(ApplyError):
     `conflicts` are grouped by manager, in the order of their names, then of paths.
     """
 
-    def __init__(self, conflicts: Sequence[Conflict]) -> None:
+    def __init__(self, conflicts: Sequence[OwnerConflict]) -> None:
         super().__init__(f"{len(conflicts)} conflicts")
         self.conflicts = tuple(conflicts)

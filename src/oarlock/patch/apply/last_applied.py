@@ -14,10 +14,10 @@ from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
 from oarlock.patch.apply import validate
 from oarlock.patch.apply.compare import compare
-from oarlock.patch.apply.errors import Conflict, TypedError
+from oarlock.patch.apply.errors import OwnerConflict, TypedError
 from oarlock.patch.apply.fieldsets import difference, has
 from oarlock.patch.apply.owned import fields_of
-from oarlock.patch.apply.schema import Type
+from oarlock.patch.apply.schema import ValueType
 
 __all__ = ["ANNOTATION", "KUBECTL", "MAX_ANNOTATIONS_BYTES", "remaining", "with_last_applied"]
 
@@ -29,7 +29,9 @@ MAX_ANNOTATIONS_BYTES = 256 * 1024
 Tree = dict[str, Any]
 
 
-def remaining(conflicts: tuple[Conflict, ...], type_: Type, live: Tree, api_version: str) -> tuple[Conflict, ...]:
+def remaining(
+    conflicts: tuple[OwnerConflict, ...], type_: ValueType, live: Tree, api_version: str
+) -> tuple[OwnerConflict, ...]:
     """The conflicts about fields that the client didn't apply last, or that changed since."""
     text = (live.get("metadata", {}).get("annotations") or {}).get(ANNOTATION)
     if not text or type(text) is not str:

@@ -22,7 +22,7 @@ from oarlock.patch.apply.updater import Owned
 __all__ = [
     "MAX_UPDATE_MANAGERS",
     "Entry",
-    "Loaded",
+    "LoadedManager",
     "Managed",
     "ManagerId",
     "cap",
@@ -61,21 +61,21 @@ class ManagerId(NamedTuple):
         return f"{text} using {self.api_version}" if self.operation == "Update" else text
 
 
-class Loaded(NamedTuple):
+class LoadedManager(NamedTuple):
     """What an entry says; `as_written` when writing it would give the same again. None: its version is gone."""
 
     owned: Owned | None
     as_written: bool
 
 
-Load = Callable[[Any, str, bool], Loaded]
+Load = Callable[[Any, str, bool], LoadedManager]
 """``load(fieldsV1, apiVersion, applied)``. Raises FieldsError."""
 
 
-def load_plainly(fields: Any, api_version: str, applied: bool) -> Loaded:
+def load_plainly(fields: Any, api_version: str, applied: bool) -> LoadedManager:
     """Sets as they are, of every version."""
     decoded = decode_fields(fields)
-    return Loaded(Owned(decoded, api_version, applied), decoded == fields)
+    return LoadedManager(Owned(decoded, api_version, applied), decoded == fields)
 
 
 @dataclass(slots=True)

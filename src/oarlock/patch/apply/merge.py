@@ -10,12 +10,12 @@ from typing import Any
 from oarlock.patch.apply import elements
 from oarlock.patch.apply.errors import TypedError
 from oarlock.patch.apply.items import indexed
-from oarlock.patch.apply.schema import ABSENT, ListType, MapType, Type, atom
+from oarlock.patch.apply.schema import ABSENT, ListType, MapType, ValueType, atom
 
 __all__ = ["merge"]
 
 
-def merge(type_: Type, live: Any, config: Any) -> Any:
+def merge(type_: ValueType, live: Any, config: Any) -> Any:
     """`live` with what `config` says. TypedError when a list item has no path element, or two have the same.
 
     Items of both keep the live order unless the configuration orders them otherwise; then its order wins.

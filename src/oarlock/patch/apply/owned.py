@@ -6,18 +6,18 @@ from typing import Any
 
 from oarlock.patch.apply.fieldsets import LEAF, SELF, Fields
 from oarlock.patch.apply.items import indexed
-from oarlock.patch.apply.schema import ListType, MapType, Type, atom
+from oarlock.patch.apply.schema import ListType, MapType, ValueType, atom
 
 __all__ = ["NamedFields", "fields_of", "with_named_fields"]
 
 
-def fields_of(type_: Type, value: Any) -> Fields:
+def fields_of(type_: ValueType, value: Any) -> Fields:
     """The set of every leaf and every list item in `value`. TypedError when an item has no path element."""
     fields = _collect(type_, value)
     return {} if fields is None else fields
 
 
-def _collect(type_: Type, value: Any) -> Fields | None:
+def _collect(type_: ValueType, value: Any) -> Fields | None:
     """The node of a value; None when neither it nor anything below is in the set."""
     form = atom(type_, value)
     if form is None:
@@ -68,13 +68,13 @@ class NamedFields:
         self._made: dict[tuple[int, int], Fields | None] = {}
         self._held: list[Any] = []
 
-    def of(self, type_: Type, value: Any) -> Fields:
+    def of(self, type_: ValueType, value: Any) -> Fields:
         """The set of every field and list item in `value`, and of the declared fields above them."""
         self._held.append(value)  # so that no other value gets the identity of a part of this one
         node = self._node(type_, value)
         return {} if node is None else {element: child for element, child in node.items() if element != SELF}
 
-    def _node(self, type_: Type, value: Any) -> Fields | None:
+    def _node(self, type_: ValueType, value: Any) -> Fields | None:
         form = atom(type_, value)
         if form is None or form.atomic:
             return LEAF
@@ -100,7 +100,7 @@ class NamedFields:
         return made
 
 
-def with_named_fields(type_: Type | None, fields: Fields) -> Fields:
+def with_named_fields(type_: ValueType | None, fields: Fields) -> Fields:
     """The set with every declared field that something in the set is below of; keys of maps are not declared fields."""
     form = None if type_ is None else type_.map
     items = None if type_ is None else type_.list

@@ -7,17 +7,17 @@ owned as it was. Next: `updater`. Source: KEP-555, "changing the topology".
 from __future__ import annotations
 
 from oarlock.patch.apply.fieldsets import LEAF, SELF, Fields
-from oarlock.patch.apply.schema import DEDUCED, MapType, Type
+from oarlock.patch.apply.schema import DEDUCED, MapType, ValueType
 
 __all__ = ["reconcile"]
 
 
-def reconcile(type_: Type, fields: Fields) -> Fields:
+def reconcile(type_: ValueType, fields: Fields) -> Fields:
     """The set as this type has it; `fields` itself when that is already so."""
     return _reconcile(type_, fields, root=True)
 
 
-def _reconcile(type_: Type, node: Fields, *, root: bool = False) -> Fields:
+def _reconcile(type_: ValueType, node: Fields, *, root: bool = False) -> Fields:
     if not node:
         return node
     form = type_.map
@@ -48,7 +48,7 @@ def _map(form: MapType, node: Fields) -> Fields:
     return _changed(node, types)
 
 
-def _changed(node: Fields, types: dict[str, Type]) -> Fields:
+def _changed(node: Fields, types: dict[str, ValueType]) -> Fields:
     result: Fields | None = None
     for element, child in types.items():
         below = node[element]

@@ -6,12 +6,12 @@ from typing import Any
 
 from oarlock.patch.apply.fieldsets import LEAF, Fields, is_member
 from oarlock.patch.apply.items import element_of
-from oarlock.patch.apply.schema import ListType, MapType, Type, atom
+from oarlock.patch.apply.schema import ListType, MapType, ValueType, atom
 
 __all__ = ["extract", "remove"]
 
 
-def remove(type_: Type, value: Any, fields: Fields, *, keep_empty: bool = False) -> Any:
+def remove(type_: ValueType, value: Any, fields: Fields, *, keep_empty: bool = False) -> Any:
     """`value` without the fields and items of the set.
 
     A list or map of which nothing is left becomes null or, with `keep_empty`, stays as an empty one. A whole value
@@ -49,14 +49,14 @@ def _remove_from_list(form: ListType, value: list[Any], fields: Fields, keep_emp
     return result or None
 
 
-def _remove_below(type_: Type, child: Any, node: Fields, keep_empty: bool) -> Any:
+def _remove_below(type_: ValueType, child: Any, node: Fields, keep_empty: bool) -> Any:
     left = remove(type_, child, node, keep_empty=keep_empty)
     if left is None and keep_empty and child is not None:
         return [] if type(child) is list else {}
     return left
 
 
-def extract(type_: Type, value: Any, fields: Fields) -> Any:
+def extract(type_: ValueType, value: Any, fields: Fields) -> Any:
     """What of `value` is in the set: what an applier would have to apply to keep what it owns."""
     form = atom(type_, value)
     if form is None or form.atomic or not value:

@@ -1,6 +1,6 @@
 """How values merge: a type says which lists are sets or maps, what is atomic, and what isn't declared.
 
-A `Type` may be a scalar, a list and a map at once (a value of no declared type is all three); the value decides
+A `ValueType` may be a scalar, a list and a map at once (a value of no declared type is all three); the value decides
 which. Types are made of structural schemas by `type_of`; they may refer to themselves.
 Must not know: values, sets. Next: `items`, which finds the path element of a list item.
 Source: x-kubernetes-list-type, -list-map-keys, -map-type, -preserve-unknown-fields, -int-or-string (KEP-555).
@@ -20,7 +20,7 @@ __all__ = [
     "ListType",
     "MapType",
     "Scalar",
-    "Type",
+    "ValueType",
     "atom",
     "object_type",
     "type_of",
@@ -36,11 +36,11 @@ ABSENT: Final = MISSING
 class MapType:
     """An object. `fields` are declared, `element` is the type of the others, None when there may be none."""
 
-    fields: dict[str, Type] = field(default_factory=dict)
-    element: Type | None = None
+    fields: dict[str, ValueType] = field(default_factory=dict)
+    element: ValueType | None = None
     atomic: bool = False
 
-    def child(self, name: str) -> Type:
+    def child(self, name: str) -> ValueType:
         """The type of a field. One that isn't declared is of the deduced type: values that exist may have it."""
         return self.fields.get(name) or self.element or DEDUCED
 
@@ -49,14 +49,14 @@ class MapType:
 class ListType:
     """A list: atomic, else a map when it has `keys`, else a set. `defaults` are those of absent key fields."""
 
-    element: Type
+    element: ValueType
     atomic: bool = True
     keys: tuple[str, ...] = ()
     defaults: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
-class Type:
+class ValueType:
     """What a value may be.
 
     `exact` promises that no boolean can be where a number is, nor the other way round, so that values of this type
@@ -69,7 +69,7 @@ class Type:
     exact: bool = False
 
 
-def atom(type_: Type, value: Any) -> MapType | ListType | None:
+def atom(type_: ValueType, value: Any) -> MapType | ListType | None:
     """Which of its forms a type takes for this value: a map, a list, or None for a scalar.
 
     Null, and what has no form the type allows, takes the first there is: map, scalar, list.
@@ -91,11 +91,11 @@ def atom(type_: Type, value: Any) -> MapType | ListType | None:
 # The type of what has no schema: objects are granular, lists and what is in them atomic --------------------------
 
 
-def _deduced() -> Type:
-    inside = Type(scalar="untyped")
+def _deduced() -> ValueType:
+    inside = ValueType(scalar="untyped")
     inside.list = ListType(inside)
     inside.map = MapType(element=inside, atomic=True)
-    result = Type(scalar="untyped", list=ListType(inside))
+    result = ValueType(scalar="untyped", list=ListType(inside))
     result.map = MapType(element=result)
     return result
 
@@ -108,7 +108,7 @@ DEDUCED: Final = _deduced()
 _SCALARS: dict[str, Scalar] = {"string": "string", "integer": "numeric", "number": "numeric", "boolean": "boolean"}
 
 
-def object_type(node: Node) -> Type:
+def object_type(node: Node) -> ValueType:
     """The type of a whole object: its schema, with the metadata that every object has."""
     result = type_of(node)
     if result.map is None:
@@ -121,7 +121,7 @@ def _add_object_fields(form: MapType) -> None:
     form.fields.update(apiVersion=_scalar("string"), kind=_scalar("string"), metadata=OBJECT_META)
 
 
-def type_of(node: Node) -> Type:
+def type_of(node: Node) -> ValueType:
     """The type that a structural schema describes."""
     if node.int_or_string:
         return _scalar("untyped")
@@ -129,17 +129,17 @@ def type_of(node: Node) -> Type:
         return _scalar(_SCALARS[node.type])
     if node.type == "array":
         items = _list_of(node)
-        return Type(list=items, exact=items.element.exact)
+        return ValueType(list=items, exact=items.element.exact)
     if node.type == "object" or node.properties or isinstance(node.additional, Node):
         form = _map_of(node)
         if node.embedded:
             _add_object_fields(form)
-        return Type(map=form, exact=_is_exact(form))
+        return ValueType(map=form, exact=_is_exact(form))
     return DEDUCED
 
 
-def _scalar(scalar: Scalar) -> Type:
-    return Type(scalar, exact=True)
+def _scalar(scalar: Scalar) -> ValueType:
+    return ValueType(scalar, exact=True)
 
 
 def _is_exact(form: MapType) -> bool:
@@ -174,25 +174,25 @@ def _list_of(node: Node) -> ListType:
 # The same for every object -----------------------------------------------------------------------------------------
 
 
-def _object_meta() -> Type:
+def _object_meta() -> ValueType:
     text, flag, number = _scalar("string"), _scalar("boolean"), _scalar("numeric")
-    texts = Type(map=MapType(element=text), exact=True)
+    texts = ValueType(map=MapType(element=text), exact=True)
     names = ("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "clusterName")
     reference = MapType(atomic=True, fields=dict.fromkeys(("apiVersion", "kind", "name", "uid"), text))
     reference.fields.update(dict.fromkeys(("controller", "blockOwnerDeletion"), flag))
-    references = ListType(Type(map=reference, exact=True), atomic=False, keys=("uid",))
+    references = ListType(ValueType(map=reference, exact=True), atomic=False, keys=("uid",))
     form = MapType(
         {
             **dict.fromkeys(names, text),
             **dict.fromkeys(("creationTimestamp", "deletionTimestamp"), _scalar("untyped")),
             **dict.fromkeys(("generation", "deletionGracePeriodSeconds"), number),
             **dict.fromkeys(("labels", "annotations"), texts),
-            "finalizers": Type(list=ListType(text, atomic=False), exact=True),
-            "ownerReferences": Type(list=references, exact=True),
-            "managedFields": Type(list=ListType(DEDUCED), exact=True),
+            "finalizers": ValueType(list=ListType(text, atomic=False), exact=True),
+            "ownerReferences": ValueType(list=references, exact=True),
+            "managedFields": ValueType(list=ListType(DEDUCED), exact=True),
         }
     )
-    return Type(map=form, exact=True)
+    return ValueType(map=form, exact=True)
 
 
 OBJECT_META: Final = _object_meta()

@@ -1,6 +1,6 @@
 """What a server calls: bring managedFields up to date after a write, and carry out an apply.
 
-Everything works on whole trees in the version of the request. Who writes, and when, comes as a `Writer`.
+Everything works on whole trees in the version of the request. Who writes, and when, comes as a `FieldManager`.
 Must not know: requests, defaults, admission. Source: KEP-555; the rules of the API server's field managers.
 """
 
@@ -17,14 +17,14 @@ from oarlock.patch.apply.compare import Comparison, compare, everything
 from oarlock.patch.apply.errors import ApplyConflict, ApplyError, FieldsError, ManagedFieldsError
 from oarlock.patch.apply.fieldsets import Fields, Filter, difference, excluding, including, make, union
 from oarlock.patch.apply.fieldsv1 import decode as decode_fields
-from oarlock.patch.apply.managers import Entry, Loaded, Managed, ManagerId, cap, decode, encode
+from oarlock.patch.apply.managers import Entry, LoadedManager, Managed, ManagerId, cap, decode, encode
 from oarlock.patch.apply.reconcile import reconcile
-from oarlock.patch.apply.schema import Type
+from oarlock.patch.apply.schema import ValueType
 from oarlock.patch.apply.settled import Settled, SettledOwners
 from oarlock.patch.apply.updater import Convert, Owned, Updater, never_converts
 from oarlock.patch.apply.values import equal
 
-__all__ = ["EVERYTHING_BUT_STATUS", "ONLY_STATUS", "FieldTracker", "Writer", "after_admission", "keep_times"]
+__all__ = ["EVERYTHING_BUT_STATUS", "ONLY_STATUS", "FieldManager", "FieldTracker", "after_admission", "keep_times"]
 
 Tree = dict[str, Any]
 
@@ -71,7 +71,7 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
-class Writer(NamedTuple):
+class FieldManager(NamedTuple):
     """Who writes: the name of the field manager, the apiVersion of the request, the time as RFC 3339 in seconds."""
 
     manager: str
@@ -92,7 +92,7 @@ class FieldTracker:
 
     def __init__(
         self,
-        types: Mapping[str, Type],
+        types: Mapping[str, ValueType],
         convert: Convert = never_converts,
         filters: Mapping[str, Filter] | None = None,
         blanks: Mapping[str, Tree] | None = None,
@@ -106,12 +106,12 @@ class FieldTracker:
         for subresource, keep in (filters or {}).items():
             self._updaters[subresource] = Updater(types, convert, dict.fromkeys(types, keep))
         self._everything: Updater[ManagerId] = Updater(types, convert)
-        self._read: Memo[tuple[bytes, str, bool], Loaded] = Memo(
+        self._read: Memo[tuple[bytes, str, bool], LoadedManager] = Memo(
             READ_BYTES, entry_bytes=512, per_byte=10, longest_bytes=_LONGEST_SET
         )
         self._settled = Settled()
 
-    def update(self, live: Tree | None, new: Tree, writer: Writer) -> Tree:
+    def update(self, live: Tree | None, new: Tree, writer: FieldManager) -> Tree:
         """`new` with its managedFields, after a create (`live` is None), an update or a patch. Never fails.
 
         What the writer changed is its own. managedFields that the request sent replace the live ones when they can
@@ -134,7 +134,7 @@ class FieldTracker:
             return _with_entries(new, entries)
         return _with_entries(new, _written(managed, entries))
 
-    def apply(self, live: Tree | None, config: Tree, writer: Writer, *, force: bool = False) -> Tree:
+    def apply(self, live: Tree | None, config: Tree, writer: FieldManager, *, force: bool = False) -> Tree:
         """The object after `config` was applied, with its managedFields. It shares with `live` and `config`.
 
         `live` is None when the apply creates the object. Raises TypedError (undeclared fields, wrong types,
@@ -148,7 +148,7 @@ class FieldTracker:
         managed = decode(entries, self._loaded)
         before = {} if live is None else _with_entries(live, None)
         if not managed.owned and live is not None and self._everything_tracked:
-            earlier = Writer(_BEFORE_FIRST_APPLY, writer.api_version, writer.now, writer.subresource)
+            earlier = FieldManager(_BEFORE_FIRST_APPLY, writer.api_version, writer.now, writer.subresource)
             self._update(self._blank(writer), before, managed, earlier)
             cap(managed)
         merged = self._apply(before, config, managed, writer, force)
@@ -156,10 +156,10 @@ class FieldTracker:
             merged = last_applied.with_last_applied(merged, config)
         return _with_entries(merged, _written(managed, entries))
 
-    def _blank(self, writer: Writer) -> Tree:
+    def _blank(self, writer: FieldManager) -> Tree:
         return self._blanks[writer.api_version]
 
-    def _nothing_changed(self, live: Tree, new: Tree, writer: Writer) -> bool:
+    def _nothing_changed(self, live: Tree, new: Tree, writer: FieldManager) -> bool:
         """Is everything that could have an owner as it was?"""
         for name, value in new.items():
             if name != "metadata" and (name not in live or live[name] != value):
@@ -174,7 +174,7 @@ class FieldTracker:
 
     # The steps ---------------------------------------------------------------------------------------------------
 
-    def _update(self, live: Tree, new: Tree, managed: Managed, writer: Writer) -> None:
+    def _update(self, live: Tree, new: Tree, managed: Managed, writer: FieldManager) -> None:
         """Give what differs between `live` and `new` to the writer (changes `managed`)."""
         version = writer.api_version
         type_ = self._types[version]
@@ -194,7 +194,7 @@ class FieldTracker:
         managed.owned = dict(outcome.owned)
 
     def _outcome(
-        self, compared: Comparison, seen: tuple[Tree, Tree], before: Mapping[ManagerId, Owned], writer: Writer
+        self, compared: Comparison, seen: tuple[Tree, Tree], before: Mapping[ManagerId, Owned], writer: FieldManager
     ) -> SettledOwners:
         """Who owns what after the writer's change, of which `seen` are both sides."""
         updater = self._updaters.get(writer.subresource, self._everything)
@@ -212,7 +212,7 @@ class FieldTracker:
         owned[identity] = Owned(fields, writer.api_version, applied=False)
         return SettledOwners(owned, identity)
 
-    def _apply(self, live: Tree, config: Tree, managed: Managed, writer: Writer, force: bool) -> Tree:
+    def _apply(self, live: Tree, config: Tree, managed: Managed, writer: FieldManager, force: bool) -> Tree:
         updater = self._updaters.get(writer.subresource, self._everything)
         version = writer.api_version
         identity = ManagerId.make(writer.manager or "unknown", "Apply", version, writer.subresource)
@@ -256,7 +256,7 @@ class FieldTracker:
         except (ManagedFieldsError, FieldsError, TypeError):
             return None
 
-    def _loaded(self, fields: Any, api_version: str, applied: bool) -> Loaded:
+    def _loaded(self, fields: Any, api_version: str, applied: bool) -> LoadedManager:
         text = _encode(fields)
         key = (text, api_version, applied)
         known = self._read.get(key)
@@ -266,17 +266,17 @@ class FieldTracker:
         self._read.put(key, loaded, len(text))
         return loaded
 
-    def _load(self, text: bytes, api_version: str, applied: bool) -> Loaded:
+    def _load(self, text: bytes, api_version: str, applied: bool) -> LoadedManager:
         type_ = self._types.get(api_version)
         if type_ is None:
-            return Loaded(None, False)
+            return LoadedManager(None, False)
         tree = _decode(text)
         decoded = decode_fields(tree)
         reconciled = reconcile(type_, decoded)
-        return Loaded(Owned(reconciled, api_version, applied), reconciled is decoded and decoded == tree)
+        return LoadedManager(Owned(reconciled, api_version, applied), reconciled is decoded and decoded == tree)
 
 
-def _holds(type_: Type, blank: Tree, new: Tree) -> bool:
+def _holds(type_: ValueType, blank: Tree, new: Tree) -> bool:
     """Has `new` every object that is in `blank`, so that what is in `new` tells how the two compare?
 
     It doesn't where one of them is owned as a whole, be it empty or not.

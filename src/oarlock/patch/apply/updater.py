@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from oarlock.patch.apply.compare import Comparison, compare
-from oarlock.patch.apply.errors import ApplyConflict, Conflict, UnknownVersion
+from oarlock.patch.apply.errors import ApplyConflict, OwnerConflict, UnknownVersion
 from oarlock.patch.apply.fieldsets import Fields, Filter, difference, intersection, iterate, recursive_difference, union
 from oarlock.patch.apply.merge import merge
 from oarlock.patch.apply.owned import NamedFields, fields_of, with_named_fields
 from oarlock.patch.apply.reconcile import reconcile
 from oarlock.patch.apply.remove import extract, remove
-from oarlock.patch.apply.schema import Type
+from oarlock.patch.apply.schema import ValueType
 
 __all__ = ["Convert", "Owned", "Updater", "Versioned", "never_converts"]
 
@@ -69,7 +69,7 @@ class Updater(Generic[Manager]):
     A manager whose version has no type, or can't be converted to, is dropped.
     """
 
-    types: Mapping[str, Type]
+    types: Mapping[str, ValueType]
     convert: Convert = never_converts
     filters: Mapping[str, Filter] = field(default_factory=dict)
 
@@ -176,7 +176,7 @@ class Updater(Generic[Manager]):
         if conflicts and not force:
             raise ApplyConflict(
                 [
-                    Conflict(manager, path)
+                    OwnerConflict(manager, path)
                     for manager in sorted(conflicts, key=str)
                     for path in iterate(conflicts[manager])
                 ]

@@ -11,7 +11,7 @@ from oarlock.meta.gotext import show
 from oarlock.patch.apply import elements
 from oarlock.patch.apply.errors import TypedError
 from oarlock.patch.apply.items import element_of
-from oarlock.patch.apply.schema import ListType, MapType, Scalar, Type, atom
+from oarlock.patch.apply.schema import ListType, MapType, Scalar, ValueType, atom
 
 __all__ = ["MAX_PROBLEMS", "check"]
 
@@ -26,7 +26,7 @@ _Place: TypeAlias = "tuple[_Place, str] | None"
 _GO_TYPES = {str: "string", bool: "bool", list: "[]interface {}", dict: "map[string]interface {}"}
 
 
-def check(type_: Type, value: Any, *, allow_duplicates: bool = False) -> None:
+def check(type_: ValueType, value: Any, *, allow_duplicates: bool = False) -> None:
     """Raise TypedError with up to `MAX_PROBLEMS` problems unless `value` is of this type.
 
     Objects that are stored may have duplicates (`allow_duplicates`), applied configurations may not.
@@ -37,7 +37,7 @@ def check(type_: Type, value: Any, *, allow_duplicates: bool = False) -> None:
         raise TypedError(problems[:MAX_PROBLEMS])
 
 
-def _check(type_: Type, value: Any, place: _Place, problems: Problems, allow_duplicates: bool) -> None:
+def _check(type_: ValueType, value: Any, place: _Place, problems: Problems, allow_duplicates: bool) -> None:
     form = atom(type_, value)
     if value is None or len(problems) >= MAX_PROBLEMS:
         return

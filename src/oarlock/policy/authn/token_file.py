@@ -16,7 +16,7 @@ from oarlock.meta.memo import Memo
 from oarlock.policy.authn.authenticator import BadCredentials, Credentials, authenticated
 from oarlock.policy.authn.bearer import TokenError, bearer_token, offered_token
 
-__all__ = ["TokenFileError", "Tokens", "parse_token_file"]
+__all__ = ["TokenFile", "TokenFileError", "parse_token_file"]
 
 HEADERS_BYTES = 1024 * 1024
 
@@ -66,7 +66,7 @@ def _digest(token: bytes) -> bytes:
     return hashlib.sha256(token).digest()
 
 
-class Tokens:
+class TokenFile:
     """Authenticates bearer tokens of a fixed set."""
 
     waits = False

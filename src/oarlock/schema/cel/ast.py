@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from oarlock.schema.cel.types import DYN, Type
+from oarlock.schema.cel.types import DYN, CelType
 
 __all__ = ["Call", "Const", "Expr", "Fold", "Ident", "ListOf", "MapOf", "Select"]
 
@@ -19,7 +19,7 @@ class Expr:
     """`offset` is where it stands in the text, in code points."""
 
     offset: int
-    type: Type = field(default=DYN, kw_only=True)
+    type: CelType = field(default=DYN, kw_only=True)
 
 
 @dataclass(slots=True, eq=False)

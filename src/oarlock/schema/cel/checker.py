@@ -18,14 +18,14 @@ from oarlock.schema.cel.native import duration_from, timestamp_from
 from oarlock.schema.cel.problems import CompileError, Mistake
 from oarlock.schema.cel.signatures import CONSTANTS, Overload, overloads
 from oarlock.schema.cel.steps import Steps, run
-from oarlock.schema.cel.types import Bindings, Overlay, Type, assignable, resolved
+from oarlock.schema.cel.types import Bindings, CelType, Overlay, assignable, resolved
 from oarlock.schema.cel.values import UInt
-from oarlock.schema.patterns import Pattern, PatternError
+from oarlock.schema.patterns import CompiledPattern, PatternError
 
 __all__ = ["check"]
 
 MAX_MISTAKES = 20
-_LITERALS: dict[type, Type] = {
+_LITERALS: dict[type, CelType] = {
     type(None): types.NULL,
     bool: types.BOOL,
     int: types.INT,
@@ -36,7 +36,7 @@ _LITERALS: dict[type, Type] = {
 }
 
 
-def check(tree: Expr, source: str, variables: dict[str, Type], *, mixed: bool = False) -> Expr:
+def check(tree: Expr, source: str, variables: dict[str, CelType], *, mixed: bool = False) -> Expr:
     """The tree with types and resolved names. CompileError with all mistakes.
 
     With `mixed`, literals may hold values of several types, which rules may not.
@@ -50,8 +50,8 @@ def check(tree: Expr, source: str, variables: dict[str, Type], *, mixed: bool = 
 
 
 class _Checker:
-    def __init__(self, variables: dict[str, Type], mixed: bool) -> None:
-        self._scopes: list[dict[str, Type]] = [variables]
+    def __init__(self, variables: dict[str, CelType], mixed: bool) -> None:
+        self._scopes: list[dict[str, CelType]] = [variables]
         self._bound: Bindings = {}
         self._fresh = 0
         self._mixed_allowed = int(mixed)
@@ -96,16 +96,16 @@ class _Checker:
             checked.append((yield self.visit(node)))
         return checked
 
-    def _mistake(self, node: Expr, text: str) -> Type:
+    def _mistake(self, node: Expr, text: str) -> CelType:
         self.mistakes.append(Mistake(node.offset, text))
         return types.DYN
 
-    def _shown(self, type_: Type) -> str:
+    def _shown(self, type_: CelType) -> str:
         return str(_ground(resolved(self._bound, type_)))
 
     # names ------------------------------------------------------------------------------------------
 
-    def _lookup(self, name: str) -> Type | None:
+    def _lookup(self, name: str) -> CelType | None:
         bare = name.removeprefix(".")
         for scope in reversed(self._scopes):
             if bare in scope:
@@ -145,7 +145,7 @@ class _Checker:
             node.type = types.BOOL
         return node
 
-    def _field(self, node: Expr, operand: Type, name: str) -> Type:
+    def _field(self, node: Expr, operand: CelType, name: str) -> CelType:
         if operand.kind == "optional":
             inner = self._field(node, resolved(self._bound, operand.params[0]), name)
             return inner if inner.kind == "optional" else types.optional_of(inner)
@@ -199,8 +199,8 @@ class _Checker:
         self._check_literal(node)
         return node
 
-    def _choose(self, choices: tuple[Overload, ...], given: list[Type], *, member: bool) -> Type | None:
-        result: Type | None = None
+    def _choose(self, choices: tuple[Overload, ...], given: list[CelType], *, member: bool) -> CelType | None:
+        result: CelType | None = None
         kept: Overlay | None = None
         for choice in choices:
             if choice.member is not member or len(choice.params) != len(given):
@@ -220,7 +220,7 @@ class _Checker:
             self._bound.update(kept)
         return result
 
-    def _no_overload(self, node: Call, given: list[Type]) -> str:
+    def _no_overload(self, node: Call, given: list[CelType]) -> str:
         shown = [self._shown(type_) for type_ in given]
         if node.target is not None:
             applied = f"{shown[0]}.({', '.join(shown[1:])})"
@@ -238,14 +238,14 @@ class _Checker:
             elif node.function == "timestamp":
                 _check_timestamp(text)
             elif node.function == "matches" and isinstance(text, str):
-                Pattern(text)
+                CompiledPattern(text)
         except (ValueError, PatternError):
             what = "timestamp" if node.function == "timestamp" else f"{node.function} argument"
             self._mistake(node.args[-1], f"invalid {what}")
 
     # literals and loops -----------------------------------------------------------------------------
 
-    def _joined(self, items: list[tuple[Expr, Type]]) -> Type:
+    def _joined(self, items: list[tuple[Expr, CelType]]) -> CelType:
         """The common type of the items of a literal."""
         if not items:
             self._fresh += 1
@@ -262,7 +262,7 @@ class _Checker:
                 return self._mistake(node, f"expected type '{self._shown(joined)}' but found '{self._shown(type_)}'")
         return joined
 
-    def _unwrapped(self, node: Expr, type_: Type) -> Type:
+    def _unwrapped(self, node: Expr, type_: CelType) -> CelType:
         """The type inside the optional that stands behind a question mark."""
         found = resolved(self._bound, type_)
         if found.kind == "optional":
@@ -311,7 +311,7 @@ class _Checker:
         self._scopes.pop()
         node.type = node.result.type
 
-    def _items_of(self, node: Expr, over: Type, *, pairs: bool) -> tuple[Type, Type]:
+    def _items_of(self, node: Expr, over: CelType, *, pairs: bool) -> tuple[CelType, CelType]:
         if over.kind == "list":
             return (types.INT, over.params[0]) if pairs else (over.params[0], types.DYN)
         if over.kind == "map":
@@ -329,17 +329,17 @@ def _check_timestamp(text: object) -> None:
         raise ValueError(text)
 
 
-def _renamed(type_: Type, suffix: str) -> Type:
+def _renamed(type_: CelType, suffix: str) -> CelType:
     if type_.kind == "variable":
         return types.variable(f"{type_.name}{suffix}")
     if not type_.params:
         return type_
-    return Type(type_.kind, tuple(_renamed(inner, suffix) for inner in type_.params), type_.name, type_.node)
+    return CelType(type_.kind, tuple(_renamed(inner, suffix) for inner in type_.params), type_.name, type_.node)
 
 
-def _ground(type_: Type) -> Type:
+def _ground(type_: CelType) -> CelType:
     if type_.kind == "variable":
         return types.DYN
     if not type_.params:
         return type_
-    return Type(type_.kind, tuple(map(_ground, type_.params)), type_.name, type_.node)
+    return CelType(type_.kind, tuple(map(_ground, type_.params)), type_.name, type_.node)

@@ -429,7 +429,7 @@ class Compiler:
         if pairs:
             turn_names[node.second] = (slots[1], held)
         convert = items.convert if items is not None and held is None else None
-        shape = looping.Shape(*slots, convert)
+        shape = looping.LoopSlots(*slots, convert)
         predicate = _quantified(node)
         if predicate is not None:
             turn: Code = yield self.within(turn_names, predicate)
@@ -447,7 +447,7 @@ class Compiler:
         step: Code = yield self.within(turn_names, node.step)
         result: Code = yield self.within(loop_names, node.result)
         free = isinstance(node.condition, Const) and node.condition.value is True
-        parts = looping.Parts(
+        parts = looping.LoopParts(
             over=run,
             start=start.run,
             condition=None if free else condition.run,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from oarlock.schema.cel.library_kinds import Format
+from oarlock.schema.cel.library_kinds import NamedFormat
 from oarlock.schema.cel.regexes import Regex
 from oarlock.schema.cel.values import SetList, UInt, is_flat
 
@@ -124,7 +124,7 @@ def format_cost(size: int, pattern: int) -> int:
 
 
 def _validate(form: Any, text: Any) -> int:
-    return format_cost(_size(text), form.pattern_length if type(form) is Format else 1)
+    return format_cost(_size(text), form.pattern_length if type(form) is NamedFormat else 1)
 
 
 def _distinct(items: Any) -> int:

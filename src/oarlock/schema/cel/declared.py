@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oarlock.schema.cel import native, types
-from oarlock.schema.cel.types import Type
+from oarlock.schema.cel.types import CelType
 from oarlock.schema.structural import Node
 
 __all__ = ["Decl", "declare", "escape", "unescape"]
@@ -53,7 +53,7 @@ def unescape(name: str) -> str:
 class Decl:
     """One level of a schema. `fields` is by escaped name: the name in the tree, and what is there."""
 
-    type: Type
+    type: CelType
     node: Node
     fields: dict[str, tuple[str, Decl]] = field(default_factory=dict)
     item: Decl | None = None
@@ -63,8 +63,8 @@ class Decl:
 
 _TEXT = Node(type="string")
 _META = Node(type="object", properties={"name": _TEXT, "generateName": _TEXT})
-_SCALARS: dict[str, Type] = {"boolean": types.BOOL, "integer": types.INT, "number": types.DOUBLE}
-_FORMATS: dict[str, tuple[Type, Convert]] = {
+_SCALARS: dict[str, CelType] = {"boolean": types.BOOL, "integer": types.INT, "number": types.DOUBLE}
+_FORMATS: dict[str, tuple[CelType, Convert]] = {
     "byte": (types.BYTES, native.to_bytes),
     "date": (types.TIMESTAMP, native.to_timestamp),
     "date-time": (types.TIMESTAMP, native.to_timestamp),
@@ -128,7 +128,7 @@ def _map(node: Node, path: str) -> Decl | None:
 
 
 def _object(node: Node, path: str) -> Decl:
-    made = Decl(Type("object", (), f"{path}.object" if path else "object"), node, path=path)
+    made = Decl(CelType("object", (), f"{path}.object" if path else "object"), node, path=path)
     made.type.node = made
     for name, child in node.properties.items():
         inner = declare(child, root=child.embedded, path=f"{path}.{name}")

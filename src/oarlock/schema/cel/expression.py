@@ -14,7 +14,7 @@ from oarlock.schema.cel.compiling import Program, compile_program
 from oarlock.schema.cel.declared import Decl
 from oarlock.schema.cel.parsing import parse
 from oarlock.schema.cel.problems import CompileError
-from oarlock.schema.cel.types import Type
+from oarlock.schema.cel.types import CelType
 
 __all__ = ["Checked", "Variable", "check_text"]
 
@@ -23,7 +23,7 @@ __all__ = ["Checked", "Variable", "check_text"]
 class Variable:
     """A variable of an expression. With `decl` it is given as the tree has it, else as a value."""
 
-    type: Type
+    type: CelType
     decl: Decl | None = None
 
 
@@ -36,7 +36,7 @@ class Checked:
     variables: Mapping[str, Variable]
 
     @property
-    def type(self) -> Type:
+    def type(self) -> CelType:
         """The type of its value."""
         return self.tree.type
 

@@ -18,7 +18,7 @@ from oarlock.schema import formats
 from oarlock.schema.cel.problems import EvalError
 from oarlock.schema.cel.values import INT_MAX, INT_MIN, NONE, Optional, no_overload
 
-__all__ = ["FUNCTIONS", "Format", "Semver"]
+__all__ = ["FUNCTIONS", "NamedFormat", "Semver"]
 
 
 def _text(value: Any) -> str:
@@ -166,7 +166,7 @@ def _number(at: int) -> Callable[[Any], int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class NamedFormat:
     """A named format. `pattern_length` is what its cost is reckoned with."""
 
     name: str
@@ -190,19 +190,19 @@ _LABEL, _SUBDOMAIN, _QUALIFIED, _UUID = 30, 60, 60, 87
 _FORMATS = {
     form.name: form
     for form in (
-        Format("dns1123Label", names.dns1123_label, _LABEL),
-        Format("dns1123Subdomain", names.dns1123_subdomain, _SUBDOMAIN),
-        Format("dns1035Label", names.dns1035_label, _LABEL),
-        Format("qualifiedName", names.qualified_name, _QUALIFIED),
-        Format("dns1123LabelPrefix", _prefix(names.dns1123_label), _LABEL),
-        Format("dns1123SubdomainPrefix", _prefix(names.dns1123_subdomain), _SUBDOMAIN),
-        Format("dns1035LabelPrefix", _prefix(names.dns1035_label), _LABEL),
-        Format("labelValue", names.label_value, 40),
-        Format("uri", _checked("uri", "invalid uri"), 1000),
-        Format("uuid", _checked("uuid", "does not match the UUID format"), _UUID),
-        Format("byte", _checked("byte", "invalid base64"), 1000),
-        Format("date", _checked("date", "invalid date"), 30),
-        Format("datetime", _checked("datetime", "invalid datetime"), 30),
+        NamedFormat("dns1123Label", names.dns1123_label, _LABEL),
+        NamedFormat("dns1123Subdomain", names.dns1123_subdomain, _SUBDOMAIN),
+        NamedFormat("dns1035Label", names.dns1035_label, _LABEL),
+        NamedFormat("qualifiedName", names.qualified_name, _QUALIFIED),
+        NamedFormat("dns1123LabelPrefix", _prefix(names.dns1123_label), _LABEL),
+        NamedFormat("dns1123SubdomainPrefix", _prefix(names.dns1123_subdomain), _SUBDOMAIN),
+        NamedFormat("dns1035LabelPrefix", _prefix(names.dns1035_label), _LABEL),
+        NamedFormat("labelValue", names.label_value, 40),
+        NamedFormat("uri", _checked("uri", "invalid uri"), 1000),
+        NamedFormat("uuid", _checked("uuid", "does not match the UUID format"), _UUID),
+        NamedFormat("byte", _checked("byte", "invalid base64"), 1000),
+        NamedFormat("date", _checked("date", "invalid date"), 30),
+        NamedFormat("datetime", _checked("datetime", "invalid datetime"), 30),
     )
 }
 
@@ -213,13 +213,13 @@ def _named(value: Any) -> Optional:
 
 
 def _validate(value: Any, text: Any) -> Optional:
-    if type(value) is not Format:
+    if type(value) is not NamedFormat:
         raise no_overload()
     complaints = value.complaints(_text(text))
     return Optional(True, complaints) if complaints else NONE
 
 
-def _constant(form: Format) -> Callable[[], Format]:
+def _constant(form: NamedFormat) -> Callable[[], NamedFormat]:
     return lambda: form
 
 

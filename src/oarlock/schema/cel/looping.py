@@ -15,11 +15,11 @@ from oarlock.schema.cel.problems import EvalError
 from oarlock.schema.cel.reading import Env, Run, over_budget
 from oarlock.schema.cel.values import Obj, from_key, no_overload
 
-__all__ = ["Parts", "Shape", "fold", "gather", "quantifier"]
+__all__ = ["LoopParts", "LoopSlots", "fold", "gather", "quantifier"]
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class LoopSlots:
     """The slots of a loop: key or item, value (-1 for none), accumulator. `convert` makes a value of an item."""
 
     first: int
@@ -29,7 +29,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class LoopParts:
     """What a loop does. Without `condition` it goes to the end."""
 
     over: Run
@@ -41,7 +41,7 @@ class Parts:
     step_cost: int
 
 
-def _sequence(found: Any, shape: Shape) -> list[Any]:
+def _sequence(found: Any, shape: LoopSlots) -> list[Any]:
     """What the first variable is, turn by turn, of a loop with one variable."""
     convert = shape.convert
     if isinstance(found, list):
@@ -53,7 +53,7 @@ def _sequence(found: Any, shape: Shape) -> list[Any]:
     raise no_overload()
 
 
-def _pairs(found: Any, shape: Shape) -> Iterable[tuple[Any, Any]]:
+def _pairs(found: Any, shape: LoopSlots) -> Iterable[tuple[Any, Any]]:
     convert = shape.convert
     if isinstance(found, list):
         return enumerate(found) if convert is None else [(i, convert(item)) for i, item in enumerate(found)]
@@ -64,7 +64,7 @@ def _pairs(found: Any, shape: Shape) -> Iterable[tuple[Any, Any]]:
     raise no_overload()
 
 
-def fold(parts: Parts, shape: Shape) -> Run:
+def fold(parts: LoopParts, shape: LoopSlots) -> Run:
     """Any loop."""
     over, start, condition, step, result = parts.over, parts.start, parts.condition, parts.step, parts.result
     first, second, accumulator = shape.first, shape.second, shape.accumulator
@@ -91,7 +91,7 @@ def fold(parts: Parts, shape: Shape) -> Run:
     return loop
 
 
-def gather(over: Run, shape: Shape, item: Run, cost: int, only: tuple[Run, int] | None) -> Run:
+def gather(over: Run, shape: LoopSlots, item: Run, cost: int, only: tuple[Run, int] | None) -> Run:
     """``map``, and with `only`, which is a predicate and its cost, ``filter``: the list is made as it goes."""
     first, second = shape.first, shape.second
     predicate, asking = only or (None, 0)
@@ -122,7 +122,7 @@ def gather(over: Run, shape: Shape, item: Run, cost: int, only: tuple[Run, int] 
     return gathered
 
 
-def quantifier(over: Run, shape: Shape, predicate: Run, cost: int, *, every: bool) -> Run:
+def quantifier(over: Run, shape: LoopSlots, predicate: Run, cost: int, *, every: bool) -> Run:
     """``all`` with `every`, else ``exists``."""
     first, second = shape.first, shape.second
     asking = 2 if every else 3  # is it decided? the accumulator, `!` and the call that asks

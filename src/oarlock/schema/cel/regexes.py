@@ -8,7 +8,7 @@ from __future__ import annotations
 import re2
 
 from oarlock.meta.memo import Memo
-from oarlock.schema.patterns import Pattern
+from oarlock.schema.patterns import CompiledPattern
 
 __all__ = ["Regex", "regex_of"]
 
@@ -25,7 +25,7 @@ class Regex:
     __slots__ = ("_compiled", "matches", "source")
 
     def __init__(self, source: str) -> None:
-        pattern = Pattern(source)
+        pattern = CompiledPattern(source)
         self.source = source
         self.matches = pattern.found_in
         self._compiled = re2.compile(source.encode(), _options())

@@ -18,7 +18,7 @@ from oarlock.schema.cel.expression import Variable
 from oarlock.schema.cel.problems import EvalError, OverBudget
 from oarlock.schema.cel.values import NONE, Optional
 
-__all__ = ["GONE", "Budget", "InvalidHere", "Rule", "mentions", "variables_at"]
+__all__ = ["GONE", "Budget", "CompiledRule", "InvalidHere", "mentions", "variables_at"]
 
 MAX_MESSAGE = 5120
 """Characters of a message that an expression makes."""
@@ -90,7 +90,7 @@ def mentions(tree: Expr, name: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class CompiledRule:
     """A compiled rule. `field_path` is normalized; `shows_value` says whether its errors show the value."""
 
     program: Program

@@ -20,7 +20,7 @@ from oarlock.schema.cel.estimate import estimate
 from oarlock.schema.cel.expression import Checked, Variable, check_text
 from oarlock.schema.cel.fieldpaths import FieldPathError, normalized
 from oarlock.schema.cel.problems import CelError, CompileError
-from oarlock.schema.cel.rule import GONE, Budget, Rule, mentions, variables_at
+from oarlock.schema.cel.rule import GONE, Budget, CompiledRule, mentions, variables_at
 from oarlock.schema.cel.sizes import MAX_REQUEST, bound_word, max_elements, min_serialized
 from oarlock.schema.structural import Node
 from oarlock.schema.where import Key, Where, render
@@ -51,7 +51,7 @@ _REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "
 class _Level:
     """The rules of one level of a schema, and the levels inside that have any."""
 
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[CompiledRule, ...] = ()
     fields: dict[str, _Level] = field(default_factory=dict)
     values: _Level | None = None
     items: _Level | None = None
@@ -241,7 +241,9 @@ class _Build:
         item = decl.item if decl is not None else None
         return self.level(schemas, node, item or declare(node, root=node.embedded), place)
 
-    def _rules(self, spread: list[tuple[Any, str]], node: Node, decl: Decl | None, place: _Place) -> Iterator[Rule]:
+    def _rules(
+        self, spread: list[tuple[Any, str]], node: Node, decl: Decl | None, place: _Place
+    ) -> Iterator[CompiledRule]:
         for schema, path in spread:
             for i, said in enumerate(schema.get("x-kubernetes-validations") or ()):
                 where = f"{path}.x-kubernetes-validations[{i}]".lstrip(".")
@@ -252,7 +254,7 @@ class _Build:
     def _wrong(self, error: FieldError) -> None:
         self.errors.append(error)
 
-    def _rule(self, said: Any, where: str, node: Node, decl: Decl | None, place: _Place) -> Rule | None:
+    def _rule(self, said: Any, where: str, node: Node, decl: Decl | None, place: _Place) -> CompiledRule | None:
         before = len(self.errors)
         if type(said) is not dict or any(type(said.get(key, "")) is not str for key in _TEXTS):
             self._wrong(Invalid(where, said, "must be an object with strings"))
@@ -280,7 +282,7 @@ class _Build:
         if len(self.errors) > before:
             return None
         try:
-            return Rule(
+            return CompiledRule(
                 program=checked.program(),
                 decl=decl,
                 source=source,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from oarlock.schema.cel import types
-from oarlock.schema.cel.types import Type
+from oarlock.schema.cel.types import CelType
 
 __all__ = ["CONSTANTS", "Overload", "overloads", "parse_type"]
 
@@ -25,8 +25,8 @@ class Overload:
     """One signature. Of a `member` the first parameter is what it is called on."""
 
     member: bool
-    params: tuple[Type, ...]
-    result: Type
+    params: tuple[CelType, ...]
+    result: CelType
 
 
 _ORDERED = ("bool", "int", "uint", "double", "string", "bytes", "timestamp", "duration")
@@ -153,7 +153,7 @@ _OPAQUE = {
     "Format": types.opaque("kubernetes.NamedFormat"),
 }
 
-CONSTANTS: dict[str, Type] = {
+CONSTANTS: dict[str, CelType] = {
     "bool": types.BOOL,
     "int": types.INT,
     "uint": types.UINT,
@@ -179,11 +179,11 @@ _SCALARS = {
 }
 
 
-def parse_type(text: str) -> Type:
+def parse_type(text: str) -> CelType:
     """``map(string,list(A))`` as a type."""
     if "(" in text:
         kind, _, rest = text.partition("(")
-        return Type(kind, tuple(parse_type(part) for part in _split(rest[:-1])))
+        return CelType(kind, tuple(parse_type(part) for part in _split(rest[:-1])))
     if text in _SCALARS:
         return _SCALARS[text]
     return _OPAQUE.get(text) or types.variable(text)

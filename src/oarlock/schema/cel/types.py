@@ -28,8 +28,8 @@ __all__ = [
     "TOO_COMPLEX",
     "UINT",
     "Bindings",
+    "CelType",
     "Overlay",
-    "Type",
     "assignable",
     "list_of",
     "map_of",
@@ -51,14 +51,14 @@ MAX_DEPTH = 100
 
 
 @dataclass(slots=True, eq=False)
-class Type:
+class CelType:
     """`kind` is the type's name, or what kind of type `name` is; `node` is the schema of an object.
 
     `parts` and `depth` are how many types it is made of, and how deep they nest.
     """
 
     kind: str
-    params: tuple[Type, ...] = ()
+    params: tuple[CelType, ...] = ()
     name: str = ""
     node: Any = None
     parts: int = field(default=1, init=False)
@@ -88,43 +88,43 @@ _SHOWN = {
     "duration": "google.protobuf.Duration",
 }
 
-DYN = Type("dyn")
-NULL = Type("null")
-BOOL = Type("bool")
-INT = Type("int")
-UINT = Type("uint")
-DOUBLE = Type("double")
-STRING = Type("string")
-BYTES = Type("bytes")
-TIMESTAMP = Type("timestamp")
-DURATION = Type("duration")
+DYN = CelType("dyn")
+NULL = CelType("null")
+BOOL = CelType("bool")
+INT = CelType("int")
+UINT = CelType("uint")
+DOUBLE = CelType("double")
+STRING = CelType("string")
+BYTES = CelType("bytes")
+TIMESTAMP = CelType("timestamp")
+DURATION = CelType("duration")
 
 
-def list_of(item: Type) -> Type:
-    return Type("list", (item,))
+def list_of(item: CelType) -> CelType:
+    return CelType("list", (item,))
 
 
-def map_of(key: Type, value: Type) -> Type:
-    return Type("map", (key, value))
+def map_of(key: CelType, value: CelType) -> CelType:
+    return CelType("map", (key, value))
 
 
-def optional_of(inner: Type) -> Type:
-    return Type("optional", (inner,))
+def optional_of(inner: CelType) -> CelType:
+    return CelType("optional", (inner,))
 
 
-def type_of(inner: Type) -> Type:
-    return Type("type", (inner,))
+def type_of(inner: CelType) -> CelType:
+    return CelType("type", (inner,))
 
 
-def opaque(name: str) -> Type:
-    return Type("opaque", (), name)
+def opaque(name: str) -> CelType:
+    return CelType("opaque", (), name)
 
 
-def variable(name: str) -> Type:
-    return Type("variable", (), name)
+def variable(name: str) -> CelType:
+    return CelType("variable", (), name)
 
 
-Bindings = dict[str, Type]
+Bindings = dict[str, CelType]
 
 
 class Overlay(Bindings):
@@ -143,27 +143,27 @@ class Overlay(Bindings):
 _NULLABLE = frozenset({"null", "object", "opaque", "optional", "timestamp", "duration"})
 
 
-def resolved(bound: Bindings, type: Type) -> Type:
+def resolved(bound: Bindings, type: CelType) -> CelType:
     """`type` with its variables replaced; one that is free stays free. CompileError beyond the bounds of types."""
     if type.kind == "variable":
         found = bound.get(type.name)
         return type if found is None else resolved(bound, found)
     if not type.params:
         return type
-    made = Type(type.kind, tuple([resolved(bound, inner) for inner in type.params]), type.name, type.node)
+    made = CelType(type.kind, tuple([resolved(bound, inner) for inner in type.params]), type.name, type.node)
     if made.unwieldy:
         raise CompileError(f"ERROR: <input>:1:1: {TOO_COMPLEX}")
     return made
 
 
-def _occurs(bound: Bindings, name: str, type: Type) -> bool:
+def _occurs(bound: Bindings, name: str, type: CelType) -> bool:
     if type.kind == "variable":
         found = bound.get(type.name)
         return type.name == name or (found is not None and _occurs(bound, name, found))
     return any(_occurs(bound, name, inner) for inner in type.params)
 
 
-def assignable(bound: Bindings, given: Type, wanted: Type) -> bool:
+def assignable(bound: Bindings, given: CelType, wanted: CelType) -> bool:
     """Whether `given` fits where `wanted` is asked for; binds variables of both in `bound`."""
     if given is wanted:
         return True
@@ -186,7 +186,7 @@ def assignable(bound: Bindings, given: Type, wanted: Type) -> bool:
     return all(assignable(bound, mine, theirs) for mine, theirs in zip(given.params, wanted.params, strict=True))
 
 
-def _bind(bound: Bindings, type: Type, free: Type) -> bool:
+def _bind(bound: Bindings, type: CelType, free: CelType) -> bool:
     found = bound.get(free.name)
     if type.kind == "variable" and type.name == free.name:
         return True

@@ -1,4 +1,4 @@
-"""`Body`: what has arrived of one request's body, and the one who waits for it.
+"""`RequestBody`: what has arrived of one request's body, and the one who waits for it.
 
 Knows no protocol: a connection feeds it and is told through `on_wait` that somebody wants the rest.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from oarlock.endpoints.http import BodyTooLarge
 
-__all__ = ["Body", "no_body"]
+__all__ = ["RequestBody", "no_body"]
 
 MANY = 256
 
@@ -20,7 +20,7 @@ async def no_body() -> bytes:
     return b""
 
 
-class Body:
+class RequestBody:
     """A body as it arrives. `read` may be called many times, by one reader at a time."""
 
     __slots__ = (

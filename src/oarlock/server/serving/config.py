@@ -1,4 +1,4 @@
-"""`ServingConfig` and `Limits`: how one listener is opened and what a single peer may cost.
+"""`ServingConfig` and `ConnectionLimits`: how one listener is opened and what a single peer may cost.
 
 Values only; nothing here opens a socket. The defaults are those of Kubernetes' API server where it has
 one (``MaxHeaderBytes`` 1 MiB, ``ReadHeaderTimeout`` 32 s, ``IdleTimeout`` 90 s, 250 HTTP/2 streams, bodies
@@ -11,14 +11,14 @@ import socket
 import ssl
 from dataclasses import dataclass, field
 
-__all__ = ["Limits", "ServingConfig"]
+__all__ = ["ConnectionLimits", "ServingConfig"]
 
 KIB = 1024
 MIB = 1024 * KIB
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ConnectionLimits:
     """What one peer may cost. Times in seconds, sizes in bytes.
 
     *Slow readers.* An answer that ends by itself is cut when less than `progress_bytes` of it were taken for
@@ -87,4 +87,4 @@ class ServingConfig:
     reuse_port: bool = False
     sweep_interval_s: float = 1.0
     """How often the time limits are looked at; they are late by at most this much."""
-    limits: Limits = field(default_factory=Limits)
+    limits: ConnectionLimits = field(default_factory=ConnectionLimits)

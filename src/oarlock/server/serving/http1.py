@@ -27,7 +27,7 @@ from oarlock.server.serving.http1_outgoing import Http1Outgoing
 from oarlock.server.serving.http1_request import Turn
 from oarlock.server.serving.http1_stream import PIECE_BYTES, Http1Stream
 from oarlock.server.serving.http1_tunnel import Http1Tunnel
-from oarlock.server.serving.readers import Pace, Reader
+from oarlock.server.serving.readers import Pace, SlowReader
 from oarlock.server.serving.reading import Reading
 from oarlock.server.serving.service import Service, body_length, callback_failed, log, over, panic, pump
 
@@ -141,13 +141,13 @@ class Http1Connection(Incoming):
         self._reading.forget()
         self._transport.abort()
 
-    def readers(self) -> Iterator[Reader]:
+    def readers(self) -> Iterator[SlowReader]:
         """The client, while something waits for it."""
         stream, held = self._stream, self.out.buffer.held
         waiting = stream is not None and stream.waiting
         if (held or waiting) and not self._lost and not self._was_cut:
             held += stream.pending if stream is not None else 0
-            yield Reader(self._pace.since, held, stream is None or not stream.endless, self.cut)
+            yield SlowReader(self._pace.since, held, stream is None or not stream.endless, self.cut)
 
     def cut(self, reason: str) -> None:
         """End it because the client takes too little."""
@@ -434,7 +434,7 @@ class Http1Connection(Incoming):
             self._reading.resume()
 
     def _watch_reader(self, now: float) -> None:
-        """Cut a client that takes too little of what is there for it (see `Limits`)."""
+        """Cut a client that takes too little of what is there for it (see `ConnectionLimits`)."""
         out, stream, limits = self.out, self._stream, self.service.limits
         out.buffer.settle()
         unsent = out.unsent

@@ -12,7 +12,7 @@ from collections import deque
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from oarlock.endpoints.http import BrokenBody, Peer
-from oarlock.server.serving.body import Body
+from oarlock.server.serving.body import RequestBody
 from oarlock.server.serving.http1_request import Turn, turn_of
 from oarlock.server.serving.service import Receiver, Service
 
@@ -241,7 +241,7 @@ class Incoming(Receiver):
             if expected.lower() != "100-continue":
                 return 417, expected
             turn.expects = True
-        turn.body = Body(self.service.loop, self.service.limits.max_request_bytes, self._body_wanted, length)
+        turn.body = RequestBody(self.service.loop, self.service.limits.max_request_bytes, self._body_wanted, length)
         request._read = turn.body.read
         self._body_bytes = -self._slice_bytes  # what the headers took of this slice isn't counted
         self._incoming = turn

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from httptools import HttpRequestParser
 
 from oarlock.endpoints.http import Peer, Request
-from oarlock.server.serving.body import Body, no_body
+from oarlock.server.serving.body import RequestBody, no_body
 from oarlock.server.serving.header_names import ANY_CASE, header_name
 
 __all__ = ["Turn", "turn_of"]
@@ -32,7 +32,7 @@ class Turn:
     def __init__(self, request: Request | None, refusal: tuple[int, str] | None = None) -> None:
         self.request = request
         self.refusal = refusal
-        self.body: Body | None = None
+        self.body: RequestBody | None = None
         self.close = refusal is not None
         self.expects = False  # it waits for "100 Continue"
         self.continued = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oarlock.endpoints.http import Body, BodySource
+from oarlock.endpoints.http import BodySource, ResponseBody
 from oarlock.server.serving.readers import HARD
 from oarlock.server.serving.stream import LOW_BYTES, BaseStream
 
@@ -50,7 +50,7 @@ class Http1Stream(BaseStream):
         if self.pending > self._hard:
             self._connection.cut(HARD)
 
-    def put(self, body: Body) -> None:
+    def put(self, body: ResponseBody) -> None:
         """A whole answer at once: `body`, then the end."""
         if isinstance(body, BodySource):
             self.source = body

@@ -1,7 +1,7 @@
 """`Http2Connection`: HTTP/2 on one connection (RFC 9113).
 
 `machine` says what came in, `outgoing` sends; this module turns streams into requests, runs their handlers
-and defends itself. What a client may cost is bounded by `Limits`; a client that overdoes it is told so with
+and defends itself. What a client may cost is bounded by `ConnectionLimits`; a client that overdoes it is told so with
 GOAWAY ENHANCE_YOUR_CALM. Handlers start after all data at hand was parsed, so a body that came in the same
 packet is complete, and a request that was withdrawn in the same packet never starts.
 """
@@ -19,15 +19,15 @@ import jh2.events as jh2
 
 from oarlock.endpoints.http import BrokenBody, Peer, Request, Response
 from oarlock.server.serving import wire2
-from oarlock.server.serving.body import Body, no_body
-from oarlock.server.serving.config import Limits
+from oarlock.server.serving.body import RequestBody, no_body
+from oarlock.server.serving.config import ConnectionLimits
 from oarlock.server.serving.drive import drive
 from oarlock.server.serving.guards import Bucket, Share
 from oarlock.server.serving.http2_readers import Http2Readers
 from oarlock.server.serving.http2_stream import Http2Stream
-from oarlock.server.serving.machine import Broken, Machine, Opened, ProtocolError
+from oarlock.server.serving.machine import LengthMismatch, Machine, Opened, ProtocolError
 from oarlock.server.serving.outgoing import CREDIT_PER_FRAME, Outgoing
-from oarlock.server.serving.readers import CONTROL, Reader
+from oarlock.server.serving.readers import CONTROL, SlowReader
 from oarlock.server.serving.reading import Reading
 from oarlock.server.serving.service import Receiver, Service, body_length, log, over, panic, pump
 
@@ -75,7 +75,7 @@ class Http2Connection(Receiver):
         self._reading = Reading(transport, service.loop)
         self._on: dict[type, Callable[[Any], None]] = {
             Opened: self._opened,
-            Broken: self._broken,
+            LengthMismatch: self._broken,
             jh2.DataReceived: self._data,
             jh2.StreamEnded: self._uploaded,
             jh2.StreamReset: self._reset_by_peer,
@@ -165,7 +165,7 @@ class Http2Connection(Receiver):
         else:
             self._sweep_open(now, limits)
 
-    def _sweep_open(self, now: float, limits: Limits) -> None:
+    def _sweep_open(self, now: float, limits: ConnectionLimits) -> None:
         # what isn't parsed because we read no further is no fault of the client's sending
         if self._machine.midway and self._machine.frames == self._frames_seen and not self._reading.paused:
             if now - self._stuck_since > limits.header_timeout_s:
@@ -193,7 +193,7 @@ class Http2Connection(Receiver):
         self._reading.forget()
         self.out.abort()
 
-    def readers(self) -> Iterator[Reader]:
+    def readers(self) -> Iterator[SlowReader]:
         """Those who haven't taken all of their answers."""
         return self._readers.found(list(self._streams.values())) if not self._lost and not self._was_cut else iter(())
 
@@ -291,7 +291,7 @@ class Http2Connection(Receiver):
         stream.request = Request(method, path, query, headers, lines, self._peer, no_body, self._now, True)
         if not event.ended:
             limit = self.service.limits.max_request_bytes
-            stream.body = Body(self.service.loop, limit, partial(self._grant, stream), length)
+            stream.body = RequestBody(self.service.loop, limit, partial(self._grant, stream), length)
             stream.request._read = stream.body.read
             stream.expects = headers.get("expect", "").lower() == "100-continue"
 
@@ -304,7 +304,7 @@ class Http2Connection(Receiver):
         if not self._resets.take(1, self._now):
             self._quit(wire2.ENHANCE_YOUR_CALM, "too many resets")
 
-    def _broken(self, event: Broken) -> None:
+    def _broken(self, event: LengthMismatch) -> None:
         self._freed(event.flow_controlled_length)
         stream = self._streams.get(event.stream_id)
         if stream is not None:

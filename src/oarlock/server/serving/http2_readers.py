@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from oarlock.server.serving.config import Limits
-from oarlock.server.serving.readers import SLOW, Pace, Reader
+from oarlock.server.serving.config import ConnectionLimits
+from oarlock.server.serving.readers import SLOW, Pace, SlowReader
 
 if TYPE_CHECKING:
     from oarlock.server.serving.http2 import Http2Connection
@@ -25,29 +25,29 @@ class Http2Readers:
 
     __slots__ = ("_connection", "_limits", "_now", "_out", "_pace")
 
-    def __init__(self, connection: Http2Connection, limits: Limits, now: float) -> None:
+    def __init__(self, connection: Http2Connection, limits: ConnectionLimits, now: float) -> None:
         self._connection = connection
         self._out = connection.out
         self._limits = limits
         self._pace = Pace(now)
         self._now = now
 
-    def found(self, streams: Sequence[Http2Stream]) -> Iterator[Reader]:
+    def found(self, streams: Sequence[Http2Stream]) -> Iterator[SlowReader]:
         """The connection, while its transport keeps something; else every stream that waits."""
         held = self._out.buffer.held
         if held:
             held += sum([stream.pending for stream in streams])
             ends = not any(stream.endless for stream in streams)
-            yield Reader(self._pace.since, held, ends, self._connection.cut)
+            yield SlowReader(self._pace.since, held, ends, self._connection.cut)
             return
         for stream in streams:
             if stream.waiting:
                 since = stream.pace.since if stream.pace is not None else self._now
                 cut = partial(self._connection.cut_stream, stream)
-                yield Reader(since, stream.pending, not stream.endless, cut)
+                yield SlowReader(since, stream.pending, not stream.endless, cut)
 
     def look(self, streams: Sequence[Http2Stream], now: float) -> None:
-        """Cut streams, or all of it, when the client takes too little of what is there for it (see `Limits`)."""
+        """Cut streams, or all of it, when the client takes too little of what is there (see `ConnectionLimits`)."""
         self._now = now
         endless, held = False, 0
         for stream in streams:

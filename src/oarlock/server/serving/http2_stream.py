@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from oarlock.endpoints.http import Body as ResponseBody
-from oarlock.endpoints.http import BodySource, Request, Response
+from oarlock.endpoints.http import BodySource, Request, Response, ResponseBody
 from oarlock.server.serving import wire2
-from oarlock.server.serving.body import Body
+from oarlock.server.serving.body import RequestBody
 from oarlock.server.serving.readers import HARD
 from oarlock.server.serving.service import over
 from oarlock.server.serving.stream import LOW_BYTES, BaseStream
@@ -58,7 +57,7 @@ class Http2Stream(BaseStream):
         self.flow = flow
         self.request: Request | None = None
         self.response: Response | None = None
-        self.body: Body | None = None
+        self.body: RequestBody | None = None
         self.task: asyncio.Task[Any] | None = None
         self.uploaded = uploaded  # the request has come whole
         self.header_bytes = 0

@@ -22,9 +22,9 @@ from jh2.hyperframe.exceptions import InvalidPaddingError
 from jh2.settings import SettingCodes, Settings
 from jh2.stream import StreamClosedBy, StreamState
 
-from oarlock.server.serving.config import Limits
+from oarlock.server.serving.config import ConnectionLimits
 
-__all__ = ["Broken", "Machine", "Opened", "ProtocolError"]
+__all__ = ["LengthMismatch", "Machine", "Opened", "ProtocolError"]
 
 CONNECTION_WINDOW = 65_535
 RESETS_REMEMBERED = 1024
@@ -53,7 +53,7 @@ class Opened:
         self.stream = stream  # jh2's, for its window
 
 
-class Broken:
+class LengthMismatch:
     """A stream carried more or less than its content-length said."""
 
     __slots__ = ("flow_controlled_length", "stream_id")
@@ -64,13 +64,13 @@ class Broken:
 
 
 class Machine(H2Connection):  # type: ignore[misc]
-    """`feed` takes data; `events` gives `Opened`, `Broken` and jh2's. `take` gives what jh2 wants sent."""
+    """`feed` takes data; `events` gives `Opened`, `LengthMismatch` and jh2's. `take` gives what jh2 wants sent."""
 
     MAX_CLOSED_STREAMS = RESETS_REMEMBERED
 
     _data_to_send: bytearray
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ConnectionLimits) -> None:
         super().__init__(
             H2Configuration(
                 client_side=False,
@@ -227,7 +227,7 @@ class Machine(H2Connection):  # type: ignore[misc]
         try:
             return super()._receive_data_frame(frame)
         except InvalidBodyLengthError:
-            return [], [Broken(frame.stream_id, frame.flow_controlled_length)]
+            return [], [LengthMismatch(frame.stream_id, frame.flow_controlled_length)]
 
     def _receive_settings_frame(self, frame: Any) -> Any:
         table = frame.settings.get(SettingCodes.HEADER_TABLE_SIZE)

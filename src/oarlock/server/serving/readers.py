@@ -1,8 +1,8 @@
 """Slow readers: how a client's pace is measured, when it is too slow, and who is cut when memory runs short.
 
 A client that takes a byte now and then is as slow as one that takes nothing: what counts is whether it takes
-`Limits.progress_bytes` within `Limits.stall_timeout_s`. An answer that ends by itself must be taken at that pace, and
-whole within `Limits.answer_timeout_s`; one that goes on may wait for as long as it likes while little is kept for it.
+`progress_bytes` of its `ConnectionLimits` within `stall_timeout_s`. An answer that ends by itself must be taken at
+that pace, and whole within `answer_timeout_s`; one that goes on may wait for as long as it likes while little is kept.
 Must not know: protocols. Next: `config` for the limits, ``endpoints.unsent`` for the budget of the process.
 """
 
@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from oarlock.endpoints.unsent import Unsent
-from oarlock.server.serving.config import Limits
+from oarlock.server.serving.config import ConnectionLimits
 
-__all__ = ["BUDGET", "CONTROL", "HARD", "SLOTS", "SLOW", "TIMEOUT", "Pace", "Reader", "free_slots", "relieve"]
+__all__ = ["BUDGET", "CONTROL", "HARD", "SLOTS", "SLOW", "TIMEOUT", "Pace", "SlowReader", "free_slots", "relieve"]
 
 SLOW = "slow"
 TIMEOUT = "timeout"
@@ -51,14 +51,14 @@ class Pace:
         """What waits at the moment may wait for as long as it likes."""
         self._tolerated = now
 
-    def verdict(self, now: float, limits: Limits, began: float | None) -> str:
+    def verdict(self, now: float, limits: ConnectionLimits, began: float | None) -> str:
         """Why a reader is to be cut, ``""`` when it isn't. `began` is when an answer that ends by itself began."""
         if now - max(self.since, self._tolerated) > limits.stall_timeout_s:
             return SLOW
         return TIMEOUT if began is not None and now - began > limits.answer_timeout_s else ""
 
 
-class Reader(NamedTuple):
+class SlowReader(NamedTuple):
     """Somebody who hasn't taken all of his answer: `held` bytes are kept for him, or more is made as he reads.
 
     `ends` tells of an answer that ends by itself. `cut` ends it now, for a reason.
@@ -70,7 +70,7 @@ class Reader(NamedTuple):
     cut: Callable[[str], None]
 
 
-def free_slots(readers: Iterable[Reader], now: float, count: int) -> int:
+def free_slots(readers: Iterable[SlowReader], now: float, count: int) -> int:
     """Cut `count` answers at most that end by themselves and have stood still for a while: how many.
 
     They count as requests in progress, and others are turned away because of them.
@@ -82,7 +82,7 @@ def free_slots(readers: Iterable[Reader], now: float, count: int) -> int:
     return len(stalled[:count])
 
 
-def relieve(readers: Iterable[Reader], unsent: Unsent) -> int:
+def relieve(readers: Iterable[SlowReader], unsent: Unsent) -> int:
     """Cut readers, the slowest first, until the budget is kept again with something to spare: how many.
 
     Bytes that others wait for too stay when one of them is cut, so this may have to be done again.

@@ -19,7 +19,7 @@ from oarlock.endpoints.unsent import Unsent
 from oarlock.meta.context import Clock
 from oarlock.server.serving.config import ServingConfig
 from oarlock.server.serving.greeting import Greeting
-from oarlock.server.serving.readers import Reader, free_slots, relieve
+from oarlock.server.serving.readers import SlowReader, free_slots, relieve
 from oarlock.server.serving.service import Service, log
 from oarlock.server.serving.transport import TLS_BUFFER_BYTES
 from oarlock.server.serving.trouble import ConnectionErrors, ThrottledLog
@@ -195,7 +195,7 @@ class Listening:
         """A request was turned away because too many are in progress: the next `sweep` ends one that stands still."""
         self._wanted += 1
 
-    def _readers(self) -> Iterator[Reader]:
+    def _readers(self) -> Iterator[SlowReader]:
         for connection in list(self._service.connections):
             yield from connection.readers()
 

@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from email.utils import formatdate
 from typing import Protocol
 
-from oarlock.endpoints.http import Body, BodySource, Handler, Response
+from oarlock.endpoints.http import BodySource, Handler, Response, ResponseBody
 from oarlock.endpoints.unsent import Unsent
 from oarlock.meta.context import Clock
-from oarlock.server.serving.config import Limits
-from oarlock.server.serving.readers import Reader
+from oarlock.server.serving.config import ConnectionLimits
+from oarlock.server.serving.readers import SlowReader
 
 __all__ = [
     "PANIC",
@@ -56,7 +56,7 @@ class Connection(Protocol):
         """Cut it."""
         ...
 
-    def readers(self) -> Iterable[Reader]:
+    def readers(self) -> Iterable[SlowReader]:
         """Those for whom bytes are kept here."""
         ...
 
@@ -135,7 +135,7 @@ class Service:
     )
 
     def __init__(
-        self, handler: Handler, limits: Limits, clock: Clock, loop: asyncio.AbstractEventLoop, unsent: Unsent
+        self, handler: Handler, limits: ConnectionLimits, clock: Clock, loop: asyncio.AbstractEventLoop, unsent: Unsent
     ) -> None:
         self.handler = handler
         self.unsent = unsent
@@ -168,7 +168,7 @@ class Service:
             self.on_empty()
 
 
-def body_length(body: Body) -> int | None:
+def body_length(body: ResponseBody) -> int | None:
     """The size of a body in bytes, None when only its end will tell. Raises TypeError for what can't be sent."""
     if isinstance(body, bytes):
         return len(body)

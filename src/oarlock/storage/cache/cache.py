@@ -21,7 +21,7 @@ from oarlock.storage.backend import Backend, Compacted, Event, Rev, StorageError
 from oarlock.storage.cache.entry import Describe, Later
 from oarlock.storage.cache.events import CacheEvent, TooOld
 from oarlock.storage.cache.follower import Follower
-from oarlock.storage.cache.limits import Limits
+from oarlock.storage.cache.limits import CacheLimits
 from oarlock.storage.cache.loading import load
 from oarlock.storage.cache.position import Position
 from oarlock.storage.cache.resource import CacheSource, ResourceCache, dispatch
@@ -40,8 +40,8 @@ log = logging.getLogger("oarlock.storage.cache")
 class WatchCache:
     """One per process and store. Used from one event loop."""
 
-    def __init__(self, backend: Backend, *, clock: Clock, limits: Limits | None = None) -> None:
-        limits = limits or Limits()
+    def __init__(self, backend: Backend, *, clock: Clock, limits: CacheLimits | None = None) -> None:
+        limits = limits or CacheLimits()
         self._backend = backend
         self._limits = limits
         self._clock = clock

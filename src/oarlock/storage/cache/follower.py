@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from oarlock.storage.backend import Backend, Batch, Compacted, Event, Rev, StorageError, Watch
-from oarlock.storage.cache.limits import Limits
+from oarlock.storage.cache.limits import CacheLimits
 
 __all__ = ["Follower"]
 
@@ -31,7 +31,7 @@ class Follower:
         self,
         backend: Backend,
         span: tuple[str, str],
-        limits: Limits,
+        limits: CacheLimits,
         apply: Callable[[Sequence[Event], Rev], None],
         lost: Callable[[StorageError], None],
     ) -> None:

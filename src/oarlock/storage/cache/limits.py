@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Limits"]
+__all__ = ["CacheLimits"]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CacheLimits:
     """Limits of one `WatchCache`. The first three, of the event ring, are those of Kubernetes' watch cache."""
 
     ring_min: int = 100

@@ -27,7 +27,7 @@ from oarlock.storage.backend import (
 )
 from oarlock.storage.cache.entry import Describe, Draft, Entry, Later
 from oarlock.storage.cache.events import CacheEvent, Closed, Deliver, Subscription, TooOld
-from oarlock.storage.cache.limits import Limits
+from oarlock.storage.cache.limits import CacheLimits
 from oarlock.storage.cache.position import Position
 from oarlock.storage.cache.ring import Ring
 from oarlock.storage.cache.snapshot import Snapshot
@@ -45,7 +45,7 @@ class CacheSource:
 
     backend: Backend
     position: Position
-    limits: Limits
+    limits: CacheLimits
     clock: Clock
 
 

@@ -1,7 +1,7 @@
 """The event ring of one resource: its latest changes, in revision order, bounded in number, age and bytes.
 
 It decides whether a watch can continue (`oldest`), replays events, and gives the changes to undo for a past state.
-Its capacity grows while the oldest event is younger than `Limits.ring_age_s`, and is halved when a
+Its capacity grows while the oldest event is younger than `CacheLimits.ring_age_s`, and is halved when a
 quarter of it is enough for that age.
 
 Must not know: who listens. Next: `roots`.
@@ -14,7 +14,7 @@ from bisect import bisect_right
 from oarlock.storage.backend import Rev
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent
-from oarlock.storage.cache.limits import Limits
+from oarlock.storage.cache.limits import CacheLimits
 
 __all__ = ["Ring"]
 
@@ -35,7 +35,7 @@ class Ring:
     last: Rev
     """The revision of the newest change, or where the ring began when there has been none."""
 
-    def __init__(self, limits: Limits, start: Rev) -> None:
+    def __init__(self, limits: CacheLimits, start: Rev) -> None:
         self._limits = limits
         self._room = limits.ring_min
         self._events: list[CacheEvent | None] = []

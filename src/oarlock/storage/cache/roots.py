@@ -13,7 +13,7 @@ from collections import deque
 
 from oarlock.storage.backend import Rev
 from oarlock.storage.cache.leaves import Leaves, Root
-from oarlock.storage.cache.limits import Limits
+from oarlock.storage.cache.limits import CacheLimits
 from oarlock.storage.cache.ring import Ring
 
 __all__ = ["Roots"]
@@ -41,7 +41,7 @@ class Roots:
     open: bool
     """Whether the newest held state is the current one. Read on every change, so that `seal` is called rarely."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: CacheLimits) -> None:
         self._held: deque[_Held] = deque(maxlen=limits.roots)
         self._limits = limits
         self.open = False

@@ -12,7 +12,7 @@ from oarlock.storage.backend import Rev
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent
 from oarlock.storage.cache.leaves import Leaves
-from oarlock.storage.cache.limits import Limits
+from oarlock.storage.cache.limits import CacheLimits
 from oarlock.storage.cache.ring import Ring
 from oarlock.storage.cache.roots import Roots
 from oarlock.storage.cache.snapshot import Snapshot
@@ -25,7 +25,7 @@ class State:
 
     __slots__ = ("_roots", "_tree", "live", "ring")
 
-    def __init__(self, live: dict[str, Entry], ring: Ring, limits: Limits) -> None:
+    def __init__(self, live: dict[str, Entry], ring: Ring, limits: CacheLimits) -> None:
         self.live = live
         self.ring = ring
         self._tree = Leaves.build(list(live.values()))

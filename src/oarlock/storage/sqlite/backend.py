@@ -48,10 +48,10 @@ from oarlock.storage.memory import DEFAULT_MAX_VALUE
 from oarlock.storage.sqlite import check, compaction, reads, schema
 from oarlock.storage.sqlite.feed import Feed
 from oarlock.storage.sqlite.files import Files
-from oarlock.storage.sqlite.plan import Write
+from oarlock.storage.sqlite.plan import QueuedWrite
 from oarlock.storage.sqlite.presence import Gone
 from oarlock.storage.sqlite.tailer import Tailer
-from oarlock.storage.sqlite.threads import Reader, in_background
+from oarlock.storage.sqlite.threads import ReaderThread, in_background
 from oarlock.storage.sqlite.writer import BatchResult, Writer
 from oarlock.storage.watchers import RangeWatch
 
@@ -108,8 +108,8 @@ class SqliteBackend:
         self._files = files = await asyncio.to_thread(opening)
         self._feed = Feed(files.meta.rev)
         self._writer = Writer(files, self._report, lambda: self._feed.last)
-        self._reader = Reader("oarlock store: reads", str(self._path), files.reads)
-        tail = Reader("oarlock store: tailer", str(self._path), files.tail)
+        self._reader = ReaderThread("oarlock store: reads", str(self._path), files.reads)
+        tail = ReaderThread("oarlock store: tailer", str(self._path), files.tail)
         self._tailer = Tailer(self._feed, tail, lambda: self._writer.local_from)
         self._alone = files.membership.alone
         self._presence = files.presence
@@ -195,7 +195,7 @@ class SqliteBackend:
         if not key.isascii():
             _must_be_text(key)
         future: asyncio.Future[WriteResult] = self._loop.create_future()
-        self._writer.submit(Write(key, value, expect, expires, future))
+        self._writer.submit(QueuedWrite(key, value, expect, expires, future))
         return future
 
     def _report(self, outcome: BatchResult) -> None:

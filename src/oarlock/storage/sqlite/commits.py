@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import apsw
 
 from oarlock.storage.backend import KV, Rev
-from oarlock.storage.sqlite.plan import Plan
+from oarlock.storage.sqlite.plan import BatchPlan
 
 __all__ = ["apply", "current_state"]
 
@@ -81,7 +81,7 @@ def current_state(connection: apsw.Connection, keys: Sequence[str]) -> tuple[Rev
     return rev, live
 
 
-def apply(connection: apsw.Connection, plan: Plan) -> None:
+def apply(connection: apsw.Connection, plan: BatchPlan) -> None:
     """Write the rows of `plan`. Each key ends in the state the plan's last write left it in."""
     for part in _parts(plan.log, _AT_ONCE * _LOG_COLUMNS):
         connection.execute(_insert_log(len(part) // _LOG_COLUMNS), part)

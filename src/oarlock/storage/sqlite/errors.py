@@ -16,12 +16,12 @@ import apsw
 
 from oarlock.storage.backend import StorageError, Unavailable
 
-__all__ = ["Broken", "translate"]
+__all__ = ["StoreBroken", "translate"]
 
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
 
 
-class Broken(Unavailable):
+class StoreBroken(Unavailable):
     """The disk or the file can't be trusted: nothing more is written until the process has been restarted.
 
     A failed fsync must never be repeated: the kernel may have dropped the pages it couldn't write.
@@ -39,11 +39,13 @@ def translate(error: BaseException, path: str, connection: apsw.Connection | Non
     if isinstance(error, (apsw.ReadOnlyError, apsw.PermissionsError)):
         return Unavailable(f"{path} can't be written: make the file and its directory writable", retry_after_s=5.0)
     if isinstance(error, apsw.NotADBError):
-        return Broken(f"{path} is not a SQLite database: choose another file")
+        return StoreBroken(f"{path} is not a SQLite database: choose another file")
     if isinstance(error, apsw.CorruptError):
-        return Broken(f"{path} is damaged ({error}): stop, restore it, and run `oarlock storage check`")
+        return StoreBroken(f"{path} is damaged ({error}): stop, restore it, and run `oarlock storage check`")
     if isinstance(error, (apsw.IOError, OSError)):
-        return Broken(f"reading or writing {path} failed ({error}): check the disk, then restart", retry_after_s=30.0)
+        return StoreBroken(
+            f"reading or writing {path} failed ({error}): check the disk, then restart", retry_after_s=30.0
+        )
     return Unavailable(f"{path}: {type(error).__name__}: {error}")
 
 

@@ -13,10 +13,10 @@ from typing import Final
 
 from oarlock.storage.backend import KEEP_TTL, KV, Event, Op, Rev, WriteResult
 
-__all__ = ["Plan", "Write", "plan"]
+__all__ = ["BatchPlan", "QueuedWrite", "plan"]
 
 
-class Write:
+class QueuedWrite:
     """One put (`value` is bytes) or delete (`value` is None), and who waits for its outcome.
 
     `expires` is in epoch milliseconds, None for no time to live, or `KEEP_TTL`.
@@ -35,7 +35,7 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class BatchPlan:
     """`log` holds the columns of all new rows one after another; `live` what each touched key is afterwards."""
 
     results: list[WriteResult]
@@ -45,7 +45,7 @@ class Plan:
     rev: Rev
 
 
-def plan(writes: list[Write], rev: Rev, current: dict[str, KV]) -> Plan:
+def plan(writes: list[QueuedWrite], rev: Rev, current: dict[str, KV]) -> BatchPlan:
     """Decide `writes` on a store at `rev`, where `current` has what is live among their keys."""
     results: list[WriteResult] = []
     events: list[Event] = []
@@ -79,4 +79,4 @@ def plan(writes: list[Write], rev: Rev, current: dict[str, KV]) -> Plan:
             log += (rev, key, 2, kv.create_rev, kv.mod_rev, expires, value)
             events.append(Event(rev, Op.UPDATE, key, value, kv.create_rev, kv.mod_rev, kv.value))
             results.append(WriteResult(True, rev))
-    return Plan(results, events, log, live, rev)
+    return BatchPlan(results, events, log, live, rev)

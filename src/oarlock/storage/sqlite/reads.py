@@ -16,7 +16,7 @@ from typing import Any
 import apsw
 
 from oarlock.storage.backend import KV, Compacted, Damaged, Event, FutureRevision, Op, Page, Rev
-from oarlock.storage.sqlite.errors import Broken
+from oarlock.storage.sqlite.errors import StoreBroken
 
 __all__ = ["Stretch", "count", "expired", "get", "list_range", "log_after", "log_of_range", "snapshot"]
 
@@ -145,7 +145,7 @@ def log_after(connection: apsw.Connection, after: Rev, limit: int) -> Stretch:
     rev = floor + len(events)
     # Revisions have no holes above compact_rev: what isn't there now won't be there later.
     if (events and events[-1].rev != rev) or (len(events) < limit and rev < head):
-        raise Broken(f"the log has a hole above revision {floor}: run `oarlock storage check`")
+        raise StoreBroken(f"the log has a hole above revision {floor}: run `oarlock storage check`")
     return Stretch(floor, events, rev, head)
 
 

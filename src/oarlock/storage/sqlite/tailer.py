@@ -14,10 +14,10 @@ from functools import partial
 import apsw
 
 from oarlock.storage.backend import Rev, StorageError
-from oarlock.storage.sqlite.errors import Broken
+from oarlock.storage.sqlite.errors import StoreBroken
 from oarlock.storage.sqlite.feed import Feed
 from oarlock.storage.sqlite.reads import Stretch, log_after
-from oarlock.storage.sqlite.threads import Reader
+from oarlock.storage.sqlite.threads import ReaderThread
 
 __all__ = ["Tailer"]
 
@@ -27,7 +27,7 @@ _AT_ONCE = 500
 class Tailer:
     """`local_from` tells the first revision of a commit under way in this process, 0 when there is none."""
 
-    def __init__(self, feed: Feed, reader: Reader, local_from: Callable[[], Rev]) -> None:
+    def __init__(self, feed: Feed, reader: ReaderThread, local_from: Callable[[], Rev]) -> None:
         self._feed = feed
         self._reader = reader
         self._local_from = local_from
@@ -55,7 +55,7 @@ class Tailer:
                 self._feed.take(stretch.floor, stretch.events, stretch.rev)
                 if stretch.rev < stretch.head:
                     self._again = True
-        except Broken as error:
+        except StoreBroken as error:
             self._feed.fail(error)
         except StorageError:
             # Whatever it was, the next hint or poll looks again.

@@ -20,7 +20,7 @@ import apsw
 from oarlock.storage.backend import StorageError, Unavailable
 from oarlock.storage.sqlite.errors import translate
 
-__all__ = ["Reader", "in_background", "post"]
+__all__ = ["ReaderThread", "in_background", "post"]
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ def in_background(call: Callable[[], T], name: str) -> asyncio.Future[T]:
     return future
 
 
-class Reader:
+class ReaderThread:
     """Runs functions of a connection in a thread, one after another. Used from one event loop."""
 
     def __init__(self, name: str, path: str, connection: apsw.Connection) -> None:

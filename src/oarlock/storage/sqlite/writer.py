@@ -24,9 +24,9 @@ import apsw
 
 from oarlock.storage.backend import Event, OutcomeUnknown, Rev, StorageError, Unavailable, WriteResult
 from oarlock.storage.sqlite.commits import apply, current_state
-from oarlock.storage.sqlite.errors import Broken, translate
+from oarlock.storage.sqlite.errors import StoreBroken, translate
 from oarlock.storage.sqlite.files import Files
-from oarlock.storage.sqlite.plan import Write, plan
+from oarlock.storage.sqlite.plan import QueuedWrite, plan
 from oarlock.storage.sqlite.reads import log_after
 from oarlock.storage.sqlite.threads import post
 
@@ -51,7 +51,7 @@ _TRUNCATE_PAGES = 16_000
 class BatchResult:
     """What became of a batch: results in order or one error for all; events complete above `floor` up to `rev`."""
 
-    writes: Sequence[Write]
+    writes: Sequence[QueuedWrite]
     results: Sequence[WriteResult] = ()
     error: StorageError | None = None
     floor: Rev = 0
@@ -74,9 +74,9 @@ class Writer:
         self._report: Final = report
         self._published: Final = published
         self._loop: Final = asyncio.get_running_loop()
-        self._queue: SimpleQueue[Write | _Job | None] = SimpleQueue()
+        self._queue: SimpleQueue[QueuedWrite | _Job | None] = SimpleQueue()
         self._claim = threading.Lock()
-        self._waiting: list[Write] = []
+        self._waiting: list[QueuedWrite] = []
         self._waiting_since = 0.0
         self._posted: Rev = published()
         self._wal_pages = 0
@@ -90,7 +90,7 @@ class Writer:
 
     # On the loop
 
-    def submit(self, write: Write) -> None:
+    def submit(self, write: QueuedWrite) -> None:
         if self._closed:
             raise Unavailable("the store is closed")
         if self.broken is not None:
@@ -122,7 +122,7 @@ class Writer:
         try:
             while True:
                 item = self._queue.get_nowait()
-                if isinstance(item, Write):
+                if isinstance(item, QueuedWrite):
                     writes.append(item)
                 else:
                     jobs.append(item)
@@ -156,24 +156,24 @@ class Writer:
         self._checkpoint()
         post(self._loop, self._stopped.set)
 
-    def _next(self) -> tuple[list[Write], _Job | None]:
+    def _next(self) -> tuple[list[QueuedWrite], _Job | None]:
         """What to commit together, and a job to do after it; nothing of either: the end."""
         try:
             item = self._queue.get(timeout=_IDLE_S if self._wal_pages else None)
         except Empty:
             self._checkpoint()
             item = self._queue.get()
-        if not isinstance(item, Write):
+        if not isinstance(item, QueuedWrite):
             return [], item
         batch = [item]
         return batch, self._fill(batch)
 
-    def _fill(self, batch: list[Write]) -> _Job | None:
+    def _fill(self, batch: list[QueuedWrite]) -> _Job | None:
         size = sum(len(write.value or b"") for write in batch)
         try:
             while len(batch) < _BATCH_WRITES and size < _BATCH_BYTES:
                 item = self._queue.get_nowait()
-                if not isinstance(item, Write):
+                if not isinstance(item, QueuedWrite):
                     if item is None:
                         self._queue.put(None)
                     return item
@@ -183,7 +183,7 @@ class Writer:
             pass
         return None
 
-    def _commit(self, batch: list[Write]) -> None:
+    def _commit(self, batch: list[QueuedWrite]) -> None:
         try:
             self._must_be_able()
             self._waiting_since = time.monotonic()
@@ -214,7 +214,7 @@ class Writer:
             self._files.presence.ensure_now()
         self._files.membership.ensure()
 
-    def _transaction(self, writes: list[Write]) -> BatchResult:
+    def _transaction(self, writes: list[QueuedWrite]) -> BatchResult:
         connection = self._connection
         connection.execute("BEGIN IMMEDIATE")
         committing = False
@@ -232,7 +232,7 @@ class Writer:
             understood = self._understand(error)
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            if committing and isinstance(understood, Broken):
+            if committing and isinstance(understood, StoreBroken):
                 # The commit may be on the disk although SQLite was told it isn't.
                 raise OutcomeUnknown(str(understood), understood.retry_after_s) from error
             raise understood from error
@@ -290,7 +290,7 @@ class Writer:
 
     def _understand(self, error: Exception) -> StorageError:
         understood = translate(error, str(self._files.path), self._connection)
-        if isinstance(understood, Broken):
+        if isinstance(understood, StoreBroken):
             self.broken = understood
         return understood
 

@@ -24,11 +24,11 @@ try:
 except ModuleNotFoundError as error:
     raise missing("oarlock.testing.contracts.histories", error) from None
 
-__all__ = ["HistoryContract", "Step"]
+__all__ = ["HistoryContract", "HistoryStep"]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class HistoryStep:
     """One step of a history. `pick` chooses a revision where one is needed: 0 the newest, 1 the one before, …"""
 
     what: str
@@ -40,7 +40,7 @@ class Step:
 
 STEPS = st.lists(
     st.builds(
-        Step,
+        HistoryStep,
         what=st.sampled_from(["put"] * 6 + ["stale put", "create", "delete", "delete", "stale delete"])
         | st.sampled_from(["list at", "get at", "compact", "wait", "watch", "reopen", "page"]),
         key=st.sampled_from(["/t/a", "/t/b", "/t/b/c", "/t/é", "/t/z"]),
@@ -57,7 +57,7 @@ class HistoryContract(Suite):
 
     @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.differing_executors])
     @given(steps=STEPS)
-    def test_random_histories_are_those_of_the_model(self, steps: list[Step]) -> None:
+    def test_random_histories_are_those_of_the_model(self, steps: list[HistoryStep]) -> None:
         async def scenario() -> None:
             with tempfile.TemporaryDirectory() as folder:
                 run = _Run(self, Path(folder))
@@ -89,7 +89,7 @@ class _Run:
         await self.real.start()
         self.revs = [(await self.model.current_rev(), await self.real.current_rev())]
 
-    async def step(self, step: Step) -> None:
+    async def step(self, step: HistoryStep) -> None:
         match step.what:
             case "put" | "stale put" | "create" | "delete" | "stale delete":
                 await self.write(step)
@@ -106,7 +106,7 @@ class _Run:
                 await self.reopen()
         assert await self.kvs() == (await self.model.list(START, END)).kvs
 
-    async def write(self, step: Step) -> None:
+    async def write(self, step: HistoryStep) -> None:
         model_kv, _ = await self.model.get(step.key)
         expect = model_kv.mod_rev if model_kv and "create" not in step.what else 0
         if "stale" in step.what:
@@ -123,7 +123,7 @@ class _Run:
         if got.ok:
             self.revs.append((wanted.rev, got.rev))
 
-    async def read(self, step: Step) -> None:
+    async def read(self, step: HistoryStep) -> None:
         model_rev, real_rev = self.pick(step)
         try:
             wanted = await self.model.list(START, END, rev=model_rev, limit=step.pick % 3 if step.what == "page" else 0)
@@ -136,7 +136,7 @@ class _Run:
         assert (got.more, got.count, got.rev) == (wanted.more, wanted.count, real_rev)
         assert self.as_model((await self.real.get(step.key, rev=real_rev))[0]) == wanted_kv
 
-    async def compact(self, step: Step) -> None:
+    async def compact(self, step: HistoryStep) -> None:
         model_rev, real_rev = self.pick(step)
         outcomes = []
         for backend, rev in ((self.model, model_rev), (self.real, real_rev)):
@@ -148,7 +148,7 @@ class _Run:
         assert outcomes[0] == outcomes[1]
         assert not await self.real.check()
 
-    async def watch(self, step: Step) -> None:
+    async def watch(self, step: HistoryStep) -> None:
         pair = []
         for backend, after in zip((self.model, self.real), self.pick(step), strict=True):
             recorder = Recorder(after)
@@ -197,7 +197,7 @@ class _Run:
     async def kvs(self) -> list[KV | None]:
         return [self.as_model(kv) for kv in (await self.real.list(START, END)).kvs]
 
-    def pick(self, step: Step) -> tuple[Rev, Rev]:
+    def pick(self, step: HistoryStep) -> tuple[Rev, Rev]:
         return self.revs[-1 - step.pick % len(self.revs)]
 
     def as_model(self, kv: KV | None) -> KV | None:

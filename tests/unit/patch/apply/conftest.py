@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from oarlock.patch.apply.schema import DEDUCED, ListType, MapType, Type
+from oarlock.patch.apply.schema import DEDUCED, ListType, MapType, ValueType
 
 _INSIDE = DEDUCED.list.element if DEDUCED.list is not None else DEDUCED
 
@@ -18,32 +18,32 @@ class Schema:
 
     def __init__(self, text: str) -> None:
         self._definitions = {one["name"]: one for one in yaml.safe_load(text)["types"]}
-        self._types: dict[str, Type] = {"__untyped_deduced_": DEDUCED, "__untyped_atomic_": _INSIDE}
+        self._types: dict[str, ValueType] = {"__untyped_deduced_": DEDUCED, "__untyped_atomic_": _INSIDE}
 
     def names(self) -> list[str]:
         return list(self._definitions)
 
-    def named(self, name: str) -> Type:
+    def named(self, name: str) -> ValueType:
         if name not in self._types:
-            self._types[name] = result = Type()
+            self._types[name] = result = ValueType()
             self._fill(result, self._definitions[name])
         return self._types[name]
 
-    def _ref(self, ref: dict[str, Any]) -> Type:
-        type_ = self.named(ref["namedType"]) if "namedType" in ref else Type()
+    def _ref(self, ref: dict[str, Any]) -> ValueType:
+        type_ = self.named(ref["namedType"]) if "namedType" in ref else ValueType()
         if "namedType" not in ref:
             self._fill(type_, ref)
         override = ref.get("elementRelationship")
         if override is None:
             return type_
-        result = Type(type_.scalar, type_.list, type_.map)
+        result = ValueType(type_.scalar, type_.list, type_.map)
         if type_.map is not None:
             result.map = MapType(type_.map.fields, type_.map.element, atomic=override == "atomic")
         elif type_.list is not None:
             result.list = ListType(type_.list.element, override == "atomic", type_.list.keys, type_.list.defaults)
         return result
 
-    def _fill(self, result: Type, said: dict[str, Any]) -> None:
+    def _fill(self, result: ValueType, said: dict[str, Any]) -> None:
         result.scalar = said.get("scalar")
         if "map" in said:
             result.map = MapType(atomic=said["map"].get("elementRelationship") == "atomic")

@@ -17,21 +17,21 @@ from oarlock.patch.apply.fieldsets import Fields
 from oarlock.patch.apply.merge import merge
 from oarlock.patch.apply.owned import NamedFields, fields_of, with_named_fields
 from oarlock.patch.apply.remove import remove
-from oarlock.patch.apply.schema import DEDUCED, ListType, MapType, Type
-from oarlock.patch.apply.tracking import FieldTracker, Writer
+from oarlock.patch.apply.schema import DEDUCED, ListType, MapType, ValueType
+from oarlock.patch.apply.tracking import FieldManager, FieldTracker
 from oarlock.patch.apply.updater import Owned, Updater
 
-TEXT = Type("string")
-ITEM = Type(map=MapType({"name": TEXT, "value": Type("untyped")}))
-TYPE = Type(
+TEXT = ValueType("string")
+ITEM = ValueType(map=MapType({"name": TEXT, "value": ValueType("untyped")}))
+TYPE = ValueType(
     map=MapType(
         {
-            "a": Type("untyped"),
-            "set": Type(list=ListType(Type("untyped"), atomic=False)),
-            "items": Type(list=ListType(ITEM, atomic=False, keys=("name",))),
-            "atomic": Type(map=MapType(element=TEXT, atomic=True)),
-            "list": Type(list=ListType(TEXT)),
-            "map": Type(map=MapType(element=TEXT)),
+            "a": ValueType("untyped"),
+            "set": ValueType(list=ListType(ValueType("untyped"), atomic=False)),
+            "items": ValueType(list=ListType(ITEM, atomic=False, keys=("name",))),
+            "atomic": ValueType(map=MapType(element=TEXT, atomic=True)),
+            "list": ValueType(list=ListType(TEXT)),
+            "map": ValueType(map=MapType(element=TEXT)),
             "any": DEDUCED,
         }
     )
@@ -182,14 +182,14 @@ def test_a_history_of_writes(writes: list[tuple[str, bool, Any]]) -> None:
 def test_a_whole_object_stays_itself(live: Any, new: Any) -> None:
     """Tracking changes managedFields and nothing else, and shares nothing that a caller might change by mistake."""
     tracker = FieldTracker({"v1": TYPE})
-    first = tracker.update(None, {**live, "metadata": {"name": "x"}}, Writer("m", "v1", "2026-01-01T00:00:00Z"))
+    first = tracker.update(None, {**live, "metadata": {"name": "x"}}, FieldManager("m", "v1", "2026-01-01T00:00:00Z"))
     kept = copy.deepcopy(first)
-    second = tracker.update(first, {**new, "metadata": {"name": "x"}}, Writer("n", "v1", "2026-01-01T00:00:01Z"))
+    second = tracker.update(first, {**new, "metadata": {"name": "x"}}, FieldManager("n", "v1", "2026-01-01T00:00:01Z"))
     for entry in second["metadata"].get("managedFields", ()):
         if entry["manager"] == "n":
             entry["fieldsV1"].clear()
     assert {**second, "metadata": 0} == {**new, "metadata": 0}
-    repeated = tracker.update(kept, {**new, "metadata": {"name": "x"}}, Writer("n", "v1", "2026-01-01T00:00:01Z"))
+    repeated = tracker.update(kept, {**new, "metadata": {"name": "x"}}, FieldManager("n", "v1", "2026-01-01T00:00:01Z"))
     named = [entry["fieldsV1"] for entry in repeated["metadata"].get("managedFields", ()) if entry["manager"] == "n"]
     assert all(named)
 
@@ -237,17 +237,17 @@ def test_what_is_as_deep_as_a_body_may_be() -> None:
     while isinstance(inner["x"], dict):
         inner = inner["x"]
     inner["x"] = 2
-    tracker = FieldTracker({"v1": Type(map=MapType(element=DEDUCED))})
-    writer = Writer("m", "v1", "2026-01-01T00:00:00Z")
+    tracker = FieldTracker({"v1": ValueType(map=MapType(element=DEDUCED))})
+    writer = FieldManager("m", "v1", "2026-01-01T00:00:00Z")
     live = tracker.update(None, {"metadata": {"name": "x"}, "any": deep}, writer)
-    changed = tracker.update(live, {"metadata": {"name": "x"}, "any": deeper}, Writer("n", "v1", writer.now))
+    changed = tracker.update(live, {"metadata": {"name": "x"}, "any": deeper}, FieldManager("n", "v1", writer.now))
     assert len(changed["metadata"]["managedFields"]) == 2
     applied = tracker.apply(changed, {"metadata": {"name": "x"}, "any": deep}, writer, force=True)
     assert tracker.apply(applied, {"metadata": {"name": "x"}}, writer)["metadata"]["managedFields"]
 
 
 def test_many_problems_are_cut_short() -> None:
-    type_ = Type(map=MapType({"items": Type(list=ListType(TEXT))}))
+    type_ = ValueType(map=MapType({"items": ValueType(list=ListType(TEXT))}))
     with pytest.raises(TypedError) as refused:
         validate.check(type_, {"items": [1] * 5000})
     assert len(refused.value.problems) == validate.MAX_PROBLEMS

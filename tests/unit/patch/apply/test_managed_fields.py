@@ -13,8 +13,8 @@ from oarlock.patch.apply import elements, fieldsets, managers
 from oarlock.patch.apply.conflicts import causes, message
 from oarlock.patch.apply.errors import ApplyConflict, FieldsError, ManagedFieldsError
 from oarlock.patch.apply.last_applied import ANNOTATION
-from oarlock.patch.apply.schema import DEDUCED, OBJECT_META, ListType, MapType, Type
-from oarlock.patch.apply.tracking import FieldTracker, Writer
+from oarlock.patch.apply.schema import DEDUCED, OBJECT_META, ListType, MapType, ValueType
+from oarlock.patch.apply.tracking import FieldManager, FieldTracker
 
 Groups = dict[str, list[Any]]
 
@@ -70,15 +70,17 @@ def test_sorting(groups: Groups) -> None:
 
 def deployment() -> FieldTracker:
     """As much of a Deployment as the table has."""
-    text = Type("string")
-    container = Type(map=MapType({"name": text, "image": text}))
-    labels = Type(map=MapType(element=text))
-    selector = Type(map=MapType({"matchLabels": labels}, atomic=True))
-    containers = Type(list=ListType(container, atomic=False, keys=("name",)))
-    template = Type(map=MapType({"metadata": OBJECT_META, "spec": Type(map=MapType({"containers": containers}))}))
-    spec = Type(map=MapType({"replicas": Type("numeric"), "selector": selector, "template": template}))
+    text = ValueType("string")
+    container = ValueType(map=MapType({"name": text, "image": text}))
+    labels = ValueType(map=MapType(element=text))
+    selector = ValueType(map=MapType({"matchLabels": labels}, atomic=True))
+    containers = ValueType(list=ListType(container, atomic=False, keys=("name",)))
+    template = ValueType(
+        map=MapType({"metadata": OBJECT_META, "spec": ValueType(map=MapType({"containers": containers}))})
+    )
+    spec = ValueType(map=MapType({"replicas": ValueType("numeric"), "selector": selector, "template": template}))
     return FieldTracker(
-        {"apps/v1": Type(map=MapType({"apiVersion": text, "kind": text, "metadata": OBJECT_META, "spec": spec}))}
+        {"apps/v1": ValueType(map=MapType({"apiVersion": text, "kind": text, "metadata": OBJECT_META, "spec": spec}))}
     )
 
 
@@ -97,8 +99,8 @@ def test_kubectl_takes_what_it_applied_last(groups: Groups) -> None:
             last = {}
         annotations = {ANNOTATION: json.encode_canonical(last).decode() + "\n"}
         original["metadata"]["annotations"] = annotations
-        live = tracker.update(None, original, Writer("test_client_side_apply", "apps/v1", "2026-01-01T00:00:00Z"))
-        writer = Writer(case["fieldManager"], "apps/v1", "2026-01-02T00:00:00Z")
+        live = tracker.update(None, original, FieldManager("test_client_side_apply", "apps/v1", "2026-01-01T00:00:00Z"))
+        writer = FieldManager(case["fieldManager"], "apps/v1", "2026-01-02T00:00:00Z")
         expected = fieldsets.make(path_of(one) for one in (case.get("expectConflictSet") or {"args": []})["args"])
         conflicts: tuple[Any, ...] = ()
         try:
@@ -171,11 +173,13 @@ def test_the_oldest_updaters_are_merged_version_by_version() -> None:
 def test_what_a_client_is_told_of_conflicts() -> None:
     tracker = FieldTracker({"v1": DEDUCED, "v2": DEDUCED})
     now = "2026-01-01T00:00:00Z"
-    live = tracker.apply(None, {"metadata": {"name": "x"}, "a": 1, "b": {"c": 1}}, Writer("one", "v1", now, "status"))
-    live = tracker.update(live, {**live, "d": 5}, Writer("two", "v1", now))
+    live = tracker.apply(
+        None, {"metadata": {"name": "x"}, "a": 1, "b": {"c": 1}}, FieldManager("one", "v1", now, "status")
+    )
+    live = tracker.update(live, {**live, "d": 5}, FieldManager("two", "v1", now))
     one = {"manager": '"one" with subresource "status"', "fields": [".a", ".b.c"]}
     with pytest.raises(ApplyConflict) as refused:
-        tracker.apply(live, {"metadata": {}, "a": 2, "b": {"c": 2}, "d": 6}, Writer("three", "v1", now))
+        tracker.apply(live, {"metadata": {}, "a": 2, "b": {"c": 2}, "d": 6}, FieldManager("three", "v1", now))
     assert message(refused.value.conflicts) == (
         'Apply failed with 3 conflicts: conflicts with "one" with subresource "status":\n- .a\n- .b.c\n'
         'conflicts with "two" using v1:\n- .d'
@@ -188,5 +192,5 @@ def test_what_a_client_is_told_of_conflicts() -> None:
     }
     assert [cause["field"] for cause in told] == [".a", ".b.c", ".d"]
     with pytest.raises(ApplyConflict) as refused:
-        tracker.apply(live, {"metadata": {}, "d": 6}, Writer("three", "v1", now))
+        tracker.apply(live, {"metadata": {}, "d": 6}, FieldManager("three", "v1", now))
     assert message(refused.value.conflicts) == 'Apply failed with 1 conflict: conflict with "two" using v1: .d'

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from oarlock.patch.apply import conflicts, elements
-from oarlock.patch.apply.errors import Conflict, TypedError
+from oarlock.patch.apply.errors import OwnerConflict, TypedError
 from oarlock.patch.apply.schema import object_type
 from oarlock.patch.apply.validate import check
 from oarlock.schema import structural
@@ -16,7 +16,7 @@ KEY = "k" * 300_000
 
 
 def test_a_thousand_conflicts_are_named_and_the_rest_counted() -> None:
-    found = [Conflict("them", ("f:spec", f"f:{KEY}", f"f:a{i}")) for i in range(5000)]
+    found = [OwnerConflict("them", ("f:spec", f"f:{KEY}", f"f:a{i}")) for i in range(5000)]
     text, causes = conflicts.message(found), conflicts.causes(found)
     assert text.startswith("Apply failed with 5000 conflicts: conflicts with them:\n- .spec.kkk")
     assert text.endswith("\nand 4000 more")
@@ -25,7 +25,7 @@ def test_a_thousand_conflicts_are_named_and_the_rest_counted() -> None:
 
 
 def test_up_to_a_thousand_are_all_named() -> None:
-    found = [Conflict("them", ("f:spec", f"f:a{i}")) for i in range(1000)]
+    found = [OwnerConflict("them", ("f:spec", f"f:a{i}")) for i in range(1000)]
     assert "more" not in conflicts.message(found)
     assert conflicts.causes(found)[-1]["field"] == ".spec.a999"
 

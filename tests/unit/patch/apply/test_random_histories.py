@@ -19,8 +19,8 @@ from oarlock.patch.apply.errors import ApplyConflict
 from oarlock.patch.apply.fieldsets import Fields
 from oarlock.patch.apply.merge import merge
 from oarlock.patch.apply.owned import fields_of, with_named_fields
-from oarlock.patch.apply.schema import Type, object_type
-from oarlock.patch.apply.tracking import FieldTracker, Writer
+from oarlock.patch.apply.schema import ValueType, object_type
+from oarlock.patch.apply.tracking import FieldManager, FieldTracker
 from oarlock.schema.structural import parse
 
 pytestmark = pytest.mark.slow
@@ -133,7 +133,7 @@ class Object:
     def __init__(self, seed: int) -> None:
         self.maker = Maker(seed)
         self.schema = self.maker.whole()
-        self.type: Type = object_type(parse(self.schema))
+        self.type: ValueType = object_type(parse(self.schema))
         self.tracker = FieldTracker({VERSION: self.type})
         self.live: Tree | None = None
         self.clock = 0
@@ -142,9 +142,9 @@ class Object:
         said: Tree = self.maker.value(self.schema)
         return {"apiVersion": VERSION, "kind": "Thing", "metadata": {"name": "x"}, **said}
 
-    def writer(self, manager: str) -> Writer:
+    def writer(self, manager: str) -> FieldManager:
         self.clock += 1
-        return Writer(manager, VERSION, f"2026-01-01T00:{self.clock // 60:02}:{self.clock % 60:02}Z")
+        return FieldManager(manager, VERSION, f"2026-01-01T00:{self.clock // 60:02}:{self.clock % 60:02}Z")
 
 
 def owners(tree: Tree | None) -> dict[tuple[str, str], Fields]:
@@ -156,7 +156,7 @@ def content(tree: Tree | None) -> Tree:
     return {name: value for name, value in (tree or {}).items() if name not in ("apiVersion", "kind", "metadata")}
 
 
-def there(type_: Type, tree: Tree) -> set[Any]:
+def there(type_: ValueType, tree: Tree) -> set[Any]:
     """Every path that is in an object."""
     return set(fieldsets.iterate(compare(type_, {}, content(tree)).added))
 

@@ -11,7 +11,7 @@ from oarlock.codec import json
 from oarlock.patch.apply.conflicts import causes, message
 from oarlock.patch.apply.errors import ApplyConflict
 from oarlock.patch.apply.schema import object_type
-from oarlock.patch.apply.tracking import FieldTracker, Writer
+from oarlock.patch.apply.tracking import FieldManager, FieldTracker
 from oarlock.schema.structural import parse
 
 TEXT = {"type": "string"}
@@ -62,7 +62,7 @@ def test_creates(recorded: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
         resource = urlsplit(request["path"]).path.rsplit("/", 1)[-1]
         if request["method"] != "POST" or resource not in TRACKERS or len(entries) != 1:
             continue
-        writer = Writer(entries[0]["manager"], answer["apiVersion"], entries[0]["time"])
+        writer = FieldManager(entries[0]["manager"], answer["apiVersion"], entries[0]["time"])
         tracked = TRACKERS[resource].update(None, without_entries(answer), writer)
         assert tracked["metadata"].get("managedFields") == entries, request
         compared += 1
@@ -81,7 +81,7 @@ def test_applies(recorded: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
             continue
         config = json.decode(request["body"].encode())
         now = answer["metadata"].get("managedFields", [{}])[-1].get("time", "")
-        writer = Writer(said["fieldManager"][0], V1ALPHA1, now)
+        writer = FieldManager(said["fieldManager"][0], V1ALPHA1, now)
         compared += 1
         if answer["kind"] == "Status":
             with pytest.raises(ApplyConflict) as refused:

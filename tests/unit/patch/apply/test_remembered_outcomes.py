@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oarlock.patch.apply.schema import object_type
-from oarlock.patch.apply.tracking import EVERYTHING_BUT_STATUS, ONLY_STATUS, FieldTracker, Writer
+from oarlock.patch.apply.tracking import EVERYTHING_BUT_STATUS, ONLY_STATUS, FieldManager, FieldTracker
 from oarlock.schema.structural import parse
 
 pytestmark = pytest.mark.slow
@@ -88,7 +88,7 @@ EXPERIENCED = tracker()
 
 
 def test_an_object_owned_as_a_whole_is_owned_once_something_is_in_it() -> None:
-    tracks, writer = tracker(), Writer("a", "v1", "2026-01-01T00:00:00Z")
+    tracks, writer = tracker(), FieldManager("a", "v1", "2026-01-01T00:00:00Z")
     spec: dict[str, Any] = {"inner": {}, "whole": {}}
     owned = [
         tracks.update(None, {"metadata": {"name": "a"}, "spec": spec, "whole": whole, "status": {}}, writer)["metadata"]
@@ -103,7 +103,7 @@ def test_what_is_remembered_changes_no_outcome(writes: list[tuple[dict[str, Any]
     live: dict[str, Any] | None = None
     for second, (new, manager, subresource, created) in enumerate(writes):
         new = {"apiVersion": "v1", "kind": "Thing", **copy.deepcopy(new)}
-        writer = Writer(manager, "v1", f"2026-01-01T00:00:{second:02}Z", subresource)
+        writer = FieldManager(manager, "v1", f"2026-01-01T00:00:{second:02}Z", subresource)
         before = None if created else live
         live = tracker().update(copy.deepcopy(before), copy.deepcopy(new), writer)
         assert EXPERIENCED.update(copy.deepcopy(before), copy.deepcopy(new), writer) == live

@@ -22,7 +22,7 @@ from oarlock.patch.apply.merge import merge
 from oarlock.patch.apply.owned import fields_of, with_named_fields
 from oarlock.patch.apply.reconcile import reconcile
 from oarlock.patch.apply.remove import extract, remove
-from oarlock.patch.apply.schema import DEDUCED, ListType, MapType, Type
+from oarlock.patch.apply.schema import DEDUCED, ListType, MapType, ValueType
 
 NOT_JSON = {f"Invalid-{n}" for n in range(1, 9)} | {"FieldName-0"}
 UNPARSEABLE = "unparseable"
@@ -66,7 +66,7 @@ def element_of(said: dict[str, Any]) -> str:
     return elements.key({one["Name"]: plain(one["Value"]) for one in fields})
 
 
-def path_of(said: dict[str, Any], type_: Type | None = None, value: Any = None) -> elements.Path:
+def path_of(said: dict[str, Any], type_: ValueType | None = None, value: Any = None) -> elements.Path:
     """A path. The table doesn't tell a field from a member of a set; the type does, else the value."""
     path = []
     for one in said["args"]:
@@ -84,7 +84,7 @@ def path_of(said: dict[str, Any], type_: Type | None = None, value: Any = None) 
     return tuple(path)
 
 
-def set_of(said: dict[str, Any], type_: Type | None = None, value: Any = None) -> Fields:
+def set_of(said: dict[str, Any], type_: ValueType | None = None, value: Any = None) -> Fields:
     return fieldsets.make(path_of(one, type_, value) for one in said["args"])
 
 
@@ -92,7 +92,7 @@ def same(a: Fields, b: Fields) -> bool:
     return fieldsv1.to_json(a) == fieldsv1.to_json(b)
 
 
-def cases(groups: Groups, group: str, inner: str, schema: Callable[[str], Any]) -> list[tuple[Type, Any]]:
+def cases(groups: Groups, group: str, inner: str, schema: Callable[[str], Any]) -> list[tuple[ValueType, Any]]:
     """The cases of a typed group with their type."""
     return [
         (schema(one["schema"]).named(one["rootTypeName"]), case)
@@ -160,26 +160,26 @@ def test_removing_and_extracting(groups: Groups, smd_schema: Callable[[str], Any
                 assert left == load(expected), (function, case)
 
 
-def topology(*, atomic: bool) -> dict[str, Type]:
+def topology(*, atomic: bool) -> dict[str, ValueType]:
     """The types of the reconciling cases, whose schemas are made by functions that the table only names."""
-    text = Type("string")
-    item = Type(map=MapType(dict.fromkeys(("keyA", "keyB", "value"), text)))
+    text = ValueType("string")
+    item = ValueType(map=MapType(dict.fromkeys(("keyA", "keyB", "value"), text)))
     keys = () if atomic else ("keyA", "keyB")
-    list_ = Type(list=ListType(text, atomic))
+    list_ = ValueType(list=ListType(text, atomic))
     fields = {
-        "struct": Type(map=MapType({"numeric": Type("numeric"), "string": text}, atomic=atomic)),
+        "struct": ValueType(map=MapType({"numeric": ValueType("numeric"), "string": text}, atomic=atomic)),
         "list": list_,
-        "objectList": Type(list=ListType(item, atomic, keys)),
-        "stringMap": Type(map=MapType(element=text, atomic=atomic)),
-        "unchanged": Type(map=MapType({"numeric": Type("numeric")})),
+        "objectList": ValueType(list=ListType(item, atomic, keys)),
+        "stringMap": ValueType(map=MapType(element=text, atomic=atomic)),
+        "unchanged": ValueType(map=MapType({"numeric": ValueType("numeric")})),
     }
-    unknown = Type(map=MapType(element=DEDUCED))
-    populated = Type(map=MapType({"list": list_}, element=DEDUCED))
+    unknown = ValueType(map=MapType(element=DEDUCED))
+    populated = ValueType(map=MapType({"list": list_}, element=DEDUCED))
     return {
-        "v1": Type(map=MapType(fields)),
+        "v1": ValueType(map=MapType(fields)),
         "empty": unknown,
-        "emptyWithPreserveUnknown": Type(map=MapType({"preserveField": unknown})),
-        "populatedWithPreserveUnknown": Type(map=MapType({"preserveField": populated})),
+        "emptyWithPreserveUnknown": ValueType(map=MapType({"preserveField": unknown})),
+        "populatedWithPreserveUnknown": ValueType(map=MapType({"preserveField": populated})),
     }
 
 

@@ -16,7 +16,7 @@ from oarlock.patch.apply.errors import ApplyConflict, TypedError, UnknownVersion
 from oarlock.patch.apply.fieldsets import Filter, excluding, leaves, make
 from oarlock.patch.apply.merge import merge
 from oarlock.patch.apply.remove import extract
-from oarlock.patch.apply.schema import DEDUCED, Type
+from oarlock.patch.apply.schema import DEDUCED, ValueType
 from oarlock.patch.apply.updater import Convert, Owned, Updater
 
 FILTERS: dict[int, dict[str, list[tuple[str, ...]]]] = {
@@ -71,7 +71,7 @@ CONVERTERS: dict[str, Convert] = {
 }
 
 
-class AnyVersion(Mapping[str, Type]):
+class AnyVersion(Mapping[str, ValueType]):
     """The types of a parser of the table, whatever the version is called."""
 
     def __init__(self, parser: dict[str, Any], schema: Callable[[str], Any]) -> None:
@@ -79,13 +79,13 @@ class AnyVersion(Mapping[str, Type]):
         self._schema = schema(parser["schema"]) if "schema" in parser else None
         self._name = parser.get("type", "")
 
-    def __getitem__(self, version: str) -> Type:
+    def __getitem__(self, version: str) -> ValueType:
         if self._schema is None:
             return DEDUCED
         name = version if self._kind == "by-version" else self._name
         if name not in self._schema.names():
             raise KeyError(version)
-        found: Type = self._schema.named(name)
+        found: ValueType = self._schema.named(name)
         return found
 
     def __iter__(self) -> Any:

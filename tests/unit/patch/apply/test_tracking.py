@@ -13,8 +13,8 @@ from oarlock.patch.apply.schema import object_type
 from oarlock.patch.apply.tracking import (
     EVERYTHING_BUT_STATUS,
     ONLY_STATUS,
+    FieldManager,
     FieldTracker,
-    Writer,
     after_admission,
     keep_times,
 )
@@ -64,8 +64,8 @@ TYPE = object_type(parse(schema(**SPEC)))
 TRACKER = FieldTracker({V1: TYPE}, filters={"": EVERYTHING_BUT_STATUS, "status": ONLY_STATUS})
 
 
-def writer(manager: str, second: int = 0, subresource: str = "", version: str = V1) -> Writer:
-    return Writer(manager, version, f"2026-01-01T00:00:{second:02}Z", subresource)
+def writer(manager: str, second: int = 0, subresource: str = "", version: str = V1) -> FieldManager:
+    return FieldManager(manager, version, f"2026-01-01T00:00:{second:02}Z", subresource)
 
 
 def flunder(metadata: Tree | None = None, **rest: Any) -> Tree:

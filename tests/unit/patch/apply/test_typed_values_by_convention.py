@@ -14,19 +14,19 @@ from oarlock.patch.apply.merge import merge
 from oarlock.patch.apply.owned import fields_of
 from oarlock.patch.apply.reconcile import reconcile
 from oarlock.patch.apply.remove import extract, remove
-from oarlock.patch.apply.schema import DEDUCED, ListType, MapType, Type
+from oarlock.patch.apply.schema import DEDUCED, ListType, MapType, ValueType
 
-TEXT, NUMBER = Type("string"), Type("numeric")
-MAST = Type(map=MapType({"name": TEXT, "sails": NUMBER}))
-BOAT = Type(
+TEXT, NUMBER = ValueType("string"), ValueType("numeric")
+MAST = ValueType(map=MapType({"name": TEXT, "sails": NUMBER}))
+BOAT = ValueType(
     map=MapType(
         {
             "name": TEXT,
-            "masts": Type(list=ListType(MAST, atomic=False, keys=("name",))),
-            "flags": Type(list=ListType(TEXT, atomic=False)),
-            "log": Type(list=ListType(TEXT, atomic=True)),
-            "tags": Type(map=MapType(element=TEXT)),
-            "hull": Type(map=MapType({"wood": TEXT, "age": NUMBER}, atomic=True)),
+            "masts": ValueType(list=ListType(MAST, atomic=False, keys=("name",))),
+            "flags": ValueType(list=ListType(TEXT, atomic=False)),
+            "log": ValueType(list=ListType(TEXT, atomic=True)),
+            "tags": ValueType(map=MapType(element=TEXT)),
+            "hull": ValueType(map=MapType({"wood": TEXT, "age": NUMBER}, atomic=True)),
         }
     )
 )
@@ -130,8 +130,8 @@ def test_removing_takes_what_extracting_leaves() -> None:
 
 
 def test_owners_of_parts_own_the_whole_once_it_is_atomic() -> None:
-    granular = Type(map=MapType({"hull": Type(map=MapType({"wood": TEXT}))}))
-    atomic = Type(map=MapType({"hull": Type(map=MapType({"wood": TEXT}, atomic=True))}))
+    granular = ValueType(map=MapType({"hull": ValueType(map=MapType({"wood": TEXT}))}))
+    atomic = ValueType(map=MapType({"hull": ValueType(map=MapType({"wood": TEXT}, atomic=True))}))
     parts = fieldsv1.decode({"f:hull": {"f:wood": {}}})
     assert reconcile(granular, parts) is parts
     assert shown(reconcile(atomic, parts)) == {"f:hull": {}}

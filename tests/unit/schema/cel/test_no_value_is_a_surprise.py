@@ -12,7 +12,7 @@ import pytest
 from oarlock.meta.quantities import parse
 from oarlock.schema.cel.costs import CALL_COSTS
 from oarlock.schema.cel.functions import FUNCTIONS
-from oarlock.schema.cel.library_kinds import Format, Semver
+from oarlock.schema.cel.library_kinds import NamedFormat, Semver
 from oarlock.schema.cel.library_nets import CIDR, IP, URL
 from oarlock.schema.cel.problems import CelError
 from oarlock.schema.cel.rules import RuleSet, compile_rules
@@ -53,7 +53,7 @@ def arities(name: str) -> set[int]:
 
 KNOWN = (
     *(type(None), bool, int, UInt, float, str, bytes, list, SetList, MapList, dict, Obj, Timestamp, Duration),
-    *(TypeValue, Optional, IP, CIDR, URL, Semver, Format, type(parse("1"))),
+    *(TypeValue, Optional, IP, CIDR, URL, Semver, NamedFormat, type(parse("1"))),
 )
 
 
