@@ -1,6 +1,6 @@
-"""Request bodies: read, decoded as what Content-Type says, and checked to be of the kind the URL names.
+"""Request bodies: read, decoded by Content-Type, and checked against the kind in the URL.
 
-Must not know: schemas (`registry.body` settles what comes out of here). Next: ``verbs.create``.
+Must not know: schemas (`registry.body` applies them). See also: ``verbs.create``.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ __all__ = ["body_weight", "decode_protobuf", "decode_tree", "media_type", "objec
 SHOWN_BYTES = 30
 
 DENSE_BYTES = 4 * 1024
-"""A body with more bytes than this, which isn't JSON, is large."""
+"""In bytes. A larger body that isn't JSON is decoded in a thread."""
 
 
 def media_type(x: Exchange) -> str:
-    """The media type of an object's body: JSON, YAML, CBOR or protobuf. Raises UnsupportedMediaType."""
+    """The media type of the body: JSON, YAML, CBOR or protobuf. Raises UnsupportedMediaType."""
     media = content_type(x.request.headers.get("content-type", ""))
     if media not in (JSON, YAML, CBOR, PROTOBUF):
         raise UnsupportedMediaType(NAMED)
@@ -39,7 +39,7 @@ def media_type(x: Exchange) -> str:
 
 
 async def read_object(workers: Workers, data: bytes, media: str, entry: CatalogEntry, validation: str) -> DecodedBody:
-    """`object_body`; of a large body in a thread. Raises TooManyRequests too."""
+    """`object_body`, in a thread for a large body. Raises TooManyRequests too."""
     size = body_weight(data, media)
     if not size:
         return object_body(data, media, entry, validation)
@@ -49,19 +49,19 @@ async def read_object(workers: Workers, data: bytes, media: str, entry: CatalogE
 
 
 def body_weight(data: bytes, media: str) -> int:
-    """The `workers.weight` of a body, which holds more in fewer bytes when it isn't JSON."""
+    """The `workers.weight` of a body; formats other than JSON hold more in fewer bytes."""
     if media == JSON:
         return weight(data)
-    if len(data) > DENSE_BYTES or (media == YAML and b"&" in data):  # what an anchor names may be there many times
+    if len(data) > DENSE_BYTES or (media == YAML and b"&" in data):  # a YAML anchor may be referred to many times
         return len(data)
     return 0
 
 
 def object_body(data: bytes, media: str, entry: CatalogEntry, validation: str) -> DecodedBody:
-    """A body as an object of `entry`'s kind and version; both may be left out, neither may be another.
+    """Decode a body as an object of `entry`'s kind and version. It may omit both, but not name another.
 
-    `validation` is the request's fieldValidation; duplicate fields are only looked for when it isn't Ignore.
-    Raises BadRequest, UnsupportedMediaType.
+    `validation` is the request's fieldValidation; duplicate fields are looked for unless it is Ignore. Raises
+    BadRequest, UnsupportedMediaType.
     """
     kind = entry.gvk.kind
     wording = BodyWording(kind, entry.gvk.version)
@@ -76,7 +76,7 @@ def object_body(data: bytes, media: str, entry: CatalogEntry, validation: str) -
 
 
 def decode_protobuf(data: bytes, message: Message, kind: str) -> Tree:
-    """The tree in a body that is an envelope with `message` in it."""
+    """Decode a body in Kubernetes' protobuf envelope with `message` in it."""
     try:
         return protobuf_codec.decode(data, message)
     except ValueError as error:

@@ -1,8 +1,9 @@
-"""`Catalog`: what the server serves, as one immutable value that can be swapped between two requests.
+"""`Catalog`: the resources that are served, as one immutable value that is replaced as a whole.
 
-Everything derived from the served set (routes, discovery, OpenAPI) hangs from a `CatalogIndex`, which is built
-once per catalog and never changed. Must not know: requests, HTTP, policy. Next: ``router``, which finds the
-entry a request is about here, and ``discovery``, which prints the whole of it.
+Everything derived from it (routes, discovery, OpenAPI) belongs to a `CatalogIndex`, built once per catalog and never
+changed.
+Must not know: requests, HTTP, policy. See also: ``router``, which finds the entry of a request here; ``discovery``,
+which lists all of it.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ __all__ = ["Catalog", "CatalogEntry", "CatalogError", "CatalogIndex", "ServedGro
 
 
 class CatalogError(ValueError):
-    """Two entries of a catalog can't be told apart by clients."""
+    """Two resources of a catalog have the same name or kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """The served resources. `generation` grows with every catalog the server is given."""
+    """The served resources. `generation` grows with every new catalog of the server."""
 
     generation: int
     entries: tuple[Served, ...]
 
     @classmethod
     def of(cls, entries: Iterable[Served], generation: int = 1) -> Catalog:
-        """A catalog of these entries; CatalogError when two share a resource name or a kind in one group."""
+        """A catalog of these entries. Raises CatalogError if two in one group have the same resource name or kind."""
         catalog = cls(generation, tuple(entries))
         resources: set[GroupResource] = set()
         kinds: set[GroupKind] = set()
@@ -51,7 +52,7 @@ class Catalog:
 
 
 class CatalogEntry:
-    """One version of one resource, with what a request for it needs worked out beforehand.
+    """One version of one resource, with everything that is computed once for its requests.
 
     `subresources` are those of this version by name, ``status`` included, with their verbs.
     """
@@ -94,27 +95,27 @@ class CatalogEntry:
 
     @property
     def columns(self) -> TableColumns:
-        """The columns of its Tables, worked out when they are first asked for."""
+        """The columns of its Tables. Computed on first use."""
         if self._columns is None:
             self._columns = TableColumns(self.version)
         return self._columns
 
     @property
     def merge_schema(self) -> MergeSchema:
-        """How strategic merge patches merge its objects, worked out when it is first asked for."""
+        """The schema for strategic merge patches. Computed on first use."""
         if self._merge_schema is None:
             self._merge_schema = compile_schema(self.version.schema)
         return self._merge_schema
 
     @property
     def protobuf(self) -> Message | None:
-        """What its objects are in protobuf, worked out when it is first asked for; None without field numbers."""
+        """Its protobuf message; None without field numbers. Computed on first use."""
         if not self._protobuf:
             self._protobuf.append(message_of(self.version.schema, self.gvk.kind))
         return self._protobuf[0]
 
     def sub_messages(self, name: str) -> tuple[Message | None, Message | None]:
-        """What the body and the answer of a user's subresource are in protobuf; None without field numbers."""
+        """The protobuf messages of a user's subresource, body and answer; None without field numbers."""
         found = self._sub_messages.get(name)
         if found is None:
             sub = self.subresources[name]
@@ -155,15 +156,15 @@ class ServedGroup:
 
 
 class CatalogIndex:
-    """A catalog with the ways to look into it. Built once per catalog; nothing in it changes afterwards.
+    """Indexes of a catalog. Built once per catalog; immutable.
 
-    `groups` are in the order the catalog first names them. A resource with no served version isn't in it.
+    `groups` are in the catalog's order. A resource without a served version isn't in it.
     """
 
     __slots__ = ("_by_name", "_entries", "catalog", "groups")
 
     def __init__(self, catalog: Catalog, before: CatalogIndex | None = None) -> None:
-        """What is the same as in `before` is taken over, with all that was worked out for it."""
+        """Entries that are the same as in `before` are reused, with all that was computed for them."""
         self.catalog = catalog
         self._entries: dict[tuple[str, str, str], CatalogEntry] = {}
         known = before._entries if before is not None else {}
@@ -181,14 +182,14 @@ class CatalogIndex:
         self._by_name = {group.name: group for group in self.groups}
 
     def find(self, group: str, version: str, resource: str) -> CatalogEntry | None:
-        """The entry a request is about, or None."""
+        """The entry of a resource, or None."""
         return self._entries.get((group, version, resource))
 
     def group(self, name: str) -> ServedGroup | None:
         return self._by_name.get(name)
 
     def serves(self, group: str, version: str) -> bool:
-        """Whether anything at all is served in this group and version."""
+        """Whether any resource is served in this group and version."""
         found = self._by_name.get(group)
         return found is not None and version in found.entries
 

@@ -1,7 +1,7 @@
-"""The columns of a Table: which ones a resource has, and how their cells are read from an object.
+"""The columns of a Table: which ones a resource has, and how their cells are computed.
 
-A resource shows its name and the columns it declares; its age, if it declares none. Worked out once per version.
-Must not know: requests, lists. Source: CustomResourceDefinition additionalPrinterColumns. Next: `tables`.
+A resource has its name and the columns it declares; without any, its age. Computed once per version.
+Must not know: requests, lists. Source: CustomResourceDefinition additionalPrinterColumns. See also: `tables`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["TableColumns"]
 
 Tree = dict[str, Any]
 
-# Clients compare and show these two texts, so they are the API's own.
+# Clients compare and show these two texts: they are Kubernetes' own.
 NAME_DESCRIPTION = (
     "Name must be unique within a namespace. Is required when creating resources, although some resources may allow "
     "a client to request the generation of an appropriate name automatically. Name is primarily intended for creation "
@@ -36,8 +36,8 @@ AGE = Column("Age", CREATED, "date")
 class TableColumns:
     """The columns of one version. `definitions` is their JSON.
 
-    `of_metadata` says that they show nothing but metadata, so that the rest of an object needn't be parsed.
-    `null_when_empty` says that a Table without rows has null in their place, as the Go server's default Table does.
+    `of_metadata` says that they show metadata only, so that the rest of an object needn't be parsed. `null_when_empty`
+    says that a Table without rows has ``rows: null``, as the Go server's default Table does.
     """
 
     __slots__ = ("_cells", "definitions", "null_when_empty", "of_metadata")
@@ -51,7 +51,7 @@ class TableColumns:
         self.definitions: bytes = json.encode([_definition(column) for column in (name, *columns)])
 
     def cells(self, tree: Tree, now: float) -> list[Any]:
-        """The cells of an object, of whose tree only metadata is needed if they are `of_metadata`.
+        """The cells of an object; only its metadata is read if they are `of_metadata`.
 
         `now` is in seconds since the epoch, for ages.
         """

@@ -1,7 +1,7 @@
-"""gzip: answers that are large are compressed for clients that ask for it, piece by piece as they are read.
+"""gzip for large answers, if the client accepts it, compressed piece by piece as they are sent.
 
-Each piece is compressed from nothing and ends at a whole byte, so that no more than a piece, and no window of the
-compressor, is kept for a client that doesn't read. Source: RFC 1952; RFC 1951 §3.2.3. Next: `respond`.
+Each piece is compressed independently and ends at a byte boundary, so that at most one piece, and no compressor state,
+is held for a slow client. Source: RFC 1952; RFC 1951 §3.2.3. See also: `respond`.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from oarlock.endpoints.http import BodySource, ResponseBody
 __all__ = ["GZIP_ABOVE", "gzipped"]
 
 GZIP_ABOVE = 128 * 1024
-"""Answers with more bytes are compressed for clients that ask for it."""
+"""Answers with more bytes are compressed for clients that accept gzip."""
 
 PIECE_BYTES = 256 * 1024
 HEAD = b"\x1f\x8b\x08\0\0\0\0\0\4\xff"  # deflate, no name, no time, fastest, unknown system
-END = b"\3\0"  # an empty last block
+END = b"\3\0"  # an empty final block
 
 
 async def gzipped(body: ResponseBody) -> ResponseBody | None:
-    """`body` compressed; None for one that is too small for it."""
+    """`body` compressed; None if it is too small."""
     if isinstance(body, AsyncIterator):
         return _pieces(body)
     length = len(body) if isinstance(body, bytes) else body.length
@@ -36,7 +36,7 @@ async def gzipped(body: ResponseBody) -> ResponseBody | None:
 
 
 def _gzip(data: bytes) -> bytes:
-    """Level 1, as the API server compresses; zlib lets go of the interpreter meanwhile."""
+    """Level 1, as kube-apiserver compresses; zlib releases the interpreter's lock meanwhile."""
     packer = zlib.compressobj(1, zlib.DEFLATED, 31)
     return packer.compress(data) + packer.flush()
 
@@ -68,6 +68,6 @@ async def _pieces(raw: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def _packed(data: bytes, check: int) -> tuple[bytes, int]:
-    """`data` as blocks of deflate that end at a byte and need nothing that was before; the checksum with it."""
+    """`data` as independent deflate blocks that end at a byte boundary, and the updated checksum."""
     packer = zlib.compressobj(1, zlib.DEFLATED, -zlib.MAX_WBITS)
     return packer.compress(data) + packer.flush(zlib.Z_SYNC_FLUSH), zlib.crc32(data, check)

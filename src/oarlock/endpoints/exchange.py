@@ -1,7 +1,7 @@
-"""`Exchange`: one request on its way through the chain, with what the filters found out so far.
+"""`Exchange`: one request on its way through the filters, with what they have found out so far.
 
-The filters of ``server.chain`` fill it from the outside in; the verb reads it and makes the frozen
-`Context` that everything below gets. Nothing below this floor ever sees an Exchange.
+The filters of ``server.chain`` fill it, the verb reads it and makes the immutable `Context` for the packages below,
+which never see an Exchange.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ NO_TARGET = Target("")
 
 
 class Exchange:
-    """What is known of a request. `deadline` is in monotonic seconds; `route` is the router's own.
+    """The state of a request. `deadline` is in monotonic seconds; `route` is set and used by the router.
 
-    `unsent` is the process's budget of bytes that clients haven't taken yet.
+    `unsent` is the process's budget of bytes that wait for slow clients.
     """
 
     __slots__ = ("audit_id", "clock", "deadline", "notes", "request", "route", "target", "unsent", "user")
@@ -38,7 +38,7 @@ class Exchange:
         self.route: Any = None
 
     def context(self, *, target: Target | None = None, options: Any = None, dry_run: bool = False) -> Context:
-        """The frozen facts of this request for the floors below."""
+        """The immutable facts of this request for the packages below."""
         return Context(
             user=self.user,
             target=target or self.target,

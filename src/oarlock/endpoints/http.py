@@ -1,7 +1,7 @@
-"""An HTTP message as the house sees it, whatever carries it: `Request`, `Response`, `Stream`, `Tunnel`.
+"""HTTP messages, independent of the transport: `Request`, `Response`, `Stream`, `Tunnel`.
 
-The serving layer makes Requests and sends Responses; nothing else of HTTP/1.1 or HTTP/2 is visible
-above it, so another server could stand there. Next: `router`.
+The serving layer makes Requests and sends Responses; nothing else of HTTP/1.1 or HTTP/2 is visible above it. See also:
+`router`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class BodyTooLarge(Exception):
-    """The body has more bytes than the server takes."""
+    """The request body exceeds the server's limit."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"limit is {limit}")
@@ -34,15 +34,15 @@ class BodyTooLarge(Exception):
 
 
 class BrokenBody(ConnectionError):
-    """The rest of the body will not come: its framing is malformed, or the client went away."""
+    """The rest of the request body won't come: its framing is malformed, or the client disconnected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The other end of a connection, read once when it was made.
+    """The client's end of a connection.
 
-    `certificate` is the client's certificate in DER as it was presented, not verified by the serving
-    layer; `chain` are further certificates it sent.
+    `certificate` is the client's certificate in DER, not verified by the serving layer; `chain` are further
+    certificates it sent.
     """
 
     address: str
@@ -79,60 +79,60 @@ class Request:
         self._read = read
 
     async def read(self) -> bytes:
-        """The whole body. Raises `BodyTooLarge`; `BrokenBody` when the rest of it will not come."""
+        """The whole body. Raises `BodyTooLarge`, and `BrokenBody` if the rest of it won't come."""
         return await self._read()
 
 
 class Stream(Protocol):
-    """An answer that goes on: bytes are pushed into it until one side ends it.
+    """A streamed answer: bytes are pushed into it until one side ends it.
 
-    `write` never blocks: bytes are kept until the peer takes them, and all that was written in one turn of
-    the loop leaves in one piece. A writer that can wait awaits `drained`; whoever can't, because its bytes come when
-    they come, relies on the server to end a stream whose peer doesn't read.
+    `write` never blocks: bytes are buffered until the client takes them, and all that is written in one turn of the
+    event loop is sent in one piece. A writer that can wait awaits `drained`. For one that can't, such as a watch, the
+    server ends streams whose client doesn't read.
     """
 
     def write(self, data: bytes) -> None: ...
 
     @property
     def buffered(self) -> int:
-        """Bytes written here that the connection has not yet handed to the kernel."""
+        """Bytes written here that haven't been passed to the kernel yet."""
         ...
 
     async def drained(self) -> None:
-        """Wait until little enough of what was written is waiting, or until it is over. Any number may wait."""
+        """Wait until the buffer is small enough, or the stream has ended. May be awaited by several tasks."""
         ...
 
     @property
     def closed(self) -> bool: ...
 
     def close(self) -> None:
-        """End the answer cleanly (end of chunks, END_STREAM) once what was written is sent."""
+        """End the answer (last chunk, END_STREAM) after everything written is sent."""
         ...
 
     def abort(self) -> None:
-        """End it at once so that the peer knows it was cut (reset)."""
+        """Reset the stream at once, so that the client knows the answer is incomplete."""
         ...
 
     def on_close(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once when the stream has ended, whoever ended it; at once if it has."""
+        """Call `callback` once when the stream has ended, whoever ended it; at once if it already has."""
         ...
 
 
 class Tunnel(Stream, Protocol):
-    """A connection that has left HTTP: raw bytes both ways, with backpressure both ways.
+    """An upgraded connection: raw bytes both ways, with backpressure both ways.
 
-    `close` ends it both ways once what was written is sent. A client that ends its half has ended it all.
+    `close` ends it both ways once what was written is sent. A half-close by the client ends it both ways too.
     """
 
     async def read(self) -> bytes:
-        """The next bytes, as they came; ``b""`` once it is over. What isn't read is left with the client."""
+        """The next bytes; ``b""`` at the end. While nobody reads, the server receives nothing (backpressure)."""
         ...
 
 
 class BodySource(ABC):
-    """A body that is made as it is read, without waiting, out of what others keep anyway.
+    """A body that is produced while it is sent, without waiting, from bytes that are kept elsewhere.
 
-    `length` is its size in bytes, None when that isn't known before its end.
+    `length` is its size in bytes, None when unknown before its end.
     """
 
     __slots__ = ("done", "length")
@@ -140,7 +140,7 @@ class BodySource(ABC):
     def __init__(self, length: int | None) -> None:
         self.length = length
         self.done = False
-        """Nothing is left to be read."""
+        """Whether everything was read."""
 
     @abstractmethod
     def read(self, most: int) -> bytes:
@@ -153,10 +153,10 @@ ResponseBody = bytes | BodySource | AsyncIterator[bytes]
 class Response:
     """An answer. Header names are lower case. The serving layer adds ``date`` and the framing headers.
 
-    With `stream`, `body` is ignored: the head is sent at once, then `stream` is called with a `Stream`.
-    A `BodySource` and an async iterator as `body` are read as far as the client takes them; an async iterator
-    may wait, and should give pieces of some 64 KiB. With status 101 and an ``upgrade`` header, in answer
-    to a request over HTTP/1.1 that asks for it, `stream` is called with a `Tunnel`; any other 101 is a bug.
+    With `stream`, `body` is ignored: the head is sent at once, then `stream` is called with a `Stream`. A `BodySource`
+    or an async iterator as `body` is read only as fast as the client reads; an async iterator may wait, and should
+    yield pieces of about 64 KiB. With status 101 and an ``upgrade`` header, in answer to an HTTP/1.1 request that asks
+    for it, `stream` is called with a `Tunnel`; any other 101 is a bug.
     """
 
     __slots__ = ("_callbacks", "_whole", "body", "headers", "status", "stream")
@@ -176,10 +176,10 @@ class Response:
         self._whole: bool | None = None
 
     def on_sent(self, callback: Callable[[bool], None]) -> None:
-        """Call `callback` once, on the loop, when the answer is over; at once if it is.
+        """Call `callback` once, on the event loop, when the answer has ended; at once if it already has.
 
-        It is called with True when the answer was sent whole, which is when the transport has the last byte of it, and
-        with False when it was cut, or given up before it began. It must neither raise nor wait.
+        The argument is True if the answer was sent completely (the transport has its last byte), False if it was cut or
+        dropped before. It must neither raise nor wait.
         """
         if self._whole is not None:
             callback(self._whole)
@@ -187,7 +187,7 @@ class Response:
             self._callbacks += (callback,)
 
     def sent(self, whole: bool) -> None:
-        """The answer is over. Called by whoever carries it, or drops it for another one; the first call counts."""
+        """The answer has ended. Called by the layer that sends it, or replaces it by another; the first call counts."""
         if self._whole is None:
             self._whole = whole
             for callback in self._callbacks:
@@ -195,8 +195,7 @@ class Response:
 
 
 Handler = Callable[[Request], Awaitable[Response]]
-"""What the serving layer calls, once per request.
+"""Called by the serving layer, once per request.
 
-It drives the coroutine without a task until it first suspends; a handler that finishes without
-suspending costs no task at all.
+The coroutine runs without a task until it first suspends; a handler that finishes without suspending needs no task.
 """

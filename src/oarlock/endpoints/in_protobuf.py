@@ -22,7 +22,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 def message_of(schema: Schema, name: str, *, root: bool = True) -> Message | None:
-    """The message of a type, None when its fields aren't numbered."""
+    """The message of a type; None if its fields have no numbers."""
     fields = proto_fields(schema, root=root)
     if fields is None:
         return None
@@ -38,14 +38,14 @@ def message_of(schema: Schema, name: str, *, root: bool = True) -> Message | Non
 
 
 def object_message(message: Message, data: bytes) -> bytes:
-    """The JSON of an object as its message alone. Raises InternalError when it isn't what its type says."""
+    """The bare message of an object in JSON. Raises InternalError if it doesn't fit its type."""
     return _written(message, _decode(data))
 
 
 def object_from_json(own: tuple[str, str, Message | None], data: bytes) -> bytes:
-    """The JSON of an object or of a meta kind in an envelope; `own` are the resource's apiVersion, kind and message.
+    """An object or meta kind in JSON as a protobuf envelope; `own` are the resource's apiVersion, kind and message.
 
-    Raises InternalError when the object isn't what its type says, which only one that was stored otherwise can be.
+    Raises InternalError if the object doesn't fit its type, which only one written by other means can do.
     """
     tree: dict[str, Any] = _decode(data)
     api_version, kind, message = own

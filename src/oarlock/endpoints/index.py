@@ -1,6 +1,6 @@
-"""The index of paths: what ``/`` answers, and what a path outside every served group is told with 404.
+"""The index of paths: the answer for ``/``, and the 404 for paths outside every served group.
 
-Must not know: what is behind the paths. Next: ``router``.
+Must not know: what is behind the paths. See also: ``router``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ OWN_PATHS = ("/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version")
 
 
 class PathsIndex:
-    """The paths of one catalog and `others` (health checks, metrics…), written out once."""
+    """The paths of one catalog and `others` (health checks, metrics…), encoded once."""
 
     __slots__ = ("body",)
 

@@ -1,7 +1,7 @@
-"""`JoinedBody`: a body that is a join of bytes the cache keeps, made as it is read.
+"""`JoinedBody`: a list body joined from the cache's bytes while it is sent.
 
-Holding one holds references only, so a thousand clients may wait for the same list and it is there once.
-Next: `lists`, ``http.BodySource``.
+It holds only references, so that the bytes exist once, however many clients read the same list. See also: `lists`,
+``http.BodySource``.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from oarlock.storage.cache.leaves import Measure, measure
 __all__ = ["Items", "JoinedBody", "bodies_of", "measure_of", "one_body"]
 
 Items = Sequence[Entry] | Sequence[bytes]
-"""Objects whose bytes are kept, or those bytes."""
+"""Entries, or bodies as bytes."""
 
 STEP = 256
-"""How many items are looked at together."""
+"""How many items are measured at once."""
 LARGE_BYTES = 16 * 1024
-"""An item with more bytes than this isn't copied before there is room for it."""
+"""A larger item, in bytes, is sent in slices instead of being copied whole."""
 MOST_BYTES = 1024 * 1024
-"""How much is copied at once where it isn't known how many items there is room for."""
+"""The most bytes copied at once when the sizes of items are unknown."""
 
 
 def bodies_of(items: Items) -> list[bytes]:
@@ -35,7 +35,7 @@ def bodies_of(items: Items) -> list[bytes]:
 
 
 def measure_of(items: Items) -> Measure:
-    """How many bytes there are in all, and in the largest."""
+    """The total size of the items, and the size of the largest, in bytes."""
     if items and isinstance(items[0], bytes):
         sizes = [*map(len, cast("Sequence[bytes]", items))]
         return Measure(sum(sizes), max(sizes))
@@ -57,9 +57,9 @@ class JoinedBody(BodySource):
         self._after = after
         self._items: Items = []
         self._measure = Measure(0, 0)
-        self._at = 0  # of the items, how many were read
+        self._at = 0  # how many items were read
         self._first = True
-        self._cut: bytes | None = None  # a large item, and how much of it was read
+        self._cut: bytes | None = None  # the current large item, and how much of it was read
         self._cut_at = 0
 
     def read(self, most: int) -> bytes:
@@ -87,11 +87,11 @@ class JoinedBody(BodySource):
             self._items, self._at, self._measure = chunk, 0, measure_of(chunk)
 
     def _join(self, parts: list[bytes], room: int) -> int:
-        """Some whole items, the last of which may go beyond `room` unless it is large: their size."""
+        """Add whole items up to `room` bytes, or slightly more; returns their size."""
         if self._measure.largest > LARGE_BYTES:
             return self._join_measured(parts, room)
         size, largest = self._measure
-        # about as many as there is room for: none is large
+        # about as many as fit: none is large
         count = max(1, min(room * len(self._items) // (size + 1), MOST_BYTES // (largest + 1)))
         joined = self._between.join(bodies_of(self._items[self._at : self._at + count]))
         if not self._first:
@@ -99,7 +99,7 @@ class JoinedBody(BodySource):
         parts.append(joined)
         self._first = False
         self._at += count
-        return len(joined) if self._at >= len(self._items) else room  # the others have their place in the next piece
+        return len(joined) if self._at >= len(self._items) else room  # the others go into the next piece
 
     def _join_measured(self, parts: list[bytes], room: int) -> int:
         bodies = bodies_of(self._items[self._at : self._at + STEP])
@@ -124,7 +124,7 @@ class JoinedBody(BodySource):
         return ends[len(bodies) - 1] if bodies else 0
 
     def _slice(self, parts: list[bytes], room: int) -> int:
-        """Some of a large item."""
+        """Add a slice of a large item."""
         assert self._cut is not None
         piece = self._cut[self._cut_at : self._cut_at + room]
         parts.append(piece)

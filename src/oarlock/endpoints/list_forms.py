@@ -1,6 +1,6 @@
-"""The forms a list can be sent in item by item: what stands around its items, and what becomes of each.
+"""The forms of a list that are sent item by item: the text around the items, and the conversion of each.
 
-Must not know: where items come from, how long a list is. Next: `lists`, which makes lists of these.
+Must not know: where items come from, how long a list is. See also: `lists`, which uses them.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class ListForm:
-    """`before` is told how many items there are; `item` makes of an object's body what stands for it.
+    """`before` makes the beginning, given the number of items; `item` converts an object's body.
 
-    `empty` is the whole list when there are none.
+    `empty` is the whole list if it has no items.
     """
 
     before: Callable[[int], bytes]
@@ -60,7 +60,7 @@ def list_meta(listing: Listing) -> dict[str, Any]:
 
 
 def list_head(entry: CatalogEntry, listing: Listing) -> bytes:
-    """What stands before the items of a list of objects, in JSON."""
+    """The bytes before the items of a list of objects, in JSON."""
     return b'{"kind":%s,"apiVersion":%s,"metadata":%s,"items":[' % (
         _encode(entry.list_kind),
         _encode(entry.api_version),
@@ -69,13 +69,13 @@ def list_head(entry: CatalogEntry, listing: Listing) -> bytes:
 
 
 def separator(route: Route) -> bytes:
-    """What stands before each item: typed kinds' items carry no kind and apiVersion."""
+    """The bytes before each item: in lists of typed kinds, items have no kind and apiVersion."""
     assert route.entry is not None
     return b"{" if route.entry.definition.typed else route.head
 
 
 def plain_form(route: Route, listing: Listing) -> ListForm:
-    """Objects as they are."""
+    """A list of unchanged objects."""
     assert route.entry is not None
     head, opening = list_head(route.entry, listing), separator(route)
     return ListForm(lambda count: head, lambda body: opening + body, head + b"]}\n")
@@ -101,7 +101,7 @@ def table_form(route: Route, listing: Listing, options: tables.TableOptions) -> 
 
 
 def indented(form: ListForm) -> ListForm:
-    """The same list with two spaces of indentation, as `codec.json.pretty` makes it of the whole in one piece."""
+    """The same list with two spaces of indentation: the same bytes as `codec.json.pretty` of the whole list."""
     end, deeper = b"]\n}", b"\n    "
     return ListForm(
         lambda count: json.pretty(form.before(count) + b"]}").removesuffix(end) + deeper,
@@ -113,7 +113,7 @@ def indented(form: ListForm) -> ListForm:
 
 
 def in_yaml(form: ListForm, items: Sequence[bytes]) -> bytes:
-    """A list in YAML, of items in JSON. Read item by item: what reads JSON doesn't let go of the interpreter."""
+    """A list in YAML, of items in JSON. Parsed item by item, because the JSON parser holds the interpreter's lock."""
     if not items:
         return yaml.encode(_decode(form.empty))
     tree: dict[str, Any] = _decode(form.before(len(items)) + b"]}")
@@ -122,9 +122,9 @@ def in_yaml(form: ListForm, items: Sequence[bytes]) -> bytes:
 
 
 def as_cbor(form: ListForm) -> ListForm:
-    """The same list in CBOR, which says how many items there are and puts nothing between them.
+    """The same list in CBOR, where the number of items comes first and nothing separates them.
 
-    Made item by item, because the library that writes CBOR doesn't let go of the interpreter.
+    Encoded item by item, because the CBOR library holds the interpreter's lock.
     """
     return ListForm(
         lambda count: cbor.list_head(form.before(count) + b"]}", count),

@@ -1,9 +1,9 @@
-"""Lists as bytes, made as they are read: one list is there once, as the cache's objects, however many ask for it.
+"""List answers, produced while they are sent.
 
-A list in the stored version as JSON is nothing but joins. Tables, metadata lists and other versions cost a few
-microseconds per object, and give the loop back between. A small list is made at once, a large one piece by piece
-while it is sent. What can only be made whole (protobuf, YAML) needs room in the budget of unsent bytes.
-Must not know: selectors, revisions. Next: `list_forms`, ``verbs.list``.
+A list in the stored version as JSON only joins the cache's bytes, which all clients share. Tables, metadata lists and
+other versions cost a few microseconds per object, with pauses for the event loop. A small list is made at once, a large
+one piece by piece. A form that can only be made as a whole (protobuf, YAML) counts against the budget of unsent bytes.
+Must not know: selectors, revisions. See also: `list_forms`, ``verbs.list``.
 """
 
 from __future__ import annotations
@@ -46,24 +46,24 @@ from oarlock.storage.pacing import Pacer
 __all__ = ["list_response"]
 
 WHOLE_BYTES = 128 * 1024
-"""A list of objects with no more bytes than this is made at once."""
+"""A list whose objects have no more bytes is made at once."""
 
 PIECE_BYTES = 64 * 1024
-"""A longer one is made and sent in pieces of about this size."""
+"""The approximate size of the pieces of a longer list."""
 
 STEP = 50
-"""After how many objects that have to be made the clock is looked at."""
+"""After how many converted objects the clock is looked at."""
 
 AWAITED_STEP = 250
-"""So many objects are converted together where each conversion has to be waited for."""
+"""How many objects are converted at once if conversion has to wait."""
 
 OVERHEAD = 3
-"""How many times the bytes of its objects a list that is made whole takes meanwhile."""
+"""The memory for making a whole list, as a multiple of its objects' bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The objects of a list. Entries are in the stored version, bytes in the one asked for; `size` is of all bytes."""
+    """The objects of a list: entries of the stored version, or bytes of the requested one. `size` is in bytes."""
 
     listing: Listing
     chunks: Sequence[Items]
@@ -72,7 +72,7 @@ class _Found:
 
 
 async def list_response(x: Exchange, route: Route, listing: Listing, accepted: Accepted) -> Response:
-    """A list in the form agreed on. Raises TooManyRequests for one that there is no room for."""
+    """A list in the negotiated form. Raises TooManyRequests if the budget of unsent bytes is exhausted."""
     entry = route.entry
     assert entry is not None
     wrong = wrong_plurality(accepted.as_kind, listed=True, group=entry.gvk.group, kind=entry.list_kind)
@@ -93,7 +93,7 @@ async def list_response(x: Exchange, route: Route, listing: Listing, accepted: A
     if found.size <= WHOLE_BYTES:
         return await compressed(x, Response(200, content_type, await _made(route, form, found)))
     if _converts(route):
-        # What can't be converted is an error now; halfway nobody could be told.
+        # Convert all objects before the answer begins: an error halfway couldn't be reported.
         async for _ in _bodies(route, found):
             pass
     return await compressed(x, Response(200, content_type, _pieces(route, form, found)))
@@ -115,14 +115,14 @@ async def _found(listing: Listing) -> _Found:
 
 
 def _encoded(chunk: Sequence[Item]) -> Items:
-    """A list is either the cache's objects or trees, which become bytes at once: nothing else keeps them."""
+    """A list has either the cache's entries or trees, which are encoded at once: nothing else holds them."""
     if isinstance(chunk[0], Entry):
         return cast("Sequence[Entry]", chunk)
     return [StoredResource.encode(item) for item in cast("Sequence[Tree]", chunk)]
 
 
 def _converts(route: Route) -> bool:
-    """Whether the cache's bytes are those of another version than the one asked for."""
+    """Whether the requested version isn't the stored one."""
     resource = route.stored()
     return resource is not None and resource.definition.stored_as != route.version
 
@@ -148,7 +148,7 @@ def _form(x: Exchange, route: Route, listing: Listing, accepted: Accepted) -> Li
 
 
 async def _aside(route: Route, size: int, step: Callable[[bytes], bytes], body: bytes) -> bytes:
-    """`step` of a large object, in a thread."""
+    """Run `step` on a large object in a thread."""
     assert route.resource is not None
     return await route.resource.settings.workers.go_on(size, step, body)
 
@@ -178,7 +178,7 @@ async def _pieces(route: Route, form: ListForm, found: _Found) -> AsyncIterator[
 
 
 async def _bodies(route: Route, found: _Found) -> AsyncIterator[list[bytes]]:
-    """Every object as a body in the version asked for, a few at a time; the loop is given back between."""
+    """All objects as bodies in the requested version, a few at a time, with pauses for the event loop."""
     pacer = Pacer()
     resource, version, converts = route.stored(), route.version, _converts(route)
     step = AWAITED_STEP if converts and resource is not None and resource.served.converter.waits else STEP
@@ -193,7 +193,7 @@ async def _bodies(route: Route, found: _Found) -> AsyncIterator[list[bytes]]:
 
 
 def _few(chunk: Items, step: int) -> Iterable[Items]:
-    """Up to `step` objects at a time, fewer of large ones."""
+    """Up to `step` objects at a time, fewer if they are large."""
     start = size = 0
     for at, item in enumerate(chunk):
         size += len(item if isinstance(item, bytes) else cast(Entry, item).body)
@@ -210,7 +210,7 @@ async def _body(resource: StoredResource, entry: Entry, version: str) -> bytes:
 
 
 async def _converted(resource: StoredResource, entries: Sequence[Entry], version: str) -> list[bytes]:
-    """Raises what the first of them that can't be converted is refused with."""
+    """Convert entries. Raises the error of the first that can't be converted."""
     if not resource.served.converter.waits:
         return [await _body(resource, entry, version) for entry in entries]
     bodies: list[bytes] = []
@@ -222,7 +222,7 @@ async def _converted(resource: StoredResource, entries: Sequence[Entry], version
 
 
 async def _whole(x: Exchange, route: Route, found: _Found, accepted: Accepted) -> Response:
-    """A list in a form that can't be made as it is read. Raises TooManyRequests when too much is unsent already."""
+    """A list in a form that is made as a whole. Raises TooManyRequests if too many bytes are unsent already."""
     size = OVERHEAD * found.size if found.size > WHOLE_BYTES else 0
     x.unsent.reserve(size)
     try:

@@ -1,5 +1,5 @@
-"""Who may, and what else must hold: authn, authz and admission, siblings that never import one another.
+"""Authentication, authorization and admission: siblings that never import one another.
 
-They know users, targets and trees; no sockets and no URLs. The filters of ``server`` and the gate that the
-recipes are handed call them. Next: ``authn.authenticator``.
+They know users, targets and trees, but no sockets and no URLs. They are called by the filters of ``server``, and by the
+recipes through the `Gate`. See also: ``authn.authenticator``.
 """

@@ -1,5 +1,5 @@
-"""Connections that left HTTP, as users' code sees them: WebSockets with Kubernetes' channels, and raw pipes.
+"""Upgraded connections for users' subresources: WebSockets with Kubernetes' channels, and raw pipes.
 
-`upgrades` reads what a request asks for, `protocols` is what messages mean, `frames` the WebSocket without I/O,
-`inlet` what waits to be read; `over_websocket` and `over_pipe` join them to a tunnel. Next: ``verbs.connect``.
+`upgrades` parses the upgrade request, `protocols` the channel messages, `frames` the WebSocket (no I/O); `inlet`
+buffers received data; `over_websocket` and `over_pipe` connect them to a tunnel. See also: ``verbs.connect``.
 """

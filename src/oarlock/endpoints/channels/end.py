@@ -1,4 +1,4 @@
-"""`Ending`: why a connection is over, and what the client is told of it. Next: `over_websocket`, `over_pipe`."""
+"""`Ending`: why a connection ends, and what the client is told. See also: `over_websocket`, `over_pipe`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = [
 NORMAL, GOING_AWAY, PROTOCOL_ERROR, BAD_PAYLOAD, POLICY, TOO_BIG, INTERNAL_ERROR = (
     *(1000, 1001, 1002, 1007, 1008, 1009, 1011),
 )
-"""Codes of a WebSocket's Close (RFC 6455 §7.4.1)."""
+"""Status codes of a WebSocket Close frame (RFC 6455 §7.4.1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """`code` and `why` are those of a WebSocket's Close, 0 for the usual one.
+    """`code` and `why` are those of the Close frame, 0 for a normal one.
 
-    `error` or else `exit_code` is the outcome; `told` is whether channel 3 says so.
+    `error`, or else `exit_code`, is the outcome; `told` says whether it is sent on channel 3.
     """
 
     code: int = 0
@@ -39,4 +39,4 @@ class Ending:
 
 
 GONE = Ending(told=False)
-"""The client has left: nobody can be told anything."""
+"""The client has disconnected."""

@@ -1,8 +1,8 @@
-"""`WebSocketFrames`: a WebSocket without I/O. Bytes in become `Piece`, `Reply` and `Over`; what is said becomes bytes.
+"""`WebSocketFrames`: the WebSocket protocol without I/O. Received bytes become `Piece`, `Reply` and `Over`.
 
-wsproto parses; the limits, and what a broken frame is answered with, are ours. Messages aren't put together: a large
-one is handed on as it comes. Must not know: what messages mean, tunnels. Next: `over_websocket`.
-Source: RFC 6455.
+wsproto parses; the limits and the answers to malformed frames are implemented here. A large message isn't buffered but
+passed on in pieces.
+Must not know: what messages mean, tunnels. See also: `over_websocket`. Source: RFC 6455.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from oarlock.endpoints.channels.end import BAD_PAYLOAD, TOO_BIG
 __all__ = ["MAX_MESSAGE_BYTES", "Over", "Piece", "Reply", "WebSocketFrames"]
 
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
-"""The largest message that is taken, as with Kubernetes."""
+"""The largest message that is accepted, as in Kubernetes."""
 
-_REASON_BYTES = 123  # what a control frame has room for
+_REASON_BYTES = 123  # the longest reason in a Close frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,14 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """Nothing more comes: the client closed (`code` is 0), or broke the rules: close with `code` and `why`."""
+    """The end: the client closed (`code` is 0), or broke the protocol and is to be closed with `code` and `why`."""
 
     code: int
     why: str
 
 
 class WebSocketFrames:
-    """One connection's. After `Over` nothing that comes in is looked at."""
+    """The frames of one connection. After `Over`, received bytes are ignored."""
 
     def __init__(self) -> None:
         self._socket = Connection(ConnectionType.SERVER)
@@ -56,11 +56,11 @@ class WebSocketFrames:
 
     @property
     def closing(self) -> bool:
-        """Whether a Close was sent."""
+        """Whether a Close frame was sent."""
         return self._socket.state not in (ConnectionState.OPEN, ConnectionState.REMOTE_CLOSING)
 
     def feed(self, data: bytes) -> Iterator[Piece | Reply | Over]:
-        """What `data` brings. To be used up before more is fed."""
+        """The events in `data`. Consume them before feeding more."""
         if self._over:
             return
         self._socket.receive_data(data)
@@ -91,7 +91,7 @@ class WebSocketFrames:
         return Piece(data, event.message_finished)
 
     def _closed(self, event: CloseConnection) -> Iterator[Reply | Over]:
-        """A Close of the client's, or wsproto's advice after a frame it couldn't read."""
+        """A Close frame of the client, or wsproto's reaction to a malformed frame."""
         self._over = True
         if self._socket.state is ConnectionState.REMOTE_CLOSING:
             yield Reply(self._socket.send(event.response()))
@@ -103,7 +103,7 @@ class WebSocketFrames:
             yield Over(code, "a text that is no UTF-8" if code == BAD_PAYLOAD else event.reason or "")
 
     def message(self, payload: bytes | str) -> bytes:
-        """The bytes of a message, ``b""`` once a Close was sent or received."""
+        """The frame of a message; ``b""`` once a Close frame was sent or received."""
         if self._socket.state is not ConnectionState.OPEN:
             return b""
         if isinstance(payload, str):
@@ -114,7 +114,7 @@ class WebSocketFrames:
         return self._socket.send(Ping()) if self._socket.state is ConnectionState.OPEN else b""
 
     def close(self, code: int, why: str) -> bytes:
-        """The bytes of a Close, ``b""`` when there was one."""
+        """A Close frame; ``b""`` if one was sent already."""
         if self._socket.state is not ConnectionState.OPEN:
             return b""
         reason = why.encode()[:_REASON_BYTES].decode(errors="ignore")

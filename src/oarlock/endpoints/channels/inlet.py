@@ -1,6 +1,6 @@
-"""`Inlet`: what a client sent on one channel and nobody has read yet, and `Room`, what all of them may hold together.
+"""`Inlet`: the receive buffer of one channel. `Room`: the limit for all buffers of a connection.
 
-Must not know: frames, protocols. Next: `over_websocket`.
+Must not know: frames, protocols. See also: `over_websocket`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import asyncio
 __all__ = ["WINDOW_BYTES", "Inlet", "Room"]
 
 WINDOW_BYTES = 256 * 1024
-"""How much may wait to be read in all channels of a client before it has to wait itself."""
+"""How many received bytes may be buffered, over all channels, before the server stops receiving."""
 
 
 class Room:
-    """How much the inlets of one connection hold. `wait` returns when that is little enough, or nobody cares."""
+    """The bytes in all buffers of one connection. `wait` returns when there is room again, or after `lift`."""
 
     __slots__ = ("_held", "_open", "_waiting")
 
@@ -32,7 +32,7 @@ class Room:
             self._wake()
 
     def lift(self) -> None:
-        """There is always room from now on."""
+        """Remove the limit."""
         self._open = False
         self._wake()
 
@@ -52,7 +52,7 @@ class Room:
 
 
 class Inlet:
-    """One channel's. Several may wait in `read`; each piece is for one of them."""
+    """The buffer of one channel. Several tasks may wait in `read`; each piece goes to one of them."""
 
     __slots__ = ("_arrived", "_readers", "_room", "_size", "ended")
 
@@ -64,7 +64,7 @@ class Inlet:
         self.ended = False
 
     def feed(self, data: bytes) -> None:
-        """`data` has come in; dropped after `end`."""
+        """Add received `data`; dropped after `end`."""
         if data and not self.ended:
             self._arrived.append(data)
             self._size += len(data)
@@ -72,12 +72,12 @@ class Inlet:
             self._wake()
 
     def end(self) -> None:
-        """Nothing more comes. What is there can still be read."""
+        """No more data will come. Buffered data can still be read."""
         self.ended = True
         self._wake()
 
     def drop(self) -> None:
-        """Nobody reads it any more."""
+        """Discard the buffer: nobody reads it any more."""
         self.end()
         self._taken()
 

@@ -1,7 +1,7 @@
-"""`OneWay`: the frames of a WebSocket on which only the server has something to say, without I/O.
+"""`OneWay`: a WebSocket on which only the server sends messages, without I/O.
 
-What the client sends is passed over as it comes: pings and its Close are answered, the rest is ignored, however it is
-cut into frames. Must not know: what messages mean, tunnels. Next: ``watching.over_websocket``. Source: RFC 6455 §5.
+Of what the client sends, pings and Close are answered and the rest is ignored, without buffering it.
+Must not know: what messages mean, tunnels. See also: ``watching.over_websocket``. Source: RFC 6455 §5.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from oarlock.endpoints.channels.end import NORMAL, POLICY, PROTOCOL_ERROR
 __all__ = ["MOST_IGNORED_BYTES", "OneWay"]
 
 MOST_IGNORED_BYTES = 32 * 1024 * 1024
-"""How much a client may send in vain, in its whole life: a single message may have as much with Kubernetes."""
+"""How many ignored bytes a client may send in all; Kubernetes accepts as much in one message."""
 
 TEXT, BINARY, CLOSE, PING, PONG = 0x1, 0x2, 0x8, 0x9, 0xA
 _KNOWN = frozenset((0x0, TEXT, BINARY, CLOSE, PING, PONG))
@@ -31,36 +31,36 @@ def _frame(opcode: int, payload: bytes) -> bytes:
 
 
 class OneWay:
-    """One connection's. `over` once the client has closed, or has broken the rules and was told so by `feed`."""
+    """The frames of one connection. `over` is True once the client has closed or broken the protocol."""
 
     __slots__ = ("_answers", "_head", "_ignored", "_kind", "_left", "_payload", "closing", "over")
 
     def __init__(self) -> None:
-        self._head = b""  # of a frame, with its mask; what has come of it
-        self._kind = -1  # of the frame whose payload comes; -1 while its head does
-        self._left = 0  # bytes of that payload
-        self._payload = b""  # of a control frame
+        self._head = b""  # the received part of a frame's head, with its mask
+        self._kind = -1  # payload bytes still to come; -1 while the head is incomplete
+        self._left = 0  # received payload bytes of that frame
+        self._payload = b""  # payload of a control frame
         self._ignored = 0
         self._answers = b""
-        self.closing = False  # a Close was sent
+        self.closing = False  # whether a Close frame was sent
         self.over = False
 
     def message(self, data: bytes, *, text: bool) -> bytes:
-        """The bytes of a message, ``b""`` once a Close was sent. Texts must be UTF-8."""
+        """The frame of a message; ``b""`` once a Close frame was sent. Text must be UTF-8."""
         return b"" if self.closing else _frame(TEXT if text else BINARY, data)
 
     def ping(self) -> bytes:
         return b"" if self.closing else _frame(PING, b"")
 
     def close(self, code: int = NORMAL, why: str = "") -> bytes:
-        """The bytes of a Close, ``b""`` when there was one."""
+        """A Close frame; ``b""`` if one was sent already."""
         if self.closing:
             return b""
         self.closing = True
         return _frame(CLOSE, code.to_bytes(2, "big") + why.encode()[: _MOST_CONTROL_BYTES - 2])
 
     def feed(self, data: bytes) -> bytes:
-        """`data` has come in: what is answered. Nothing is looked at once it is `over`."""
+        """Take received `data`; returns the bytes to answer with. Ignored once it is `over`."""
         self._ignored += len(data)
         if self._ignored > MOST_IGNORED_BYTES:
             self._refuse(POLICY, "nothing is expected here")
@@ -73,7 +73,7 @@ class OneWay:
         return answers
 
     def _read_head(self, data: bytes, at: int) -> int:
-        """Take what there is of a frame's head; where in `data` that ends."""
+        """Read the available part of a frame's head; returns where in `data` it ends."""
         head = self._head
         size = 2 if len(head) < 2 else 6 + _LENGTH_BYTES.get(head[1] & _LENGTH, 0)
         taken = data[at : at + size - len(head)]
@@ -96,7 +96,7 @@ class OneWay:
         return at + taken
 
     def _finish(self) -> None:
-        """A frame has come whole."""
+        """Handle a complete frame."""
         kind, self._kind = self._kind, -1
         payload, self._payload = self._payload, b""
         mask, self._head = self._head[-4:], b""
@@ -116,7 +116,7 @@ class OneWay:
 
 
 def _wrong(head: bytes) -> str:
-    """What rule the first two bytes of a frame break, if any."""
+    """The protocol violation in the first two bytes of a frame, if any."""
     first, second = head[0], head[1]
     if first & _RESERVED:
         return "reserved bits"

@@ -1,4 +1,4 @@
-"""`TunnelPipe`: a tunnel in users' hands, as it is. Next: ``verbs.connect``, which says when it ends."""
+"""`TunnelPipe`: a raw tunnel for users' code. See also: ``verbs.connect``, which ends it."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class TunnelPipe:
         return await asyncio.shield(self._tunnel)
 
     def start(self, tunnel: Tunnel, ended: Callable[[Ending], None]) -> None:
-        """The tunnel is there. `ended` is called once, when it is over."""
+        """The tunnel is open. `ended` is called once, when it is closed."""
         self._tunnel.set_result(tunnel)
         tunnel.on_close(lambda: ended(GONE))
 
     def finish(self, ending: Ending) -> None:
-        """Close it; after an error of the method cut it, so that nobody takes what was sent for whole."""
+        """Close it. After an error of the method it is reset, so that the client doesn't take the data as complete."""
         tunnel = self._tunnel.result()
         if ending.error is None or ending.code:
             tunnel.close()

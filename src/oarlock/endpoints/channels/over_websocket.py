@@ -1,8 +1,8 @@
-"""`WebSocketChannels`: the channels of one client, over a tunnel that speaks WebSocket.
+"""`WebSocketChannels`: the channels of one client, over a WebSocket.
 
-A task reads the tunnel, as far as there is room for what nobody reads; a client that sends too much waits. What the
-method writes waits for the client in turn. Until the tunnel is there (`start`), whatever needs it waits for it.
-Next: `frames`, `protocols`; ``verbs.connect``, which says when it ends.
+A task reads the tunnel while there is room in the buffers; then the client has to wait. What the method writes waits
+for the client in turn. Until the tunnel is open (`start`), reads and writes wait for it. See also: `frames`,
+`protocols`; ``verbs.connect``, which ends it.
 """
 
 from __future__ import annotations
@@ -38,16 +38,15 @@ __all__ = ["CLOSE_S", "PING_S", "WebSocketChannels"]
 log = logging.getLogger("oarlock.endpoints")
 
 FED_BYTES = 4096
-"""How much is parsed before others get a turn: frames may be six bytes long."""
+"""How many bytes are parsed before other tasks get a turn: a frame may have only six bytes."""
 SENT_BYTES = 64 * 1024
-"""What is written is sent in messages of at most this size."""
+"""The largest message that is sent."""
 CLOSE_S = 5.0
-"""How long the client may take to answer a Close."""
+"""How long the client may take to answer a Close frame, in seconds."""
 PING_S = 30.0
-"""How often a client is pinged: whoever vanished is noticed, and what stands between sees that the line is used."""
+"""Interval of pings, in seconds: detects vanished clients, and keeps proxies from closing an idle connection."""
 STUCK_PING_S = 0.5
-"""The same while what it sent isn't read: its end can't be seen behind that, but a client that has gone answers a ping
-with a reset."""
+"""The interval while received data isn't read: a disconnect can't be seen behind it, but the ping then fails."""
 _MOST_RESIZE_BYTES = 1024
 
 
@@ -109,7 +108,7 @@ class WebSocketChannels:
         self._reading: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    # What the method calls.
+    # Called by the method.
 
     @property
     def protocol(self) -> str:
@@ -139,7 +138,7 @@ class WebSocketChannels:
             self._size = asyncio.get_running_loop().create_future()
         return size
 
-    # What its channels call.
+    # Called by its channels.
 
     async def opened(self) -> Tunnel:
         self._used()
@@ -152,19 +151,19 @@ class WebSocketChannels:
         if self._agreed.closes:
             self._tunnel.result().write(self._frames.message(bytes((CLOSE, channel))))
 
-    # What the verb calls.
+    # Called by the verb.
 
     def start(self, tunnel: Tunnel, ended: Callable[[Ending], None]) -> None:
-        """The tunnel is there. `ended` is called once, when the client has gone or broken the rules."""
+        """The tunnel is open. `ended` is called once, when the client has disconnected or broken the protocol."""
         self._tunnel.set_result(tunnel)
         if self._terminal:
-            self.send(STDOUT, b"")  # as Kubernetes does, so that clients know they are heard
+            self.send(STDOUT, b"")  # as Kubernetes does, to tell clients that the connection works
         self._ping_later()
         self._reading = asyncio.get_running_loop().create_task(self._read(tunnel, ended))
         tunnel.on_close(self._closed)
 
     def finish(self, ending: Ending) -> None:
-        """Say how it ended, close, and wait no longer than `CLOSE_S` for the client to do so too."""
+        """Send the outcome and a Close frame, and wait at most `CLOSE_S` for the client's."""
         tunnel = self._tunnel.result()
         if self._terminal and ending.told:
             said = protocols.outcome(self._agreed, ending.exit_code, ending.error)
@@ -229,9 +228,9 @@ class WebSocketChannels:
         ended(GONE)
 
     async def _over(self, tunnel: Tunnel, ending: Ending, ended: Callable[[Ending], None]) -> None:
-        """Nothing that still comes is looked at; but it is read, or the client might not see why it was closed."""
+        """Ignore further data, but keep reading it: otherwise the client might not see why it was closed."""
         if self._frames.closing:
-            tunnel.close()  # this answered our Close
+            tunnel.close()  # the answer to our Close frame
         elif ending.code:
             tunnel.write(self._frames.close(ending.code, ending.why))
         ended(ending)
@@ -253,7 +252,7 @@ class WebSocketChannels:
         return None
 
     def _taken(self, piece: Piece) -> Ending | None:
-        """Hand a piece to its channel. What is wrong with it ends the connection."""
+        """Pass a piece to its channel. An invalid one ends the connection."""
         if self._frames.closing:
             return None
         message = self._incoming
@@ -296,7 +295,7 @@ class WebSocketChannels:
         return Ending(POLICY, f"there is no channel {channel}", told=False)
 
     def _resize(self, told: bytes) -> None:
-        """What isn't a size is ignored, as by Kubernetes."""
+        """Handle a resize message; invalid ones are ignored, as in Kubernetes."""
         try:
             size = msgspec.json.decode(told, type=_Resize)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -315,7 +314,7 @@ class _Resize(msgspec.Struct):
 
 
 class _Message:
-    """A message on its way in. `channel` is -1 until that is known; `kept` is for what must be seen whole."""
+    """A message that is being received. `channel` is -1 until known; `kept` buffers what must be complete."""
 
     __slots__ = ("_base64", "_left", "channel", "kept")
 
@@ -326,7 +325,7 @@ class _Message:
         self.kept = b""
 
     def begun(self, data: bytes) -> bytes:
-        """What `data` has behind the number of the channel."""
+        """The part of `data` after the channel number."""
         if self.channel >= 0 or not data:
             return data
         self.channel = data[0]
@@ -337,7 +336,7 @@ class _Message:
         return data[1:]
 
     def decoded(self, data: bytes, last: bool) -> bytes:
-        """What that says, as far as it can be told. Raises binascii.Error."""
+        """The decoded bytes, as far as they are complete. Raises binascii.Error."""
         if not self._base64:
             return data
         data = self._left + data

@@ -1,9 +1,10 @@
-"""What the messages of a WebSocket mean: Kubernetes' channel protocols, negotiated by their names.
+"""Kubernetes' channel protocols over WebSocket, negotiated by subprotocol name.
 
-Each message begins with the number of its channel; in the base64 forms that is a digit, and what follows is base64.
-``v5`` closes single channels; ``v4`` and ``v5`` end with a Status as JSON on channel 3, the older ones with a text
-when something failed. Pure functions. Must not know: frames, tunnels. Next: `frames`.
-Source: k8s.io/apimachinery ``util/httpstream/wsstream``, ``util/remotecommand``; KEP-4006.
+Each message begins with the number of its channel; in the base64 forms that is a digit, followed by base64. ``v5`` can
+close single channels. ``v4`` and ``v5`` end with a Status as JSON on channel 3, older ones with a text when something
+failed. Pure functions.
+Must not know: frames, tunnels. See also: `frames`. Source: k8s.io/apimachinery ``util/httpstream/wsstream``,
+``util/remotecommand``; KEP-4006.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ __all__ = [
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
 TERMINAL = 5
-"""How many channels a terminal has."""
+"""The number of a terminal's channels."""
 CLOSE = 255
-"""Not a channel: the next byte is the number of one that is closed, in ``v5``."""
+"""Not a channel: the next byte is the channel to close, in ``v5``."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelProtocol:
-    """`base64`: messages are texts. `closes`: single channels can be closed. `status`: the end is told in JSON."""
+    """`base64`: text messages. `closes`: single channels can be closed. `status`: the outcome is sent as JSON."""
 
     name: str
     base64: bool = False
@@ -47,7 +48,7 @@ class ChannelProtocol:
     status: bool = False
 
     def message(self, channel: int, data: bytes) -> bytes | str:
-        """What a message with `data` on `channel` looks like."""
+        """A message with `data` on `channel`."""
         if self.base64:
             return chr(ord("0") + channel) + base64.b64encode(data).decode("ascii")
         return bytes((channel,)) + data
@@ -67,7 +68,7 @@ UNNAMED = ChannelProtocol("")
 
 
 def negotiated(offered: Iterable[str]) -> ChannelProtocol | None:
-    """The first of the `offered` names that is spoken here; binary channels when none is offered; else None."""
+    """The first of the `offered` names that is supported; binary channels if none is offered; else None."""
     nothing = True
     for name in offered:
         nothing = False
@@ -77,7 +78,7 @@ def negotiated(offered: Iterable[str]) -> ChannelProtocol | None:
 
 
 def outcome(protocol: ChannelProtocol, code: int, error: StatusError | None) -> bytes:
-    """What channel 3 says at the end: of an `error`, else of the exit `code`. Empty when there is nothing to say."""
+    """The final message of channel 3: for an `error`, else for the exit `code`. Empty if there is nothing to send."""
     if error is not None:
         tree: dict[str, Any] = error.status()
     elif code:

@@ -1,7 +1,8 @@
-"""What a request that wants to leave HTTP asks for, and what it is refused with.
+"""Checks of upgrade requests (WebSocket and other protocols), and the headers of the 101 answers.
 
-Pure functions of a `Request`. Must not know: tunnels, users' code. Next: `protocols` for the names of channels.
-Source: RFC 9110 §7.8, RFC 6455 §4.2; k8s.io/apimachinery ``util/proxy`` and golang.org/x/net/websocket for codes.
+Pure functions of a `Request`.
+Must not know: tunnels, users' code. See also: `protocols` for the names of channels. Source: RFC 9110 §7.8, RFC 6455
+§4.2; k8s.io/apimachinery ``util/proxy`` and golang.org/x/net/websocket for status codes.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ _GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455 §1.3
 
 
 class WrongVersion(BadRequest):
-    """400: another version of the WebSocket protocol than the only one; the answer says which that is."""
+    """400: an unsupported version of the WebSocket protocol; the answer names the supported one."""
 
 
 def websocket_upgrade(request: Request, target: Target) -> tuple[ChannelProtocol, Headers]:
-    """What the channels speak, and the headers of the 101. Raises BadRequest, `WrongVersion`, Forbidden."""
+    """The channel protocol, and the headers of the 101. Raises BadRequest, `WrongVersion`, Forbidden."""
     wanted = _asked_for(request)
     if not _names_websocket(wanted):
         raise BadRequest(f"unable to upgrade: this is a WebSocket, and {quote(', '.join(wanted))} was asked for")
@@ -54,7 +55,7 @@ def websocket_upgrade(request: Request, target: Target) -> tuple[ChannelProtocol
 
 
 def wants_websocket(request: Request) -> bool:
-    """Whether what could as well be answered in HTTP is asked for over WebSocket."""
+    """Whether a request that could be answered in HTTP asks for a WebSocket."""
     if request.http2 or "upgrade" not in request.headers:
         return False
     return _says_upgrade(request) and _names_websocket(_listed(request, "upgrade"))
@@ -63,8 +64,8 @@ def wants_websocket(request: Request) -> bool:
 def watch_upgrade(request: Request, target: Target) -> Headers:
     """The headers of the 101 to a watch. Raises BadRequest, `WrongVersion`, Forbidden.
 
-    As golang.org/x/net/websocket has it: an origin must be named, though any will do, and of subprotocols there may be
-    one, which is agreed to whatever it is.
+    As in golang.org/x/net/websocket, an origin must be named, but any is accepted; one subprotocol may be offered, and
+    any is accepted.
     """
     headers = _handshake(request)
     if not _is_uri(request.headers.get("origin", "")):
@@ -79,7 +80,7 @@ def watch_upgrade(request: Request, target: Target) -> Headers:
 
 
 def _handshake(request: Request) -> Headers:
-    """Check what every WebSocket has: the headers it is agreed to with. Raises BadRequest, `WrongVersion`."""
+    """Check the WebSocket handshake; returns the headers that accept it. Raises BadRequest, `WrongVersion`."""
     version = request.headers.get("sec-websocket-version", "")
     if version != VERSION:
         raise WrongVersion(f"unable to upgrade: Sec-WebSocket-Version is {quote(version)}, and {VERSION} is spoken")
@@ -90,7 +91,7 @@ def _handshake(request: Request) -> Headers:
 
 
 def _offered(request: Request) -> list[str]:
-    """The subprotocols a client offers; a token among them is not one, and nobody is to read it in a message."""
+    """The subprotocols a client offers, without a bearer token among them, which must not appear in messages."""
     return [name for name in _listed(request, "sec-websocket-protocol") if not name.startswith(OFFERED_TOKEN)]
 
 
@@ -99,7 +100,7 @@ def _names_websocket(protocols: Collection[str]) -> bool:
 
 
 def _is_uri(origin: str) -> bool:
-    """Whether Go would take it for one: absolute, or an absolute path. Browsers say ``null`` for none."""
+    """Whether Go's parser accepts it: an absolute URI or path. Browsers send ``null`` for no origin."""
     scheme, colon, rest = origin.partition(":")
     return origin.startswith("/") or (bool(colon) and bool(rest) and scheme[:1].isalpha() and " " not in origin)
 
@@ -116,7 +117,7 @@ def pipe_upgrade(request: Request, spoken: Collection[str]) -> tuple[str, Header
 
 
 def _asked_for(request: Request) -> list[str]:
-    """The protocols in ``Upgrade``. Raises BadRequest for a request that wants no upgrade, or can't have one."""
+    """The protocols in ``Upgrade``. Raises BadRequest for a request without an upgrade, or that can't be upgraded."""
     if request.http2:
         raise BadRequest("Upgrade request required, over HTTP/1.1: HTTP/2 has no upgrades")
     wanted = _listed(request, "upgrade")
@@ -130,7 +131,7 @@ def _says_upgrade(request: Request) -> bool:
 
 
 def _listed(request: Request, header: str) -> list[str]:
-    """The members of a header that is a list, over all its lines."""
+    """The elements of a list header, over all its lines."""
     values = (value for name, value in request.all_headers if name == header)
     return [member for value in values for part in value.split(",") if (member := part.strip(" \t"))]
 

@@ -1,7 +1,7 @@
-"""Discovery: what clients ask a server before anything else, namely which groups, versions and resources it has.
+"""Discovery: the groups, versions and resources of the server, which clients ask for first.
 
-`legacy` writes one document per group and version, `aggregated` one for everything; `documents` keeps the
-bytes of one catalog and answers requests with them. Source: KEP-3352 and the API concepts page.
+`legacy` writes one document per group and version, `aggregated` one for all; `documents` keeps the bytes of one
+catalog's documents and answers requests. Source: KEP-3352 and the API concepts page.
 """
 
 from __future__ import annotations

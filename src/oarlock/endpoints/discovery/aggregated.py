@@ -1,6 +1,6 @@
-"""The newer discovery document: APIGroupDiscoveryList v2, everything a client needs in one answer.
+"""Aggregated discovery: APIGroupDiscoveryList v2, all groups in one answer.
 
-Must not know: bytes, headers. Source: KEP-3352, ``apidiscovery.k8s.io/v2``. Next: `documents`.
+Must not know: bytes, headers. Source: KEP-3352, ``apidiscovery.k8s.io/v2``. See also: `documents`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`DiscoveryDocuments`: the discovery documents of one catalog as bytes, and the answers made of them.
+"""`DiscoveryDocuments`: the discovery documents of one catalog as bytes, and the answers with them.
 
-Each document is encoded once per media type, on first request. Must not know: sockets, users.
-Next: `legacy` and `aggregated` for what is in them.
+Each document is encoded once per media type, on first request.
+Must not know: sockets, users. See also: `legacy` and `aggregated` for their content.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The older discovery documents: APIVersions, APIGroupList, APIGroup and APIResourceList, as trees.
+"""Unaggregated discovery: APIVersions, APIGroupList, APIGroup and APIResourceList, as trees.
 
-Every client knows them; those that know `aggregated` still fall back to them.
-Must not know: bytes, headers. Source: k8s.io/apimachinery ``meta/v1``. Next: `documents`.
+Every client knows them; those that know `aggregated` can still fall back to them.
+Must not know: bytes, headers. Source: k8s.io/apimachinery ``meta/v1``. See also: `documents`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Tree = dict[str, Any]
 
 
 def api_versions(core: ServedGroup, server_address: str) -> Tree:
-    """``/api``: the versions of the core group. It says where the server is, as kube-apiserver does."""
+    """``/api``: the versions of the core group, with the server's address, as kube-apiserver answers."""
     return {
         "kind": "APIVersions",
         "versions": list(core.versions),
@@ -30,7 +30,7 @@ def api_versions(core: ServedGroup, server_address: str) -> Tree:
 def api_group_list(index: CatalogIndex, server_address: str) -> Tree:
     """``/apis``: every group but the core one.
 
-    It says no apiVersion, and of the address only the port, as recorded: an extension server is asked through others.
+    Without apiVersion, and with the port only as address, as recorded from an extension API server.
     """
     port = server_address[server_address.rfind(":") :]
     groups = [{**_group(group), "serverAddressByClientCIDRs": _addresses(port)} for group in index.groups if group.name]
@@ -89,5 +89,5 @@ def _resources(entry: CatalogEntry) -> list[Tree]:
 
 
 def storage_version_hash(gvk: GroupVersionKind) -> str:
-    """A short name of the version a resource is stored in, by which clients notice that it changed."""
+    """The storageVersionHash: lets clients notice a change of the storage version."""
     return base64.b64encode(hashlib.sha256(f"{gvk.api_version}/{gvk.kind}".encode()).digest()[:8]).decode()

@@ -1,4 +1,4 @@
-"""Who else has a say in a write: plugins in Python, asked after authorization.
+"""Admission: plugins in Python, called after authorization.
 
-`plugin` is what users write, `gate` how the recipes of ``registry`` ask.
+`plugin` is what users write, `gate` how the recipes of ``registry`` call it.
 """

@@ -1,8 +1,8 @@
-"""`AdmissionGate`: the plugins of a server as the `Gate` that recipes ask.
+"""`AdmissionGate`: calls the admission plugins of a server; implements ``registry.served.Gate``.
 
-All plugins mutate, in order; when the object is final, all validate. A plugin sees the version it was written
-for: objects are converted there, and what it changed is converted back. Implements ``registry.served.Gate``.
-Must not know: authorization, which is handed in as a function.
+All plugins mutate, in order; when the object is final, all validate. A plugin sees objects in the version it was
+written for: they are converted to it, and what it changed is converted back.
+Must not know: authorization, which is passed in as a function.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from oarlock.schema.views import view
 __all__ = ["AdmissionGate"]
 
 NAMELESS = "Unknown"
-"""How Kubernetes words the refusal of an object that has no name yet."""
+"""Kubernetes' word in a refusal for an object that has no name yet."""
 
 May = Callable[[Context, str], Awaitable[None]]
 
 
 class _Seat:
-    """A plugin with what is known of it beforehand."""
+    """A plugin, with what is computed once about it."""
 
     __slots__ = (
         "before",
@@ -72,7 +72,7 @@ class _Seat:
         self.before = OldObjects(self.lens)
 
     def sees(self, ctx: Context, operation: str, served: Served | None, body: GroupVersionKind | None) -> bool:
-        """`body` is the kind under review where that isn't the resource's own."""
+        """Whether the plugin handles the request. `body` is the kind under review if it isn't the resource's own."""
         if operation not in self.operations:
             return False
         if ctx.target.subresource not in self.subresources and "*" not in self.subresources:
@@ -87,7 +87,7 @@ class _Seat:
 
 
 class _MetadataLens:
-    """Looks at an object of any kind: its metadata is typed, the rest is left as it is."""
+    """A view of an object of any kind: its metadata is typed, the rest is left as it is."""
 
     def view(self, tree: Tree) -> Resource:
         return view(tree, Resource)
@@ -103,7 +103,7 @@ class _MetadataLens:
 
 
 class AdmissionGate:
-    """Asks `plugins`, in order, about every write of what is `served`; `may` is asked when another verb is needed."""
+    """Calls `plugins`, in order, for every write of what is `served`; `may` checks the permission for another verb."""
 
     def __init__(self, plugins: Sequence[Admission[Any]], served: Iterable[Served], may: May | None = None) -> None:
         self._seats = tuple(_Seat(plugin) for plugin in plugins)
@@ -130,7 +130,7 @@ class AdmissionGate:
             await self._may(ctx, verb)
 
     def _about(self, ctx: Context) -> tuple[Served | None, GroupVersionKind | None]:
-        """The resource that is written, or the kind of what a user's subresource takes, which has no conversion."""
+        """The resource that is written, or the body kind of a user's subresource, which has no conversion."""
         target = ctx.target
         if target.subresource:
             body = self._bodies.get((target.group, target.resource, target.version, target.subresource))
@@ -166,7 +166,7 @@ class AdmissionGate:
 
 
 class _Asked(NamedTuple):
-    """What plugins are asked about: a write of an object of `served`, whose own code `aside` surrounds."""
+    """What plugins are called about: a write of an object of `served`. `aside` runs all but their own code."""
 
     served: Served | None
     ctx: Context
@@ -201,7 +201,7 @@ async def _mutated(seat: _Seat, asked: _Asked, what: _What) -> Tree | None:
         return cast(Tree, new)
     if shown is new or served is None:
         return changed
-    # only the difference goes back: what the plugin's version can't say stays as the request has it
+    # only the difference is converted back: fields the plugin's version can't represent stay as in the request
     copies = [await aside(copy_tree, shown), await aside(copy_tree, changed)]
     before, after = await asked.convert(copies, seat.version, ctx.target.version)
     schema = served.definition.version(ctx.target.version).schema
@@ -210,7 +210,7 @@ async def _mutated(seat: _Seat, asked: _Asked, what: _What) -> Tree | None:
 
 
 async def _shown(seat: _Seat, asked: _Asked, tree: Tree, hub: Tree | None = None) -> Tree:
-    """The tree in the plugin's version; the same tree when that is the request's, `hub` when it is the hub's."""
+    """The tree in the plugin's version: itself if that is the request's, `hub` if it is the hub's."""
     served, version = asked.served, asked.ctx.target.version
     if served is None or not seat.version or seat.version == version:
         return tree
@@ -222,7 +222,7 @@ async def _shown(seat: _Seat, asked: _Asked, tree: Tree, hub: Tree | None = None
 
 
 async def _shown_old(seat: _Seat, asked: _Asked, tree: Tree, hub: Tree | None) -> Tree:
-    """The same of the object as it was, which may be one that can't be converted any more."""
+    """The same for the old object, which may be one that can't be converted any more."""
     served, version = asked.served, asked.ctx.target.version
     if served is None or not seat.version or seat.version == version:
         return tree

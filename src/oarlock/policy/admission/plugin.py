@@ -1,12 +1,12 @@
-"""`Admission`: a user's say in who may write what, after authorization and before anything is stored.
+"""`Admission`: an admission plugin, called after authorization and before an object is stored.
 
     class BanFlunder(Admission[Flunder], operations=["CREATE"]):
         async def validate(self, review: Review[Flunder]) -> None:
             if review.name == "badname":
                 raise Denied("this name may not be used")
 
-A plugin may wait, unless it says ``waits = False``: it runs outside of the write.
-Must not know: trees, other plugins. Next: `gate`.
+A plugin may wait (I/O): other requests go on meanwhile.
+Must not know: trees, other plugins. See also: `gate`.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _WRONG_GUESSES = {
 class Review(Generic[T]):
     """One request under review, in the version that `T` names.
 
-    `new` is the object as it is to become (None for DELETE), `old_object` as it is (None for CREATE); the latter is
-    not to be changed.
+    `new` is the new object (None for DELETE), `old_object` the current one (None for CREATE), which must not be
+    changed.
     """
 
     operation: Operation
@@ -48,7 +48,7 @@ class Review(Generic[T]):
 
     @property
     def object(self) -> T:
-        """The object as it is to become; LookupError for DELETE, which has only an `old_object`."""
+        """The new object. Raises LookupError for DELETE, which has only an `old_object`."""
         if self.new is None and self.operation == "CONNECT":
             raise LookupError("CONNECT has no object, only review.ctx.options, what the query says")
         if self.new is None:
@@ -61,17 +61,17 @@ class Review(Generic[T]):
 
     @property
     def dry_run(self) -> bool:
-        """True when nothing will be stored: a plugin with effects of its own must leave them out."""
+        """Whether nothing will be stored; a plugin must then avoid side effects."""
         return self.ctx.dry_run
 
     @property
     def namespace(self) -> str:
-        """Empty for a cluster-scoped object."""
+        """The namespace; empty for a cluster-scoped object."""
         return self.ctx.target.namespace
 
     @property
     def name(self) -> str:
-        """The object's name; generated names are there already. Empty for a whole collection."""
+        """The object's name, generated names included; empty for a whole collection."""
         if self.ctx.target.name:
             return self.ctx.target.name
         metadata: Any = getattr(self.new if self.new is not None else self.old_object, "metadata", None)
@@ -82,21 +82,21 @@ class Review(Generic[T]):
         return self.ctx.target.subresource
 
     def warn(self, text: str) -> None:
-        """Send the client a warning, which kubectl prints."""
+        """Send a warning to the client (a ``Warning`` header, which kubectl prints)."""
         self.ctx.warn(text)
 
 
 class Admission(Generic[T]):
-    """A plugin for the objects of one kind, in whichever version a request comes.
+    """A plugin for the objects of one kind, in any version of the request.
 
     - `T` is the version the plugin works in; ``Admission[Resource]`` sees every kind, as metadata only.
-    - `operations` are CREATE and UPDATE unless given.
-    - `subresources` are those it sees besides the object itself: requests on ``/status`` or ``/scale`` go
-      past a plugin that doesn't name them, ``"*"`` names all. What is sent to a subresource of your own is of its own
-      kind: ``Admission[Receipt], subresources=["receipt"]`` sees a POST as CREATE and a PUT as UPDATE, without an old
-      object; ``review.name`` is the parent's.
+    - `operations` are CREATE and UPDATE by default.
+    - `subresources` are those it sees besides the object itself, ``"*"`` for all; without them it isn't called for
+      ``/status`` or ``/scale``. The body of a subresource of your own is of its own kind: ``Admission[Receipt],
+      subresources=["receipt"]`` sees a POST as CREATE and a PUT as UPDATE, without an old object; ``review.name`` is
+      the parent's.
 
-    One that never waits for anything says ``waits = False``: then it costs a write no task of its own.
+    A plugin that never waits sets ``waits = False``, which makes writes faster: they need no task.
     """
 
     waits: ClassVar[bool] = True
@@ -127,10 +127,10 @@ class Admission(Generic[T]):
         check_methods(cls, _HOOKS, _WRONG_GUESSES, "__subresource__")
 
     async def mutate(self, review: Review[T]) -> None:
-        """Change ``review.object`` in place, before it is validated. Raise `Denied`, or a field error, to refuse.
+        """Change ``review.object`` in place, before validation. Raise `Denied`, or a field error, to refuse.
 
-        Runs again when another writer was faster, on the newer object.
+        Runs again on the newer object when the write is retried after a conflict.
         """
 
     async def validate(self, review: Review[T]) -> None:
-        """Look at the final object; changes are not kept. Raise `Denied`, or a field error, to refuse."""
+        """Look at the final object; changes are discarded. Raise `Denied`, or a field error, to refuse."""

@@ -1,1 +1,1 @@
-"""Who asks: from the credentials of a request to a `User`. Next: `authenticator`, the protocol."""
+"""Authentication: from the credentials of a request to a `User`. See also: `authenticator`, the interface."""

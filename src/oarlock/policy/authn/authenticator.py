@@ -1,8 +1,8 @@
-"""`Authenticator`: from the credentials of a request to a `User`, and `Union`, which asks several in order.
+"""`Authenticator`: from the credentials of a request to a `User`. `Union` tries several in order.
 
-Must not know: paths, sockets, what the user may do. Next: `token_file` and `certificates`, which implement it;
-``server.filters.authentication`` calls it.
-Source: k8s.io/apiserver ``authentication/request/union`` and ``group``, reference rows "Authentication".
+Must not know: paths, sockets, what the user may do. See also: `token_file` and `certificates`, which implement it;
+``server.filters.authentication``, which calls it. Source: k8s.io/apiserver ``authentication/request/union`` and
+``group``, reference rows "Authentication".
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ UNAUTHENTICATED = "system:unauthenticated"
 
 
 class BadCredentials(Exception):
-    """The request shows credentials that aren't valid. The text is for the log; the client is only told 401."""
+    """The request's credentials aren't valid. The text is for the log; the client only gets 401."""
 
 
 class Credentials:
-    """What a request shows of its sender.
+    """The credentials in a request.
 
-    `headers` have lower-case names; `certificate` and `chain` are DER as the client presented them, unverified.
-    `notes` takes warnings to the client about credentials that were ignored.
+    `headers` have lower-case names; `certificate` and `chain` are the client's in DER, unverified. `notes` collects
+    warnings to the client about credentials that were ignored.
     """
 
     __slots__ = ("certificate", "chain", "headers", "notes")
@@ -46,21 +46,21 @@ class Credentials:
 
 
 class Authenticator(Protocol):
-    """One way to know who asks. Write one as a subclass."""
+    """One method of authentication. Write one as a subclass."""
 
     waits: bool = True
-    """Could `authenticate` wait? Then it runs inside a task. One that never does says ``waits = False``."""
+    """Whether `authenticate` may wait; it then runs in a task. Set False if it never does."""
 
     async def authenticate(self, credentials: Credentials) -> User | None:
-        """The user; None when the request shows no credentials of this kind. Raises `BadCredentials`.
+        """The user; None when the request has no credentials of this kind. Raises `BadCredentials`.
 
-        Called for every request, so what can be remembered should be. May wait.
+        Called for every request, so cache what is expensive. May wait.
         """
         ...
 
 
 def authenticated(user: User) -> User:
-    """The user with the group every known user is in."""
+    """The user with the group ``system:authenticated``."""
     if AUTHENTICATED in user.groups or UNAUTHENTICATED in user.groups:
         return user
     return replace(user, groups=(*user.groups, AUTHENTICATED))
@@ -71,9 +71,10 @@ def _any_waits(authenticators: Sequence[Authenticator]) -> bool:
 
 
 class Union:
-    """Asks each authenticator in turn; the first that knows the user wins.
+    """Tries each authenticator in turn; the first that knows the user wins.
 
-    A bad credential of one kind doesn't hide a good one of another; it counts only when nobody knows the user.
+    Invalid credentials of one kind don't hide valid ones of another: they count only if no authenticator knows the
+    user.
     """
 
     def __init__(self, authenticators: Sequence[Authenticator]) -> None:
@@ -81,7 +82,7 @@ class Union:
         self.waits = _any_waits(self._authenticators)
 
     def exchange(self, position: int, new: Authenticator) -> None:
-        """From the next request on, ask `new` in the place of the authenticator at `position`."""
+        """Replace the authenticator at `position`, from the next request on."""
         before = self._authenticators
         self._authenticators = (*before[:position], new, *before[position + 1 :])
         self.waits = _any_waits(self._authenticators)

@@ -1,7 +1,7 @@
-"""The bearer token of a request, as Kubernetes reads the ``Authorization`` header (RFC 6750 §2.1, more lenient).
+"""The bearer token in the ``Authorization`` header, parsed as Kubernetes does (RFC 6750 §2.1, more lenient).
 
-A browser can't set that header when it opens a WebSocket, so there the token may be among the subprotocols it offers.
-Must not know: what a valid token is. Next: `token_file`.
+A browser can't set that header when it opens a WebSocket; there the token may be in ``Sec-WebSocket-Protocol``.
+Must not know: what a valid token is. See also: `token_file`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from oarlock.meta.context import Notes
 __all__ = ["OFFERED_TOKEN", "TokenError", "bearer_token", "offered_token"]
 
 OFFERED_TOKEN = "base64url.bearer.authorization.k8s.io."
-"""What the name of a subprotocol begins with that carries a token."""
+"""The prefix of a subprotocol's name that carries a token."""
 
 MAX_OFFERED = 64
 EXTRA_SPACE = "the provided Authorization header contains extra space before the bearer token, and is ignored"
 
 
 def bearer_token(header: str, notes: Notes | None = None) -> str | None:
-    """The token; None for another scheme, an empty token, or two spaces before it, about which `notes` is told."""
+    """The token; None for another scheme, an empty token, or two spaces before it; `notes` then gets a warning."""
     parts = header.strip(" \t").split(" ", 2)
     if len(parts) < 2 or parts[0].lower() != "bearer":
         return None
@@ -34,14 +34,14 @@ def bearer_token(header: str, notes: Notes | None = None) -> str | None:
 
 
 class TokenError(Exception):
-    """A token was offered in a way that isn't understood; the text says what is wrong."""
+    """A token in a subprotocol that can't be read; the text says what is wrong."""
 
 
 def offered_token(headers: Mapping[str, str]) -> str | None:
-    """The token among the subprotocols a WebSocket client offers; None without one. Raises TokenError.
+    """The token among the subprotocols of a WebSocket request; None without one. Raises TokenError.
 
-    There must be another subprotocol beside it, which the answer can name: a token is never sent back.
-    Source: k8s.io/apiserver ``authentication/request/websocket``.
+    There must be another subprotocol, for the answer to choose: a token is never sent back. Source: k8s.io/apiserver
+    ``authentication/request/websocket``.
     """
     offered = headers.get("sec-websocket-protocol", "")
     if OFFERED_TOKEN not in offered or headers.get("upgrade", "").lower() != "websocket":

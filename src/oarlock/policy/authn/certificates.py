@@ -1,8 +1,8 @@
-"""Client certificates: verified against a bundle of authorities, common name and organizations become user and groups.
+"""Client certificates (x509): verified against a CA bundle; common name and organizations become user and groups.
 
-The serving layer asks every client for a certificate and refuses none, so that a bad one is answered with 401
-instead of a broken handshake; verifying happens here, once per certificate. Must not know: TLS, sockets.
-Source: k8s.io/apiserver ``authentication/request/x509``; RFC 5280.
+The TLS handshake requests a certificate and accepts any, so that a bad one is answered with 401 instead of a broken
+handshake. Verification happens here, once per certificate.
+Must not know: TLS, sockets. Source: k8s.io/apiserver ``authentication/request/x509``; RFC 5280.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ __all__ = ["CertificateBundleError", "ClientCertificates", "load_bundle"]
 CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 CERTIFICATES_BYTES = 8 * 1024 * 1024
 _LONGEST_CERTIFICATE = 8192
-"""A longer one is verified with each request. What is in it was spelled by an authority, not by the client."""
+"""In bytes. A longer certificate is verified with each request, not cached."""
 CHAIN_LIMIT = 8
 _CLIENT_USES = {ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class CertificateBundleError(ValueError):
-    """The bundle of client authorities can't be used; the text names the file."""
+    """The CA bundle can't be used; the text names the file."""
 
 
 def load_bundle(pem: bytes, name: str) -> list[x509.Certificate]:
@@ -105,7 +105,7 @@ class ClientCertificates:
         return user
 
     def _verify(self, leaf: x509.Certificate, chain: list[x509.Certificate]) -> tuple[float, float]:
-        """Verify now; returns from when until when the answer may be remembered, in epoch seconds."""
+        """Verify the certificate; returns the times, in epoch seconds, between which the result may be cached."""
         now = self._clock.now()
         verifier = self._policies.time(_EPOCH + timedelta(seconds=now)).build_client_verifier()
         path = verifier.verify(leaf, chain).chain
@@ -116,7 +116,7 @@ class ClientCertificates:
 
 
 def _user_of(leaf: x509.Certificate) -> User | None:
-    """The user a verified certificate names; None without a common name, as Kubernetes has it."""
+    """The user in a verified certificate; None without a common name, as in Kubernetes."""
     names = [str(a.value) for a in leaf.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     if not names or not names[-1]:
         return None

@@ -1,7 +1,7 @@
 """Static tokens from a CSV file, in kube-apiserver's format: ``token,user,uid,"group1,group2"``.
 
-The file is read once. Tokens are looked up by their SHA-256 digests, so the time a lookup takes tells nothing.
-Next: `bearer`, which finds the token in a request.
+The file is read once. Tokens are looked up by their SHA-256 digests, so that the time of a lookup doesn't reveal a
+token. See also: `bearer`, which finds the token in a request.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ def _digest(token: bytes) -> bytes:
 
 
 class TokenFile:
-    """Authenticates bearer tokens of a fixed set."""
+    """Authenticates the bearer tokens of a fixed set."""
 
     waits = False
 
     def __init__(self, tokens: Iterable[tuple[str, User]]) -> None:
         self._users = {_digest(token.encode()): authenticated(user) for token, user in tokens}
-        # Whole headers that were found good: an attacker's guess is never in here, and finding one by timing
+        # Cache of whole headers that were valid: an attacker's guess is never in here, and finding one by timing
         # would first need a collision of Python's keyed string hash.
         self._seen: Memo[str, User] = Memo(HEADERS_BYTES, entry_bytes=256)
 

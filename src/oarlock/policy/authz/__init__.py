@@ -1,1 +1,1 @@
-"""Whether a user may do what a request is about. Next: `authorizer`, the protocol."""
+"""Authorization: whether a user may do what a request asks for. See also: `authorizer`, the interface."""

@@ -1,6 +1,6 @@
-"""`Authorizer`: may this user do this? `AlwaysAllow` is the one there is; the 403 texts are here for all to come.
+"""`Authorizer`: the interface, `AlwaysAllow`, and the 403 messages.
 
-Must not know: HTTP, what is served. Next: ``server.filters.authorization``, which asks for every request.
+Must not know: HTTP, what is served. See also: ``server.filters.authorization``, which calls it for every request.
 Source: k8s.io/apiserver ``authorization/authorizer`` and ``endpoints/handlers/responsewriters``.
 """
 
@@ -19,7 +19,7 @@ __all__ = ["ALLOWED", "AlwaysAllow", "Authorizer", "Decision", "Outcome", "decid
 
 
 class Outcome(Enum):
-    """`NO_OPINION` leaves it to the next authorizer; when nobody allows, the request is refused."""
+    """`NO_OPINION` leaves it to the next authorizer; if none allows the request, it is refused."""
 
     ALLOW = "allow"
     DENY = "deny"
@@ -28,7 +28,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What an authorizer says; `reason` is shown to the client of a refused request, and may be empty."""
+    """The decision of an authorizer; `reason` is shown to the client of a refused request, and may be empty."""
 
     outcome: Outcome
     reason: str = ""
@@ -39,17 +39,17 @@ class Decision:
 
     @classmethod
     def allow(cls) -> Decision:
-        """Go ahead."""
+        """Allow the request."""
         return ALLOWED
 
     @classmethod
     def deny(cls, reason: str = "") -> Decision:
-        """403 with this reason, whatever anybody else says."""
+        """403 with this reason; no other authorizer is asked."""
         return cls(Outcome.DENY, reason)
 
     @classmethod
     def no_opinion(cls, reason: str = "") -> Decision:
-        """Not mine to allow: 403 with this reason, unless somebody else allows it."""
+        """403 with this reason, unless another authorizer allows the request."""
         return cls(Outcome.NO_OPINION, reason)
 
 
@@ -61,21 +61,21 @@ class Authorizer(Protocol):
     """Decides who may do what. Write one as a subclass, for ``APIServer(authorizer=…)``."""
 
     waits: bool = True
-    """Could `decide` wait? Then it runs inside a task. One that never does says ``waits = False``, which costs less."""
+    """Whether `decide` may wait; it then runs in a task. Set False if it never does, which is faster."""
 
     @abstractmethod
     async def decide(self, user: User, target: Target) -> Decision:
         """Whether `user` may do what `target` says.
 
-        Runs for every request, after authentication and before anything of it is carried out; a second time where a
-        request turns out to need another verb (a PUT that creates, an ``exec`` that was asked for with GET). So what
-        it asks others it should remember. Raising an error of `errors` refuses with that.
+        Called for every request, after authentication and before the request is carried out; a second time when a
+        request turns out to need another verb (a PUT that creates, an ``exec`` requested with GET). So cache the
+        answers of other services. Raising a `StatusError` refuses with that.
         """
         ...
 
 
 class AlwaysAllow(Authorizer):
-    """Everybody who is known may do everything."""
+    """Allows every authenticated user everything."""
 
     waits = False
 
@@ -84,14 +84,14 @@ class AlwaysAllow(Authorizer):
 
 
 def decided(decision: object, who: str) -> Decision:
-    """What `who` returned, if it is one. Raises TypeError."""
+    """The decision that `who` returned. Raises TypeError if it isn't a `Decision`."""
     if not isinstance(decision, Decision):
         raise TypeError(f"{who} returned {decision!r:.100}: it returns a Decision")
     return decision
 
 
 def forbidden(user: User, target: Target, reason: str = "") -> Forbidden:
-    """The 403 of a refused request, worded as clients know it; what the client wrote is HTML-escaped."""
+    """The 403 of a refused request, with Kubernetes' message; the client's own words in it are HTML-escaped."""
     why = f": {reason}" if reason else ""
     if not target.resource:
         error = Forbidden.for_path(user.name, target.verb, target.path)
