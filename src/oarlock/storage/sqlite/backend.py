@@ -1,12 +1,12 @@
 """`SqliteBackend` (``sqlite:///path``): a durable store in one file, which several processes may share.
 
-    put, delete ──► writer thread ──► outcome ──► feed (watches) ──► the caller
+    put, delete ──► writer thread ──► result  ──► feed (watches) ──► the caller
     get, list   ──► reader thread
     other processes' commits ──► hint or poll ──► tailer thread ──► feed
 
-While this process is alone it knows the current revision without asking. When another one knocks, it first
-forgets that it is alone, then lets the other in (`locks.Membership`): no read is ever answered from a
-counter that somebody else may have passed. Nor is anything answered that the file behind the path doesn't have: when
+While this process is alone it knows the current revision without asking. When another one asks to join, it first
+stops relying on that, then shares the lock (`locks.Membership`): no read is ever answered from a
+counter that another process may have passed. Nor is anything answered that isn't in the file at the path: when
 one of the store's files is deleted, moved or replaced (`presence`), reads and writes fail until it is back.
 
 Must not know: kinds, JSON, users. Next: `writer`, then `feed`.
@@ -70,10 +70,10 @@ log = logging.getLogger("oarlock.storage.sqlite")
 
 
 class SqliteBackend:
-    """A store in the file `path`; beside it lies a folder ``path.d`` with locks and sockets.
+    """A store in the file `path`; the folder ``path.d`` beside it has locks and sockets.
 
-    `create`: make the file when there is none. `join_timeout_s`: how long to wait for a process that holds the
-    store alone. `lock_timeout_s`: how long a write may wait for another process's commit.
+    `create`: create the file if it doesn't exist. `join_timeout_s`: how long to wait for a process that holds the
+    store alone. `lock_timeout_s`: how long a write may wait for another process's commit. Both in seconds.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class SqliteBackend:
         return self._files.meta.epoch
 
     def known_rev(self) -> Rev | None:
-        # Asked by every read: that all was well a moment ago is looked up here, without a call.
+        # Every read asks this: the result of the last check is read here, without a function call.
         if self._alone and (monotonic() < self._presence.good_until or self._in_place()):
             return self._feed.last
         return None
@@ -161,13 +161,19 @@ class SqliteBackend:
         return keys, await self._seen(rev)
 
     async def _seen(self, rev: Rev) -> Rev:
-        """A read may find our own commit before its report does: the counter must not lag behind an answer."""
+        """Wait until `rev` is published.
+
+        A read may see our own commit earlier, and the counter must not lag behind a read.
+        """
         if self._alone and rev > self._feed.last:
             await self._feed.reached(rev)
         return rev
 
     def _must_be_in_place(self, rev: Rev = 0) -> None:
-        """Raise `Gone` for a read of what is there now, when nobody can say what that is. The past stays as it was."""
+        """Raise `Gone` for a read of the current state unless the files are in place.
+
+        Reads of past revisions are still valid.
+        """
         if not rev and not self._in_place():
             self._presence.ensure()
 
@@ -183,7 +189,10 @@ class SqliteBackend:
         return await self._write(key, None, expect, None)
 
     async def reap(self) -> int:
-        """Delete keys whose time is over, by compare-and-swap: one written again meanwhile stays. How many went."""
+        """Delete expired keys by compare-and-swap, so one written again meanwhile stays.
+
+        Returns how many were deleted.
+        """
         now_ms = int(self._clock.now() * 1000)
         reaped = 0
         while due := await self._reader.run(partial(reads.expired, now_ms=now_ms, limit=_REAP_AT_ONCE)):
@@ -200,12 +209,12 @@ class SqliteBackend:
 
     def _report(self, outcome: BatchResult) -> None:
         if outcome.rev:
-            # Watches first: who gets an answer may rely on every watch of this process having had the event.
+            # Watches first: whoever gets a result may rely on every watch of this process having had the event.
             self._feed.take(outcome.floor, outcome.events, outcome.rev)
         error = outcome.error
         if error is None and not self._presence.kept():
             self._missing()
-            # It was committed, to a file that may never be found again; or was decided by what that file says.
+            # It was committed to, or decided by, a file that may never be at the path again.
             error = (OutcomeUnknown if outcome.rev else Gone)(self._presence.wrong, 5.0)
         if error is not None:
             for write in outcome.writes:
@@ -222,7 +231,7 @@ class SqliteBackend:
         watch = RangeWatch((start, end), after, deliver, failed)
         feed = self._feed
         try:
-            # First without keeping what comes meanwhile: a long past must not fill the memory with the present.
+            # At first without buffering new events: during a long replay they would fill the memory.
             while watch.last < feed.last and await self._replay(watch, feed.last):
                 pass
             present = feed.last
@@ -239,7 +248,7 @@ class SqliteBackend:
         return watch
 
     async def _replay(self, watch: RangeWatch, upto: Rev) -> bool:
-        """Deliver the next events from the log; whether there were as many as are read at once."""
+        """Deliver the next events from the log. Returns whether the read returned a full page."""
         job = partial(
             reads.log_of_range, span=(watch.start, watch.end), between=(watch.last, upto), limit=_REPLAY_AT_ONCE
         )
@@ -275,7 +284,10 @@ class SqliteBackend:
             raise
 
     def _gives_way(self, stop: threading.Event) -> Callable[[], bool]:
-        """While it looks, no room in the log is used again; once that has grown, writers would have to wait for it."""
+        """A function that says whether a check may go on. Its snapshot keeps the log from being reset.
+
+        A long log would slow down writers, so the check stops when the log has grown.
+        """
         wal = f"{self._path.resolve()}-wal"
 
         def go_on() -> bool:
@@ -313,19 +325,19 @@ class SqliteBackend:
     # Other processes
 
     async def _glance(self) -> tuple[Rev, Rev]:
-        """The current revision and how far history is forgotten, linearizable."""
+        """The current revision and the compacted revision, linearizable."""
         self._must_be_in_place()
         try:
             return self._look_up()
         except apsw.ConnectionClosedError:
             raise Unavailable("the store is closed") from None
         except apsw.Error:
-            # Busy for a moment, while another process recovers or truncates the log: the reader may wait, we may not.
+            # Busy for a moment, while another process recovers or truncates the log: a thread may wait, the loop may not.
             meta = await self._reader.run(schema.read_meta)
             return meta.rev, meta.compact_rev
 
     def _look_up(self) -> tuple[Rev, Rev]:
-        """The same in a few microseconds on the loop, with SQLite's own errors."""
+        """The same in a few microseconds on the event loop. Raises SQLite's own errors."""
         rev, compact_rev = self._files.glance.execute("SELECT rev, compact_rev FROM meta").get
         if rev > self._feed.last and not self._alone:
             self._tailer.look()
@@ -339,7 +351,7 @@ class SqliteBackend:
             self._tailer.look()
 
     def _share(self) -> None:
-        """Somebody wants to join. The order matters: first `known_rev` says None, then the lock is shared."""
+        """Another process wants to join. The order matters: first `known_rev` becomes None, then the lock is shared."""
         self._forget_being_alone()
         if self._presence.check():
             return  # who came by that path must not begin another history, while this one is being read
@@ -354,28 +366,28 @@ class SqliteBackend:
     # The files at the path
 
     def _in_place(self) -> bool:
-        """Whether the files of the store were at the path a moment ago."""
+        """Whether the files of the store were at the path when last checked, a moment ago."""
         if self._presence.lately():
             return True
         self._missing()
         return False
 
     def _missing(self) -> None:
-        """They aren't. Should they come back, others may have written meanwhile."""
+        """The files are not in place. Should they come back, others may have written meanwhile."""
         if not self._gone:
             self._gone = True
             self._forget_being_alone()
             self._spawn(self._quietly(self._writer.between(self._files.save)))
 
     async def _look_after(self) -> None:
-        """Once a second: notice what no read and no write has."""
+        """Runs once a second: detects what no read or write has."""
         if self._in_place() and self._files.content.changed():
             await self._quietly(self._writer.between(self._files.look_inside))
 
     # The others
 
     def _look(self) -> None:
-        """Every tenth of a second beside other processes: what a lost hint announced, who died, who is stuck."""
+        """Runs every 0.1 s beside other processes. Finds commits whose hint was lost, and dead or stuck processes."""
         self._next_look = self._loop.call_later(_LOOK_EVERY_S, self._look)
         self._looks += 1
         try:
@@ -390,7 +402,7 @@ class SqliteBackend:
     async def _try_alone(self, joins: int) -> None:
         await self._quietly(self._writer.between(self._files.membership.join))
         if self._files.membership.alone and self._in_place():
-            # Nobody else can commit any more; what they did commit is published before the counter speaks for all.
+            # Nobody else can commit any more. What they did commit is published before `known_rev` is answered.
             await self._quietly(self._catch_up())
             if joins == self._joins and self._files.membership.alone and self._in_place():
                 self._alone = True
@@ -403,7 +415,7 @@ class SqliteBackend:
         await self._feed.reached(rev)
 
     async def _quietly(self, work: Coroutine[Any, Any, object]) -> None:
-        """A failure here is met again, and told, by the next write or read."""
+        """Ignore a failure here: the next write or read meets it again and reports it."""
         try:
             await work
         except StorageError:
@@ -414,7 +426,7 @@ class SqliteBackend:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # Ending
+    # Closing
 
     async def _reap_forever(self) -> None:
         while True:
@@ -435,7 +447,7 @@ class SqliteBackend:
         try:
             await asyncio.wait_for(self._writer.close(), self._lock_timeout_s)
         except TimeoutError:
-            # Another process holds the commit lock and hangs: ending must be possible all the same.
+            # Another process may hang while it holds the commit lock: closing must still be possible.
             finished = False
             self._writer.abandon("the store is closed while another process holds its commit lock")
         await self._tailer.close()

@@ -1,6 +1,6 @@
-"""Is the store what it says it is? One line for each way in which it isn't.
+"""Consistency check of the store: one line for each problem.
 
-`check` looks at everything and takes the time it takes. `quick` is for beside a running server: it looks at the
+`check` checks everything and may take long. `quick` is for use beside a running server: it checks the
 structure of the pages, one table at a time, and stops when it is told to.
 Must not know: threads. Next: `schema`, for what must hold.
 """
@@ -54,11 +54,11 @@ _STEPS = 1_000
 
 
 def quick(connection: apsw.Connection, go_on: Callable[[], bool]) -> Findings:
-    """Damaged pages, at most ten lines per table. Raises ``apsw.InterruptError`` once `go_on` says no."""
+    """Damaged pages, at most ten lines per table. Raises ``apsw.InterruptError`` once `go_on` returns False."""
     wrong: Findings = []
     connection.set_progress_handler(lambda: not go_on(), _STEPS)
     try:
-        # Each table is a snapshot of its own: the log can't be reused while one is held.
+        # Each table is read in its own transaction: the log can't be reset while one is open.
         for table in ("meta", "kv", "log"):
             try:
                 lines = [str(row[0]) for row in connection.execute(f"PRAGMA quick_check('{table}')")]
@@ -71,7 +71,7 @@ def quick(connection: apsw.Connection, go_on: Callable[[], bool]) -> Findings:
 
 
 def check(connection: apsw.Connection) -> Findings:
-    """Everything found wrong, at most ten lines per rule."""
+    """All problems, at most ten lines per rule."""
     with snapshot(connection):
         lines = [str(row[0]) for row in connection.execute(f"PRAGMA integrity_check({_SHOWN})")]
         wrong = [f"SQLite: {line}" for line in lines if line != "ok"]

@@ -1,7 +1,7 @@
-"""Carrying out a batch inside one transaction, in a handful of statements however many writes it has.
+"""Executes a batch of writes inside one transaction, in a fixed number of statements.
 
-Each statement is one step of SQLite, and each step lets go of the interpreter lock and must win it back
-from a busy event loop; so rows are written many at a time instead of one by one.
+Each step of SQLite releases the interpreter lock and must win it back from a busy event loop, so rows are written
+many at a time instead of one by one.
 
 Must not know: locks between processes, threads. Next: `plan`, which decides, `writer`, which calls.
 """
@@ -70,7 +70,7 @@ def _parts(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 
 
 def current_state(connection: apsw.Connection, keys: Sequence[str]) -> tuple[Rev, dict[str, KV]]:
-    """The store's revision, and what is live among `keys`, with values: a lost race answers with them."""
+    """The store's revision, and the live states among `keys` with their values, which a failed compare returns."""
     rev = 0
     live: dict[str, KV] = {}
     for part in _parts(keys, _AT_ONCE):
@@ -82,7 +82,7 @@ def current_state(connection: apsw.Connection, keys: Sequence[str]) -> tuple[Rev
 
 
 def apply(connection: apsw.Connection, plan: BatchPlan) -> None:
-    """Write the rows of `plan`. Each key ends in the state the plan's last write left it in."""
+    """Write the rows of `plan`. Each key ends in the state after the plan's last write of it."""
     for part in _parts(plan.log, _AT_ONCE * _LOG_COLUMNS):
         connection.execute(_insert_log(len(part) // _LOG_COLUMNS), part)
     live: list[object] = []

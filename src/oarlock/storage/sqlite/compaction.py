@@ -1,8 +1,8 @@
-"""Forgetting history: publish how far it is forgotten, then remove the rows, a few at a time.
+"""Compaction: publish the compacted revision, then remove the rows, a few at a time.
 
-Rows up to R may go when another row up to R replaced them, and deletions up to R always. What is left of
-the past is the state at R: live values, and the previous values of what came later. Only rows newer than
-the last sweep are looked at, so the cost is that of what is forgotten, not of what is kept.
+Rows up to R are removed if another row up to R replaced them, and deletions up to R always. What is left is
+the state at R: live values, and the previous values of later changes. Only rows newer than
+the last sweep are read, so the cost is that of what is removed, not of what is kept.
 
 Must not know: when to compact. Next: `oarlock.storage.compactor`, which knows.
 """
@@ -21,7 +21,10 @@ _WINDOW_REVS = 1_000
 
 
 def publish(connection: apsw.Connection, rev: Rev) -> None:
-    """From now on refuse history before `rev`. Safe against others who compact: `meta` is read in the transaction."""
+    """From now on refuse history before `rev`.
+
+    Safe against concurrent compaction: `meta` is read in the transaction.
+    """
     meta = read_meta(connection)
     if rev > meta.rev:
         raise FutureRevision(meta.rev)
@@ -31,12 +34,12 @@ def publish(connection: apsw.Connection, rev: Rev) -> None:
 
 
 def sweep(connection: apsw.Connection) -> bool:
-    """Remove the rows of the next window; whether there is more to do. After a crash it goes on where it was."""
+    """Remove the rows of the next window; returns whether there is more. After a crash it continues where it was."""
     meta = read_meta(connection)
     if meta.swept_rev >= meta.compact_rev:
         return False
     window = (meta.swept_rev, min(meta.swept_rev + _WINDOW_REVS, meta.compact_rev))
-    # What a deletion replaced goes in the same transaction as the deletion: alone it would look alive.
+    # A deleted row is removed in the same transaction as its deletion: without the deletion it would look live.
     connection.execute(
         "DELETE FROM log WHERE rev IN (SELECT prev_rev FROM log WHERE rev > ? AND rev <= ? AND prev_rev > 0)", window
     )

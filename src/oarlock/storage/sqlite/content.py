@@ -1,9 +1,9 @@
-"""Does an open store's file still hold that store? What it says itself, past SQLite.
+"""Detects that another file was copied over the store's file, by reading the file past SQLite.
 
-A file that another was copied over is the same file: its connections go on with what they remember, and what they
-write next makes a mixture of both. The one row of ``meta`` has a page of its own, which every checkpoint writes; it is
-read where it lies, and must be of the same epoch and never of an older revision than before. A page that can't be
-read so (somebody ran VACUUM, no checkpoint has been) says nothing.
+The copy is in the same inode: open connections go on with cached pages, and their next write would mix both contents.
+The one row of ``meta`` has a page of its own, which every checkpoint writes. It is read directly from the file, and
+must have the same epoch and never an older revision than before. If that page can't be found (after a
+VACUUM, or before the first checkpoint), nothing is concluded.
 
 Must not know: who asks, what follows. Source: SQLite's "Database File Format", sections 1.6 and 2.1.
 """
@@ -30,25 +30,25 @@ _COLUMNS = 6
 
 
 class Content:
-    """The file at `path`, which is open as a store of this `epoch`."""
+    """The file at `path`, opened as a store of this `epoch`."""
 
     def __init__(self, path: Path, epoch: str, connection: apsw.Connection) -> None:
         self._epoch: Final = epoch
         self._size: Final[int] = connection.execute("PRAGMA page_size").get
         number: int = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'meta'").get
         self._offset: Final = (number - 1) * self._size
-        # Kept until the end: closing a descriptor of a file takes away every lock this process has on it.
+        # Kept open: closing any descriptor of a file releases all POSIX locks this process has on it.
         self._descriptor: Final = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self._stamp = (0, 0)
         self._rev: Rev = 0
 
     def changed(self) -> bool:
-        """Whether the file was written since the last `wrong`, by whomever."""
+        """Whether the file was written by anybody since the last call of `wrong`."""
         found = os.fstat(self._descriptor)
         return (found.st_mtime_ns, found.st_size) != self._stamp
 
     def wrong(self) -> str:
-        """How it contradicts what was there before, ``""`` when it doesn't, or says nothing."""
+        """How the file contradicts what was read before; ``""`` when it doesn't or nothing could be read."""
         found = os.fstat(self._descriptor)
         self._stamp = (found.st_mtime_ns, found.st_size)
         row = _row_of_meta(os.pread(self._descriptor, self._size, self._offset))
@@ -67,7 +67,7 @@ class Content:
 
 
 def _row_of_meta(page: bytes) -> tuple[Rev, str] | None:
-    """Revision and epoch, None when this isn't the page of ``meta``."""
+    """The revision and epoch; None when this isn't the page of ``meta``."""
     if page[:1] != bytes([_LEAF_OF_A_TABLE]) or page[3:5] != b"\0\1":
         return None
     try:
@@ -81,7 +81,7 @@ def _row_of_meta(page: bytes) -> tuple[Rev, str] | None:
 
 
 def _values(page: bytes, at: int) -> Iterator[int | str]:
-    """The columns of the record in the cell at `at`. Raises IndexError, ValueError when there is none."""
+    """The columns of the record in the cell at `at`. Raises IndexError or ValueError when there is none."""
     _, at = _varint(page, at)
     _, begin = _varint(page, at)
     length, at = _varint(page, begin)

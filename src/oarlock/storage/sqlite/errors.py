@@ -1,4 +1,4 @@
-"""What SQLite and the file system say, in the words of the storage contract.
+"""Translates errors of SQLite and the file system into those of the storage protocol.
 
     apsw.FullError, ENOSPC, EFBIG, EDQUOT  → Unavailable: writes fail until there is space
     apsw.BusyError, apsw.LockedError       → Unavailable: another program holds the file
@@ -24,12 +24,15 @@ _NO_SPACE = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
 class StoreBroken(Unavailable):
     """The disk or the file can't be trusted: nothing more is written until the process has been restarted.
 
-    A failed fsync must never be repeated: the kernel may have dropped the pages it couldn't write.
+    A failed fsync must never be retried: the kernel may have dropped the pages it couldn't write.
     """
 
 
 def translate(error: BaseException, path: str, connection: apsw.Connection | None = None) -> StorageError:
-    """The contract's error for `error`, as one line that says what to do. `connection` tells the system's errno."""
+    """The `StorageError` for `error`, with a one-line message that says what to do.
+
+    `connection` gives the system's errno.
+    """
     if isinstance(error, StorageError):
         return error
     if isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and _errno(connection) in _NO_SPACE):

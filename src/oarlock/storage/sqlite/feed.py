@@ -1,9 +1,9 @@
-"""Which events this process has published: the one place that puts them in order. Lives on the event loop.
+"""Publishes events to the watches of this process, in revision order. Lives on the event loop.
 
-Events come from two sides, this process's own commits and stretches of the log that others wrote, and may
-overlap. What was published is dropped, the rest must follow without a hole.
+Events come from two sources that may overlap: this process's own commits, and parts of the log that other processes
+wrote. Events that were published already are dropped; the rest must follow without a gap.
 
-Must not know: SQLite, threads. Next: `tailer`, who brings the stretches of others.
+Must not know: SQLite, threads. Next: `tailer`, which reads the commits of others.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Feed:
         self._order = count()
 
     def take(self, floor: Rev, events: Sequence[Event], rev: Rev) -> None:
-        """Publish what is new of `events`, which are complete above `floor` and up to `rev`."""
+        """Publish the new ones of `events`, which are complete above `floor` and up to `rev`."""
         if rev <= self.last:
             return
         if floor > self.last:
-            # History was compacted faster than it was read: whoever needed the lost part can't go on.
+            # History was compacted faster than it was read: watches that need the lost part can't continue.
             for watch in self.watchers:
                 if watch.last < floor:
                     watch.fail(Compacted(floor, rev))
@@ -46,7 +46,7 @@ class Feed:
         self._wake()
 
     def fail(self, error: StorageError) -> None:
-        """End every watch, and the waiting: what comes next can't be told."""
+        """End every watch and waiter with an error: there is a gap in the events."""
         self.watchers.fail(error)
         self._give_up(error)
 
@@ -58,7 +58,7 @@ class Feed:
             await future
 
     def close(self, error: StorageError) -> None:
-        """Drop the watches without a word; whoever waits for a revision gets `error`."""
+        """Drop the watches without an error; waiters for a revision get `error`."""
         self.watchers.close()
         self._give_up(error)
 

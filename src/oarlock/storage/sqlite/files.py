@@ -1,4 +1,4 @@
-"""Everything of a store that lies on the disk, opened in the right order and closed in the reverse one.
+"""The files of a store on disk, opened in the right order and closed in reverse order.
 
     PATH                 the database (with SQLite's own -wal and -shm beside it)
     PATH.d/commit.lock   held around each commit
@@ -36,7 +36,7 @@ log = logging.getLogger("oarlock.storage.sqlite")
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """An opened store. `connection` is the writer's; the others are handed to whoever reads."""
+    """An open store. `connection` is the writer's; the others are handed to the readers."""
 
     path: Path
     meta: Meta
@@ -55,10 +55,13 @@ class Files:
 
     @classmethod
     def open(cls, path: Path, *, create: bool, join_timeout_s: float) -> Files:
-        """Blocks: on the disk, and on a process that holds the store alone. Raises `StorageError`, one line."""
+        """Open or create the files. Blocks on the disk and on a process that holds the store alone.
+
+        Raises `StorageError` with a one-line message.
+        """
         fresh = create_file(path, create) or path.stat().st_size == 0
         before = mark_of(path)
-        # Whatever links a process came by, all must meet in the same folder.
+        # Symbolic links are resolved, so all processes use the same folder.
         real = path.resolve()
         folder = real.with_name(real.name + ".d")
         made = not folder.exists()
@@ -84,7 +87,7 @@ class Files:
                 for cache_kib in _CACHES_KIB:
                     connections.append(connect(path, cache_kib=cache_kib))
                     undo.callback(connections[-1].close)
-                    # Reading opens the write-ahead log: all of them have that of this moment.
+                    # The first read opens the write-ahead log: so all connections have the current one.
                     meta = prepare(connections[-1], path)
             connections[-1].set_busy_timeout(0)
             presence = Presence(path, real, folder)
@@ -99,17 +102,17 @@ class Files:
         return cls(path, meta, peers, membership, commit_lock, presence, content, *connections)
 
     def leave(self) -> None:
-        """Only stop listening to the others: the writer thread still uses the rest, until the process ends."""
+        """Close only the socket: the writer thread still uses the rest, until the process ends."""
         self.glance.close()
         self.peers.close()
 
     def close(self) -> None:
-        """Close what the readers haven't; SQLite's last checkpoint happens under the commit lock."""
+        """Close what the readers haven't closed. SQLite's last checkpoint happens under the commit lock."""
         self.glance.close()
         self.check.close()
         with self.commit_lock.held():
             if self.presence.check() or not self.is_ours():
-                # The last to close writes into the file and removes the log by its name: these may be somebody else's.
+                # The last close checkpoints into the file and unlinks the log by name: by now these may be another store's.
                 self.connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             self.connection.close()
         self.content.close()
@@ -118,19 +121,21 @@ class Files:
         self.peers.close()
 
     def look_inside(self) -> None:
-        """Notice that another store was copied over the file. Called between two commits of this process."""
+        """Detect that another store was copied over the file. Called between two commits of this process."""
         with self.commit_lock.held():
             self.is_ours()
 
     def is_ours(self) -> bool:
-        """Whether what is in the file may be built on: its pages and those of the log make one store. To be asked
-        under the commit lock, before any page is moved."""
+        """Whether a commit may build on the file: its pages and those of the log belong to one store.
+
+        Call it under the commit lock, before any page is moved.
+        """
         if self.content.changed() and (why := self.content.wrong()):
             self.presence.lose(why)
         return not self.presence.wrong
 
     def save(self) -> None:
-        """Move into the file what was acknowledged and is only in a write-ahead log that has lost its name."""
+        """Checkpoint acknowledged writes that are only in a write-ahead log whose file was unlinked."""
         with self.commit_lock.held():
             if self.presence.only_the_log_is_gone() and not (self.content.changed() and self.content.wrong()):
                 self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
@@ -138,6 +143,6 @@ class Files:
 
 
 def _remove_if_alone(membership: Membership, folder: Path) -> None:
-    """Leave nothing behind, unless others have come in meanwhile."""
+    """Remove the files again, unless other processes have joined meanwhile."""
     if membership.alone:
         shutil.rmtree(folder, ignore_errors=True)

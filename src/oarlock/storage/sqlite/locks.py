@@ -1,12 +1,12 @@
-"""Two locks between processes, both ``flock(2)``: freed by the kernel when their holder dies, however it dies.
+"""Two locks between processes, both ``flock(2)``: the kernel releases them when their holder dies.
 
-The *commit lock* is held around every commit and checkpoint: a fair queue, where SQLite's own busy handler
-lets a waiting process starve for seconds.
+The *commit lock* is held around every commit and checkpoint. It is a fair queue, while SQLite's own busy handler
+may let a waiting process starve for seconds.
 
-The *membership lock* is what makes `known_rev` safe. A process may commit only while it holds it:
-exclusively (it is alone, and its own counter is the store's) or shared (others may write too). Whoever finds
-it held exclusively asks the holder to share, and can't commit before that has happened. A lock is that of its file, not
-of its name: whoever gets it makes sure that the file is the one others would open.
+The *membership lock* makes `known_rev` safe. A process may commit only while it holds this lock:
+exclusively (it is alone, and its own counter is the store's) or shared (others may write too). A process that finds
+it held exclusively asks the holder to share, and can't commit before that has happened. A lock belongs to a file, not
+to its name: after locking, a process checks that the file is the one others would open.
 
 Must not know: SQLite, revisions. Used from the writer thread only. Next: `peers`, for how one asks.
 """
@@ -34,7 +34,7 @@ def _open(path: Path) -> int:
 
 
 class CommitLock:
-    """One committer at a time, in the order they asked."""
+    """One committer at a time, in the order in which they asked."""
 
     def __init__(self, path: Path) -> None:
         self._fd = _open(path)
@@ -52,11 +52,11 @@ class CommitLock:
 
 
 class Displaced(Unavailable):
-    """The lock's file was removed or replaced: holding it keeps nobody else out."""
+    """The lock's file was removed or replaced: the lock excludes nobody any more."""
 
 
 class Membership:
-    """This process's right to commit. `ask` tells every other process that somebody wants to join."""
+    """This process's right to commit. `ask` tells the other processes that this one wants to join."""
 
     def __init__(self, path: Path, ask: Callable[[], str], timeout_s: float) -> None:
         self._fd = _open(path)
@@ -67,7 +67,7 @@ class Membership:
         self._held = False
 
     def enter(self) -> None:
-        """The first `join`. The file may go in the moment in which it is opened; then it is the one that is there."""
+        """The first `join`. If the lock file is replaced while it is being opened, the new one is used."""
         while True:
             try:
                 return self.join()
@@ -76,19 +76,19 @@ class Membership:
                 self._fd = _open(self._path)
 
     def join(self) -> None:
-        """Get in: alone if nobody else is there, else beside the others. Raises `Unavailable` if they don't react."""
+        """Become a member: alone if there is no other, else shared. Raises `Unavailable` if the others don't react."""
         if not self.try_alone():
             self.ensure()
 
     def try_alone(self) -> bool:
-        """Become the only member if nobody else is. When this fails there is no membership until `ensure`."""
-        # A failed conversion of a flock loses the lock that was held.
+        """Become the only member if there is no other. If this fails there is no membership until `ensure`."""
+        # flock(2): a failed conversion also loses the lock that was held.
         self.alone = self._held = False
         self.alone = self._held = self._try(fcntl.LOCK_EX)
         return self.alone
 
     def share(self) -> None:
-        """Let others in. The caller has made sure that `known_rev` is no longer answered."""
+        """Let others join. The caller must have made sure that `known_rev` is no longer answered."""
         self.alone = self._held = False
         self.ensure()
 
@@ -96,7 +96,7 @@ class Membership:
         """Be a member, or raise `Unavailable`."""
         if self._held:
             return
-        # Waiting on other processes is real time, whatever clock the keys expire by.
+        # Waiting for other processes takes real time, whatever clock the keys expire by.
         give_up = time.monotonic() + self._timeout_s
         next_ask = 0.0
         others = ""

@@ -1,12 +1,12 @@
-"""The other processes on the same file: unix datagrams to wake them, in a folder beside the store.
+"""Notifications between the processes on one store: unix datagram sockets in a folder beside the file.
 
-A message is a hint and may be lost: what it announces is found by looking at the store, a little later.
+A message is a hint and may be lost: polling the store finds what it announces, a little later.
 
     r          something was committed: read on
     j NAME     the process at socket NAME wants to join: share the membership lock
     p          are you there? (a refused datagram tells that a process has died, and its socket is removed)
 
-Must not know: SQLite, revisions, locks. Next: `backend`, who reacts.
+Must not know: SQLite, revisions, locks. Next: `backend`, which reacts.
 """
 
 from __future__ import annotations
@@ -26,13 +26,16 @@ _MESSAGE_BYTES = 256
 
 
 class Peers:
-    """This process's socket and those of the others. All but `receive` and `close` may be called in any thread."""
+    """This process's socket and those of the others.
+
+    All methods but `receive` and `close` may be called in any thread.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._name: Final = f"{os.getpid()}-{secrets.token_hex(4)}{_SUFFIX}"
         self._others: tuple[str, ...] = ()
         self._folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        # An address has at most 107 bytes; through the open folder it is short however deep the store lies.
+        # A unix socket address has at most 107 bytes; relative to the open folder it is short for any path.
         short = f"/proc/self/fd/{self._folder_fd}"
         self._prefix: Final = short if os.path.isdir(short) else str(folder)
         self.socket: Final = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -49,18 +52,18 @@ class Peers:
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The sockets of the others, as last seen."""
+        """The sockets of the others, as of the last `refresh`."""
         return self._others
 
     def refresh(self) -> tuple[str, ...]:
-        """Look who is there; sockets of the dead are removed."""
+        """List the sockets again; those of dead processes are removed."""
         names = os.listdir(self._folder_fd)
         self._others = tuple(name for name in names if name.endswith(_SUFFIX) and name != self._name)
         self.send(b"p")
         return self._others
 
     def send(self, message: bytes) -> None:
-        """Tell all others. Never blocks: a full buffer means they'll look anyway."""
+        """Send to all others. Never blocks: a process with a full buffer will look at the store anyway."""
         for name in self._others:
             try:
                 self.socket.sendto(message, self._address(name))
@@ -73,14 +76,14 @@ class Peers:
                 pass
 
     def ask_to_join(self) -> str:
-        """Ask whoever is alone to share; returns who was asked, for an error message."""
+        """Ask the process that is alone to share; returns who was asked, for an error message."""
         others = self.refresh()
         self.send(b"j " + self._name.encode())
         pids = sorted({name.partition("-")[0] for name in others})
         return f" (pid {', '.join(pids)})" if pids else ""
 
     def receive(self) -> set[bytes]:
-        """The kinds of message that have arrived, each once."""
+        """The kinds of messages that have arrived, each once."""
         kinds: set[bytes] = set()
         while True:
             try:
@@ -101,7 +104,7 @@ class Peers:
         os.close(self._folder_fd)
 
     def _forget(self, name: str) -> None:
-        # Names are never used twice, so a name that refused once belongs to a dead process.
+        # Names are never used twice, so a name that refuses a connection belongs to a dead process.
         self._others = tuple(other for other in self._others if other != name)
         try:
             os.unlink(name, dir_fd=self._folder_fd)

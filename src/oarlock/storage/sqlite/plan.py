@@ -1,8 +1,8 @@
-"""What a batch of writes does, decided in Python: current state × writes → results, events and rows. Pure.
+"""Decides the results of a batch in Python: current state × writes → results, events and rows. Pure.
 
-Each write is decided in order on the state its predecessors leave, so a write that lost its race fails alone.
+Each write is decided on the state that the writes before it leave, so a write whose compare fails, fails alone.
 
-Must not know: SQLite, locks, threads. Next: `commits` for how a plan is carried out.
+Must not know: SQLite, locks, threads. Next: `commits` for how a plan is executed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class BatchPlan:
 
 
 def plan(writes: list[QueuedWrite], rev: Rev, current: dict[str, KV]) -> BatchPlan:
-    """Decide `writes` on a store at `rev`, where `current` has what is live among their keys."""
+    """Decide `writes` on a store at `rev`; `current` has the live states of their keys."""
     results: list[WriteResult] = []
     events: list[Event] = []
     log: list[object] = []

@@ -1,11 +1,11 @@
-"""Are the files of an open store still those that its path leads to?
+"""Detects that the files of an open store were deleted, moved or replaced.
 
-A file that was deleted, moved or replaced stays open and takes every write, and whoever opens the path next finds
-none of them. So each batch of writes is answered only after a look at the path, and a counter that speaks for the
-whole store is only used for a moment after one. What comes back as it was (the same file, moved there again) is gone
-on with; anything else needs a restart.
+Such a file stays open and takes every write, but a process that opens the path later finds none of them. So a batch
+of writes is acknowledged only after a check of the path, and a counter that is valid for the whole store is trusted
+only for a moment after one. If the same file comes back to the path, the store continues; anything else needs a
+restart.
 
-Must not know: SQLite's connections, threads. Next: `backend`, who looks; `locks`, whose files are watched here too.
+Must not know: SQLite's connections, threads. Next: `backend`, which checks; `locks`, whose files are checked here too.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ Mark = tuple[int, int]
 
 
 class Gone(Unavailable):
-    """A file of the store was deleted, moved or replaced: nothing was done."""
+    """A file of the store was deleted, moved or replaced; nothing was done."""
 
 
 def mark_of(path: str | Path) -> Mark | None:
-    """Which file is at `path`, None when there is none."""
+    """The identity of the file at `path`, None when there is none."""
     try:
         found = os.stat(path)
     except OSError:
@@ -46,10 +46,10 @@ def mark_of(path: str | Path) -> Mark | None:
 
 
 def settle_down(lock: Path) -> None:
-    """Wait until nobody trusts a counter any more that a lock in another file made safe.
+    """Wait until no process trusts a counter that was made safe by a lock in another file.
 
-    A process that was alone by a lock file which somebody removed answers reads for at most `LOOK_S` after it was
-    replaced by the one at `lock`: before that has passed, who holds this one must not write.
+    A process that was alone by a lock file which was then removed may answer reads for at most `LOOK_S` seconds after
+    the file at `lock` replaced it. Until then, the holder of the new lock must not write.
     """
     age = time.time() - os.stat(lock).st_ctime
     if 0 <= age < SETTLED_S:
@@ -57,10 +57,10 @@ def settle_down(lock: Path) -> None:
 
 
 class Presence:
-    """Made once all files are open. `path` is how the store was named, `real` where it lies, `folder` has its locks.
+    """Made once all files are open. `path` is the name of the store, `real` the resolved path, `folder` has its locks.
 
-    `wrong` is what was found the last time, in one line, or ``""``; when that was nothing, it need not be asked again
-    before `good_until`, in monotonic seconds. Used from any thread.
+    `wrong` is the result of the last check, one line, or ``""``. If it is empty, no new check is needed before
+    `good_until`, in monotonic seconds. Used from any thread.
     """
 
     def __init__(self, path: Path, real: Path, folder: Path) -> None:
@@ -75,16 +75,16 @@ class Presence:
         self.wrong = ""
 
     def check(self) -> str:
-        """Look at all of it; what is wrong, or ``""``. Tells the log when that begins and when it ends."""
+        """Check all files; what is wrong, or ``""``. Logs when a problem begins and when it ends."""
         began = time.monotonic()
         return self._tell(self._compared(), began + LOOK_S)
 
     def lately(self) -> bool:
-        """Whether all was well a moment ago, which is good enough for a read."""
+        """Whether the last check, a moment ago, was good. Enough for a read."""
         return time.monotonic() < self.good_until or not self.check()
 
     def kept(self) -> bool:
-        """Whether what has just been committed is in the file that whoever comes next would open."""
+        """Whether what has just been committed is in the file that the next process would open."""
         if not self.lately():
             return False
         for file, mark in self._store:
@@ -93,22 +93,22 @@ class Presence:
         return True
 
     def ensure(self) -> None:
-        """Raise `Gone` unless all was well a moment ago."""
+        """Raise `Gone` unless the last check, a moment ago, was good."""
         if not self.lately():
             raise Gone(self.wrong, 5.0)
 
     def ensure_now(self) -> None:
-        """Raise `Gone` unless all is well now."""
+        """Raise `Gone` unless a check now is good."""
         if self.check():
             raise Gone(self.wrong, 5.0)
 
     def lose(self, why: str) -> None:
-        """The content is another: there is no way back but a restart."""
+        """The content was replaced: only a restart helps."""
         self._lost = f"{self._path} {why} while this server runs: it writes and reads nothing more, restart it"
         self._tell("", 0.0)
 
     def only_the_log_is_gone(self) -> bool:
-        """Whether the store is in place but for the name of its write-ahead log, which nobody can have opened anew."""
+        """Whether only the name of the write-ahead log is missing, and nobody can have created a new one."""
         return (
             not self._lost
             and mark_of(self._log) is None

@@ -1,7 +1,7 @@
-"""The queries: get, list and count at any revision, and stretches of the log. Each is one snapshot.
+"""The queries: get, list and count at any revision, and ranges of the log. Each reads one snapshot.
 
 In WAL mode a read transaction sees every commit that returned before it began, also of other processes,
-so these reads are linearizable (R4) without asking anybody.
+so these reads are linearizable (R4) without further communication.
 
 Must not know: threads, locks, who asks. Next: `threads` for where they run.
 """
@@ -35,7 +35,7 @@ _THEN = (
     " AND op != 3 ORDER BY key LIMIT ?4"
 )
 _COUNT = "SELECT count(*) FROM kv WHERE key >= ? AND key < ?"
-# What lived at a revision is what lives unchanged since, and what was replaced or deleted since.
+# The live keys at a revision are those unchanged since, and those replaced or deleted since.
 _COUNT_THEN = (
     "SELECT (SELECT count(*) FROM kv WHERE key >= ?1 AND key < ?2 AND rev <= ?3)"
     " + (SELECT count(*) FROM log WHERE +key >= ?1 AND +key < ?2 AND rev > ?3 AND prev_rev BETWEEN 1 AND ?3)"
@@ -48,7 +48,7 @@ _EVENTS = (
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Events of the log: complete above `floor` and up to `rev`. `head` was the current revision of the snapshot."""
+    """Events of the log, complete above `floor` and up to `rev`. `head` was the current revision of the snapshot."""
 
     floor: Rev
     events: Sequence[Event]
@@ -58,7 +58,7 @@ class Stretch:
 
 @contextmanager
 def snapshot(connection: apsw.Connection) -> Iterator[None]:
-    """Several statements on one state of the store."""
+    """A context manager: several statements on one state of the store."""
     connection.execute("BEGIN")
     try:
         yield
@@ -92,7 +92,7 @@ def get(connection: apsw.Connection, key: str, rev: Rev) -> tuple[KV | None, Rev
 def list_range(connection: apsw.Connection, span: tuple[str, str], rev: Rev, limit: int) -> Page:
     with snapshot(connection):
         head = _must_have(connection, rev)
-        # One more than asked for tells whether anything follows without counting it.
+        # One more than the limit tells whether anything follows, without a count.
         fetch = limit + 1 if limit else -1
         query, values = (_THEN, (*span, rev, fetch)) if rev else (_LIVE, (*span, fetch))
         try:
@@ -111,9 +111,9 @@ def list_range(connection: apsw.Connection, span: tuple[str, str], rev: Rev, lim
 
 
 def _one_by_one(connection: apsw.Connection, span: tuple[str, str], fetch: int) -> list[KV]:
-    """The same as far as pages can be read: one that can't be costs the values that lie on it, and no others.
+    """The same list when pages are damaged: only the values on those pages are lost.
 
-    Raises ``apsw.CorruptError`` when it can't even be told which keys there are.
+    Raises ``apsw.CorruptError`` when even the keys can't be read.
     """
     kvs: list[KV] = []
     for key, rev, create_rev, expires in _rows(connection, _KEYS, (*span, fetch)):
@@ -131,26 +131,26 @@ def count(connection: apsw.Connection, span: tuple[str, str]) -> tuple[int, Rev]
 
 
 def expired(connection: apsw.Connection, now_ms: int, limit: int) -> list[tuple[str, Rev]]:
-    """Live keys whose time is over, with their revision."""
+    """Live keys whose time to live is over, with their revisions."""
     return _rows(connection, "SELECT key, rev FROM kv WHERE expires <= ? ORDER BY expires LIMIT ?", (now_ms, limit))
 
 
 def log_after(connection: apsw.Connection, after: Rev, limit: int) -> Stretch:
-    """The next events of the whole store, at most `limit`. Where history is gone the stretch begins above the loss."""
+    """The next events of the whole store, at most `limit`. Where history is compacted, it begins above that."""
     with snapshot(connection):
         head, compact_rev = _meta(connection)
         floor = max(after, compact_rev)
         rows = _rows(connection, f"{_EVENTS} ORDER BY log.rev LIMIT ?", (floor, head, limit))
     events = [_event(row) for row in rows]
     rev = floor + len(events)
-    # Revisions have no holes above compact_rev: what isn't there now won't be there later.
+    # Revisions have no gaps above compact_rev: a missing one won't appear later.
     if (events and events[-1].rev != rev) or (len(events) < limit and rev < head):
         raise StoreBroken(f"the log has a hole above revision {floor}: run `oarlock storage check`")
     return Stretch(floor, events, rev, head)
 
 
 def log_of_range(connection: apsw.Connection, span: tuple[str, str], between: tuple[Rev, Rev], limit: int) -> Stretch:
-    """The next events of a range above one revision and up to another, at most `limit`.
+    """The next events of a range of keys between two revisions, at most `limit`.
 
     Raises `Compacted` when some of them are gone.
     """

@@ -1,11 +1,11 @@
-"""The tables, and opening the file: what may be opened, with which settings.
+"""The tables of the database, and how its file is opened.
 
-    meta  one row: the counter every revision comes from, and how far history is forgotten
+    meta  one row: the counter for revisions, and the compacted revision
     log   every change, append-only; a value is stored once, here
-    kv    what is live: key → its row in the log
+    kv    live keys: key → its row in the log
 
-Revisions are given under one lock, so above ``meta.compact_rev`` the log has no holes: a hole is damage,
-never a question of timing. (Autoincrement columns have holes, and show rows out of order to readers.)
+Revisions are assigned under one lock, so the log has no gaps above ``meta.compact_rev``: a gap is damage,
+never a question of timing. (Autoincrement columns have gaps, and readers may see their rows out of order.)
 
 Must not know: threads, locks, peers. Next: `plan` for what a write does, `reads` for the queries.
 """
@@ -63,7 +63,7 @@ _WAL_KEPT_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """The one row of ``meta``. Below `compact_rev` history is refused, up to `swept_rev` its rows are gone too."""
+    """The one row of ``meta``. History below `compact_rev` is refused; up to `swept_rev` its rows are removed too."""
 
     rev: Rev
     compact_rev: Rev
@@ -72,9 +72,9 @@ class Meta:
 
 
 def check_place(path: Path, create: bool) -> None:
-    """Make sure that a store can be at `path`, or with `create` can be made there, without making anything.
+    """Check that a store is at `path`, or with `create` could be made there, without making anything.
 
-    Raises `StorageError` with one line for a person.
+    Raises `StorageError` with a one-line message.
     """
     if path.is_dir():
         raise StorageError(f"cannot open the store {path}: it is a directory; name a file in it")
@@ -92,13 +92,13 @@ def check_place(path: Path, create: bool) -> None:
 
 
 def create_file(path: Path, create: bool) -> bool:
-    """Make sure `path` can be opened; with `create` make it, readable by its owner only: stores hold secrets.
+    """Check that `path` can be opened; with `create` make it, readable by its owner only, because stores hold secrets.
 
-    Whether it was made. Raises `StorageError` with one line for a person.
+    Returns whether it was made. Raises `StorageError` with a one-line message.
     """
     check_place(path, create)
     try:
-        # Only to create it: closing a descriptor of a file takes away every lock this process has on it, SQLite's too.
+        # Only to create it: closing a descriptor of a file releases all POSIX locks of this process on it, also SQLite's.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError:
         return False
@@ -108,7 +108,7 @@ def create_file(path: Path, create: bool) -> bool:
 
 
 def connect(path: Path, *, cache_kib: int, busy_timeout_s: float = 5.0) -> apsw.Connection:
-    """A connection with this store's settings. Commits are durable; nobody checkpoints inside a commit."""
+    """A connection with this store's settings. Commits are durable; automatic checkpoints are off."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=256)
     connection.set_busy_timeout(int(busy_timeout_s * 1000))
     connection.wal_autocheckpoint(0)
@@ -120,7 +120,7 @@ def connect(path: Path, *, cache_kib: int, busy_timeout_s: float = 5.0) -> apsw.
 
 
 def prepare(connection: apsw.Connection, path: Path) -> Meta:
-    """Create the tables of a new store, or make sure that an old one is ours and of a version we know."""
+    """Create the tables of a new store, or check that an existing one is an oarlock store of a known version."""
     try:
         if connection.execute("PRAGMA journal_mode=WAL").get != "wal":
             raise StorageError(f"cannot open the store {path}: its file system can't do WAL; use a local disk")

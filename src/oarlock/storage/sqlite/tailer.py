@@ -1,6 +1,6 @@
-"""Reads on in the log when another process has written, and hands it to the feed.
+"""Reads what other processes have committed to the log, and passes it to the feed.
 
-One per process, however many watches there are. While this process is alone nobody calls it.
+One per process, however many watches there are. Not used while this process is alone.
 
 Must not know: sockets, timers. Next: `feed`, which publishes; `backend`, which says when to look.
 """
@@ -25,7 +25,7 @@ _AT_ONCE = 500
 
 
 class Tailer:
-    """`local_from` tells the first revision of a commit under way in this process, 0 when there is none."""
+    """`local_from` returns the first revision of a commit in progress in this process, 0 when there is none."""
 
     def __init__(self, feed: Feed, reader: ReaderThread, local_from: Callable[[], Rev]) -> None:
         self._feed = feed
@@ -35,7 +35,7 @@ class Tailer:
         self._again = False
 
     def look(self) -> None:
-        """Something may have been committed: read on. Returns at once."""
+        """Read on, because something may have been committed. Returns at once."""
         self._again = True
         if self._task is None:
             self._task = asyncio.create_task(self._pull(), name="oarlock store: tailer")
@@ -58,7 +58,7 @@ class Tailer:
         except StoreBroken as error:
             self._feed.fail(error)
         except StorageError:
-            # Whatever it was, the next hint or poll looks again.
+            # Any error: the next hint or poll tries again.
             pass
         finally:
             self._task = None

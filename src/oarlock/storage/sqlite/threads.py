@@ -1,6 +1,6 @@
-"""A thread with a connection of its own that answers questions from the event loop.
+"""A thread with its own connection that runs queries for the event loop.
 
-Answers go back in one wake-up of the loop per drained queue, not one per question.
+Results are returned in one wake-up of the loop per drained queue, not one per query.
 
 Must not know: what is asked. Next: `writer`, the thread that changes things.
 """
@@ -30,7 +30,7 @@ _Job = tuple[Callable[[apsw.Connection], Any], asyncio.Future[Any]]
 
 
 def post(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *args: object) -> None:
-    """Run `call` on the loop; nothing if the loop is gone, for then nobody waits."""
+    """Run `call` on the loop; does nothing if the loop is closed, since then nobody waits."""
     try:
         loop.call_soon_threadsafe(call, *args)
     except RuntimeError:
@@ -38,7 +38,7 @@ def post(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *args: ob
 
 
 def in_background(call: Callable[[], T], name: str) -> asyncio.Future[T]:
-    """Run `call` in a thread of its own that gives way to all others, and that nobody waits for at the end."""
+    """Run `call` in a low-priority daemon thread of its own, which nobody waits for at exit."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 

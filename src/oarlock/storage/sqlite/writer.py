@@ -2,9 +2,8 @@
 
     queue → batch → commit lock → BEGIN IMMEDIATE → current state → plan → rows → COMMIT → unlock → one wake-up
 
-Writes that arrive while a commit is on its way to the disk form the next batch, so the price of a commit is
-shared by as many as wait for it. The wake-up of the loop carries events and results together: the loop
-publishes first and answers then.
+Writes that arrive during a commit form the next batch, which shares the cost of one commit. One wake-up of the loop
+carries events and results together; the loop publishes the events first, then resolves the results.
 
 Must not know: watches, reads, keys' meaning. Next: `commits`, `locks`, and `backend` for the loop's side.
 """
@@ -49,7 +48,7 @@ _TRUNCATE_PAGES = 16_000
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """What became of a batch: results in order or one error for all; events complete above `floor` up to `rev`."""
+    """The result of a batch: results in order, or one error for all; events complete above `floor` up to `rev`."""
 
     writes: Sequence[QueuedWrite]
     results: Sequence[WriteResult] = ()
@@ -66,7 +65,10 @@ class _Job:
 
 
 class Writer:
-    """`report` is called on the loop with every `BatchResult`; `published` tells which revision the loop published."""
+    """The writer thread.
+
+    `report` is called on the loop with every `BatchResult`; `published` returns the revision the loop has published.
+    """
 
     def __init__(self, files: Files, report: Callable[[BatchResult], None], published: Callable[[], Rev]) -> None:
         self._files: Final = files
@@ -98,7 +100,7 @@ class Writer:
         self._queue.put(write)
 
     async def run(self, job: Callable[[apsw.Connection], T]) -> T:
-        """Run `job` between two batches, in a transaction of its own, which nobody else's commit interrupts."""
+        """Run `job` between two batches, in a transaction of its own under the commit lock."""
         return await self.between(partial(self._transact, job))
 
     async def between(self, job: Callable[[], T]) -> T:
@@ -110,12 +112,12 @@ class Writer:
         return await future
 
     def give_up_waiting(self, after_s: float) -> None:
-        """Answer the writes that have waited longer than `after_s` for another process to finish its commit."""
+        """Fail the writes that have waited longer than `after_s` seconds for another process to finish its commit."""
         if self._waiting and time.monotonic() - self._waiting_since >= after_s:
             self.abandon(f"another process has held the commit lock of {self._files.path} for {after_s:g} s")
 
     def abandon(self, why: str) -> None:
-        """Answer every write that hasn't begun; none of them will be carried out."""
+        """Fail every write that hasn't begun; none of them will be executed."""
         with self._claim:
             writes, self._waiting = self._waiting, []
         jobs = []
@@ -133,7 +135,7 @@ class Writer:
         self._report(BatchResult(writes, error=Unavailable(f"{why}: see if that process is stopped")))
 
     async def close(self) -> None:
-        """Carry out what was submitted, checkpoint, and end the thread. The files are left to the caller."""
+        """Execute what was submitted, checkpoint, and end the thread. The caller closes the files."""
         if not self._closed:
             self._closed = True
             self._queue.put(None)
@@ -157,7 +159,7 @@ class Writer:
         post(self._loop, self._stopped.set)
 
     def _next(self) -> tuple[list[QueuedWrite], _Job | None]:
-        """What to commit together, and a job to do after it; nothing of either: the end."""
+        """What to commit together, and a job to run after it; both empty at the end."""
         try:
             item = self._queue.get(timeout=_IDLE_S if self._wal_pages else None)
         except Empty:
@@ -207,7 +209,7 @@ class Writer:
             self._files.peers.send(b"r")
 
     def _must_be_able(self) -> None:
-        """Raise what keeps this process from committing anything."""
+        """Raise the reason why this process can't commit, if there is one."""
         if self.broken is not None:
             raise self.broken
         if self._files.presence.wrong:
@@ -239,12 +241,12 @@ class Writer:
         return BatchResult(writes, decided.results, None, rev, decided.events, decided.rev)
 
     def _with_others(self, outcome: BatchResult, base: Rev) -> BatchResult:
-        """The outcome with what other processes committed since `base` before it: the loop publishes without a hole."""
+        """The result, preceded by what other processes committed since `base`: the loop publishes without a gap."""
         missing = outcome.floor - base
         try:
             stretch = log_after(self._connection, base, missing)
         except Exception as error:
-            # The writes are durable and must be answered; the feed sees the hole and ends the watches.
+            # The writes are durable and must be acknowledged; the feed sees the gap and ends the watches.
             self._understand(error)
             return outcome
         floor = min(stretch.floor, outcome.floor)
@@ -272,7 +274,7 @@ class Writer:
         post(self._loop, _settle, job.future, result, error)
 
     def _checkpoint(self) -> None:
-        """Move the write-ahead log into the file. A failure loses nothing: it stays where it is."""
+        """Checkpoint the write-ahead log into the file. A failure loses nothing: the data stays in the log."""
         pages, self._wal_pages = self._wal_pages, 0
         if self.broken is not None or self._files.presence.wrong or not pages:
             return
