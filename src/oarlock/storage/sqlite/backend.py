@@ -1,6 +1,6 @@
 """`SqliteBackend` (``sqlite:///path``): a durable store in one file, which several processes may share.
 
-    put, delete ──► writer thread ──► result  ──► feed (watches) ──► the caller
+    put, delete ──► writer thread ──► result──► feed (watches) ──► the caller
     get, list   ──► reader thread
     other processes' commits ──► hint or poll ──► tailer thread ──► feed
 
@@ -332,7 +332,7 @@ class SqliteBackend:
         except apsw.ConnectionClosedError:
             raise Unavailable("the store is closed") from None
         except apsw.Error:
-            # Busy for a moment, while another process recovers or truncates the log: a thread may wait, the loop may not.
+            # Busy for a moment, while another process recovers or truncates the log; the loop must not wait.
             meta = await self._reader.run(schema.read_meta)
             return meta.rev, meta.compact_rev
 

@@ -112,7 +112,7 @@ class Files:
         self.check.close()
         with self.commit_lock.held():
             if self.presence.check() or not self.is_ours():
-                # The last close checkpoints into the file and unlinks the log by name: by now these may be another store's.
+                # The last close checkpoints into the file and unlinks the log by name: by now another store's, perhaps.
                 self.connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             self.connection.close()
         self.content.close()

@@ -98,7 +98,7 @@ def create_file(path: Path, create: bool) -> bool:
     """
     check_place(path, create)
     try:
-        # Only to create it: closing a descriptor of a file releases all POSIX locks of this process on it, also SQLite's.
+        # Only to create it: closing a descriptor of a file releases all POSIX locks of this process on it.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError:
         return False
