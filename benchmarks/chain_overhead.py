@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import time
 
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Peer, Request, Response
+from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.context import Target, User
 from oarlock.policy.authn.authenticator import Union
 from oarlock.policy.authn.token_file import TokenFile
-from oarlock.server.chain import Links, build, filters
+from oarlock.server.chain import ChainConfig, build, filters
 
 REQUESTS = 200_000
 TARGET = Target("get", "wardle.example.com", "v1alpha1", "flunders", namespace="default", name="f1")
@@ -37,17 +37,17 @@ async def nothing() -> bytes:
     return b""
 
 
-async def dispatch(x: Exchange) -> Response:
+async def dispatch(x: RequestState) -> Response:
     return Response(200, [("content-type", "application/json")], b"{}")
 
 
-def resolve(x: Exchange) -> None:
+def resolve(x: RequestState) -> None:
     x.target = TARGET
 
 
 def main() -> None:
     tokens = TokenFile([("peertoken", User("admin", groups=("system:masters",)))])
-    handle = build(filters(Links(resolve, Union([tokens]))), dispatch, Now())
+    handle = build(filters(ChainConfig(resolve, Union([tokens]))), dispatch, Now())
     path = "/apis/wardle.example.com/v1alpha1/namespaces/default/flunders/f1"
     request = Request("GET", path, "", HEADERS, list(HEADERS.items()), Peer("127.0.0.1", 1), nothing, time.monotonic())
 
@@ -61,7 +61,7 @@ def main() -> None:
                 pass
         return (time.process_time() - began) / REQUESTS * 1e6
 
-    x = Exchange(request, Now())
+    x = RequestState(request, Now())
     bare = min(run(dispatch, x) for _ in range(5))
     whole = min(run(handle, request) for _ in range(5))
     print(f"{whole - bare:.2f} µs per request for the chain (and {bare:.2f} for an empty dispatch)")

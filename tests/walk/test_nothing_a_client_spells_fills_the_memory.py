@@ -16,8 +16,8 @@ import pytest
 from walk_kit import BOATS, boat, fleet, made, walk
 
 from oarlock.endpoints import respond
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Peer, Request
+from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.router import _keep
 from oarlock.meta.context import User
 from oarlock.meta.memo import Memo
@@ -43,14 +43,14 @@ async def routes() -> list[Memo[Any, Any]]:
     api, _ = fleet()
     async with api:
         router = api.parts.router
-        memo = router.surface.routes  # type: ignore[union-attr]
+        memo = router.route_table.routes  # type: ignore[union-attr]
         for n in range(7000):
             if n % 2:
                 where, query = f"{BOATS}/{n:0900}", ""
             else:
                 where, query = BOATS, "&".join(f"{n}a{i:02}={i:040}" for i in range(16))
             request = Request("GET", where, query, {}, [], Peer("", 0), nothing, 0.0)
-            x = Exchange(request, api.clock)
+            x = RequestState(request, api.clock)
             router.resolve(x)
             x.user = User("somebody")
             _keep(x, x.route, x.route.unkept)
@@ -225,8 +225,8 @@ def strangers() -> InMemory:
 async def test_nothing_is_remembered_of_those_who_are_not_let_in():
     api = strangers()
     async with api:
-        surface = api.parts.router.surface
-        assert surface is not None
+        route_table = api.parts.router.route_table
+        assert route_table is not None
         forms = len(respond._forms)
         for n in range(50):
             assert (await api.get(f"{BOATS}/{n}")).status == 401
@@ -234,7 +234,7 @@ async def test_nothing_is_remembered_of_those_who_are_not_let_in():
             assert (await api.get(f"/livez?{n}", accept=f"a/b;c={n}")).status == 200
             assert (await api.get(f"{BOATS}?watch=1&{n}", accept=f"application/json;c={n}")).status == 401
             assert (await api.get(BOATS, authorization=f"Bearer {n}")).status == 401
-        assert len(surface.routes) == 0
+        assert len(route_table.routes) == 0
         assert len(respond._forms) == forms
 
 
@@ -242,15 +242,15 @@ async def test_nothing_is_remembered_of_those_who_are_not_let_in():
 async def test_a_route_is_remembered_once_it_is_known_who_asks():
     api, _ = fleet()
     async with api:
-        surface = api.parts.router.surface
-        assert surface is not None
+        route_table = api.parts.router.route_table
+        assert route_table is not None
         for _ in range(3):
             await api.get(f"{BOATS}/a")
             await api.get(f"{BOATS}?limit=5")
-        assert sorted(surface.routes._values) == [("GET", BOATS, "limit=5"), ("GET", f"{BOATS}/a", "")]
+        assert sorted(route_table.routes._values) == [("GET", BOATS, "limit=5"), ("GET", f"{BOATS}/a", "")]
         await api.get(f"{BOATS}?labelSelector={'a' * 1100}")
         await api.get(f"{BOATS}?" + "&".join(f"a={n}" for n in range(17)))
-        assert len(surface.routes) == 2
+        assert len(route_table.routes) == 2
 
 
 def test_header_names_of_clients_are_not_learned() -> None:

@@ -11,8 +11,8 @@ from oarlock.codec import protobuf as protobuf_codec
 from oarlock.codec import yaml as yaml_codec
 from oarlock.codec.protowire import Message
 from oarlock.endpoints.catalog import CatalogEntry
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.negotiation import CBOR, JSON, NAMED, PROTOBUF, YAML, content_type
+from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.errors import BadRequest, UnsupportedMediaType
 from oarlock.meta.fielderrors import WrongType
 from oarlock.meta.gotext import quote
@@ -29,9 +29,9 @@ DENSE_BYTES = 4 * 1024
 """In bytes. A larger body that isn't JSON is decoded in a thread."""
 
 
-def media_type(x: Exchange) -> str:
+def media_type(state: RequestState) -> str:
     """The media type of the body: JSON, YAML, CBOR or protobuf. Raises UnsupportedMediaType."""
-    media = content_type(x.request.headers.get("content-type", ""))
+    media = content_type(state.request.headers.get("content-type", ""))
     if media not in (JSON, YAML, CBOR, PROTOBUF):
         raise UnsupportedMediaType(NAMED)
     assert media is not None

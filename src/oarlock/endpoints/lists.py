@@ -14,7 +14,6 @@ from typing import cast
 
 from oarlock.codec import protobuf
 from oarlock.endpoints import tables
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.in_protobuf import object_message
 from oarlock.endpoints.joined import Items, JoinedBody, bodies_of, measure_of
@@ -33,6 +32,7 @@ from oarlock.endpoints.list_forms import (
 from oarlock.endpoints.negotiation import CBOR, JSON, PROTOBUF, Accepted, wrong_plurality
 from oarlock.endpoints.pacing import beside
 from oarlock.endpoints.partial_metadata import partial
+from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.respond import compressed, include_object, is_pretty
 from oarlock.endpoints.route import Route
 from oarlock.meta.errors import StatusError
@@ -71,7 +71,7 @@ class _Found:
     size: int
 
 
-async def list_response(x: Exchange, route: Route, listing: Listing, accepted: Accepted) -> Response:
+async def list_response(state: RequestState, route: Route, listing: Listing, accepted: Accepted) -> Response:
     """A list in the negotiated form. Raises TooManyRequests if the budget of unsent bytes is exhausted."""
     entry = route.entry
     assert entry is not None
@@ -80,23 +80,23 @@ async def list_response(x: Exchange, route: Route, listing: Listing, accepted: A
         raise wrong
     found = await _found(listing)
     if accepted.media_type not in (JSON, CBOR):
-        return await _whole(x, route, found, accepted)
+        return await _whole(state, route, found, accepted)
     content_type = [("content-type", accepted.response_content_type)]
-    pretty = is_pretty(x, route, accepted)
+    pretty = is_pretty(state, route, accepted)
     if accepted.media_type == JSON and accepted.as_kind is None and not pretty and not _converts(route):
-        return await compressed(x, Response(200, content_type, _joined(route, found)))
-    form = _form(x, route, listing, accepted)
+        return await compressed(state, Response(200, content_type, _joined(route, found)))
+    form = _form(state, route, listing, accepted)
     if accepted.media_type == CBOR:
         form = as_cbor(form)
     elif pretty:
         form = indented(form)
     if found.size <= WHOLE_BYTES:
-        return await compressed(x, Response(200, content_type, await _made(route, form, found)))
+        return await compressed(state, Response(200, content_type, await _made(route, form, found)))
     if _converts(route):
         # Convert all objects before the answer begins: an error halfway couldn't be reported.
         async for _ in _bodies(route, found):
             pass
-    return await compressed(x, Response(200, content_type, _pieces(route, form, found)))
+    return await compressed(state, Response(200, content_type, _pieces(route, form, found)))
 
 
 async def _found(listing: Listing) -> _Found:
@@ -137,10 +137,10 @@ def _joined(route: Route, found: _Found) -> bytes | JoinedBody:
     return body.read(length) if found.size <= WHOLE_BYTES else body
 
 
-def _form(x: Exchange, route: Route, listing: Listing, accepted: Accepted) -> ListForm:
+def _form(state: RequestState, route: Route, listing: Listing, accepted: Accepted) -> ListForm:
     if accepted.as_kind == "Table":
         return table_form(
-            route, listing, tables.TableOptions(include_object(route), accepted.as_version, x.clock.now())
+            route, listing, tables.TableOptions(include_object(route), accepted.as_version, state.clock.now())
         )
     if accepted.as_kind is not None:
         return metadata_form(accepted.as_version, listing)
@@ -221,26 +221,26 @@ async def _converted(resource: StoredResource, entries: Sequence[Entry], version
     return bodies
 
 
-async def _whole(x: Exchange, route: Route, found: _Found, accepted: Accepted) -> Response:
+async def _whole(state: RequestState, route: Route, found: _Found, accepted: Accepted) -> Response:
     """A list in a form that is made as a whole. Raises TooManyRequests if too many bytes are unsent already."""
     size = OVERHEAD * found.size if found.size > WHOLE_BYTES else 0
-    x.unsent.reserve(size)
+    state.unsent.reserve(size)
     try:
         if accepted.media_type == PROTOBUF:
-            response = await _in_protobuf(x, route, found, accepted)
+            response = await _in_protobuf(state, route, found, accepted)
         else:
-            form = _form(x, route, found.listing, accepted)
+            form = _form(state, route, found.listing, accepted)
             items = [form.item(body) async for bodies in _bodies(route, found) for body in bodies]
             data = await beside(found.size, in_yaml, form, items)
-            response = await compressed(x, Response(200, [("content-type", accepted.response_content_type)], data))
+            response = await compressed(state, Response(200, [("content-type", accepted.response_content_type)], data))
     except BaseException:
-        x.unsent.add(-size)
+        state.unsent.add(-size)
         raise
-    response.on_sent(lambda whole: x.unsent.add(-size))
+    response.on_sent(lambda whole: state.unsent.add(-size))
     return response
 
 
-async def _in_protobuf(x: Exchange, route: Route, found: _Found, accepted: Accepted) -> Response:
+async def _in_protobuf(state: RequestState, route: Route, found: _Found, accepted: Accepted) -> Response:
     entry = route.entry
     assert entry is not None
     message, version = entry.protobuf, accepted.as_version
@@ -259,4 +259,4 @@ async def _in_protobuf(x: Exchange, route: Route, found: _Found, accepted: Accep
     if accepted.as_kind is None:
         kind = (entry.api_version, entry.list_kind)
     data = protobuf.list_of(*kind, list_meta(found.listing), items)
-    return await compressed(x, Response(200, [("content-type", PROTOBUF)], data))
+    return await compressed(state, Response(200, [("content-type", PROTOBUF)], data))

@@ -18,7 +18,6 @@ from oarlock.codec.protowire import Message
 from oarlock.endpoints import tables
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.compressing import GZIP_ABOVE, gzipped
-from oarlock.endpoints.exchange import ANONYMOUS, Exchange
 from oarlock.endpoints.http import BodyTooLarge, BrokenBody, Response
 from oarlock.endpoints.in_protobuf import object_from_json
 from oarlock.endpoints.joined import one_body
@@ -35,6 +34,7 @@ from oarlock.endpoints.negotiation import (
 )
 from oarlock.endpoints.pacing import beside
 from oarlock.endpoints.partial_metadata import partial
+from oarlock.endpoints.request_state import ANONYMOUS, RequestState
 from oarlock.endpoints.route import Route
 from oarlock.meta.errors import (
     BadRequest,
@@ -79,31 +79,33 @@ _decode = msgspec.json.Decoder().decode
 _forms: Memo[tuple[str, bool, bool, bool, bool], Accepted] = Memo(1024 * 1024, entry_bytes=512, per_byte=2)
 
 
-def _negotiated(x: Exchange, header: str, transforms: bool, stream: bool, collection: bool, protobuf: bool) -> Accepted:
+def _negotiated(
+    state: RequestState, header: str, transforms: bool, stream: bool, collection: bool, protobuf: bool
+) -> Accepted:
     """The form that `header` asks for, remembered for users who are known. Raises NotAcceptable."""
     key = (header, transforms, stream, collection, protobuf)
     found = _forms.get(key)
     if found is None:
         found = negotiate(header, transforms=transforms, stream=stream, collection=collection, protobuf=protobuf)
-        if x.user is not ANONYMOUS:
+        if state.user is not ANONYMOUS:
             _forms.put(key, found, len(header))
     return found
 
 
-def accept(x: Exchange, *, transforms: bool = True, stream: bool = False, collection: bool = False) -> Accepted:
+def accept(state: RequestState, *, transforms: bool = True, stream: bool = False, collection: bool = False) -> Accepted:
     """The form the client wants; one that doesn't say can read what it sends. Raises NotAcceptable."""
-    entry = x.route.entry if isinstance(x.route, Route) else None
+    entry = state.route.entry if isinstance(state.route, Route) else None
     if entry is None:
         protobuf = False
     elif transforms:
         protobuf = entry.protobuf is not None
     else:
-        protobuf = entry.sub_messages(x.target.subresource)[1] is not None
-    return _negotiated(x, _header(x), transforms, stream, collection, protobuf)
+        protobuf = entry.sub_messages(state.target.subresource)[1] is not None
+    return _negotiated(state, _header(state), transforms, stream, collection, protobuf)
 
 
-def _header(x: Exchange) -> str:
-    headers = x.request.headers
+def _header(state: RequestState) -> str:
+    headers = state.request.headers
     header = headers.get("accept", "")
     if not header:
         sent = headers.get("content-type", "")
@@ -111,12 +113,14 @@ def _header(x: Exchange) -> str:
     return header
 
 
-def is_pretty(x: Exchange, route: Route | None, accepted: Accepted) -> bool:
+def is_pretty(state: RequestState, route: Route | None, accepted: Accepted) -> bool:
     asked = route.query("pretty") if route is not None and route.pairs else None
-    return wants_pretty(accepted, asked, x.request.headers.get("user-agent", ""))
+    return wants_pretty(accepted, asked, state.request.headers.get("user-agent", ""))
 
 
-async def item_response(x: Exchange, route: Route, item: Item, accepted: Accepted, status: int = 200) -> Response:
+async def item_response(
+    state: RequestState, route: Route, item: Item, accepted: Accepted, status: int = 200
+) -> Response:
     """One object in the form agreed on."""
     entry = route.entry
     assert entry is not None
@@ -126,15 +130,15 @@ async def item_response(x: Exchange, route: Route, item: Item, accepted: Accepte
     body = await item_body(route, item)
     if accepted.as_kind == "Table":
         assert route.resource is not None
-        options = tables.TableOptions(include_object(route), accepted.as_version, x.clock.now())
+        options = tables.TableOptions(include_object(route), accepted.as_version, state.clock.now())
         data = await route.resource.settings.workers.go_on(weight(body), _table, route.head + body, entry, options)
-        return await encoded(x, route, data, accepted, status)
+        return await encoded(state, route, data, accepted, status)
     if accepted.as_kind is not None:
-        return await encoded(x, route, partial(body, accepted.as_version), accepted, status)
-    if len(body) > LARGE_BYTES and accepted.media_type == JSON and not is_pretty(x, route, accepted):
+        return await encoded(state, route, partial(body, accepted.as_version), accepted, status)
+    if len(body) > LARGE_BYTES and accepted.media_type == JSON and not is_pretty(state, route, accepted):
         headers = [("content-type", accepted.response_content_type)]
-        return await compressed(x, Response(status, headers, one_body(route.head, body)))
-    return await encoded(x, route, route.head + body, accepted, status)
+        return await compressed(state, Response(status, headers, one_body(route.head, body)))
+    return await encoded(state, route, route.head + body, accepted, status)
 
 
 def _table(data: bytes, entry: CatalogEntry, options: tables.TableOptions) -> bytes:
@@ -156,7 +160,9 @@ async def item_body(route: Route, item: Item) -> bytes:
     return StoredResource.encode(item)
 
 
-async def encoded(x: Exchange, route: Route | None, data: bytes, accepted: Accepted, status: int = 200) -> Response:
+async def encoded(
+    state: RequestState, route: Route | None, data: bytes, accepted: Accepted, status: int = 200
+) -> Response:
     """Compact JSON in the form agreed on: as it is, indented, YAML, CBOR or protobuf, compressed when large.
 
     In protobuf there are the meta kinds and, of `route`, the objects whose fields have numbers.
@@ -167,11 +173,11 @@ async def encoded(x: Exchange, route: Route | None, data: bytes, accepted: Accep
         data = await beside(len(data), cbor_codec.from_json, data)
     elif accepted.media_type == PROTOBUF:
         data = await beside(len(data), object_from_json, own_message(route), data)
-    elif is_pretty(x, route, accepted):
+    elif is_pretty(state, route, accepted):
         data = await beside(len(data), json_codec.pretty, data)
     elif data[-1:] != b"\n":
         data += b"\n"
-    return await compressed(x, Response(status, [("content-type", accepted.response_content_type)], data))
+    return await compressed(state, Response(status, [("content-type", accepted.response_content_type)], data))
 
 
 def own_message(route: Route | None) -> tuple[str, str, Message | None]:
@@ -184,11 +190,11 @@ def _yaml(data: bytes) -> bytes:
     return yaml_codec.encode(_decode(data))
 
 
-async def compressed(x: Exchange, response: Response) -> Response:
+async def compressed(state: RequestState, response: Response) -> Response:
     body = response.body
     if isinstance(body, bytes) and len(body) <= GZIP_ABOVE:
         return response
-    if not accepts_gzip(x.request.headers.get("accept-encoding", "")):
+    if not accepts_gzip(state.request.headers.get("accept-encoding", "")):
         return response
     packed = await gzipped(body)
     if packed is not None:
@@ -208,12 +214,12 @@ def include_object(route: Route) -> str:
     return asked
 
 
-def as_status_error(error: Exception, x: Exchange) -> StatusError | None:
+def as_status_error(error: Exception, state: RequestState) -> StatusError | None:
     """An error as the answer it is; None when it is none of the known families, which is a bug of ours."""
     if isinstance(error, StatusError):
-        return error.about(x.target)
+        return error.about(state.target)
     if isinstance(error, FieldError):
-        return InvalidObject(x.target.group_kind, x.target.name, [error])
+        return InvalidObject(state.target.group_kind, state.target.name, [error])
     if isinstance(error, BodyTooLarge):
         return RequestEntityTooLarge(f"limit is {error.limit}")
     if isinstance(error, BrokenBody):
@@ -221,7 +227,7 @@ def as_status_error(error: Exception, x: Exchange) -> StatusError | None:
     if isinstance(error, TooLarge):
         return RequestEntityTooLarge(str(error))
     if isinstance(error, OutcomeUnknown):
-        return ServerTimeout(x.target.group_resource, x.target.verb)
+        return ServerTimeout(state.target.group_resource, state.target.verb)
     if isinstance(error, Unavailable):
         retry = max(1, round(error.retry_after_s))
         return ServiceUnavailable(f"the store is unavailable: {error}", retry_after_s=retry)
@@ -230,31 +236,31 @@ def as_status_error(error: Exception, x: Exchange) -> StatusError | None:
     return None
 
 
-def error_response(error: Exception, x: Exchange) -> Response:
+def error_response(error: Exception, state: RequestState) -> Response:
     """The Status of an error, in the form the client reads; raises the error again when it isn't a known one."""
-    known = as_status_error(error, x)
+    known = as_status_error(error, state)
     if known is None:
         raise error
-    return status_response(known, x)
+    return status_response(known, state)
 
 
-def status_response(error: StatusError, x: Exchange) -> Response:
+def status_response(error: StatusError, state: RequestState) -> Response:
     """A Status as it is; indented JSON for a client that accepts none of its forms, so a person probably reads it."""
     try:
-        accepted = _negotiated(x, x.request.headers.get("accept", ""), False, False, False, True)
+        accepted = _negotiated(state, state.request.headers.get("accept", ""), False, False, False, True)
     except StatusError:
         accepted = Accepted(JSON, pretty=True)
     if error.code in (406, 415) and error.details == {}:
-        x.notes.rewind((0, 0))  # no route of the resource took the request, so nothing of it is deprecated here
+        state.notes.rewind((0, 0))  # no route of the resource took the request, so nothing of it is deprecated here
     tree = error.status()
-    route = x.route if isinstance(x.route, Route) else None
+    route = state.route if isinstance(state.route, Route) else None
     if accepted.media_type == YAML:
         data, media = yaml_codec.encode(tree), YAML
     elif accepted.media_type == CBOR:
         data, media = cbor_codec.encode(tree), CBOR
     elif accepted.media_type == PROTOBUF:
         data, media = protobuf_codec.encode(tree), PROTOBUF
-    elif is_pretty(x, route, accepted):
+    elif is_pretty(state, route, accepted):
         data, media = json_codec.pretty(json_codec.encode(tree)), JSON
     else:
         data, media = json_codec.encode(tree) + b"\n", JSON

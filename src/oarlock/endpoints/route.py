@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from oarlock.endpoints.catalog import CatalogEntry
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
+from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.context import Target
 from oarlock.meta.memo import Memo
 from oarlock.registry.live import AnyResource
@@ -111,7 +111,7 @@ class Route:
     `connects` marks a request that takes over its connection, which counts as one of its own kind.
     `waits` marks one that may run a user's asynchronous code, which needs a task from the start.
     `scaling` is set for ``/scale``: `entry` and `head` are then those of Scale, `resource` is what is scaled.
-    `requests` counts those that are carried out on the same surface.
+    `requests` counts those that are carried out with the same route table.
     `unkept` is where the router remembers it once it is known who asks; None when that is done.
     `series` is where the metrics count its requests, once they have looked that up.
     """
@@ -151,7 +151,7 @@ class Route:
         return None
 
 
-Verb = Callable[[Exchange, Route], Awaitable[Response]]
+Verb = Callable[[RequestState, Route], Awaitable[Response]]
 Routes = Memo[tuple[str, str, str], Route]
 """Routes by method, path and query."""
 

@@ -1,7 +1,7 @@
-"""From method and path to the verb that answers: `Router`, over one immutable `Surface` per catalog.
+"""From method and path to the verb that answers: `Router`, over one immutable `RouteTable` per catalog.
 
 `resolve` is called by the chain before authentication, `dispatch` at its end. The routes of known users are remembered,
-and the memory goes with the surface, so a new catalog takes effect between two requests.
+and the memory goes with the route table, so a new catalog takes effect between two requests.
 Must not know: filters, sockets. Next: ``verbs``.
 """
 
@@ -14,10 +14,10 @@ from typing import Any
 from oarlock.endpoints import openapi, version
 from oarlock.endpoints.catalog import CatalogEntry, CatalogIndex
 from oarlock.endpoints.discovery import DiscoveryDocuments
-from oarlock.endpoints.exchange import ANONYMOUS, Exchange
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.index import PathsIndex
 from oarlock.endpoints.negotiation import JSON, Accepted
+from oarlock.endpoints.request_state import ANONYMOUS, RequestState
 from oarlock.endpoints.respond import compressed, is_pretty
 from oarlock.endpoints.route import Route, Routes, Verb, WaitGroup, WatchBook, deprecation
 from oarlock.endpoints.target import parse_target
@@ -45,7 +45,7 @@ from oarlock.registry.stored_resource import StoredResource
 from oarlock.registry.waiting import in_task, resource_waits
 from oarlock.registry.workers import Aside, at_once
 
-__all__ = ["About", "NonResource", "Router", "Surface"]
+__all__ = ["About", "NonResource", "RouteTable", "Router"]
 
 ROUTES_BYTES = 32 * 1024 * 1024
 """How much the routes of one catalog may hold: some 8,000 of them. Finding one again costs microseconds."""
@@ -67,7 +67,7 @@ _VERBS: dict[str, Verb] = {
 
 _READS: dict[tuple[tuple[str, str], ...], bool] = {(): False, (("resourceVersion", "0"),): True}
 
-NonResource = Callable[[Exchange], Awaitable[Response | None]]
+NonResource = Callable[[RequestState], Awaitable[Response | None]]
 """Answers paths that are the server's own (health, metrics); None for a path it doesn't know."""
 
 
@@ -84,8 +84,8 @@ class About:
     aside: Aside = at_once
 
 
-class Surface:
-    """What one catalog looks like from outside. `gate` is what its writes pass.
+class RouteTable:
+    """The routes of one catalog, with its discovery and OpenAPI documents. `gate` is what its writes pass.
 
     What was written out for `before`, and is the same, is taken over.
     """
@@ -96,7 +96,7 @@ class Surface:
         resources: Mapping[tuple[str, str], AnyResource],
         gate: Gate,
         about: About,
-        before: Surface | None = None,
+        before: RouteTable | None = None,
     ) -> None:
         self.catalog = catalog
         self.resources = resources
@@ -120,41 +120,41 @@ class Router:
     def __init__(self, own: NonResource) -> None:
         self.watches = WatchBook()
         self._own = own
-        self._surface: Surface | None = None
+        self._route_table: RouteTable | None = None
 
-    def replace(self, surface: Surface, idle: Callable[[], None]) -> None:
-        """Serve `surface` from the next request on; what goes on for resources it hasn't ends.
+    def replace(self, route_table: RouteTable, idle: Callable[[], None]) -> None:
+        """Serve `route_table` from the next request on; what goes on for resources it hasn't ends.
 
-        `idle` is called once every request that is being carried out on the surface before has ended.
+        `idle` is called once every request that is being carried out with the table before has ended.
         """
-        before, self._surface = self._surface, surface
-        self.watches.withdraw(surface.resources.values())
+        before, self._route_table = self._route_table, route_table
+        self.watches.withdraw(route_table.resources.values())
         if before is None:
             idle()
         else:
             before.requests.close(idle)
 
     @property
-    def surface(self) -> Surface | None:
-        return self._surface
+    def route_table(self) -> RouteTable | None:
+        return self._route_table
 
-    def resolve(self, x: Exchange) -> None:
-        """Say what the request is about: sets ``x.target`` and ``x.route``. Raises BadRequest."""
-        request, surface = x.request, self._surface
+    def resolve(self, state: RequestState) -> None:
+        """Say what the request is about: sets ``state.target`` and ``state.route``. Raises BadRequest."""
+        request, route_table = state.request, self._route_table
         key = (request.method, request.path, request.query)
-        if surface is None:
-            x.target = parse_target(request.method, request.path)
+        if route_table is None:
+            state.target = parse_target(request.method, request.path)
             return
-        route = surface.routes.get(key)
+        route = route_table.routes.get(key)
         if route is None:
-            route = self._find(surface, key)
-            route.unkept = surface.routes
-        x.route = route
-        x.target = route.target
+            route = self._find(route_table, key)
+            route.unkept = route_table.routes
+        state.route = route
+        state.target = route.target
 
-    async def dispatch(self, x: Exchange) -> Response:
+    async def dispatch(self, state: RequestState) -> Response:
         """Carry the request out. Raises what `respond.error_response` can answer."""
-        route = x.route
+        route = state.route
         if route is None:
             raise ServiceUnavailable(
                 "the request has been made before all known HTTP paths have been installed, please try again",
@@ -164,18 +164,18 @@ class Router:
         requests: WaitGroup = route.requests
         if requests.closed:
             # The catalog was replaced since this was resolved, and what it was resolved to may be gone.
-            self.resolve(x)
-            return await self.dispatch(x)
+            self.resolve(state)
+            return await self.dispatch(state)
         requests.count += 1
         try:
             if route.unkept is not None:
-                _keep(x, route, route.unkept)
+                _keep(state, route, route.unkept)
             handle: Verb = route.handle
             if route.warning:
-                x.notes.warn(route.warning)
+                state.notes.warn(route.warning)
             if route.waits:
                 await in_task()
-            return await handle(x, route)
+            return await handle(state, route)
         except StorageReadError:
             if requests.closed:
                 # Written meanwhile in a version that only the new definition knows.
@@ -186,37 +186,37 @@ class Router:
             if requests.closed:
                 requests.settle()
 
-    def _find(self, surface: Surface, key: tuple[str, str, str]) -> Route:
+    def _find(self, route_table: RouteTable, key: tuple[str, str, str]) -> Route:
         method, path, query = key
         pairs = options_parse.parse_query(query) if query else []
         target = parse_target(method, path, pairs)
         if not target.resource:
-            return Route(target, self._outside, surface.requests, pairs=pairs)
-        if not surface.catalog.serves(target.group, target.version):
-            return Route(target, self._outside, surface.requests, pairs=pairs)
-        entry = surface.catalog.find(target.group, target.version, target.resource)
+            return Route(target, self._outside, route_table.requests, pairs=pairs)
+        if not route_table.catalog.serves(target.group, target.version):
+            return Route(target, self._outside, route_table.requests, pairs=pairs)
+        entry = route_table.catalog.find(target.group, target.version, target.resource)
         verb = _verb_of(method, target, entry)
         if isinstance(verb, Exception):
-            return Route(target, _raiser(verb), surface.requests, pairs=pairs)
+            return Route(target, _raiser(verb), route_table.requests, pairs=pairs)
         assert entry is not None
-        return self._route(surface, target, entry, (verb, pairs))
+        return self._route(route_table, target, entry, (verb, pairs))
 
-    def _route(self, surface: Surface, target: Target, entry: CatalogEntry, how: tuple[Verb, Any]) -> Route:
-        resource = surface.resources[(target.group, target.resource)]
+    def _route(self, route_table: RouteTable, target: Target, entry: CatalogEntry, how: tuple[Verb, Any]) -> Route:
+        resource = route_table.resources[(target.group, target.resource)]
         verb, pairs = how
         target = replace(target, kind=entry.gvk.kind)
         key = ""
         if isinstance(resource, StoredResource):
             key = object_key(resource.form.prefix, target.namespace, target.name)
         scaling = entry.scaling if target.subresource == "scale" else None
-        shown = entry if scaling is None else surface.scale
+        shown = entry if scaling is None else route_table.scale
         return Route(
             target,
             verb,
-            surface.requests,
+            route_table.requests,
             entry=shown,
             resource=resource,
-            gate=surface.gate,
+            gate=route_table.gate,
             watches=self.watches,
             pairs=pairs,
             head=_head(shown),
@@ -226,31 +226,31 @@ class Router:
             scaling=scaling,
             endless=verb is stream_text or verb is connect,
             connects=verb is connect,
-            waits=_may_wait(surface, resource, target),
+            waits=_may_wait(route_table, resource, target),
         )
 
-    async def _outside(self, x: Exchange, route: Route) -> Response:
+    async def _outside(self, state: RequestState, route: Route) -> Response:
         """Discovery, OpenAPI, version, and what the server answers itself; else the index of paths."""
-        request, surface = x.request, self._surface
-        own = await self._own(x)
+        request, route_table = state.request, self._route_table
+        own = await self._own(state)
         if own is not None:
             return own
-        assert surface is not None
+        assert route_table is not None
         path = route.target.path or request.path
         accept, match = request.headers.get("accept", ""), request.headers.get("if-none-match", "")
         answer: Response | None = None
         if path.rstrip("/") == "/version":
-            answer = version.respond(surface.about.version)
+            answer = version.respond(route_table.about.version)
         elif path.startswith("/openapi/"):
-            answer = await surface.openapi.respond(path, route.pairs, accept, match, now=x.clock.now())
+            answer = await route_table.openapi.respond(path, route.pairs, accept, match, now=state.clock.now())
             if answer is not None:
-                answer = await compressed(x, answer)
+                answer = await compressed(state, answer)
         else:
-            answer = surface.discovery.respond(path, accept, match, pretty=is_pretty(x, route, Accepted(JSON)))
+            answer = route_table.discovery.respond(path, accept, match, pretty=is_pretty(state, route, Accepted(JSON)))
         if answer is None:
-            if _below_a_served_version(path, surface.catalog):
+            if _below_a_served_version(path, route_table.catalog):
                 raise NoSuchPath()
-            return surface.index.respond(path)
+            return route_table.index.respond(path)
         if request.method != "GET":
             raise MethodNotAllowed()
         return answer
@@ -264,11 +264,11 @@ def _below_a_served_version(path: str, catalog: CatalogIndex) -> bool:
     return root == "apis" and bool(rest.strip("/")) and catalog.serves(group, version)
 
 
-def _keep(x: Exchange, route: Route, routes: Routes) -> None:
+def _keep(state: RequestState, route: Route, routes: Routes) -> None:
     """Remember `route` for a user who is known: what nobody in particular spells isn't."""
     route.unkept = None
-    request = x.request
-    if x.user is not ANONYMOUS and len(route.pairs) <= _MOST_PAIRS:
+    request = state.request
+    if state.user is not ANONYMOUS and len(route.pairs) <= _MOST_PAIRS:
         key = (request.method, request.path, request.query)
         routes.put(key, route, len(request.path) + len(request.query))
 
@@ -295,11 +295,11 @@ def _verb_of(method: str, target: Target, entry: CatalogEntry | None) -> Verb | 
     return _VERBS[target.verb]
 
 
-def _may_wait(surface: Surface, resource: AnyResource, target: Target) -> bool:
+def _may_wait(route_table: RouteTable, resource: AnyResource, target: Target) -> bool:
     """May this request run what a user wrote to wait?"""
     if resource_waits(resource.served) or target.subresource in resource.served.hooks.subresources:
         return True
-    return surface.gate.waits and target.verb not in ("get", "list", "watch")
+    return route_table.gate.waits and target.verb not in ("get", "list", "watch")
 
 
 def _across(target: Target, entry: CatalogEntry) -> bool:
@@ -330,7 +330,7 @@ def _head(entry: CatalogEntry) -> bytes:
 
 
 def _raiser(error: Exception) -> Verb:
-    async def refuse(x: Exchange, route: Route) -> Response:
+    async def refuse(state: RequestState, route: Route) -> Response:
         raise error
 
     return refuse

@@ -12,8 +12,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Handler, Request, Response
+from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.unsent import UNLIMITED, Unsent
 from oarlock.meta.context import Clock
 from oarlock.policy.authn.authenticator import Authenticator
@@ -32,21 +32,21 @@ from oarlock.server.filters.request_info import request_info
 from oarlock.server.filters.shutdown import Shutdown
 from oarlock.server.filters.warnings import recorded_warnings
 
-__all__ = ["Links", "build", "filters"]
+__all__ = ["ChainConfig", "build", "filters"]
 
 
-def _unobserved(x: Exchange, response: Response) -> None:
+def _unobserved(state: RequestState, response: Response) -> None:
     """Takes no metrics."""
 
 
 @dataclass(frozen=True, slots=True)
-class Links:
-    """What the filters of one server are connected to."""
+class ChainConfig:
+    """What the filters of one server are made with."""
 
-    resolve: Callable[[Exchange], None]
+    resolve: Callable[[RequestState], None]
     authenticator: Authenticator
     authorizer: Authorizer = field(default_factory=AlwaysAllow)
-    observe: Callable[[Exchange, Response], None] = _unobserved
+    observe: Callable[[RequestState, Response], None] = _unobserved
     shutdown: Shutdown = field(default_factory=Shutdown)
     max_in_flight: MaxInFlight = field(default_factory=MaxInFlight)
     memory: MemoryReserve | None = None
@@ -55,21 +55,21 @@ class Links:
     random: Callable[[int], bytes] = os.urandom
 
 
-def filters(links: Links) -> list[Filter]:
+def filters(config: ChainConfig) -> list[Filter]:
     """The filters in order; what `build` puts inside the last one is the verb."""
     return [
-        audit_id(links.random),
-        panic_recovery(links.observe),
-        request_info(links.resolve, links.observe),
-        links.shutdown,
-        deadline(links.request_timeout_s),
+        audit_id(config.random),
+        panic_recovery(config.observe),
+        request_info(config.resolve, config.observe),
+        config.shutdown,
+        deadline(config.request_timeout_s),
         recorded_warnings,
         answer_errors,
-        authentication(links.authenticator, links.anonymous_paths),
+        authentication(config.authenticator, config.anonymous_paths),
         no_impersonation,
-        links.max_in_flight,
-        authorization(links.authorizer),
-        *([] if links.memory is None else [links.memory]),
+        config.max_in_flight,
+        authorization(config.authorizer),
+        *([] if config.memory is None else [config.memory]),
     ]
 
 
@@ -80,13 +80,13 @@ def build(filters: Sequence[Filter], dispatch: Next, clock: Clock, unsent: Unsen
         chain = _around(step, chain)
 
     def handle(request: Request) -> Coroutine[Any, Any, Response]:
-        return chain(Exchange(request, clock, unsent))
+        return chain(RequestState(request, clock, unsent))
 
     return handle
 
 
 def _around(step: Filter, rest: Next) -> Next:
-    def run(x: Exchange) -> Coroutine[Any, Any, Response]:
-        return step(x, rest)
+    def run(state: RequestState) -> Coroutine[Any, Any, Response]:
+        return step(state, rest)
 
     return run

@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
+from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.gotext import quote
 from oarlock.meta.options_parse import parse_query
 from oarlock.server.filters.plain import plain
@@ -138,12 +138,12 @@ class Health:
         """Every path that is answered, for the index."""
         return (*self._probes, *self._single)
 
-    async def respond(self, x: Exchange) -> Response | None:
+    async def respond(self, state: RequestState) -> Response | None:
         """The answer, or None for a path that is none of `paths`."""
-        path = x.request.path
+        path = state.request.path
         whole = self._probes.get(path)
         if whole is not None:
-            return await self._whole(whole[0], whole[1], x.request.query)
+            return await self._whole(whole[0], whole[1], state.request.query)
         single = self._single.get(path)
         if single is None:
             return None

@@ -12,8 +12,8 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from functools import partial
 
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
+from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.context import Clock, Target
 from oarlock.server.health import Probe
 
@@ -106,23 +106,23 @@ class RequestMetrics:
         self._own_paths = own_paths
         self._series: dict[Labels, _Series] = {}
 
-    def observe(self, x: Exchange, response: Response) -> None:
+    def observe(self, state: RequestState, response: Response) -> None:
         """Count a request when its answer, which begins now, has been sent or cut."""
-        route = x.route
+        route = state.route
         series: _Series | None = None if route is None else route.series
         if series is None:
-            series = self._series_of(x)
+            series = self._series_of(state)
             if route is not None:
                 route.series = series
         if response.stream is None:
-            response.on_sent(partial(_sent, series, response.status, x.clock, x.request.received))
+            response.on_sent(partial(_sent, series, response.status, state.clock, state.request.received))
         else:
             series.began(response.status)
             response.on_sent(series.ended)
 
-    def _series_of(self, x: Exchange) -> _Series:
-        target, route = x.target, x.route
-        dry_run = "All" if x.request.query and "dryRun=" in x.request.query else ""
+    def _series_of(self, state: RequestState) -> _Series:
+        target, route = state.target, state.route
+        dry_run = "All" if state.request.query and "dryRun=" in state.request.query else ""
         verb = _VERBS.get(target.verb, "other")
         if route is not None and route.entry is not None:
             name = target.subresource
@@ -130,7 +130,7 @@ class RequestMetrics:
                 verb = "CONNECT"
             labels = (verb, target.group, target.version, target.resource, name, _scope(target), dry_run)
         else:
-            path = x.request.path
+            path = state.request.path
             labels = (verb, "", "", "", path if path in self._own_paths else "", "", "")
         series = self._series.get(labels)
         if series is None:

@@ -15,9 +15,9 @@ from functools import partial
 from typing import Any, Literal, Protocol
 
 from oarlock.endpoints.catalog import Catalog, CatalogIndex
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Handler, Response
-from oarlock.endpoints.router import About, Router, Surface
+from oarlock.endpoints.request_state import RequestState
+from oarlock.endpoints.router import About, Router, RouteTable
 from oarlock.endpoints.unsent import Unsent
 from oarlock.meta.context import Clock, Context
 from oarlock.meta.gotext import quote
@@ -96,7 +96,7 @@ class ServerParts:
 
     def handler(self, authenticator: Authenticator) -> Handler:
         """The chain, ready for the serving layer."""
-        links = chain.Links(
+        chain_config = chain.ChainConfig(
             resolve=self.router.resolve,
             authenticator=authenticator,
             authorizer=self.authorizer,
@@ -107,7 +107,7 @@ class ServerParts:
             anonymous_paths=self.config.anonymous_paths,
             request_timeout_s=self.config.request_timeout_s,
         )
-        return chain.build(chain.filters(links), self._dispatch, self.clock, self.unsent)
+        return chain.build(chain.filters(chain_config), self._dispatch, self.clock, self.unsent)
 
     async def serve_catalog(self, catalog: Catalog, address: str) -> None:
         """Bring `catalog` to life and serve it from the next request on; when that fails, nothing has changed."""
@@ -117,9 +117,9 @@ class ServerParts:
             gate = AdmissionGate(self.server.admission, catalog.entries, self._may)
             aside = self.live.settings.workers.aside
             about = About(own_version(), self.own_paths, address, aside)
-            before = self.router.surface
+            before = self.router.route_table
             index = await aside(CatalogIndex, catalog, before.catalog if before is not None else None)
-            surface = Surface(index, resources, gate, about, before)
+            route_table = RouteTable(index, resources, gate, about, before)
             for informer in self.server.informers:
                 _find(resources, informer.kind)
             await self.live.record(catalog.entries)
@@ -129,18 +129,18 @@ class ServerParts:
         # From here on nothing waits and nothing fails: the exchange is one step of the loop.
         for informer in self.server.informers:
             informer.attach(lambda kind: _find(resources, kind))
-        self.router.replace(surface, self.live.commit(loaded))
+        self.router.replace(route_table, self.live.commit(loaded))
 
-    async def _dispatch(self, x: Exchange) -> Response:
-        if x.route is None:  # no catalog yet: probes are answered all the same
-            own = await self._own(x)
+    async def _dispatch(self, state: RequestState) -> Response:
+        if state.route is None:  # no catalog yet: probes are answered all the same
+            own = await self._own(state)
             if own is not None:
                 return own
-        return await self.router.dispatch(x)
+        return await self.router.dispatch(state)
 
-    async def _own(self, x: Exchange) -> Response | None:
+    async def _own(self, state: RequestState) -> Response | None:
         """The paths this server answers itself."""
-        return await self.health.respond(x) or await self.metrics.respond(x.request.path)
+        return await self.health.respond(state) or await self.metrics.respond(state.request.path)
 
     async def _may(self, ctx: Context, verb: str) -> None:
         target = replace(ctx.target, verb=verb)
@@ -164,19 +164,19 @@ class ServerParts:
     def _watch_events(self) -> dict[tuple[str, str, str], int]:
         return self.router.watches.events
 
-    def _logged(self, x: Exchange, response: Response) -> None:
-        self.request_metrics.observe(x, response)
-        response.on_sent(partial(self._log, x, response.status))
+    def _logged(self, state: RequestState, response: Response) -> None:
+        self.request_metrics.observe(state, response)
+        response.on_sent(partial(self._log, state, response.status))
 
-    def _log(self, x: Exchange, status: int, whole: bool) -> None:
+    def _log(self, state: RequestState, status: int, whole: bool) -> None:
         """A line for a request whose answer has been sent, or was cut."""
-        request = x.request
+        request = state.request
         access_log.info(
             'verb="%s" URI=%s latency="%.1fms" userAgent=%s audit-ID=%s srcIP="%s:%d" user=%s resp=%d%s',
-            *(x.target.verb, quote(f"{request.path}?{request.query}" if request.query else request.path)),
-            (x.clock.monotonic() - request.received) * 1000,
-            *(quote(request.headers.get("user-agent", "")), quote(x.audit_id)),
-            *(request.peer.address, request.peer.port, quote(x.user.name), status),
+            *(state.target.verb, quote(f"{request.path}?{request.query}" if request.query else request.path)),
+            (state.clock.monotonic() - request.received) * 1000,
+            *(quote(request.headers.get("user-agent", "")), quote(state.audit_id)),
+            *(request.peer.address, request.peer.port, quote(state.user.name), status),
             "" if whole else " cut",
         )
 

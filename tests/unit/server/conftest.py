@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Handler, Peer, Request, Response
+from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.target import parse_target
 from oarlock.meta.context import User
 from oarlock.meta.options_parse import parse_query
 from oarlock.policy.authn.authenticator import Union
 from oarlock.policy.authn.token_file import TokenFile
-from oarlock.server.chain import Links, build, filters
+from oarlock.server.chain import ChainConfig, build, filters
 
 ADMIN = User("admin", groups=("system:masters",))
 ALICE = User("alice", uid="u1", groups=("devs",))
@@ -36,7 +36,7 @@ class FakeClock:
         return self.ticks
 
 
-async def ok(x: Exchange) -> Response:
+async def ok(x: RequestState) -> Response:
     return Response(200, [("content-type", "application/json")], b"{}")
 
 
@@ -44,7 +44,7 @@ async def empty() -> bytes:
     return b""
 
 
-def resolve(x: Exchange) -> None:
+def resolve(x: RequestState) -> None:
     """What the router's `resolve` does, for whatever group."""
     request = x.request
     x.target = parse_target(request.method, request.path, parse_query(request.query))
@@ -52,11 +52,11 @@ def resolve(x: Exchange) -> None:
 
 @dataclass
 class Chain:
-    """A chain to send requests through. Change `links` or `dispatch` before the first."""
+    """A chain to send requests through. Change `config` or `dispatch` before the first."""
 
     clock: FakeClock = field(default_factory=FakeClock)
-    dispatch: Callable[[Exchange], Awaitable[Response]] = ok
-    links: dict[str, Any] = field(default_factory=dict)
+    dispatch: Callable[[RequestState], Awaitable[Response]] = ok
+    config: dict[str, Any] = field(default_factory=dict)
     _handler: Handler | None = None
 
     def request(
@@ -85,8 +85,8 @@ class Chain:
         """The answer, of which nothing has been sent yet."""
         if self._handler is None:
             tokens = TokenFile([("admin-token", ADMIN), ("alice-token", ALICE)])
-            links = {"resolve": resolve, "authenticator": Union([tokens]), **self.links}
-            self._handler = build(filters(Links(**links)), self.dispatch, self.clock)  # type: ignore[arg-type]
+            config = {"resolve": resolve, "authenticator": Union([tokens]), **self.config}
+            self._handler = build(filters(ChainConfig(**config)), self.dispatch, self.clock)  # type: ignore[arg-type]
         return await self._handler(self.request(path, **how))
 
 

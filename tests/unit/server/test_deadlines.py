@@ -54,7 +54,7 @@ async def test_too_late_is_504_and_what_was_waited_for_is_cancelled(chain: Any, 
             cleaned.append("up")
 
     chain.dispatch = forever
-    chain.links["request_timeout_s"] = 0.001
+    chain.config["request_timeout_s"] = 0.001
     response = await chain.send()
     assert response.status == 504
     assert json.loads(response.body) == {
@@ -80,7 +80,7 @@ async def test_a_request_that_finishes_in_spite_of_its_deadline_is_answered(chai
         return Response(200, [], b"after all")
 
     chain.dispatch = stubborn
-    chain.links["request_timeout_s"] = 0.001
+    chain.config["request_timeout_s"] = 0.001
     assert (await chain.send()).body == b"after all"
 
 

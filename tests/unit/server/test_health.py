@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Peer, Request, Response
+from oarlock.endpoints.request_state import RequestState
 from oarlock.server.health import Conditions, Health, always, checks_of, in_time
 
 pytestmark = pytest.mark.anyio
@@ -23,7 +23,7 @@ async def ask(conditions: Conditions, path: str) -> Response | None:
 
     path, _, query = path.partition("?")
     request = Request("GET", path, query, {}, [], Peer("127.0.0.1", 1), body, 0.0)
-    return await Health(checks_of(conditions)).respond(Exchange(request, clock=None))  # type: ignore[arg-type]
+    return await Health(checks_of(conditions)).respond(RequestState(request, clock=None))  # type: ignore[arg-type]
 
 
 async def test_probes_answer_as_recorded(golden: list[dict[str, Any]]) -> None:

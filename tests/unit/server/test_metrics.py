@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Peer, Request, Response
+from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.unsent import Unsent
 from oarlock.meta.context import Target
 from oarlock.server.filters.max_in_flight import MaxInFlight
@@ -41,11 +41,11 @@ class Known:
     series = None
 
 
-def exchange(target: Target, path: str = "/x", query: str = "", known: bool = True) -> Exchange:
+def exchange(target: Target, path: str = "/x", query: str = "", known: bool = True) -> RequestState:
     async def body() -> bytes:
         return b""
 
-    x = Exchange(Request("GET", path, query, {}, [], Peer("127.0.0.1", 1), body, 0.0), Clock())
+    x = RequestState(Request("GET", path, query, {}, [], Peer("127.0.0.1", 1), body, 0.0), Clock())
     x.target = target
     x.route = Known() if known else None
     return x
@@ -66,7 +66,7 @@ async def page(requests: RequestMetrics, store: StoreMetrics | None = None, unse
     return response.body.decode()
 
 
-def answer(metrics: RequestMetrics, x: Exchange, status: int) -> None:
+def answer(metrics: RequestMetrics, x: RequestState, status: int) -> None:
     response = Response(status, [])
     metrics.observe(x, response)
     response.sent(True)

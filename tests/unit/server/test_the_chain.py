@@ -96,7 +96,7 @@ async def test_nobody_is_let_in_without_a_good_credential(chain: Any, header: An
 
 
 async def test_anonymous_paths_are_exact(chain: Any) -> None:
-    chain.links["anonymous_paths"] = ("/livez",)
+    chain.config["anonymous_paths"] = ("/livez",)
     seen: list[User] = []
 
     async def remember(x: Any) -> Response:
@@ -113,7 +113,7 @@ async def test_anonymous_paths_are_exact(chain: Any) -> None:
 
 
 async def test_a_bad_token_is_not_taken_for_nobody(chain: Any) -> None:
-    chain.links["anonymous_paths"] = ("/livez",)
+    chain.config["anonymous_paths"] = ("/livez",)
     assert (await chain.send("/livez", token="wrong")).status == 401
 
 
@@ -149,7 +149,7 @@ async def test_a_bug_is_counted_like_any_other_answer(chain: Any) -> None:
         raise ZeroDivisionError("oops")
 
     chain.dispatch = broken
-    chain.links["observe"] = lambda x, response: observed.append((x.target.verb, response.status))
+    chain.config["observe"] = lambda x, response: observed.append((x.target.verb, response.status))
     await chain.send()
     assert observed == [("list", 500)]
 
@@ -186,7 +186,7 @@ async def test_what_is_not_allowed_is_403(chain: Any, header: Any) -> None:
         async def decide(self, user: User, target: Target) -> Decision:
             return Decision(Outcome.ALLOW) if target.verb == "list" else Decision(Outcome.NO_OPINION, "no rule")
 
-    chain.links["authorizer"] = OnlyReading()
+    chain.config["authorizer"] = OnlyReading()
     assert (await chain.send(token="alice-token")).status == 200
     response = await chain.send(method="POST", token="alice-token")
     assert response.status == 403
@@ -199,7 +199,7 @@ async def test_what_is_not_allowed_is_403(chain: Any, header: Any) -> None:
 
 @pytest.mark.parametrize("whole", [True, False])
 async def test_a_request_counts_until_its_answer_has_been_sent_or_cut(chain: Any, whole: bool) -> None:
-    limit = chain.links["max_in_flight"] = MaxInFlight(read_only_limit=1, mutating_limit=1)
+    limit = chain.config["max_in_flight"] = MaxInFlight(read_only_limit=1, mutating_limit=1)
     reading = await chain.begin(token="alice-token")
     writing = await chain.begin(token="alice-token", method="POST")
     assert (limit.read_only, limit.mutating) == (1, 1)
@@ -216,7 +216,7 @@ async def test_a_watch_counts_until_it_begins(chain: Any) -> None:
         assert limit.read_only == 1
         return Response(200, [], stream=lambda stream: None)
 
-    limit = chain.links["max_in_flight"] = MaxInFlight()
+    limit = chain.config["max_in_flight"] = MaxInFlight()
     chain.dispatch = watch
     await chain.begin("/apis/wardle.example.com/v1alpha1/flunders?watch=1")
     assert limit.read_only == 0
@@ -226,7 +226,7 @@ async def test_a_request_that_failed_counts_no_more(chain: Any) -> None:
     async def broken(x: Any) -> Response:
         raise ZeroDivisionError("oops")
 
-    limit = chain.links["max_in_flight"] = MaxInFlight()
+    limit = chain.config["max_in_flight"] = MaxInFlight()
     chain.dispatch = broken
     await chain.begin()
     await chain.begin(method="POST")
@@ -235,7 +235,7 @@ async def test_a_request_that_failed_counts_no_more(chain: Any) -> None:
 
 async def test_too_many_at_a_time_are_turned_away(chain: Any, header: Any) -> None:
     limit = MaxInFlight(read_only_limit=1, mutating_limit=1)
-    chain.links["max_in_flight"] = limit
+    chain.config["max_in_flight"] = limit
     inner: list[Response] = []
 
     async def again(x: Any) -> Response:
@@ -259,7 +259,7 @@ async def test_too_many_at_a_time_are_turned_away(chain: Any, header: Any) -> No
 
 
 async def test_no_limit_is_zero(chain: Any) -> None:
-    chain.links["max_in_flight"] = MaxInFlight(0, 0)
+    chain.config["max_in_flight"] = MaxInFlight(0, 0)
     assert (await chain.send(token="alice-token")).status == 200
     assert (await chain.send(method="POST", token="alice-token")).status == 200
 
@@ -271,7 +271,7 @@ async def test_401_comes_before_429_before_403(chain: Any) -> None:
 
     full = MaxInFlight(1, 1)
     full.read_only = 1
-    chain.links |= {"max_in_flight": full, "authorizer": Nobody()}
+    chain.config |= {"max_in_flight": full, "authorizer": Nobody()}
     assert (await chain.send(token=None)).status == 401
     assert (await chain.send(token="alice-token")).status == 429
     full.read_only = 0
@@ -280,7 +280,7 @@ async def test_401_comes_before_429_before_403(chain: Any) -> None:
 
 async def test_a_leaving_process_sends_clients_away_and_answers_probes(chain: Any, header: Any) -> None:
     shutdown = Shutdown()
-    chain.links["shutdown"] = shutdown
+    chain.config["shutdown"] = shutdown
     shutdown.leaving = Leaving.SOON
     response = await chain.send(token=None)
     assert response.status == 429

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Request, Response, Stream
 from oarlock.endpoints.negotiation import JSON
+from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.watching.over_websocket import EventSocket, over_websocket
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +30,7 @@ class Watch:
 
     async def __call__(self, request: Request) -> Response:
         plain = Response(200, [], stream=self._begin)
-        return over_websocket(Exchange(request, cast(Any, None)), plain, JSON)
+        return over_websocket(RequestState(request, cast(Any, None)), plain, JSON)
 
     def _begin(self, stream: Stream) -> None:
         self.socket = cast(EventSocket, stream)

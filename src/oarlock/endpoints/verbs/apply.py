@@ -12,9 +12,9 @@ from oarlock.codec import yaml as yaml_codec
 from oarlock.endpoints import respond
 from oarlock.endpoints.bodies import body_weight
 from oarlock.endpoints.catalog import CatalogEntry
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.negotiation import CBOR, JSON, YAML
+from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route import Route
 from oarlock.endpoints.verbs.update import carry_out
 from oarlock.endpoints.verbs.wording import PatchWording
@@ -34,10 +34,10 @@ from oarlock.registry.update import Change
 __all__ = ["apply"]
 
 
-async def apply(x: Exchange, route: Route, *, in_cbor: bool = False) -> Response:
+async def apply(state: RequestState, route: Route, *, in_cbor: bool = False) -> Response:
     """Answer with the object as it is after the apply; 201 when it was created."""
-    accepted = respond.accept(x)
-    data = await x.request.read()
+    accepted = respond.accept(state)
+    data = await state.request.read()
     options = options_parse.patch_options(route.pairs, is_apply=True)
     assert route.entry is not None
     resource = route.resource
@@ -45,7 +45,7 @@ async def apply(x: Exchange, route: Route, *, in_cbor: bool = False) -> Response
     weight = _weight(data, in_cbor)
     config, problems = await resource.settings.workers.begin(weight, _decoded, data, in_cbor)
     _check_kind(config, route.entry)
-    ctx = x.context(options=options, dry_run=options.dry_run)
+    ctx = state.context(options=options, dry_run=options.dry_run)
     _report(problems, ctx)
     writer = writer_of(ctx)
 
@@ -67,7 +67,7 @@ async def apply(x: Exchange, route: Route, *, in_cbor: bool = False) -> Response
         return DecodedBody(tree, PatchWording(ctx.target, lambda: json_codec.encode(tree).decode()), derived=True)
 
     outcome = await carry_out(route, ctx, Change(make, replaces=False, applies=True, weight=weight))
-    return await respond.item_response(x, route, outcome.item, accepted, 201 if outcome.created else 200)
+    return await respond.item_response(state, route, outcome.item, accepted, 201 if outcome.created else 200)
 
 
 def _weight(data: bytes, in_cbor: bool) -> int:

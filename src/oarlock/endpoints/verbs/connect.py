@@ -17,8 +17,8 @@ from oarlock.endpoints import respond
 from oarlock.endpoints.channels.end import GOING_AWAY, GONE, Ending
 from oarlock.endpoints.channels.over_pipe import TunnelPipe
 from oarlock.endpoints.channels.upgrades import VERSION, Headers, WrongVersion, pipe_upgrade, websocket_upgrade
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response, Stream, Tunnel
+from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route import Route
 from oarlock.endpoints.verbs.lasting import held, until_begun
 from oarlock.endpoints.verbs.subresource import parent_of
@@ -50,7 +50,7 @@ def load() -> type[WebSocketChannels]:
     return over_websocket.WebSocketChannels
 
 
-async def connect(x: Exchange, route: Route) -> Response:
+async def connect(state: RequestState, route: Route) -> Response:
     """Hand the connection to the user's method. What it raises before it uses it is an ordinary error."""
     assert route.resource is not None
     hook = route.resource.served.hooks.subresources[route.target.subresource]
@@ -58,14 +58,14 @@ async def connect(x: Exchange, route: Route) -> Response:
     if any(name == "dryRun" for name, _ in route.pairs):
         raise BadRequest("dryRun is not supported")
     given = values_of(hook.arguments, route.pairs)
-    ctx = x.context(options=given)
+    ctx = state.context(options=given)
     await _admitted(ctx, route)
-    parent = await parent_of(x, route)
-    call = _Call(x, f"{route.target.group_resource}/{hook.name}")
+    parent = await parent_of(state, route)
+    call = _Call(state, f"{route.target.group_resource}/{hook.name}")
     try:
-        end, headers = _agreed(x, route, hook, call)
+        end, headers = _agreed(state, route, hook, call)
     except WrongVersion as error:
-        response = respond.error_response(error, x)
+        response = respond.error_response(error, state)
         response.headers.append(("sec-websocket-version", VERSION))
         return response
     call.run(lambda: hook.connect(ctx, parent, end, given), end)
@@ -85,23 +85,23 @@ async def _admitted(ctx: Context, route: Route) -> None:
 
 
 def _agreed(
-    x: Exchange, route: Route, hook: ConnectHook, call: _Call
+    state: RequestState, route: Route, hook: ConnectHook, call: _Call
 ) -> tuple[WebSocketChannels | TunnelPipe, Headers]:
     if hook.upgrade:
-        name, headers = pipe_upgrade(x.request, hook.upgrade)
+        name, headers = pipe_upgrade(state.request, hook.upgrade)
         return TunnelPipe(name, call.used), headers
-    protocol, headers = websocket_upgrade(x.request, route.target)
+    protocol, headers = websocket_upgrade(state.request, route.target)
     return load()(protocol, hook.numbered, call.used), headers
 
 
 class _Call:
     """The task of one method. `begun` resolves when it first uses the connection, ends, or fails."""
 
-    def __init__(self, x: Exchange, what: str) -> None:
+    def __init__(self, state: RequestState, what: str) -> None:
         self._loop = asyncio.get_running_loop()
         self.begun: asyncio.Future[None] = self._loop.create_future()
         self._open: asyncio.Future[None] = self._loop.create_future()
-        self._x = x
+        self._x = state
         self._what = what
         self._ending: Ending | None = None
         self._task: asyncio.Task[None] | None = None

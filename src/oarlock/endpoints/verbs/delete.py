@@ -6,9 +6,9 @@ import msgspec
 
 from oarlock.codec.protobuf_meta import DELETE_OPTIONS
 from oarlock.endpoints import bodies, respond
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.negotiation import PROTOBUF, Accepted
+from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route import Route
 from oarlock.meta import options_parse
 from oarlock.meta.context import Context
@@ -24,19 +24,19 @@ __all__ = ["carry_out", "delete", "options_of", "success"]
 _encode = msgspec.json.Encoder().encode
 
 
-async def delete(x: Exchange, route: Route) -> Response:
+async def delete(state: RequestState, route: Route) -> Response:
     """Answer with a Status when the object is gone, with the object when it waits for its finalizers."""
-    accepted = respond.accept(x)
-    options = await options_of(x, route)
-    ctx = x.context(options=options, dry_run=options.dry_run)
+    accepted = respond.accept(state)
+    options = await options_of(state, route)
+    ctx = state.context(options=options, dry_run=options.dry_run)
     outcome = await carry_out(route, ctx, options)
     assert route.entry is not None
     if outcome.gone and route.entry.definition.delete_returns == "status":
-        return await success(x, route, accepted, outcome)
+        return await success(state, route, accepted, outcome)
     try:
-        return await respond.item_response(x, route, outcome.item, accepted)
+        return await respond.item_response(state, route, outcome.item, accepted)
     except ConversionError:
-        return await success(x, route, accepted, outcome)  # it is deleted, or marked, though it can't be shown
+        return await success(state, route, accepted, outcome)  # it is deleted, or marked, though it can't be shown
 
 
 async def carry_out(route: Route, ctx: Context, options: DeleteOptions) -> MutationResult:
@@ -49,7 +49,9 @@ async def carry_out(route: Route, ctx: Context, options: DeleteOptions) -> Mutat
     return await recipe.delete(resource, ctx, route.version, options, route.gate)
 
 
-async def success(x: Exchange, route: Route, accepted: Accepted, outcome: MutationResult | None = None) -> Response:
+async def success(
+    state: RequestState, route: Route, accepted: Accepted, outcome: MutationResult | None = None
+) -> Response:
     """A Status that says so, with the name and uid of the one object that is gone."""
     target = route.target
     name, uid = (outcome.name or target.name, outcome.uid) if outcome is not None else ("", "")
@@ -62,15 +64,15 @@ async def success(x: Exchange, route: Route, accepted: Accepted, outcome: Mutati
         "details": {k: v for k, v in details.items() if v},
     }
     plain = Accepted(accepted.media_type, None, "", accepted.pretty, accepted.media_type)
-    return await respond.encoded(x, route, _encode(status), plain)
+    return await respond.encoded(state, route, _encode(status), plain)
 
 
-async def options_of(x: Exchange, route: Route) -> DeleteOptions:
+async def options_of(state: RequestState, route: Route) -> DeleteOptions:
     """Options in a body make the query's count for nothing; an empty body, or ``null``, leaves them to the query."""
-    data = await x.request.read()
+    data = await state.request.read()
     if data.strip() in (b"", b"null"):
         return options_parse.delete_options(route.pairs)
-    media = bodies.media_type(x)
+    media = bodies.media_type(state)
     if media == PROTOBUF:
         tree = bodies.decode_protobuf(data, DELETE_OPTIONS, "DeleteOptions")
     else:

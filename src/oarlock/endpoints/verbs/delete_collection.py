@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from oarlock.endpoints import respond
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.lists import list_response
+from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route import Route
 from oarlock.endpoints.verbs import delete
 from oarlock.endpoints.verbs.list import listing
@@ -35,22 +35,22 @@ AT_A_TIME = 64
 """Deletions of one request under way at once. A user's own storage gets one after the other."""
 
 
-async def delete_collection(x: Exchange, route: Route) -> Response:
+async def delete_collection(state: RequestState, route: Route) -> Response:
     """Answer with what was chosen, as it was before.
 
     The first error, in the order of the list, is the answer; what comes after it isn't begun.
     """
-    accepted = respond.accept(x, collection=True)
-    options = await delete.options_of(x, route)
-    found = await listing(x, route, _exactly(options_parse.list_options(route.pairs, watch=False)))
+    accepted = respond.accept(state, collection=True)
+    options = await delete.options_of(state, route)
+    found = await listing(state, route, _exactly(options_parse.list_options(route.pairs, watch=False)))
     chunks = [list(chunk) for chunk in found.chunks]
     await in_task()
-    await _Deletion(x, route, options, chunks).run()
+    await _Deletion(state, route, options, chunks).run()
     kept = Listing(chunks, found.resource_version, found.continue_token, found.remaining)
     try:
-        return await list_response(x, route, kept, accepted)
+        return await list_response(state, route, kept, accepted)
     except ConversionError:
-        return await delete.success(x, route, accepted)  # they are gone, if they can't be shown
+        return await delete.success(state, route, accepted)  # they are gone, if they can't be shown
 
 
 def _exactly(options: ListOptions) -> ListOptions:
@@ -63,8 +63,8 @@ def _exactly(options: ListOptions) -> ListOptions:
 class _Deletion:
     """The deletions of one request. `run` takes them from one list, in its order."""
 
-    def __init__(self, x: Exchange, route: Route, options: DeleteOptions, chunks: list[list[Item]]) -> None:
-        self._x = x
+    def __init__(self, state: RequestState, route: Route, options: DeleteOptions, chunks: list[list[Item]]) -> None:
+        self._x = state
         self._route = route
         self._options = options
         self._count = sum(map(len, chunks))
@@ -98,11 +98,11 @@ class _Deletion:
             await self._pacer.turn()
 
     async def _delete(self, number: int, item: Item) -> None:
-        x, options = self._x, self._options
+        state, options = self._x, self._options
         namespace, name = _place(item)
-        target = replace(x.target, namespace=namespace, name=name)
+        target = replace(state.target, namespace=namespace, name=name)
         notes = Notes()  # an attempt that is made again takes back what it said, and nothing that others said
-        ctx = replace(x.context(target=target, options=options, dry_run=options.dry_run), notes=notes)
+        ctx = replace(state.context(target=target, options=options, dry_run=options.dry_run), notes=notes)
         try:
             await delete.carry_out(self._route, ctx, options)
         finally:

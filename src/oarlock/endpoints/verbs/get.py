@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from oarlock.endpoints import respond
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.negotiation import JSON
+from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route import Route
 from oarlock.meta import options_parse
 from oarlock.meta.errors import BadRequest
@@ -16,10 +16,10 @@ from oarlock.registry.virtual_resource import VirtualResource
 __all__ = ["get"]
 
 
-async def get(x: Exchange, route: Route) -> Response:
+async def get(state: RequestState, route: Route) -> Response:
     """Answer with the object, at least as new as ``resourceVersion`` says; without it, linearizable."""
     resource = route.resource
-    headers = x.request.headers
+    headers = state.request.headers
     if route.cached is not None and type(resource) is StoredResource and headers.get("accept", "") in _PLAIN:
         wait = None if route.cached else resource.watch_cache.fresh()
         if wait is not None:
@@ -34,23 +34,23 @@ async def get(x: Exchange, route: Route) -> Response:
             and headers.get("user-agent", "")[:4] not in _PEOPLE
         ):
             return Response(200, [respond.JSON_HEADERS], b"%s%s\n" % (route.head, entry.body))
-    return await _get(x, route)
+    return await _get(state, route)
 
 
 _PLAIN = frozenset({"", "*/*", JSON})
 _PEOPLE = frozenset({"curl", "Wget", "Mozi"})  # who gets indented JSON: `respond.is_pretty` decides
 
 
-async def _get(x: Exchange, route: Route) -> Response:
-    accepted = respond.accept(x)
+async def _get(state: RequestState, route: Route) -> Response:
+    accepted = respond.accept(state)
     if route.query("export") is not None:
         raise BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
     options = options_parse.get_options(route.pairs)
     resource = route.resource
     if isinstance(resource, VirtualResource):
-        tree = await resource.get(x.context(options=options), route.version)
-        return await respond.item_response(x, route, tree, accepted)
+        tree = await resource.get(state.context(options=options), route.version)
+        return await respond.item_response(state, route, tree, accepted)
     assert isinstance(resource, StoredResource)
     target = route.target
     entry = await read.get(resource, target.namespace, target.name, options.resource_version)
-    return await respond.item_response(x, route, entry, accepted)
+    return await respond.item_response(state, route, entry, accepted)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from oarlock.endpoints import respond
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.lists import list_response
+from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route import Route
 from oarlock.meta import options_parse
 from oarlock.meta.options import ListOptions
@@ -18,19 +18,19 @@ from oarlock.registry.virtual_resource import VirtualResource
 __all__ = ["list_collection", "listing"]
 
 
-async def list_collection(x: Exchange, route: Route) -> Response:
+async def list_collection(state: RequestState, route: Route) -> Response:
     """Answer with the objects the selectors choose, at the revision the options say, maybe a page of them."""
-    accepted = respond.accept(x, collection=True)
+    accepted = respond.accept(state, collection=True)
     if accepted.as_kind == "Table":
         respond.include_object(route)
     options = options_parse.list_options(route.pairs, watch=False)
-    return await list_response(x, route, await listing(x, route, options), accepted)
+    return await list_response(state, route, await listing(state, route, options), accepted)
 
 
-async def listing(x: Exchange, route: Route, options: ListOptions) -> Listing:
+async def listing(state: RequestState, route: Route, options: ListOptions) -> Listing:
     if isinstance(route.resource, VirtualResource):
-        target = replace(x.target, name="")
-        return await route.resource.list_items(x.context(target=target, options=options), route.version, options)
+        target = replace(state.target, name="")
+        return await route.resource.list_items(state.context(target=target, options=options), route.version, options)
     resource = route.stored()
     assert resource is not None
     selection = await read.select(resource, route.version, options)

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from oarlock.codec import json as json_codec
 from oarlock.endpoints import bodies, respond
 from oarlock.endpoints.catalog import CatalogEntry
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.negotiation import (
     APPLY_PATCH,
@@ -22,6 +21,7 @@ from oarlock.endpoints.negotiation import (
     STRATEGIC_MERGE_PATCH,
     patch_type,
 )
+from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route import Route
 from oarlock.endpoints.verbs.apply import apply
 from oarlock.endpoints.verbs.update import carry_out
@@ -49,15 +49,17 @@ def served_patches(served: Served) -> tuple[str, ...]:
     return (*types, APPLY_PATCH, APPLY_PATCH_CBOR)
 
 
-async def patch(x: Exchange, route: Route) -> Response:
+async def patch(state: RequestState, route: Route) -> Response:
     """Answer with the object as it is after the patch."""
     assert route.resource is not None
     served = route.resource.served
-    media = patch_type(x.request.headers.get("content-type", ""), served_patches(served), typed=served.definition.typed)
+    media = patch_type(
+        state.request.headers.get("content-type", ""), served_patches(served), typed=served.definition.typed
+    )
     if media in (APPLY_PATCH, APPLY_PATCH_CBOR):
-        return await apply(x, route, in_cbor=media == APPLY_PATCH_CBOR)
-    accepted = respond.accept(x)
-    data = await x.request.read()
+        return await apply(state, route, in_cbor=media == APPLY_PATCH_CBOR)
+    accepted = respond.accept(state)
+    data = await state.request.read()
     options = options_parse.patch_options(route.pairs, is_apply=False)
     assert route.entry is not None
     weight = bodies.body_weight(data, JSON)
@@ -73,13 +75,13 @@ async def patch(x: Exchange, route: Route) -> Response:
         except patch_errors.PatchFailed:
             raise Unprocessable from None
         if not isinstance(tree, dict):
-            raise PatchWording(x.target, lambda: "{}").refused("the patch leaves no object")
+            raise PatchWording(state.target, lambda: "{}").refused("the patch leaves no object")
         _check_kind(tree, route.entry)
-        return DecodedBody(tree, PatchWording(x.target, lambda: change.shown(live)), change.problems, derived=True)
+        return DecodedBody(tree, PatchWording(state.target, lambda: change.shown(live)), change.problems, derived=True)
 
-    ctx = x.context(options=options, dry_run=options.dry_run)
+    ctx = state.context(options=options, dry_run=options.dry_run)
     outcome = await carry_out(route, ctx, Change(make, replaces=False, weight=weight or change.weight))
-    return await respond.item_response(x, route, outcome.item, accepted, 201 if outcome.created else 200)
+    return await respond.item_response(state, route, outcome.item, accepted, 201 if outcome.created else 200)
 
 
 class _Patch(NamedTuple):

@@ -11,8 +11,8 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response, Stream
+from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route import Route
 from oarlock.endpoints.verbs.lasting import held, until_begun
 from oarlock.endpoints.verbs.subresource import parent_of
@@ -27,14 +27,14 @@ log = logging.getLogger("oarlock.endpoints")
 AHEAD_BYTES = 256 * 1024
 
 
-async def stream_text(x: Exchange, route: Route) -> Response:
+async def stream_text(state: RequestState, route: Route) -> Response:
     """Answer with what the user's generator yields. What it raises before its first piece is an ordinary error."""
     assert route.resource is not None
     hook = route.resource.served.hooks.subresources[route.target.subresource]
     assert isinstance(hook, StreamHook)
     given = values_of(hook.arguments, route.pairs)
-    parent = await parent_of(x, route)
-    ctx = x.context()
+    parent = await parent_of(state, route)
+    ctx = state.context()
     talk = _Talk(hook.stream(ctx, parent, given), f"{route.target.group_resource}/{hook.name}")
     await until_begun(talk)
     headers = [("content-type", hook.media_type), ("x-content-type-options", "nosniff")]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from oarlock.codec import json as json_codec
 from oarlock.endpoints import bodies, respond
 from oarlock.endpoints.catalog import CatalogEntry
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.in_protobuf import object_from_json
 from oarlock.endpoints.negotiation import JSON, PROTOBUF
+from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route import Route
 from oarlock.meta import options_parse
 from oarlock.meta.context import Context
@@ -27,16 +27,16 @@ __all__ = ["call_hook", "parent_of"]
 _NO_HOOKS = Hooks()
 
 
-async def call_hook(x: Exchange, route: Route) -> Response:
+async def call_hook(state: RequestState, route: Route) -> Response:
     """Hand the parent, as it is now, and the body to the user's code; answer with what it returns."""
-    accepted = respond.accept(x, transforms=False)
+    accepted = respond.accept(state, transforms=False)
     assert route.resource is not None
     hook = route.resource.served.hooks.subresources[route.target.subresource]
     assert isinstance(hook, SubresourceHook)
     given = values_of(hook.arguments, route.pairs)
-    body, dry_run = await _body(x, route, hook)
-    ctx = x.context(dry_run=dry_run)
-    parent = await parent_of(x, route)
+    body, dry_run = await _body(state, route, hook)
+    ctx = state.context(dry_run=dry_run)
+    parent = await parent_of(state, route)
     answer = await hook.call(ctx, parent, body, given)
     if answer is None:
         return Response(204, [])
@@ -44,7 +44,7 @@ async def call_hook(x: Exchange, route: Route) -> Response:
     data = json_codec.encode(answer)
     if accepted.media_type == PROTOBUF:
         return _in_protobuf(route, answer, data, status)
-    return await respond.encoded(x, route, data, accepted, status)
+    return await respond.encoded(state, route, data, accepted, status)
 
 
 def _in_protobuf(route: Route, answer: Tree, data: bytes, status: int) -> Response:
@@ -59,27 +59,27 @@ def _in_protobuf(route: Route, answer: Tree, data: bytes, status: int) -> Respon
     return Response(status, [("content-type", PROTOBUF)], object_from_json((*own, message), data))
 
 
-async def parent_of(x: Exchange, route: Route) -> Tree:
+async def parent_of(state: RequestState, route: Route) -> Tree:
     """The object a subresource is below, as it is now, in the request version. Raises NotFound."""
     resource, target = route.resource, route.target
     if isinstance(resource, VirtualResource):
-        return await resource.get(x.context(), route.version)
+        return await resource.get(state.context(), route.version)
     assert isinstance(resource, StoredResource)
     return await resource.tree(await read.get(resource, target.namespace, target.name, ""), route.version)
 
 
-async def _body(x: Exchange, route: Route, hook: SubresourceHook) -> tuple[Tree | None, bool]:
+async def _body(state: RequestState, route: Route, hook: SubresourceHook) -> tuple[Tree | None, bool]:
     """The decoded body, and whether the request is a dry run."""
     if hook.method == "GET":
         return None, False
     options = options_parse.create_options(route.pairs)
     compiled = route.resource.bodies.get((route.version, hook.name)) if route.resource is not None else None
     if compiled is None:
-        await _nothing(x)
-        await _admitted_action(route, x.context(options=options, dry_run=options.dry_run))
+        await _nothing(state)
+        await _admitted_action(route, state.context(options=options, dry_run=options.dry_run))
         return None, options.dry_run
-    media = bodies.media_type(x)
-    data = await x.request.read()
+    media = bodies.media_type(state)
+    data = await state.request.read()
     if not data.strip():
         data, media = b"{}", JSON
     assert route.entry is not None
@@ -91,14 +91,14 @@ async def _body(x: Exchange, route: Route, hook: SubresourceHook) -> tuple[Tree 
             said = json_codec.encode(given).decode()
             raise BadRequest(f'the {name} of the body is {said}, and this subresource takes "{wanted}"')
         tree[name] = wanted
-    ctx = x.context(options=options, dry_run=options.dry_run)
+    ctx = state.context(options=options, dry_run=options.dry_run)
     body = DecodedBody(tree, BodyWording(kind.kind, kind.version), problems)
     return await _admitted(route, ctx, "CREATE" if hook.method == "POST" else "UPDATE", body, compiled), ctx.dry_run
 
 
-async def _nothing(x: Exchange) -> None:
+async def _nothing(state: RequestState) -> None:
     """An action takes no body; an empty object is none. Raises BadRequest for any other."""
-    data = await x.request.read()
+    data = await state.request.read()
     if data.strip() not in (b"", b"{}", b"null"):
         raise BadRequest("this subresource takes no body: send none, or {}")
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from oarlock.endpoints import bodies, respond
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
+from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route import Route
 from oarlock.endpoints.verbs.scale import scaled
 from oarlock.meta import options_parse
@@ -20,12 +20,12 @@ from oarlock.registry.virtual_resource import VirtualResource
 __all__ = ["carry_out", "update"]
 
 
-async def update(x: Exchange, route: Route) -> Response:
+async def update(state: RequestState, route: Route) -> Response:
     """Answer with the object as it is now; 201 when the resource creates what isn't there."""
-    accepted = respond.accept(x)
-    data = await x.request.read()
+    accepted = respond.accept(state)
+    data = await state.request.read()
     options = options_parse.update_options(route.pairs)
-    media = bodies.media_type(x)
+    media = bodies.media_type(state)
     assert route.entry is not None
     what = (data, media, route.entry, options.field_validation)
     assert route.resource is not None
@@ -35,9 +35,9 @@ async def update(x: Exchange, route: Route) -> Response:
     def make(live: Tree) -> DecodedBody:
         return unspent.pop() if unspent else bodies.object_body(*what)  # again after a lost race
 
-    ctx = x.context(options=options, dry_run=options.dry_run)
+    ctx = state.context(options=options, dry_run=options.dry_run)
     outcome = await carry_out(route, ctx, Change(make, replaces=True, weight=weight))
-    return await respond.item_response(x, route, outcome.item, accepted, 201 if outcome.created else 200)
+    return await respond.item_response(state, route, outcome.item, accepted, 201 if outcome.created else 200)
 
 
 async def carry_out(route: Route, ctx: Context, change: Change) -> MutationResult:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from oarlock.endpoints import respond
 from oarlock.endpoints.channels.upgrades import wants_websocket
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response, Stream
 from oarlock.endpoints.negotiation import Accepted
+from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route import Route
 from oarlock.endpoints.verbs.watch_virtual import watch_virtual
 from oarlock.endpoints.watching.frames import EventForm, EventFrames
@@ -43,14 +43,14 @@ class _Begin:
     annotated: bool
 
 
-async def watch(x: Exchange, route: Route) -> Response:
+async def watch(state: RequestState, route: Route) -> Response:
     """Answer with a stream. What is wrong with the request is an ordinary error; what comes later, an ERROR event."""
-    accepted = respond.accept(x, stream=True)
-    response = await _stream(x, route, accepted)
-    return over_websocket(x, response, accepted.media_type) if wants_websocket(x.request) else response
+    accepted = respond.accept(state, stream=True)
+    response = await _stream(state, route, accepted)
+    return over_websocket(state, response, accepted.media_type) if wants_websocket(state.request) else response
 
 
-async def _stream(x: Exchange, route: Route, accepted: Accepted) -> Response:
+async def _stream(state: RequestState, route: Route, accepted: Accepted) -> Response:
     if accepted.as_kind == "PartialObjectMetadataList":
         raise NotAcceptable("a watch gives single objects: ask for PartialObjectMetadata")
     include = respond.include_object(route) if accepted.as_kind == "Table" else ""
@@ -59,7 +59,7 @@ async def _stream(x: Exchange, route: Route, accepted: Accepted) -> Response:
     timeout_s = float(options.timeout_seconds or SHORTEST_S * (1 + random.random()))
     if isinstance(route.resource, VirtualResource):
         return await watch_virtual(
-            x, route, options, (headers, timeout_s, EventForm(route, accepted, include, x.clock))
+            state, route, options, (headers, timeout_s, EventForm(route, accepted, include, state.clock))
         )
     resource = route.stored()
     assert resource is not None
@@ -68,16 +68,16 @@ async def _stream(x: Exchange, route: Route, accepted: Accepted) -> Response:
     if selection.name and route.target.name not in ("", fields.parse(options.field_selector).exact("metadata.name")):
         raise BadRequest("fieldSelector metadata.name doesn't match requested name")
     begin = await _begin(resource, options)
-    frames = EventFrames(route, EventForm(route, accepted, include, x.clock))
+    frames = EventFrames(route, EventForm(route, accepted, include, state.clock))
 
     def start(stream: Stream) -> None:
-        Watcher(route, stream, frames, _start(x, route, options, selection, begin, timeout_s)).run()
+        Watcher(route, stream, frames, _start(state, route, options, selection, begin, timeout_s)).run()
 
     return Response(200, headers, stream=start)
 
 
 def _start(
-    x: Exchange, route: Route, options: ListOptions, selection: Selection, begin: _Begin, timeout_s: float
+    state: RequestState, route: Route, options: ListOptions, selection: Selection, begin: _Begin, timeout_s: float
 ) -> Start:
     name = route.target.name
     return Start(

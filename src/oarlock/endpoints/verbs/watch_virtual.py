@@ -7,8 +7,8 @@ import logging
 from collections.abc import AsyncIterator
 
 from oarlock.codec import json as json_codec
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response, Stream
+from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.respond import as_status_error
 from oarlock.endpoints.route import Route
 from oarlock.endpoints.watching.frames import EventForm
@@ -29,7 +29,7 @@ AHEAD_BYTES = 256 * 1024
 
 
 async def watch_virtual(
-    x: Exchange, route: Route, options: ListOptions, answer: tuple[list[tuple[str, str]], float, EventForm]
+    state: RequestState, route: Route, options: ListOptions, answer: tuple[list[tuple[str, str]], float, EventForm]
 ) -> Response:
     """Answer with the events the user's `watch` yields, until the timeout; the method may then be cancelled.
 
@@ -40,7 +40,7 @@ async def watch_virtual(
     assert isinstance(resource, VirtualResource)
     if resource.methods.watch is None:
         raise MethodNotAllowed(route.target.group_resource, "watch")
-    ctx = x.context(options=options)
+    ctx = state.context(options=options)
     asked = route.query("sendInitialEvents") is not None and options.send_initial_events
     if asked and not await resource.knows_when_all_was_told(ctx, route.version):
         why = (
@@ -52,7 +52,7 @@ async def watch_virtual(
 
     def start(stream: Stream) -> None:
         loop = asyncio.get_running_loop()
-        task = loop.create_task(_follow(x, stream, form, events))
+        task = loop.create_task(_follow(state, stream, form, events))
         timer = loop.call_later(timeout_s, stream.close)
         forget = resource.on_end(stream.close)
         assert route.watches is not None
@@ -70,7 +70,9 @@ async def watch_virtual(
     return Response(200, headers, stream=start)
 
 
-async def _follow(x: Exchange, stream: Stream, form: EventForm, events: AsyncIterator[tuple[str, Tree]]) -> None:
+async def _follow(
+    state: RequestState, stream: Stream, form: EventForm, events: AsyncIterator[tuple[str, Tree]]
+) -> None:
     pacer = Pacer()
     try:
         async for kind, tree in events:
@@ -80,9 +82,9 @@ async def _follow(x: Exchange, stream: Stream, form: EventForm, events: AsyncIte
                 await stream.drained()
             await pacer.turn()  # a method that always has something to say never waits by itself
     except Exception as error:  # the user's code ends its own watch, not the server
-        status = as_status_error(error, x)
+        status = as_status_error(error, state)
         if status is None:
-            log.exception("the watch of %s failed", x.target.group_resource)
+            log.exception("the watch of %s failed", state.target.group_resource)
             status = InternalError("the server's log has more")
         stream.write(form.frame("ERROR", json_codec.encode(status.status())))
     stream.close()

@@ -16,9 +16,9 @@ from typing import cast
 from oarlock.endpoints import respond
 from oarlock.endpoints.channels.one_way import OneWay
 from oarlock.endpoints.channels.upgrades import VERSION, WrongVersion, watch_upgrade
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response, Stream, Tunnel
 from oarlock.endpoints.negotiation import JSON, PROTOBUF
+from oarlock.endpoints.request_state import RequestState
 from oarlock.storage.pacing import Pacer
 
 __all__ = ["EventSocket", "over_websocket"]
@@ -35,14 +35,14 @@ _LENGTH_BYTES = 4
 """What stands before an event in protobuf."""
 
 
-def over_websocket(x: Exchange, response: Response, media_type: str) -> Response:
+def over_websocket(state: RequestState, response: Response, media_type: str) -> Response:
     """The 101 that carries the stream of `response`; or what is wrong with the handshake. Raises StatusError."""
     start = response.stream
     assert start is not None
     try:
-        headers = watch_upgrade(x.request, x.target)
+        headers = watch_upgrade(state.request, state.target)
     except WrongVersion as error:
-        refused = respond.error_response(error, x)
+        refused = respond.error_response(error, state)
         refused.headers.append(("sec-websocket-version", VERSION))
         return refused
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
+from oarlock.endpoints.request_state import RequestState
 from oarlock.server.filters.filter import Filter, Next
 
 __all__ = ["audit_id", "uuid_pool"]
@@ -40,12 +40,12 @@ def audit_id(random: Callable[[int], bytes] = os.urandom) -> Filter:
     """The client's ``Audit-Id`` is kept as it is; without one, or one that is no short printable ASCII, a new UUID."""
     uuid = uuid_pool(random)
 
-    async def give_audit_id(x: Exchange, next: Next) -> Response:
-        given = x.request.headers.get("audit-id")
+    async def give_audit_id(state: RequestState, next: Next) -> Response:
+        given = state.request.headers.get("audit-id")
         if not given or len(given) > LONGEST or not given.isascii() or not given.isprintable():
             given = uuid()  # what goes back into a header may hold nothing that ends one
-        x.audit_id = given
-        response = await next(x)
+        state.audit_id = given
+        response = await next(state)
         headers = response.headers
         for header in headers:
             if header[0] == "cache-control":

@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 
-from oarlock.endpoints.exchange import ANONYMOUS, Exchange
 from oarlock.endpoints.http import Response
+from oarlock.endpoints.request_state import ANONYMOUS, RequestState
 from oarlock.meta.errors import Unauthorized
 from oarlock.policy.authn.authenticator import Authenticator, BadCredentials, Credentials
 from oarlock.registry.waiting import in_task
@@ -27,13 +27,15 @@ def authentication(authenticator: Authenticator, anonymous_paths: Collection[str
     """
     open_paths = frozenset(anonymous_paths)
 
-    async def authenticate(x: Exchange, next: Next) -> Response:
-        request = x.request
+    async def authenticate(state: RequestState, next: Next) -> Response:
+        request = state.request
         peer = request.peer
         if authenticator.waits:
             await in_task()
         try:
-            user = await authenticator.authenticate(Credentials(request.headers, peer.certificate, peer.chain, x.notes))
+            user = await authenticator.authenticate(
+                Credentials(request.headers, peer.certificate, peer.chain, state.notes)
+            )
         except BadCredentials as error:
             log.info("unable to authenticate %s %s from %s: %s", request.method, request.path, peer.address, error)
             raise Unauthorized from None
@@ -41,7 +43,7 @@ def authentication(authenticator: Authenticator, anonymous_paths: Collection[str
             if request.path not in open_paths:
                 raise Unauthorized
             user = ANONYMOUS
-        x.user = user
-        return await next(x)
+        state.user = user
+        return await next(state)
 
     return authenticate

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
+from oarlock.endpoints.request_state import RequestState
 from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, decided, forbidden
 from oarlock.registry.users_code import UsersCode
 from oarlock.registry.waiting import in_task
@@ -17,14 +17,14 @@ def authorization(authorizer: Authorizer) -> Filter:
     code = UsersCode(f"{type(authorizer).__qualname__}.decide")
     waits = authorizer.waits
 
-    async def authorize(x: Exchange, next: Next) -> Response:
+    async def authorize(state: RequestState, next: Next) -> Response:
         if waits:
             await in_task()
-            decision = await code.timed(x.clock, authorizer.decide(x.user, x.target))
+            decision = await code.timed(state.clock, authorizer.decide(state.user, state.target))
         else:
-            decision = await authorizer.decide(x.user, x.target)
+            decision = await authorizer.decide(state.user, state.target)
         if decision is not ALLOWED and not decided(decision, code.name).allowed:
-            raise forbidden(x.user, x.target, decision.reason)
-        return await next(x)
+            raise forbidden(state.user, state.target, decision.reason)
+        return await next(state)
 
     return authorize

@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import Coroutine, Generator
 from typing import Any
 
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
+from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.respond import error_response
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.options_parse import parse_query
@@ -30,24 +30,26 @@ TIMED_OUT = (
 def deadline(timeout_s: float) -> Filter:
     """`timeout_s` counts from when the request was received; ``?timeout=`` may only make it shorter."""
 
-    async def keep_deadline(x: Exchange, next: Next) -> Response:
-        request = x.request
-        if x.target.verb == "watch" or (x.target.subresource and x.route is not None and x.route.endless):
-            return await next(x)
+    async def keep_deadline(state: RequestState, next: Next) -> Response:
+        request = state.request
+        if state.target.verb == "watch" or (
+            state.target.subresource and state.route is not None and state.route.endless
+        ):
+            return await next(state)
         allowed_s = timeout_s
         if "timeout=" in request.query:
             try:
                 allowed_s = _asked_for(request.query, timeout_s)
             except BadRequest as error:
-                return error_response(error, x)
-        x.deadline = request.received + allowed_s
-        rest = next(x)
+                return error_response(error, state)
+        state.deadline = request.received + allowed_s
+        rest = next(state)
         try:
             waits_for = rest.send(None)
         except StopIteration as done:
             response: Response = done.value
             return response
-        return await _Timed(rest, waits_for, x.deadline - x.clock.monotonic())
+        return await _Timed(rest, waits_for, state.deadline - state.clock.monotonic())
 
     return keep_deadline
 

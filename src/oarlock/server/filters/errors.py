@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
+from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.respond import error_response
 from oarlock.server.filters.filter import Next
 
 __all__ = ["answer_errors"]
 
 
-async def answer_errors(x: Exchange, next: Next) -> Response:
+async def answer_errors(state: RequestState, next: Next) -> Response:
     """Errors of the known families become a Status; any other goes on outwards and is a bug."""
     try:
-        return await next(x)
+        return await next(state)
     except Exception as error:
-        return error_response(error, x)
+        return error_response(error, state)

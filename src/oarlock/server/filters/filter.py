@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
+from oarlock.endpoints.request_state import RequestState
 
 __all__ = ["Filter", "Next"]
 
-Next = Callable[[Exchange], Coroutine[Any, Any, Response]]
+Next = Callable[[RequestState], Coroutine[Any, Any, Response]]
 """The rest of the chain."""
 
-Filter = Callable[[Exchange, Next], Coroutine[Any, Any, Response]]
+Filter = Callable[[RequestState, Next], Coroutine[Any, Any, Response]]
 """One step: looks at the request, calls the rest or answers itself, looks at the answer.
 
 Runs for every request, without a current task until the request first waits (see ``serving.drive``).

@@ -7,8 +7,8 @@ Source: k8s.io/apiserver ``endpoints/filters/impersonation``.
 
 from __future__ import annotations
 
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
+from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.context import Target
 from oarlock.meta.errors import BadRequest
 from oarlock.policy.authz.authorizer import forbidden
@@ -19,17 +19,17 @@ __all__ = ["no_impersonation"]
 PREFIX = "impersonate-"
 
 
-async def no_impersonation(x: Exchange, next: Next) -> Response:
-    if PREFIX in "\n".join(x.request.headers):  # one search is cheaper than a loop over the names
-        names = [name for name in x.request.headers if name.startswith(PREFIX)]
+async def no_impersonation(state: RequestState, next: Next) -> Response:
+    if PREFIX in "\n".join(state.request.headers):  # one search is cheaper than a loop over the names
+        names = [name for name in state.request.headers if name.startswith(PREFIX)]
         if names:
-            raise _refusal(x, names)
-    return await next(x)
+            raise _refusal(state, names)
+    return await next(state)
 
 
-def _refusal(x: Exchange, names: list[str]) -> Exception:
-    user = x.request.headers.get(PREFIX + "user")
+def _refusal(state: RequestState, names: list[str]) -> Exception:
+    user = state.request.headers.get(PREFIX + "user")
     if not user:
         return BadRequest(f"requested {names} without impersonating a user")
     target = Target("impersonate", resource="users", name=user)
-    return forbidden(x.user, target, "impersonation is not supported by this server")
+    return forbidden(state.user, target, "impersonation is not supported by this server")

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
+from oarlock.endpoints.request_state import RequestState
 from oarlock.server.filters.filter import Next
 from oarlock.server.filters.plain import plain
 from oarlock.server.filters.shutdown import ALWAYS_ANSWERED
@@ -37,17 +37,17 @@ class MaxInFlight:
         self.read_only = 0
         self.mutating = 0
 
-    async def __call__(self, x: Exchange, next: Next) -> Response:
-        unsent = x.unsent
-        if unsent.size >= unsent.limit and not x.request.path.startswith(ALWAYS_ANSWERED):
+    async def __call__(self, state: RequestState, next: Next) -> Response:
+        unsent = state.unsent
+        if unsent.size >= unsent.limit and not state.request.path.startswith(ALWAYS_ANSWERED):
             return turned_away()
-        if x.target.verb in READING:
-            if self.read_only >= self.read_only_limit > 0 and MASTERS not in x.user.groups:
+        if state.target.verb in READING:
+            if self.read_only >= self.read_only_limit > 0 and MASTERS not in state.user.groups:
                 self.on_full()
                 return turned_away()
             self.read_only += 1
             try:
-                response = await next(x)
+                response = await next(state)
             except BaseException:
                 self.read_only -= 1
                 raise
@@ -56,12 +56,12 @@ class MaxInFlight:
             else:
                 self.read_only -= 1
             return response
-        if self.mutating >= self.mutating_limit > 0 and MASTERS not in x.user.groups:
+        if self.mutating >= self.mutating_limit > 0 and MASTERS not in state.user.groups:
             self.on_full()
             return turned_away()
         self.mutating += 1
         try:
-            response = await next(x)
+            response = await next(state)
         except BaseException:
             self.mutating -= 1
             raise

@@ -12,8 +12,8 @@ import ctypes
 import logging
 import resource
 
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
+from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.errors import ServiceUnavailable
 from oarlock.server.filters.filter import Next
 
@@ -62,15 +62,15 @@ class MemoryReserve:
         self._due = 0.0
         self._bytes = 0
 
-    async def __call__(self, x: Exchange, next: Next) -> Response:
-        if x.target.verb in GROWING and self._runs_short(x):
+    async def __call__(self, state: RequestState, next: Next) -> Response:
+        if state.target.verb in GROWING and self._runs_short(state):
             raise ServiceUnavailable("the server is short of memory and takes no more objects", retry_after_s=5)
-        return await next(x)
+        return await next(state)
 
-    def _runs_short(self, x: Exchange) -> bool:
-        length = x.request.headers.get("content-length", "")
+    def _runs_short(self, state: RequestState) -> bool:
+        length = state.request.headers.get("content-length", "")
         self._bytes += int(length) if length.isdecimal() else UNKNOWN_LENGTH
-        now = x.clock.monotonic()
+        now = state.clock.monotonic()
         if now >= self._due or self._bytes >= LOOK_EVERY_BYTES or self._short:
             self._due, self._bytes = now + LOOK_EVERY_S, 0
             self._tell(short=not _can_be_had())

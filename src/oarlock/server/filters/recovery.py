@@ -9,8 +9,8 @@ import logging
 from collections.abc import Callable
 from types import TracebackType
 
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
+from oarlock.endpoints.request_state import RequestState
 from oarlock.server.filters.filter import Filter, Next
 from oarlock.server.filters.plain import plain
 
@@ -21,18 +21,18 @@ log = logging.getLogger("oarlock.server")
 TEXT = "This request caused apiserver to panic. Look in the logs for details.\n"
 
 
-def panic_recovery(observe: Callable[[Exchange, Response], None]) -> Filter:
+def panic_recovery(observe: Callable[[RequestState, Response], None]) -> Filter:
     """What nobody knew how to answer is logged with its traceback and answered with 500, of which `observe` is told."""
 
-    async def recover(x: Exchange, next: Next) -> Response:
+    async def recover(state: RequestState, next: Next) -> Response:
         try:
-            return await next(x)
+            return await next(state)
         except Exception as error:
             text = "%s %s failed, audit id %s"
             info = (type(error), error, _below_the_chain(error))
-            log.error(text, x.request.method, x.request.path, x.audit_id, exc_info=info)
+            log.error(text, state.request.method, state.request.path, state.audit_id, exc_info=info)
         response = plain(500, TEXT)
-        observe(x, response)
+        observe(state, response)
         return response
 
     return recover

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
+from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.respond import error_response
 from oarlock.meta.errors import StatusError
 from oarlock.server.filters.filter import Filter, Next
@@ -16,20 +16,20 @@ from oarlock.server.filters.filter import Filter, Next
 __all__ = ["request_info"]
 
 
-def request_info(resolve: Callable[[Exchange], None], observe: Callable[[Exchange, Response], None]) -> Filter:
-    """`resolve` sets ``x.target`` and ``x.route`` or raises `StatusError`.
+def request_info(resolve: Callable[[RequestState], None], observe: Callable[[RequestState, Response], None]) -> Filter:
+    """`resolve` sets ``state.target`` and ``state.route`` or raises `StatusError`.
 
     `observe` is told of every answer before it is sent.
     """
 
-    async def find_out(x: Exchange, next: Next) -> Response:
+    async def find_out(state: RequestState, next: Next) -> Response:
         try:
-            resolve(x)
+            resolve(state)
         except StatusError as error:
-            response = error_response(error, x)
+            response = error_response(error, state)
         else:
-            response = await next(x)
-        observe(x, response)
+            response = await next(state)
+        observe(state, response)
         return response
 
     return find_out

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
+from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.respond import error_response
 from oarlock.meta.errors import ServiceUnavailable
 from oarlock.server.filters.filter import Next
@@ -36,18 +36,18 @@ class Shutdown:
     def __init__(self) -> None:
         self.leaving = Leaving.NO
 
-    async def __call__(self, x: Exchange, next: Next) -> Response:
-        if self.leaving is not Leaving.NO and not x.request.path.startswith(ALWAYS_ANSWERED):
-            return self._refuse(x)
-        return await next(x)
+    async def __call__(self, state: RequestState, next: Next) -> Response:
+        if self.leaving is not Leaving.NO and not state.request.path.startswith(ALWAYS_ANSWERED):
+            return self._refuse(state)
+        return await next(state)
 
-    def _refuse(self, x: Exchange) -> Response:
+    def _refuse(self, state: RequestState) -> Response:
         if self.leaving is Leaving.SOON:
             response = plain(429, TEXT)
             response.headers.append(("retry-after", "5"))
         else:
-            response = error_response(ServiceUnavailable("apiserver is shutting down", retry_after_s=1), x)
+            response = error_response(ServiceUnavailable("apiserver is shutting down", retry_after_s=1), state)
             response.headers.append(("x-content-type-options", "nosniff"))
-        if not x.request.http2:
+        if not state.request.http2:
             response.headers.append(("connection", "close"))
         return response

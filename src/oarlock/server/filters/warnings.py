@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from oarlock.endpoints.exchange import Exchange
 from oarlock.endpoints.http import Response
+from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.memo import Memo
 from oarlock.server.filters.filter import Next
 
@@ -25,10 +25,10 @@ _Lines = list[tuple[str, str]]
 _alone: Memo[str, _Lines] = Memo(256 * 1024, entry_bytes=512, per_byte=8)
 
 
-async def recorded_warnings(x: Exchange, next: Next) -> Response:
+async def recorded_warnings(state: RequestState, next: Next) -> Response:
     """Adds what was noted by the time the answer begins."""
-    response = await next(x)
-    noted = x.notes.warnings
+    response = await next(state)
+    noted = state.notes.warnings
     if noted:
         response.headers.extend(_of_one(noted[0]) if len(noted) == 1 else _headers(noted))
     return response

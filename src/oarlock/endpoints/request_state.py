@@ -1,4 +1,4 @@
-"""`Exchange`: one request on its way through the filters, with what they have found out so far.
+"""`RequestState`: one request on its way through the filters, with what they have found out so far.
 
 The filters of ``server.chain`` fill it, the verb reads it and makes the immutable `Context` for the packages below,
 which never see an Exchange.
@@ -12,13 +12,13 @@ from oarlock.endpoints.http import Request
 from oarlock.endpoints.unsent import UNLIMITED, Unsent
 from oarlock.meta.context import Clock, Context, Notes, Target, User
 
-__all__ = ["ANONYMOUS", "Exchange"]
+__all__ = ["ANONYMOUS", "RequestState"]
 
 ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 NO_TARGET = Target("")
 
 
-class Exchange:
+class RequestState:
     """The state of a request. `deadline` is in monotonic seconds; `route` is set and used by the router.
 
     `unsent` is the process's budget of bytes that wait for slow clients.
