@@ -15,7 +15,6 @@ __all__ = [
     "LIST_META",
     "OBJECT_META",
     "PARTIAL_OBJECT_METADATA",
-    "RAW_EXTENSION",
     "TYPE_META",
 ]
 
@@ -33,7 +32,6 @@ def _each(name: str, number: int, kind: str | Message = "string") -> MessageFiel
 
 
 TYPE_META = Message("TypeMeta", _text(apiVersion=1, kind=2))
-RAW_EXTENSION = Message("RawExtension", (MessageField("raw", 1, "bytes"),))
 
 OWNER_REFERENCE = Message(
     "OwnerReference",

@@ -147,10 +147,6 @@ class ServedGroup:
     versions: tuple[str, ...]
     entries: dict[str, tuple[CatalogEntry, ...]]
 
-    @property
-    def preferred(self) -> str:
-        return self.versions[0]
-
     def group_version(self, version: str) -> str:
         return str(GroupVersion(self.name, version))
 

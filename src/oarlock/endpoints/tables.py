@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -16,10 +16,9 @@ from oarlock.codec import json
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.partial_metadata import metadata_of, partial_prefix
 
-__all__ = ["IncludeObject", "TableOptions", "row_of", "row_of_json", "table_of", "table_of_rows"]
+__all__ = ["TableOptions", "row_of", "row_of_json", "table_of", "table_of_rows"]
 
 Tree = dict[str, Any]
-IncludeObject = Literal["None", "Metadata", "Object"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ MINIMUM_MINOR = "32"
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
-def version_info(own_version: str, build_date: str = "1970-01-01T00:00:00Z") -> dict[str, str]:
+def version_info(own_version: str) -> dict[str, str]:
     """The fields of ``version.Info``; `own_version` is this package's, e.g. ``0.1.0``."""
     machine = platform.machine()
     python = ".".join(str(n) for n in sys.version_info[:3])
@@ -37,7 +37,7 @@ def version_info(own_version: str, build_date: str = "1970-01-01T00:00:00Z") -> 
         "gitVersion": f"v{KUBERNETES_MAJOR}.{KUBERNETES_MINOR}.0+oarlock-{own_version}",
         "gitCommit": "",
         "gitTreeState": "",
-        "buildDate": build_date,
+        "buildDate": "1970-01-01T00:00:00Z",
         "goVersion": f"python{python}",
         "compiler": sys.implementation.name,
         "platform": f"{sys.platform}/{_MACHINES.get(machine, machine)}",

@@ -16,7 +16,6 @@ __all__ = [
     "Duplicate",
     "FieldError",
     "Forbidden",
-    "InternalFieldError",
     "Invalid",
     "NotFoundValue",
     "NotSupported",
@@ -240,17 +239,3 @@ class TooFew(FieldError):
     @property
     def body(self) -> str:
         return _with("Too few", self.detail)
-
-
-class InternalFieldError(FieldError):
-    """The check itself failed with an exception."""
-
-    __slots__ = ()
-    reason = "InternalError"
-
-    def __init__(self, path: str, detail: str) -> None:
-        super().__init__(path, None, detail)
-
-    @property
-    def body(self) -> str:
-        return f"Internal error: {self.detail}"

@@ -16,14 +16,12 @@ from oarlock.meta.gotext import quote
 __all__ = [
     "DURATION_UNITS",
     "TimeError",
-    "go_duration",
     "human_duration",
     "parse_go_duration",
     "parse_rfc3339",
     "parse_rfc3339_micro",
     "rfc3339",
     "rfc3339_micro",
-    "short_human_duration",
 ]
 
 
@@ -216,30 +214,6 @@ def parse_go_duration(text: str) -> float:
     return (-total if negative else total) / 1e9
 
 
-def go_duration(seconds: float) -> str:
-    """Format a duration as Go does: ``1h2m0s``, ``1.5s``, ``300ms``, ``0s``."""
-    nanoseconds = round(seconds * 1e9)
-    sign, nanoseconds = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
-    if nanoseconds == 0:
-        return "0s"
-    if nanoseconds < 1_000_000_000:
-        unit = next(u for u in ("ms", "µs", "ns") if nanoseconds >= DURATION_UNITS[u])
-        return sign + _decimal(nanoseconds, DURATION_UNITS[unit]) + unit
-    minutes, rest = divmod(nanoseconds, DURATION_UNITS["m"])
-    text = _decimal(rest, DURATION_UNITS["s"]) + "s"
-    if minutes:
-        hours, minutes = divmod(minutes, 60)
-        text = (f"{hours}h" if hours else "") + f"{minutes}m" + text
-    return sign + text
-
-
-def _decimal(amount: int, unit: int) -> str:
-    whole, rest = divmod(amount, unit)
-    if not rest:
-        return str(whole)
-    return f"{whole}." + str(rest).zfill(len(str(unit)) - 1).rstrip("0")
-
-
 def _invalid_or_zero(seconds: float) -> str | None:
     # Clock skew between machines: up to two seconds in the future count as now.
     if seconds <= -2:
@@ -275,15 +249,3 @@ def human_duration(seconds: float) -> str:
 
 def _pair(large: int, large_unit: str, small: int, small_unit: str) -> str:
     return f"{large}{large_unit}{small}{small_unit}" if small else f"{large}{large_unit}"
-
-
-def short_human_duration(seconds: float) -> str:
-    """An age in one unit: ``5m``, ``3d``, ``2y``."""
-    early = _invalid_or_zero(seconds)
-    if early is not None:
-        return early
-    total = int(seconds)
-    for limit, unit in ((60, "s"), (3600, "m"), (86400, "h"), (365 * 86400, "d")):
-        if total < limit:
-            return f"{total // {'s': 1, 'm': 60, 'h': 3600, 'd': 86400}[unit]}{unit}"
-    return f"{total // (365 * 86400)}y"

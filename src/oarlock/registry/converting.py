@@ -58,7 +58,7 @@ class Conversions:
             made = self._converter.convert_now(trees, from_version, to_version)
         except Exception as error:
             raise self._failed(trees, (from_version, to_version), error, stored) from error
-        return None if made is None else self._told(trees, made, from_version, to_version)
+        return None if made is None else self._told(trees, made, to_version)
 
     async def convert(
         self, trees: list[Tree], from_version: str, to_version: str, *, stored: bool = False
@@ -71,7 +71,7 @@ class Conversions:
             made = await self._converter.convert(trees, from_version, to_version)
         except Exception as error:
             raise self._failed(trees, (from_version, to_version), error, stored) from error
-        return self._told(trees, made, from_version, to_version)
+        return self._told(trees, made, to_version)
 
     async def each(
         self,
@@ -127,9 +127,9 @@ class Conversions:
         salvaged = self._converter.salvage(tree, from_version, to_version)
         if salvaged is None:
             raise error
-        return self._told([tree], [salvaged], from_version, to_version)[0]
+        return self._told([tree], [salvaged], to_version)[0]
 
-    def _told(self, trees: list[Tree], made: list[Tree], from_version: str, to_version: str) -> list[Tree]:
+    def _told(self, trees: list[Tree], made: list[Tree], to_version: str) -> list[Tree]:
         """The converted trees, with their new apiVersion."""
         if len(made) != len(trees):
             raise ConversionError(_names(trees), to_version, f"{len(trees)} objects became {len(made)}")

@@ -54,7 +54,7 @@ def validate_object_meta(
     _namespace(metadata.get("namespace") or "", namespaced, path, found)
     generation = metadata.get("generation")
     if generation and generation < 0:
-        found.append(Invalid(f"{path}.generation", generation, "must be greater than or equal to 0"))
+        found.append(Invalid("metadata.generation", generation, "must be greater than or equal to 0"))
     for key, check in _CHECKS:
         value = metadata.get(key)
         if value:
@@ -184,7 +184,7 @@ _IMMUTABLE: tuple[tuple[str, Any], ...] = (
 )
 
 
-def validate_object_meta_update(new: Metadata, old: Metadata, path: str = "metadata") -> list[FieldError]:
+def validate_object_meta_update(new: Metadata, old: Metadata) -> list[FieldError]:
     """What an update may not change: identity, times, and finalizers may only go once the object is being deleted.
 
     The resourceVersion is the store's affair, and server-set fields are expected to have been restored before.
@@ -195,12 +195,12 @@ def validate_object_meta_update(new: Metadata, old: Metadata, path: str = "metad
         if extra:
             shown = ", ".join(map(quote, extra))
             text = "no new finalizers can be added if the object is being deleted, found new finalizers"
-            found.append(Forbidden(f"{path}.finalizers", f"{text} []string{{{shown}}}"))
+            found.append(Forbidden("metadata.finalizers", f"{text} []string{{{shown}}}"))
     generation = new.get("generation") or 0
     if generation < (old.get("generation") or 0):
-        found.append(Invalid(f"{path}.generation", generation, "must not be decremented"))
+        found.append(Invalid("metadata.generation", generation, "must not be decremented"))
     for key, absent in _IMMUTABLE:
         value = new.get(key, absent)
         if value != old.get(key, absent):
-            found.append(Invalid(f"{path}.{key}", value, "field is immutable"))
+            found.append(Invalid(f"metadata.{key}", value, "field is immutable"))
     return found

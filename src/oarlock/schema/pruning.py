@@ -71,7 +71,7 @@ def _prune_object(tree: dict[str, Any], node: Node, where: Where, found: list[st
 Clean = Callable[[Any], bool]
 
 
-def compile_clean(node: Node, *, root: bool = False) -> Clean | None:
+def compile_clean(node: Node) -> Clean | None:
     """A function that says whether `prune` would leave a tree as it is; None when it always would.
 
     It may say no for a tree that is clean. It looks at no value whose schema is a scalar.
@@ -80,7 +80,7 @@ def compile_clean(node: Node, *, root: bool = False) -> Clean | None:
         return None
     if node.type == "array":
         return _clean_array(node)
-    meta = _META if root or node.embedded else frozenset()
+    meta = _META if node.embedded else frozenset()
     children = [
         (key, clean) for key, child in node.properties.items() if key not in meta and (clean := compile_clean(child))
     ]

@@ -129,8 +129,6 @@ class Caps:
     """Capabilities of a backend. `max_value` is in bytes."""
 
     durable: bool
-    multi_process: bool
-    multi_host: bool
     max_value: int
 
 

@@ -44,6 +44,8 @@ FIRST_REV = 1
 DEFAULT_MAX_VALUE = 1_572_864
 """1.5 MiB, what etcd takes by default; clients know objects of this size are refused."""
 
+REAP_EVERY_S = 1.0
+
 _BY_REV = attrgetter("rev")
 _FIRST = itemgetter(0)
 
@@ -56,21 +58,18 @@ class MemoryBackend:
     """A store in this process's memory.
 
     `next_rev` computes the next revision; a test can pass one that leaves gaps.
-    Keys expire when `reap` is called: by a task every `reap_every_s` seconds after `start`, or by a test.
+    Keys expire when `reap` is called: by a task every `REAP_EVERY_S` seconds after `start`, or by a test.
     """
 
     def __init__(
         self,
         clock: Clock,
         *,
-        max_value: int = DEFAULT_MAX_VALUE,
         next_rev: Callable[[Rev], Rev] = _one_more,
-        reap_every_s: float = 1.0,
     ) -> None:
-        self.caps = Caps(durable=False, multi_process=False, multi_host=False, max_value=max_value)
+        self.caps = Caps(durable=False, max_value=DEFAULT_MAX_VALUE)
         self._clock = clock
         self._next_rev = next_rev
-        self._reap_every_s = reap_every_s
         self._epoch = secrets.token_hex(8)
         self._rev: Rev = FIRST_REV
         self._compact_rev: Rev = 0
@@ -264,5 +263,5 @@ class MemoryBackend:
 
     async def _reap_forever(self) -> None:
         while True:
-            await asyncio.sleep(self._reap_every_s)
+            await asyncio.sleep(REAP_EVERY_S)
             self.reap()

@@ -33,7 +33,6 @@ def test_versions_are_in_priority_order_and_resources_by_name():
     group = index.group("g.example.com")
     assert group is not None
     assert group.versions == ("v1", "v2beta1", "v1alpha1")
-    assert group.preferred == "v1"
     assert [e.definition.names.plural for e in group.entries["v1"]] == ["apes", "zebras"]
     assert index.serves("g.example.com", "v1alpha1")
     assert not index.serves("g.example.com", "v3")

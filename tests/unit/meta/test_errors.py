@@ -80,7 +80,6 @@ EVERY = [
     fielderrors.TooShort("a", 3),
     fielderrors.TooMany("a", 4, 3),
     fielderrors.TooFew("a", 3),
-    fielderrors.InternalFieldError("a", "oh"),
 ]
 
 

@@ -61,10 +61,10 @@ def each(writer: Writer) -> Writer:
     return lambda number, values: b"".join([writer(number, value) for value in values])
 
 
-def named(writer: Writer, inner: int = 1) -> Writer:
-    """A map as a message whose field `inner` repeats (1: key, 2: value)."""
+def named(writer: Writer) -> Writer:
+    """A map as a message whose field 1 repeats (1: key, 2: value)."""
 
-    return lambda number, values: tagged(number, b"".join(members(writer, values, inner)))
+    return lambda number, values: tagged(number, b"".join(members(writer, values)))
 
 
 def members(writer: Writer, values: Mapping[str, Any], inner: int = 1) -> Iterator[bytes]:

@@ -71,14 +71,12 @@ async def _stream(state: RequestState, route: Route, accepted: Accepted) -> Resp
     frames = EventFrames(route, EventForm(route, accepted, include, state.clock))
 
     def start(stream: Stream) -> None:
-        Watcher(route, stream, frames, _start(state, route, options, selection, begin, timeout_s)).run()
+        Watcher(route, stream, frames, _start(route, options, selection, begin, timeout_s)).run()
 
     return Response(200, headers, stream=start)
 
 
-def _start(
-    state: RequestState, route: Route, options: ListOptions, selection: Selection, begin: _Begin, timeout_s: float
-) -> Start:
+def _start(route: Route, options: ListOptions, selection: Selection, begin: _Begin, timeout_s: float) -> Start:
     name = route.target.name
     return Start(
         namespace=route.target.namespace,

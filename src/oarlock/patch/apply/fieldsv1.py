@@ -1,7 +1,7 @@
-"""FieldsV1 text and trees to sets of fields, and back.
+"""FieldsV1 trees to sets of fields, and back.
 
-A set already has the shape of FieldsV1 (`fieldsets`), so decoding is checking and making elements canonical, and
-encoding is sorting. Must not know: managers. Next: `schema`.
+A set already has the shape of FieldsV1 (`fieldsets`), so decoding is checking and making elements canonical.
+Must not know: managers. Next: `schema`.
 """
 
 from __future__ import annotations
@@ -11,24 +11,14 @@ from typing import Any
 import msgspec
 
 from oarlock.codec import json
-from oarlock.codec.errors import DecodeError
 from oarlock.patch.apply.elements import canonical
 from oarlock.patch.apply.errors import FieldsError
-from oarlock.patch.apply.fieldsets import LEAF, SELF, Fields, insert, ordered
+from oarlock.patch.apply.fieldsets import LEAF, SELF, Fields, insert
 
-__all__ = ["decode", "from_json", "in_order", "to_json", "written"]
+__all__ = ["decode", "written"]
 
 _encode = msgspec.json.Encoder().encode
 _decode_tree = msgspec.json.Decoder().decode
-
-
-def from_json(data: bytes) -> Fields:
-    """The set that FieldsV1 bytes describe; ``null`` is the empty one. Raises FieldsError."""
-    try:
-        tree = json.decode(data)
-    except DecodeError as error:
-        raise FieldsError(str(error)) from None
-    return decode(tree)
 
 
 def decode(tree: Any) -> Fields:
@@ -61,21 +51,7 @@ def _decode(tree: Any) -> Fields:
     return LEAF if len(result) == 1 and SELF in result else result
 
 
-def in_order(fields: Fields) -> Fields:
-    """The same set with every level in the order in which FieldsV1 is written."""
-    result: Fields = {SELF: LEAF} if SELF in fields else {}
-    for element in ordered(fields):
-        node = fields[element]
-        result[element] = in_order(node) if node else {}
-    return result
-
-
 def written(fields: Fields) -> Fields:
     """A copy of the set for a tree that anybody may change, made fast. It is in order once the object is encoded."""
     copy: Fields = _decode_tree(_encode(fields))
     return copy
-
-
-def to_json(fields: Fields) -> bytes:
-    """FieldsV1 bytes: compact, in order."""
-    return json.encode(in_order(fields))

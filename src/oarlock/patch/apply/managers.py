@@ -178,12 +178,12 @@ def _entry(identity: ManagerId, owned: Owned, time: str | None) -> Entry:
     return entry
 
 
-def cap(managed: Managed, limit: int = MAX_UPDATE_MANAGERS) -> None:
-    """Merge the oldest of more than `limit` entries of updates, version by version (changes `managed`)."""
-    if len(managed.owned) <= limit:
+def cap(managed: Managed) -> None:
+    """Merge the oldest of too many entries of updates, version by version (changes `managed`)."""
+    if len(managed.owned) <= MAX_UPDATE_MANAGERS:
         return
     updaters = [identity for identity, owned in managed.owned.items() if not owned.applied]
-    too_many = len(updaters) - limit
+    too_many = len(updaters) - MAX_UPDATE_MANAGERS
     if too_many <= 0:
         return
     updaters.sort(key=lambda identity: (managed.times.get(identity, _EPOCH), identity))

@@ -68,7 +68,7 @@ class Program:
             wrong.cost = env[0]
             raise wrong from error
         if env[0] > limit:
-            raise reading.over_budget(env)
+            raise reading.over_budget()
         return value, env[0]
 
 

@@ -84,7 +84,7 @@ def fold(parts: LoopParts, shape: LoopSlots) -> Run:
                     break
             env[0] += step_cost
             if env[0] > env[1]:
-                raise over_budget(env)
+                raise over_budget()
             env[accumulator] = step(env)
         return result(env)
 
@@ -107,7 +107,7 @@ def gather(over: Run, shape: LoopSlots, item: Run, cost: int, only: tuple[Run, i
                 env[first], env[second] = each
             env[0] += turn
             if env[0] > env[1]:
-                raise over_budget(env)
+                raise over_budget()
             if predicate is not None:
                 chosen = predicate(env)
                 if chosen is False:
@@ -139,7 +139,7 @@ def quantifier(over: Run, shape: LoopSlots, predicate: Run, cost: int, *, every:
                 env[first], env[second] = item
             env[0] += turn
             if env[0] > env[1]:
-                raise over_budget(env)
+                raise over_budget()
             try:
                 value = predicate(env)
             except EvalError as fault:

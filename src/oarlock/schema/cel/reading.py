@@ -45,7 +45,7 @@ Env = list[Any]
 Run = Callable[[Env], Any]
 
 
-def over_budget(env: Env) -> OverBudget:
+def over_budget() -> OverBudget:
     return OverBudget("operation cancelled: actual cost limit exceeded")
 
 
@@ -330,7 +330,7 @@ def priced(called: Callable[..., Any], runs: list[Run], price: Callable[..., int
             raise
         env[0] += price(*args)
         if env[0] > env[1]:
-            raise over_budget(env)
+            raise over_budget()
         return called(*args)
 
     return call

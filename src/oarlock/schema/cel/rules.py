@@ -84,9 +84,9 @@ class RuleSet:
     def __init__(self, level: _Level) -> None:
         self._level = level
 
-    def validate(self, tree: Any, old: Any = None, *, at: Where = None) -> list[FieldError]:
+    def validate(self, tree: Any, old: Any = None) -> list[FieldError]:
         """The broken rules of an object; with `old`, of an update. None is no old object."""
-        return self.spend(tree, old, Budget(OBJECT_BUDGET, CALL_LIMIT), at=at)
+        return self.spend(tree, old, Budget(OBJECT_BUDGET, CALL_LIMIT))
 
     def spend(self, tree: Any, old: Any, budget: Budget, *, at: Where = None) -> list[FieldError]:
         """`validate` with a budget of the caller's."""

@@ -86,7 +86,7 @@ class SqliteBackend:
         join_timeout_s: float = 5.0,
         lock_timeout_s: float = 10.0,
     ) -> None:
-        self.caps = Caps(durable=True, multi_process=True, multi_host=False, max_value=max_value)
+        self.caps = Caps(durable=True, max_value=max_value)
         self._path: Final = Path(path)
         self._clock: Final = clock
         self._create: Final = create

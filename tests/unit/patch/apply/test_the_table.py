@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import fieldsv1_text
 import pytest
 import yaml
 
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
-from oarlock.patch.apply import elements, fieldsets, fieldsv1, validate, values
+from oarlock.patch.apply import elements, fieldsets, validate, values
 from oarlock.patch.apply.compare import compare
 from oarlock.patch.apply.errors import FieldsError, TypedError
 from oarlock.patch.apply.fieldsets import Fields
@@ -89,7 +90,7 @@ def set_of(said: dict[str, Any], type_: ValueType | None = None, value: Any = No
 
 
 def same(a: Fields, b: Fields) -> bool:
-    return fieldsv1.to_json(a) == fieldsv1.to_json(b)
+    return fieldsv1_text.to_json(a) == fieldsv1_text.to_json(b)
 
 
 def cases(groups: Groups, group: str, inner: str, schema: Callable[[str], Any]) -> list[tuple[ValueType, Any]]:
@@ -215,18 +216,18 @@ def test_texts_that_are_no_path_element(groups: Groups) -> None:
             elements.canonical(text)
 
 
-def test_fields_v1_of_others_is_written_as_it_was_read(groups: Groups) -> None:
+def test_fields_v1_of_others_is_read_as_it_is(groups: Groups) -> None:
     for text in groups["fieldpath.TestSerializeV1GoldenData.examples"]:
-        assert fieldsv1.to_json(fieldsv1.from_json(text.encode())).decode() == text
+        assert fieldsv1_text.from_json(text.encode()) == json.decode(text.encode())
 
 
 def test_fields_v1_that_cannot_be_read(groups: Groups) -> None:
     for case in groups["fieldpath.TestSetFromJSONTokenTypeErrors.cases"]:
         with pytest.raises(FieldsError):
-            fieldsv1.from_json(case["input"].encode())
+            fieldsv1_text.from_json(case["input"].encode())
     for case in groups["fieldpath.TestSetFromJSON.cases"]:
         expected: Fields = {"f:a": {}} if "f:a" in case["input"] else {}
-        assert fieldsv1.from_json(case["input"].encode()) == expected, case
+        assert fieldsv1_text.from_json(case["input"].encode()) == expected, case
 
 
 def test_paths_as_text(groups: Groups) -> None:

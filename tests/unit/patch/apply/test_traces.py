@@ -137,7 +137,7 @@ class State:
 
     def owned(self) -> dict[str, Any]:
         return {
-            name: {"apiVersion": one.version, "applied": one.applied, "fields": fieldsv1.in_order(one.fields)}
+            name: {"apiVersion": one.version, "applied": one.applied, "fields": one.fields}
             for name, one in self.managers.items()
         }
 

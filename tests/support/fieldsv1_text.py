@@ -1,0 +1,25 @@
+"""FieldsV1 as text, as it is in stored objects."""
+
+from __future__ import annotations
+
+from oarlock.codec import json
+from oarlock.codec.errors import DecodeError
+from oarlock.patch.apply import fieldsv1
+from oarlock.patch.apply.errors import FieldsError
+from oarlock.patch.apply.fieldsets import Fields
+
+__all__ = ["from_json", "to_json"]
+
+
+def from_json(data: bytes) -> Fields:
+    """The set that FieldsV1 bytes describe. Raises FieldsError."""
+    try:
+        tree = json.decode(data)
+    except DecodeError as error:
+        raise FieldsError(str(error)) from None
+    return fieldsv1.decode(tree)
+
+
+def to_json(fields: Fields) -> bytes:
+    """The bytes of the set in an object that is stored."""
+    return json.encode_canonical(fieldsv1.written(fields))
