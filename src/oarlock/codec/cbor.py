@@ -1,8 +1,8 @@
-"""Bytes to tree and back, in CBOR as Kubernetes reads and writes it.
+"""CBOR as Kubernetes reads and writes it.
 
-Trees are those of `json`: byte strings are text (Go writes its strings so), times are text, and what JSON can't say is
-refused: keys that are no text, integers beyond 64 bits, NaN, undefined, references. So are duplicate keys and
-indefinite lengths, which have more than one reading. Must not know: schemas, kinds. Next: `json`.
+Trees are those of `json`: byte strings become text (Go writes its strings so), times become text, and what JSON can't
+express is refused: keys that are not text, integers beyond 64 bits, NaN, undefined, references. Duplicate keys
+and indefinite lengths are refused too. Must not know: schemas, kinds. Next: `json`.
 Source: RFC 8949, KEP-4222, k8s.io/apimachinery ``runtime/serializer/cbor``.
 """
 
@@ -36,7 +36,7 @@ _decode_json = msgspec.json.Decoder().decode
 
 
 def decode(data: bytes) -> Any:
-    """Read one value. Raises DecodeError."""
+    """Decode one value. Raises DecodeError."""
     try:
         decoder = cbor2.CBORDecoder(io.BytesIO(data), max_depth=MAX_DEPTH, **_RULES)
         value = decoder.decode()
@@ -53,7 +53,7 @@ def decode(data: bytes) -> Any:
 
 
 class _Refused(ValueError):
-    """A value that has no place in a tree. `path` are the keys and indices that lead to it, outermost first."""
+    """A value that has no place in a tree. `path` has the keys and indices that lead to it, outermost first."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -65,7 +65,7 @@ class _Refused(ValueError):
 
 
 def _place(data: bytes) -> str:
-    """How far reading came. It takes a second, slow look, which large bodies aren't worth."""
+    """The position of the error. It takes a second, slow pass, which isn't done for large bodies."""
     if len(data) > _MAX_EXPLAINED_BYTES:
         return ""
     source = io.BytesIO(data)
@@ -93,7 +93,7 @@ def _why(error: BaseException) -> str:
 
 
 def _tree(value: Any) -> Any:
-    """What was read as a tree; refuses whatever has no place in one."""
+    """The decoded value as a tree. Refuses what a tree can't hold."""
     kind = type(value)
     if kind is str or kind is bool or value is None:
         return value
@@ -157,7 +157,7 @@ def _text(data: bytes) -> str:
 
 
 def _content(tag: cbor2.CBORTag, immutable: bool) -> Any:
-    """A tag that says nothing to us: what it encloses."""
+    """An unknown tag is ignored: the value is what it encloses."""
     return tag.value
 
 
@@ -179,7 +179,7 @@ def _epoch(value: Any, immutable: bool) -> str:
 
 
 def _later(encode: Callable[[bytes], bytes]) -> Callable[[Any, bool], Any]:
-    """Bytes that are to be written as text where there are no bytes (RFC 8949 §3.4.5.2)."""
+    """The decoder of a tag for bytes that are text in formats without byte strings (RFC 8949 §3.4.5.2)."""
 
     def text(value: Any, immutable: bool) -> Any:
         return encode(value).decode() if type(value) is bytes else value
@@ -189,7 +189,7 @@ def _later(encode: Callable[[bytes], bytes]) -> Callable[[Any, bool], Any]:
 
 _REFERENCE = _refused("a reference to another value")
 _TAGS: dict[int, Any] = {
-    # those that the library would make objects of are content here; the rest goes through `_content`
+    # tags that the library would decode to objects are treated as content here; the rest goes through `_content`
     **dict.fromkeys((0, 4, 5, 30, 35, 36, 37, 52, 54, 100, 258, 260, 261, 1004, 43000, 55799), _plain),
     **dict.fromkeys((2, 3), _refused("a number beyond 64 bits")),
     **dict.fromkeys((25, 28, 29, 256), _REFERENCE),
@@ -211,17 +211,17 @@ _RULES: dict[str, Any] = {
 
 
 def encode(tree: Any) -> bytes:
-    """A tree, in its own order, with the tag in front."""
+    """Encode a tree in its own key order, with the self-described CBOR tag in front."""
     return SELF_DESCRIBED + cbor2.dumps(tree)
 
 
 def from_json(data: bytes) -> bytes:
-    """The value that our own JSON stands for."""
+    """The CBOR of JSON that this server has encoded."""
     return SELF_DESCRIBED + cbor2.dumps(_decode_json(data))
 
 
 def list_head(empty: bytes, count: int) -> bytes:
-    """What stands before the items of a list. `empty` is the JSON of one without any; the array comes last."""
+    """The bytes before the items of a list. `empty` is the JSON of the list without items; the array comes last."""
     whole = from_json(empty)
     if whole[-1:] != _NO_ITEMS:
         raise ValueError("the empty list must end with items")
@@ -232,7 +232,7 @@ _NO_ITEMS = b"\x80"
 
 
 def _array_head(count: int) -> bytes:
-    """What stands before the items of an array (RFC 8949 §3, major type 4)."""
+    """The head of an array (RFC 8949 §3, major type 4)."""
     if count < 24:
         return bytes([0x80 | count])
     width, said = (1, 0x98) if count < 2**8 else (2, 0x99) if count < 2**16 else (4, 0x9A)

@@ -1,7 +1,7 @@
-"""Fields that are given twice in the same JSON object: their paths, and the tree that they mean.
+"""Duplicate fields of JSON objects: their paths, and the tree with duplicates merged.
 
-The slow half of `json.duplicates`: run only when duplicates can't be ruled out. Next: `json`.
-Source: sigs.k8s.io/json's strict errors; Go's ``encoding/json``, which reads a second object into the first.
+The slow path of `json.duplicates`: runs only when duplicates can't be ruled out. Next: `json`.
+Source: sigs.k8s.io/json's strict errors; Go's ``encoding/json``, which decodes a second object into the first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MAX_PATH = 1024
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """An object with every field it was given, also those given twice."""
+    """An object as a list of pairs, including duplicates."""
 
 
 _Path: TypeAlias = "tuple[_Path, str | int] | None"
@@ -29,16 +29,19 @@ _Path: TypeAlias = "tuple[_Path, str | int] | None"
 
 
 def find(data: bytes) -> list[str]:
-    """The paths in the order of the text, each once. Raises DecodeError when `data` can't be read."""
+    """The paths of duplicate fields in the order of the text, each once.
+
+    Raises DecodeError when `data` can't be decoded.
+    """
     found: dict[str, None] = {}
     _walk(_read(data), None, found)
     return list(found)
 
 
 def merged(data: bytes) -> Any:
-    """The tree in which an object that is given twice has the fields of both; of other values the last counts.
+    """The tree in which an object that is given twice has the fields of both; of other values the last one counts.
 
-    Raises DecodeError when `data` can't be read.
+    Raises DecodeError when `data` can't be decoded.
     """
     return _plain(_read(data))
 
@@ -68,7 +71,7 @@ def _walk(value: Any, path: _Path, found: dict[str, None]) -> None:
 
 
 def _rendered(path: _Path) -> str:
-    """``spec.list[0].field``. A path that a client made longer than anybody reads is cut."""
+    """``spec.list[0].field``. Long paths are cut."""
     steps: list[str | int] = []
     while path is not None:
         path, step = path

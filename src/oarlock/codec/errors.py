@@ -1,4 +1,4 @@
-"""What decoders raise. Next: `json`, `yaml`."""
+"""The error that decoders raise. Next: `json`, `yaml`."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ __all__ = ["DecodeError"]
 
 
 class DecodeError(ValueError):
-    """The bytes are not what they should be; the message is Go's, as clients know it."""
+    """The bytes can't be decoded; the message has Go's wording."""

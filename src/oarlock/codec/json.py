@@ -1,8 +1,8 @@
-"""Bytes to tree and back, in JSON as Go reads and writes it.
+"""JSON as Go reads and writes it.
 
 A tree is made of plain dict, list, str, int, float, bool and None. Integers beyond 64 bits become floats, whole floats
 are written without a fraction, ``<>&`` are escaped. A lone surrogate becomes U+FFFD, as in Go; invalid UTF-8 is refused
-(Go would replace it in silence). Must not know: schemas, kinds. Next: `duplicate_fields`, `yaml`.
+(Go replaces it silently). Must not know: schemas, kinds. Next: `duplicate_fields`, `yaml`.
 Source: sigs.k8s.io/json, Go's ``encoding/json``.
 """
 
@@ -56,7 +56,7 @@ _MAX_EXPLAINED_BYTES = 65_536
 
 
 def decode(data: bytes, *, whole_as_int: bool = False) -> Any:
-    """Read one JSON value; of duplicate fields the last counts. Raises DecodeError.
+    """Decode one JSON value; of duplicate fields the last one counts. Raises DecodeError.
 
     With `whole_as_int`, ``1.0`` and ``1e3`` are integers, as they are in YAML.
     """
@@ -69,7 +69,7 @@ def decode(data: bytes, *, whole_as_int: bool = False) -> Any:
         raise DecodeError("exceeded max depth") from None
     if data.count(b"[") + data.count(b"{") > MAX_DEPTH and depth_exceeds(tree, MAX_DEPTH):
         raise DecodeError("exceeded max depth")
-    # Only a number of nineteen digits can be out of range; looking for one costs less than a walk.
+    # Only a number of nineteen digits can be out of range; searching for one is cheaper than a walk over the tree.
     if _NINETEEN_DIGITS in data.translate(_DIGITS_AS_ZEROS):
         return _within_64_bits(tree)
     return tree
@@ -83,14 +83,14 @@ _escape = re.compile(
 
 
 def _replaced(data: bytes) -> bytes:
-    """JSON text with U+FFFD in place of every escape that is half of a surrogate pair."""
+    """JSON text in which the escape of every lone surrogate is replaced by U+FFFD."""
     if _may_have_surrogates(data) is None:
         return data
     return _escape.sub(lambda found: b"\\ufffd" if found["lone"] else found[0], data)
 
 
 def _without_lone_surrogates(data: bytes, read: Any, error: Exception) -> Any:
-    """Read again what couldn't be read, if lone surrogates may be why. Raises DecodeError."""
+    """Decode again after a failure, with lone surrogates replaced. Raises DecodeError."""
     replaced = _replaced(data)
     if replaced != data:
         try:
@@ -103,7 +103,7 @@ def _without_lone_surrogates(data: bytes, read: Any, error: Exception) -> Any:
 
 
 def depth_exceeds(tree: Any, limit: int) -> bool:
-    """Are lists and objects nested deeper than `limit`? Doesn't recurse."""
+    """Whether lists and objects are nested deeper than `limit`. Not recursive."""
     level = [tree] if isinstance(tree, (dict, list)) else []
     for _ in range(limit):
         if not level:
@@ -136,7 +136,7 @@ def _complaint(data: bytes, error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
         return "invalid UTF-8 in string literal"
     if len(data) > _MAX_EXPLAINED_BYTES:
-        # Finding Go's words means scanning again, slowly: not for a body of megabytes that somebody broke on purpose.
+        # Go's message needs a second, slow scan, which isn't done for large bodies (denial of service).
         return f"invalid JSON: {error}"
     found = syntax_error(data)
     if found:
@@ -148,22 +148,22 @@ def _complaint(data: bytes, error: Exception) -> str:
 
 
 def duplicates(data: bytes, tree: Any = None) -> list[str]:
-    """The paths of fields that are given twice in the same object, at most 100: ``spec.replicas``, ``items[0].name``.
+    """The paths of duplicate fields, at most 100: ``spec.replicas``, ``items[0].name``.
 
-    `data` must be decodable; its decoded `tree`, when at hand, saves decoding it again.
+    `data` must be decodable. Pass its decoded `tree`, if available, to save decoding it again.
     """
     if b"\\u003a" not in data and b"\\u003A" not in data:
         tree = _decode(_replaced(data)) if tree is None else tree
-        # A decoder drops a duplicate and its colon. As many colons out as in: nothing was dropped.
+        # Decoding drops a duplicate and its colon. If the encoded tree has as many colons, nothing was dropped.
         if _encode(tree).count(b":") == data.count(b":"):
             return []
     return duplicate_fields.find(_replaced(data))
 
 
 def merged(data: bytes) -> Any:
-    """What `decode` reads, but an object that is given twice has the fields of both, as in a Go struct or map.
+    """Like `decode`, but an object that is given twice has the fields of both, as in a Go struct or map.
 
-    For `data` that `decode` takes and `duplicates` finds something in: it is slow. Raises DecodeError.
+    For `data` in which `duplicates` finds something. Slow. Raises DecodeError.
     """
     return _within_64_bits(duplicate_fields.merged(_replaced(data)))
 
@@ -175,12 +175,12 @@ _large_float = re.compile(rb"e[1-9][0-9]{1,2}[,}\]]").search
 
 
 def encode(tree: Any) -> bytes:
-    """Compact JSON in the tree's own order, without a newline at the end."""
+    """Compact JSON in the tree's own key order, without a trailing newline."""
     return _as_go(_encode(tree), tree, _encode)
 
 
 def encode_canonical(tree: Any) -> bytes:
-    """The same with sorted keys: equal trees give equal bytes."""
+    """Compact JSON with sorted keys: equal trees give equal bytes."""
     return _as_go(encode_sorted(tree), tree, encode_sorted, _ZERO)
 
 
@@ -192,7 +192,7 @@ _MINUS_ZERO = msgspec.Raw(b"-0")
 def _as_go(data: bytes, tree: Any, encoder: Any, minus_zero: msgspec.Raw = _MINUS_ZERO) -> bytes:
     if type(tree) is float or _may_hold_whole_floats(data):
         data = encoder(_go_floats(tree, minus_zero))
-    # Outside of strings JSON has none of these, so they may be replaced anywhere.
+    # JSON has none of these outside of strings, so they can be replaced anywhere.
     if _LESS in data:
         data = data.replace(b"<", b"\\u003c")
     if _GREATER in data:
@@ -205,12 +205,12 @@ def _as_go(data: bytes, tree: Any, encoder: Any, minus_zero: msgspec.Raw = _MINU
 
 
 def holds_whole_floats(data: bytes) -> bool:
-    """Does JSON text hold numbers such as ``5.0``? Text inside a string may look so too."""
+    """Whether JSON text may contain numbers such as ``5.0``. Text in strings can give a false positive."""
     return _whole_float(data) is not None
 
 
 def _may_hold_whole_floats(data: bytes) -> bool:
-    # Looking for bytes costs a hundredth of a walk; what looks so inside a string costs the walk and no more.
+    # A search of the bytes costs a hundredth of a walk; a false positive only costs the walk.
     return holds_whole_floats(data) or _large_float(data) is not None
 
 
@@ -236,7 +236,7 @@ def _go_float(number: float) -> Any:
 
 
 def pretty(data: bytes | Any) -> bytes:
-    """JSON bytes, or a tree, with two spaces of indentation as Go's ``json.Indent`` has them."""
+    """Indented JSON of JSON bytes or a tree: two spaces, as Go's ``json.Indent`` writes it."""
     if not isinstance(data, bytes):
         data = encode(data)
     return msgspec.json.format(data, indent=2)

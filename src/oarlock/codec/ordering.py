@@ -1,7 +1,7 @@
-"""JSON with sorted keys, in a time that doesn't depend on the order in which they were.
+"""JSON with sorted keys, in a time that doesn't depend on the initial order of the keys.
 
-msgspec sorts the keys of an object in quadratic time when all but the last are sorted already: 40,000 of them, which
-a client may send, take two seconds in one piece. So what could hold that many is put in order here.
+msgspec sorts the keys of an object in quadratic time when all but the last are sorted already: 40,000 keys, which
+a client may send, block for two seconds. So objects that could have that many are sorted here.
 Must not know: what is encoded. Next: `json`.
 """
 
@@ -25,7 +25,7 @@ MANY_KEYS = 2000
 
 
 def encode_sorted(tree: Any) -> bytes:
-    """Compact JSON with the keys of all objects in the order of their code points."""
+    """Compact JSON with the keys of all objects sorted by code point."""
     data = _encode(tree)
     if len(data) > MANY_BYTES and data.count(b":") > MANY_KEYS:
         return _encode(_in_order(tree))

@@ -1,7 +1,7 @@
-"""Kubernetes' protobuf: the envelope of objects, the frames of watches, and the meta kinds that go into them.
+"""Kubernetes' protobuf: the envelope of objects, the frames of watches, and the meta kinds in them.
 
-The envelope is ``k8s\\0`` followed by ``runtime.Unknown{typeMeta, raw}``; a frame is four bytes of length, the most
-significant first, and a ``WatchEvent`` whose object is in an envelope of its own.
+The envelope is ``k8s\\0`` followed by ``runtime.Unknown{typeMeta, raw}``; a frame is a length of four bytes,
+big-endian, and a ``WatchEvent`` whose object is in an envelope of its own.
 Must not know: HTTP.
 Source: k8s.io/apimachinery ``runtime/serializer/protobuf``. Next: `protobuf_meta`, the tables; `protowire`, which
 reads and writes by them.
@@ -34,36 +34,36 @@ _decode_json = msgspec.json.Decoder().decode
 
 
 def encode(tree: dict[str, Any]) -> bytes:
-    """An object of one of the meta kinds in its envelope. KeyError when it is of another kind."""
+    """An object of one of the meta kinds in an envelope. KeyError for another kind."""
     return envelope(tree.get("apiVersion") or "v1", tree["kind"], KINDS[tree["kind"]].write(tree))
 
 
 def message_of(data: bytes) -> bytes:
-    """The JSON of an object of one of the meta kinds as its message alone, as it stands in a list."""
+    """The message for the JSON of an object of a meta kind, without envelope, as in the items of a list."""
     tree = _decode_json(data)
     return KINDS[tree["kind"]].write(tree)
 
 
 def envelope(api_version: str, kind: str, message: bytes) -> bytes:
-    """A message as the object it is. The empty encoding and content type are what Go writes for its own."""
+    """A message in an envelope. Encoding and content type are written empty, as Go does."""
     type_meta = TYPE_META.write({"apiVersion": api_version, "kind": kind})
     return MAGIC + tagged(1, type_meta) + tagged(2, message) + b"\x1a\x00\x22\x00"
 
 
 def list_of(api_version: str, kind: str, list_meta: dict[str, Any], items: Iterable[bytes]) -> bytes:
-    """A list: all have their metadata in field 1 and their items, messages each, in field 2."""
+    """A list: in every list kind, field 1 is the metadata and field 2 the items, as messages."""
     head = tagged(1, LIST_META.write(list_meta))
     return envelope(api_version, kind, head + b"".join([tagged(2, item) for item in items]))
 
 
 def frame(event: str, shown: bytes) -> bytes:
-    """An event of a watch: its type and an object in its envelope."""
+    """A watch event: its type and an object in an envelope."""
     message = tagged(1, event.encode()) + tagged(2, tagged(1, shown))
     return len(message).to_bytes(4, "big") + message
 
 
 def decode(data: bytes, message: Message) -> dict[str, Any]:
-    """The object in an envelope, with apiVersion and kind where the envelope says them. Raises DecodeError."""
+    """The object in an envelope, with apiVersion and kind if the envelope has them. Raises DecodeError."""
     if not data.startswith(MAGIC):
         raise ProtobufError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
     type_meta: dict[str, Any] = {}

@@ -1,6 +1,6 @@
-"""What Kubernetes' own types look like in protobuf: metadata, Status, discovery, options.
+"""The protobuf messages of Kubernetes' meta types: metadata, Status, discovery, options.
 
-Tables, no code. `omitted` fields are those Go writes even when there is nothing in them.
+Tables, no code. Go writes `omitted` fields even when they are empty.
 Source: ``generated.proto`` of k8s.io/apimachinery ``meta/v1`` and ``runtime``, k8s.io/api ``apidiscovery/v2``
 (1.34); the numbers are part of the API. Next: `protobuf`, which puts messages into envelopes.
 """

@@ -1,9 +1,8 @@
-"""Protobuf's wire format read and written by tables: a `Message` names fields, their numbers and kinds.
+"""Protobuf's wire format, driven by tables: a `Message` has fields with names, numbers and kinds.
 
-Nothing is generated and no library needed: the messages that are read and written here are few and don't recurse, so
-their depth is that of their tables. Fields a table doesn't have are passed over; text that isn't UTF-8, a field of
-another wire type and whatever ends too early are refused.
-Must not know: kinds of objects, envelopes. Source: protobuf encoding specification. Next: `protobuf_meta`.
+There is no generated code and no library: the messages used here are few and not recursive, so the tables bound the
+nesting. Unknown fields are skipped; text that isn't UTF-8, a field of another wire type and truncated input are
+refused. Must not know: kinds of objects, envelopes. Source: protobuf encoding specification. Next: `protobuf_meta`.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _WORD = 0xFFFF_FFFF_FFFF_FFFF
 
 
 class ProtobufError(DecodeError):
-    """The bytes aren't the message they should be. `path` are the fields that lead to it, outermost first."""
+    """The bytes are not a valid message. `path` has the fields that lead to the error, outermost first."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -69,7 +68,7 @@ def _varint_at(data: bytes, at: int) -> tuple[int, int]:
 
 
 def fields_in(data: bytes) -> Iterator[tuple[int, int, Any]]:
-    """Each field's number, wire type and value: an int of a varint, else bytes. Raises ProtobufError."""
+    """Each field's number, wire type and value: an int for a varint, else bytes. Raises ProtobufError."""
     at, end = 0, len(data)
     while at < end:
         tag, at = _varint_at(data, at)
@@ -135,7 +134,7 @@ def _time(value: str) -> bytes:
 
 
 def _read_time(data: bytes) -> str | None:
-    """An empty message is no time at all; fractions are cut off, as everywhere else."""
+    """A time; None for an empty message. Fractions are cut off, as everywhere else."""
     if not data:
         return None
     seconds = 0
@@ -211,8 +210,11 @@ text of any value, as FieldsV1 and RawExtension are."""
 
 @dataclass(frozen=True, slots=True)
 class MessageField:
-    """A field of a message. `kind` is a key of `_SCALARS` or a Message; `many` says that it is a list (``list``) or a
-    map by names (``map``). `omitted`: its zero value is what Go writes for nothing, so it is left out when read."""
+    """A field of a message.
+
+    `kind` is a key of `_SCALARS` or a Message. `many`: the field is a list (``list``) or a map by name (``map``).
+    `omitted`: Go writes the zero value when there is nothing, so it is left out when read.
+    """
 
     name: str
     number: int
@@ -223,7 +225,7 @@ class MessageField:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message: what a JSON object looks like in protobuf. `wrapped`: a list stands for a message that only has it."""
+    """A protobuf message for a JSON object. `wrapped`: the message has one list field and stands for the list."""
 
     name: str
     fields: tuple[MessageField, ...]
@@ -234,7 +236,7 @@ class Message:
         self._numbers.update({one.number: one for one in self.fields})
 
     def write(self, tree: Any) -> bytes:
-        """A tree as a message. Keys it has no field for are left out, as are nulls. Raises ProtobufError."""
+        """Encode a tree. Keys without a field, and nulls, are left out. Raises ProtobufError."""
         if self.wrapped:
             tree = {self.fields[0].name: tree}
         if not isinstance(tree, dict):
@@ -257,7 +259,7 @@ class Message:
         return b"".join(parts)
 
     def read(self, data: bytes) -> Any:
-        """A message as a tree. Raises ProtobufError."""
+        """Decode a message to a tree. Raises ProtobufError."""
         tree: dict[str, Any] = {}
         for number, wire, value in fields_in(data):
             one = self._numbers.get(number)
@@ -308,7 +310,7 @@ def _take(message: Message, one: MessageField, wire: int, value: Any) -> Any:
 
 
 def _items(message: Message, one: MessageField, wire: int, value: Any) -> list[Any]:
-    """One item, or all of a list of numbers that was packed."""
+    """One item, or all items of a packed list of numbers."""
     if wire == 2 and isinstance(one.kind, str) and (expected := _SCALARS[one.kind][0]) != 2:
         items, at = [], 0
         while at < len(value):

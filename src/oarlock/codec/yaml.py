@@ -1,7 +1,7 @@
-"""Bytes to tree and back, in YAML as Kubernetes reads and writes it.
+"""YAML as Kubernetes reads and writes it.
 
-The tree is that of `json`. Read through the event stream of libyaml, never by recursion over nodes. Nesting is
-limited, and so is what aliases stand for, in nodes and in bytes. Must not know: schemas, kinds. Next: `yaml_scalars`.
+The tree is that of `json`. Reads the event stream of libyaml, without recursion. Limits the nesting, and the
+expansion of aliases in nodes and in bytes. Must not know: schemas, kinds. Next: `yaml_scalars`.
 Source: sigs.k8s.io/yaml with go-yaml v2.
 """
 
@@ -36,13 +36,13 @@ _UNSET: Any = object()
 
 
 def decode(data: bytes) -> tuple[Any, list[str]]:
-    """Read the first document, and say which keys it gives twice: ``line 5: key "x" already set in map``.
+    """Decode the first document, and return its duplicate keys: ``line 5: key "x" already set in map``.
 
-    Of duplicate keys the last counts, and at most 100 are told. An empty text is None. Raises DecodeError, also when
-    aliases stand for more than `MAX_ALIASED_NODES` or `MAX_ALIASED_BYTES`.
+    Of duplicate keys the last one counts, and at most 100 are reported. An empty text is None. Raises DecodeError, also
+    when aliases expand to more than `MAX_ALIASED_NODES` or `MAX_ALIASED_BYTES`.
     """
     if data.lstrip()[:1] in (b"{", b"["):
-        # JSON is YAML, mostly what clients send as YAML, and quicker to read as what it is.
+        # JSON is valid YAML, common in requests, and faster to decode as JSON.
         try:
             tree = json.decode(data, whole_as_int=True)
         except DecodeError:
@@ -74,7 +74,7 @@ def _problem(error: Exception) -> str:
 
 
 class _Open:
-    """A list or mapping whose end hasn't come yet."""
+    """A list or mapping whose end event hasn't come yet."""
 
     __slots__ = ("anchor", "before", "given", "key", "merged", "value")
 
@@ -88,7 +88,7 @@ class _Open:
 
 
 class _Anchor:
-    """A value that aliases may stand for: of how many nodes it is made, -1 until its end, and the bytes of its JSON."""
+    """A value that aliases may refer to: its number of nodes, -1 until its end, and the bytes of its JSON."""
 
     __slots__ = ("_bytes", "nodes", "value")
 
@@ -98,14 +98,14 @@ class _Anchor:
         self._bytes = -1
 
     def bytes(self) -> int:
-        """Measured when first asked for: most anchors have no alias."""
+        """Computed on first use: most anchors have no alias."""
         if self._bytes < 0:
             self._bytes = len(json.encode(self.value))
         return self._bytes
 
 
 class _Builder:
-    """Makes a tree of a stream of events, with its open containers on a stack of its own."""
+    """Builds a tree from a stream of events, with an explicit stack of open containers."""
 
     def __init__(self, data: bytes) -> None:
         self.parser = yaml.CSafeLoader(data)
@@ -200,7 +200,7 @@ class _Builder:
         return _copied(value)
 
     def _charge(self, anchor: _Anchor) -> None:
-        """Refuse what expands too far before it is built."""
+        """Refuse aliases that expand too far, before they are expanded."""
         self.nodes += anchor.nodes
         self.aliased_nodes += anchor.nodes
         if self.aliased_nodes <= MAX_ALIASED_NODES:
@@ -218,7 +218,7 @@ class _Builder:
 
 
 class _Key:
-    """A key that has been read, told apart from the merge key and from none."""
+    """A key that has been read; distinct from the merge key and from no key."""
 
     __slots__ = ("text",)
 
@@ -240,7 +240,7 @@ def _key_text(key: Any) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """A number as it comes out of JSON: whole ones are integers, and there are no others than finite ones."""
+    """A number as JSON gives it: whole numbers are integers, infinities and NaN are refused."""
     if type(value) is not float:
         return value
     if value != value or value in (float("inf"), float("-inf")):
@@ -258,7 +258,7 @@ def _copied(value: Any) -> Any:
 
 
 def _merge(container: _Open) -> None:
-    """Fill in the keys of merged mappings that the mapping hasn't itself; the first of several mappings wins."""
+    """Add the keys of merged mappings that the mapping itself doesn't have. The first of several mappings wins."""
     for merged in container.merged:
         sources = merged if isinstance(merged, list) else [merged]
         for source in sources:
@@ -272,7 +272,7 @@ _KINDS: dict[str, tuple[type, ...]] = {"bool": (bool,), "int": (int,), "float": 
 
 
 def _tagged(name: str, text: str) -> Any:
-    """The value of a scalar with one of YAML's own tags."""
+    """The value of a scalar with a standard YAML tag."""
     if name == "binary":
         try:
             return base64.b64decode("".join(text.split()), validate=True).decode()

@@ -1,7 +1,7 @@
-"""The order of keys in YAML: numbers in them by value, letters after everything else.
+"""The key order of YAML output: numbers in keys by value, letters after everything else.
 
 ``a2`` comes before ``a10``, ``a-b`` before ``ab``. Next: `yaml`.
-Source: go-yaml v2's sorter, whose order users see in every ``-o yaml``.
+Source: go-yaml v2's sorter, as in ``kubectl -o yaml``.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ __all__ = ["ordered"]
 
 
 def ordered(keys: Iterable[str]) -> list[str]:
-    """The keys as they are written."""
+    """The keys in output order."""
     found = sorted(keys)
-    # Keys of letters alone are in order already, and most keys are.
+    # Most keys have letters only, for which plain sorting is enough.
     if all(key.isalpha() for key in found):
         return found
     return sorted(found, key=functools.cmp_to_key(_compare))
@@ -57,7 +57,7 @@ def _significant_before(text: str, i: int) -> bool:
 
 
 def _number(text: str, start: int, after_number: bool) -> tuple[int, int]:
-    """The value of the digits from `start` on, and how many they are."""
+    """The value of the digits from `start` on, and how many there are."""
     end = start
     while end < len(text) and text[end].isdecimal() and text[end].isascii() and end - start < 300:
         end += 1

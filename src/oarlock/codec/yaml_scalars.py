@@ -1,4 +1,4 @@
-"""What a plain YAML scalar means, by the rules of YAML 1.1 as Kubernetes reads them.
+"""The value of a plain YAML scalar, by YAML 1.1 as Kubernetes reads it.
 
 ``yes`` and ``on`` are true, ``0777`` is octal, ``1_000`` is a thousand, ``1e3`` a number; a date, ``12:30:45``
 and ``=`` are strings. Next: `yaml`.
@@ -63,7 +63,7 @@ def resolve(text: str) -> Scalar:
 
 
 def reads_as_string(text: str) -> bool:
-    """May the string `text` be written without quotes, so far as its meaning goes?"""
+    """Whether the string `text` would be read back as a string when written without quotes."""
     if text == MERGE or text in _WORDS:
         return False
     if not text or text[0] not in _STARTS:

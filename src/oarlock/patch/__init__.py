@@ -1,6 +1,6 @@
-"""Tree × patch → tree, pure: the patched tree shares with the old one what the patch doesn't touch.
+"""Applies patches: tree × patch → tree. Pure; the result shares unchanged parts with the old tree.
 
 Each kind of patch has the same three functions: ``parse(data)``, ``strict_errors(data)`` and ``apply(tree, patch)``.
 `strategic_merge.apply` takes a compiled schema besides. Read `merge_patch`, then `json_patch`, then `strategic_merge`;
-`errors` is the family they raise.
+`errors` has the exceptions.
 """

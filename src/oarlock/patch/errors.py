@@ -1,10 +1,10 @@
-"""Why a patch is refused: a family of its own, which `endpoints` turns into answers.
+"""Why a patch is refused: a family of exceptions, which `endpoints` turns into responses.
 
 PatchError
-├─ PatchFormatError   the bytes are not a patch (400)
-├─ DirectiveError     a strategic merge patch says what it may not say of this type (400)
-├─ TooManyOperations  more operations than a request may have (413)
-└─ PatchFailed        the patch can't be carried out on this object (422)
+├─ PatchFormatError   the bytes are not a valid patch (400)
+├─ DirectiveError     a strategic merge patch has an invalid directive or list item (400)
+├─ TooManyOperations  more operations than allowed (413)
+└─ PatchFailed        the patch can't be applied to this object (422)
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ __all__ = [
 
 
 class PatchError(ValueError):
-    """A patch that isn't applied."""
+    """The patch can't be applied."""
 
 
 class PatchFormatError(PatchError):
-    """The bytes are not a patch; the message is what follows ``error decoding patch:``."""
+    """The bytes are not a valid patch; the message is what follows ``error decoding patch:``."""
 
 
 class TooManyOperations(PatchError):
-    """The patch has `count` operations, and `limit` are allowed."""
+    """The patch has `count` operations, more than `limit`."""
 
     def __init__(self, count: int, limit: int) -> None:
         super().__init__(f"The allowed maximum operations in a JSON patch is {limit}, got {count}")
@@ -36,8 +36,8 @@ class TooManyOperations(PatchError):
 
 
 class PatchFailed(PatchError):
-    """An operation doesn't fit the object: a path that isn't there, a failed test, a copy beyond the budget."""
+    """An operation can't be applied to the object: a missing path, a failed test, a copy beyond the size limit."""
 
 
 class DirectiveError(PatchError):
-    """A directive that doesn't exist or has the wrong form, or a list item that doesn't say which one it is."""
+    """An unknown or malformed directive, or a list item without its merge key."""

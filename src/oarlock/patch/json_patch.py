@@ -1,8 +1,8 @@
-"""JSON patch: a list of operations, carried out in order, all or none.
+"""JSON patch: a list of operations, applied in order, all or none.
 
-Pure: neither the tree nor the patch is changed; what no operation touches is shared between tree and result, and
-nothing with the patch, so that it can be applied again. Differences from the letter of RFC 6902 are the API server's:
-negative indices count from the end, the whole document can't be replaced or removed, and what copies may add is
+Pure: neither the tree nor the patch is changed. Parts that no operation touches are shared between tree and result;
+nothing is shared with the patch, so it can be applied again. Differences from RFC 6902 are those of the API server:
+negative indices count from the end, the whole document can't be replaced or removed, and the size added by copies is
 limited. Next: `merge_patch`.
 Source: RFC 6902, RFC 6901; k8s.io/apiserver ``handlers/patch.go`` for the limits.
 """
@@ -32,7 +32,7 @@ Path = tuple[str, ...]
 
 
 class PatchOperation(NamedTuple):
-    """One step. `path` and `source` are unescaped segments; `value` is what a test, add or replace holds."""
+    """One operation. `path` and `source` are unescaped segments; `value` is the value of a test, add or replace."""
 
     op: str
     path: Path
@@ -50,7 +50,7 @@ Patch = tuple[PatchOperation, ...]
 def parse(data: bytes) -> Patch:
     """The operations in a request body. Raises PatchFormatError, TooManyOperations.
 
-    What is wrong with a single operation (unknown ``op``, no ``path``) is found when it is applied.
+    Errors in a single operation (unknown ``op``, no ``path``) are found when it is applied.
     """
     try:
         listed = json.decode(data)
@@ -79,7 +79,7 @@ def _operation(at: int, tree: Any) -> PatchOperation:
 
 
 def _segments(pointer: str | None) -> Path:
-    """The steps of a JSON pointer; one that doesn't begin with ``/`` leads nowhere, as an empty one."""
+    """The unescaped segments of a JSON pointer. What stands before the first ``/`` is ignored."""
     if not pointer or "/" not in pointer:
         return ()
     steps = pointer.split("/")[1:]
@@ -89,7 +89,7 @@ def _segments(pointer: str | None) -> Path:
 
 
 def strict_errors(data: bytes) -> list[str]:
-    """What strict field validation says of a readable patch: duplicate and unknown fields of its operations."""
+    """Errors of strict field validation in a valid patch: duplicate and unknown fields of its operations."""
     found = [f"json patch duplicate field {quote(path)}" for path in json.duplicates(data)]
     for i, operation in enumerate(json.decode(data) or ()):
         unknown = [] if operation is None else [key for key in operation if key not in _KNOWN_FIELDS]
@@ -103,7 +103,7 @@ def strict_errors(data: bytes) -> list[str]:
 
 
 def apply(tree: Any, patch: Patch) -> Any:
-    """The patched tree. Raises PatchFailed when any operation can't be carried out."""
+    """The patched tree. Raises PatchFailed when an operation can't be applied."""
     if not patch:
         return tree
     work = _Work(tree)
@@ -112,7 +112,7 @@ def apply(tree: Any, patch: Patch) -> Any:
         if carry_out is None:
             raise PatchFailed(f"unexpected kind: {operation.op or 'unknown'}")
         carry_out(work, operation)
-    # Trees put into one another can be deeper than any body may be; a scalar adds no depth.
+    # Inserted trees can add up to more depth than a body may have; a scalar adds none.
     if any(_may_deepen(operation) for operation in patch) and json.depth_exceeds(work.root, json.MAX_DEPTH):
         raise PatchFailed("exceeded max depth")
     return work.root
@@ -123,12 +123,12 @@ def _may_deepen(operation: PatchOperation) -> bool:
 
 
 class _Work:
-    """A tree under change. Containers are copied when first changed, and only those copies are changed in place."""
+    """A tree being changed. Containers are copied on the first change; only the copies are changed in place."""
 
     __slots__ = ("copied_bytes", "own", "root")
 
     def __init__(self, root: Any) -> None:
-        # Kept with their ids, so that no id is used again while it counts as ours.
+        # The objects are kept, so that no id is reused while it is in this dict.
         self.own: dict[int, Any] = {}
         self.root = root
         self.copied_bytes = 0
@@ -141,7 +141,7 @@ class _Work:
         return copy
 
     def parent(self, path: Path, operation: PatchOperation) -> Any:
-        """The container that `path` ends in, ours to change. Raises PatchFailed."""
+        """The container at the end of `path`, copied so that it may be changed. Raises PatchFailed."""
         if not path or not isinstance(self.root, (dict, list)):
             raise _failed(operation, path, "doc is missing path")
         container = self.root = self.owned(self.root)
@@ -177,7 +177,7 @@ def _failed(operation: PatchOperation, path: Path, why: str) -> PatchFailed:
 
 
 def _index(listed: list[Any], step: str) -> int | None:
-    """The index `step` means in `listed`; None when there is nothing."""
+    """The index that `step` refers to in `listed`; None when there is none."""
     if not _is_index(step):
         return None
     i = int(step)
@@ -220,7 +220,7 @@ def _value(operation: PatchOperation) -> Any:
 
 
 def _new_value(operation: PatchOperation) -> Any:
-    """The value of an add or replace, for the result alone: whoever gets it may change it."""
+    """The value of an add or replace, copied, because the result may be changed."""
     return _deep_copy(_value(operation))
 
 
@@ -235,7 +235,7 @@ def _replace(work: _Work, operation: PatchOperation) -> None:
         key = _index(container, last)
         if key is None:
             raise _failed(operation, operation.path, "doc is missing key")
-    # A field of an object may also be new: clients have come to rely on it.
+    # Not in RFC 6902: replace may also add a new field to an object; clients rely on it.
     container[key] = _new_value(operation)
 
 
@@ -259,7 +259,7 @@ def _copy(work: _Work, operation: PatchOperation) -> None:
             f"Unable to complete the copy, the accumulated size increase of copy is {work.copied_bytes}, "
             f"exceeding the limit {COPY_BUDGET_BYTES}"
         )
-    # Copied for good: later operations may change the one and not the other.
+    # A real copy: later operations may change one and not the other.
     _put(work, operation, _deep_copy(value))
 
 
@@ -275,14 +275,14 @@ def _test(work: _Work, operation: PatchOperation) -> None:
     path = operation.path
     value = work.get(path)
     if value is _MISSING and path and isinstance(work.get(path[:-1]), dict):
-        # A field that isn't there passes for null.
+        # A missing field counts as null.
         value = None
     if not path or value is _MISSING or not _equal(value, _value(operation)):
         raise _failed(operation, path, "testing value failed")
 
 
 def _equal(a: Any, b: Any) -> bool:
-    """Equality of JSON values, where true isn't 1. Compared level by level."""
+    """Equality of JSON values: true isn't 1. Compares level by level."""
     pairs = [(a, b)]
     while pairs:
         a, b = pairs.pop()

@@ -1,8 +1,8 @@
-"""JSON merge patch: what the patch says replaces, ``null`` removes, lists are replaced whole.
+"""JSON merge patch: values of the patch replace, ``null`` removes, lists are replaced as a whole.
 
-Pure: neither the tree nor the patch is changed, and what the patch doesn't touch is shared with the result.
+Pure: neither the tree nor the patch is changed. Parts that the patch doesn't touch are shared with the result.
 Next: `json_patch`.
-Source: RFC 7386. As the API server's library does, nulls are also dropped from objects that are new.
+Source: RFC 7386. Like in the API server's library, nulls are also dropped from objects that are new.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def parse(data: bytes) -> dict[str, Any]:
 
 
 def strict_errors(data: bytes) -> list[str]:
-    """What strict field validation says of the patch itself: ``duplicate field "spec.a"``."""
+    """Errors of strict field validation in the patch itself: ``duplicate field "spec.a"``."""
     return [f"duplicate field {quote(path)}" for path in json.duplicates(data)]
 
 
 def apply(tree: Any, patch: Any) -> Any:
-    """The patched tree: new along the paths the patch names, shared elsewhere."""
+    """The patched tree: new along the paths in the patch, shared elsewhere."""
     if not isinstance(patch, dict):
         return _without_nulls(patch)
     if not isinstance(tree, dict):

@@ -1,6 +1,6 @@
-"""Strategic merge patch: like a JSON merge patch, but lists whose items a key tells apart merge item by item.
+"""Strategic merge patch: like a JSON merge patch, but lists with a merge key are merged item by item.
 
-`applying` is driven by `merge_schema`. Pure: nothing that is handed in is changed. Next: `applying`.
+`applying` is driven by `merge_schema`. Pure: arguments are not changed. Next: `applying`.
 Source: API conventions, "Strategic Merge Patch"; k8s.io/apimachinery ``strategicpatch``.
 """
 
@@ -21,5 +21,5 @@ def parse(data: bytes) -> dict[str, Any]:
 
 
 def strict_errors(data: bytes) -> list[str]:
-    """What strict field validation says of the patch itself: ``duplicate field "spec.a"``."""
+    """Errors of strict field validation in the patch itself: ``duplicate field "spec.a"``."""
     return merge_patch.strict_errors(data)

@@ -1,7 +1,7 @@
-"""Strategic merge: objects field by field, lists by key, and what directives say.
+"""Applies a strategic merge patch: objects field by field, lists by merge key, and directives.
 
-Neither the tree nor the patch is changed. What the patch doesn't touch is shared with the old tree, and nothing is
-shared with the patch, so that it can be applied again. What is new has no nulls and no directives left.
+Neither the tree nor the patch is changed. Parts that the patch doesn't touch are shared with the old tree; nothing is
+shared with the patch, so it can be applied again. New values contain no nulls and no directives.
 Next: `ordering`.
 Source: API conventions, "Strategic Merge Patch". Differences from k8s.io/apimachinery ``strategicpatch``: see
 ``apply``.
@@ -37,9 +37,9 @@ Tree = dict[str, Any]
 def apply(tree: Tree, patch: Tree, schema: MergeSchema) -> Tree:
     """The patched tree. Raises DirectiveError, PatchFailed.
 
-    Unlike the Go library: ``$patch: merge`` may stand in an object and means what is meant without it; ``replace``
-    in an object that is new keeps the object; directives within something that is replaced or new are carried out
-    instead of kept or dropped; live items without the merge key stay where they are; undeclared objects are merged.
+    Unlike the Go library: ``$patch: merge`` is allowed in an object and is the default; ``$patch: replace``
+    in a new object keeps the object; directives inside a replaced or new value are executed
+    instead of kept or dropped; live items without the merge key keep their place; undeclared objects are merged.
     """
     return _merge(tree, patch, schema) if patch else tree
 
@@ -116,7 +116,7 @@ def _no_list(field: str) -> DirectiveError:
 
 
 def _fresh(value: Any, schema: MergeSchema) -> Any:
-    """A value of a patch as it is where nothing was before."""
+    """A value of the patch where the live object has none."""
     if type(value) is dict:
         return _merge({}, value, schema)
     if type(value) is list:
@@ -125,7 +125,7 @@ def _fresh(value: Any, schema: MergeSchema) -> Any:
 
 
 def _merge_list(live: Any, patch: list[Any] | None, schema: MergeSchema, order: list[Any] | None) -> list[Any]:
-    """A list as the patch and the order want it; `live` is what was there, `patch` None for no change but the order."""
+    """The merged list. `live` is the old list; `patch` is None when only the order changes."""
     old: list[Any] = live if type(live) is list else []
     if not schema.merges:
         if patch is not None:
@@ -142,13 +142,13 @@ def _merge_list(live: Any, patch: list[Any] | None, schema: MergeSchema, order: 
 
 
 def _is_directive(item: Tree) -> bool:
-    """In a list that is replaced anyway, an item that says delete, or nothing but replace, is none of its items."""
+    """Whether an item of a list that is replaced is a directive (delete, or only replace) and so not an item."""
     kind = item.get(PATCH)
     return kind == DELETE or (kind == REPLACE and len(item) == 1)
 
 
 def _merge_values(old: list[Any], patch: list[Any] | None, order: list[Any] | None) -> list[Any]:
-    """The values of both, each once; with nothing but an order, those that were there, as often as they were."""
+    """The values of both lists, without duplicates. If only the order changes, the live values as they are."""
     items = live = [(identity(item), item) for item in old]
     given = [(identity(item), item) for item in patch or ()]
     for _, item in given:
@@ -171,7 +171,7 @@ def _merge_values(old: list[Any], patch: list[Any] | None, order: list[Any] | No
 
 
 def _merge_keyed(old: list[Any], patch: list[Any] | None, schema: MergeSchema, order: list[Any] | None) -> list[Any]:
-    """Items that one key tells apart, merged one by one."""
+    """Merge lists by merge key, item by item."""
     key, items = schema.key, schema.items
     given, deleted, replaces = _sorted_out(patch or [], key)
     merged = [] if replaces else old.copy()
@@ -196,7 +196,7 @@ def _merge_keyed(old: list[Any], patch: list[Any] | None, schema: MergeSchema, o
     if order is not None:
         said, wanted = wanted, [key_of(item, key) for item in order]
         check_order(said, wanted, patch, order)
-        # New items take the room of deleted ones, at the end of the list.
+        # New items take the places of deleted ones, at the end of the list.
         room = len(old) - len(live)
     if len(known) == len(live) == len(at) and _rising([at[value] for value in wanted if value in at]):
         return merged  # as it was: nothing is new, and the order asked for is the one it has
@@ -208,7 +208,7 @@ def _rising(places: list[int]) -> bool:
 
 
 def _identities(items: list[Any], key: str) -> list[Identity]:
-    """What live items are known by; those without the key only as themselves."""
+    """The identities of live items. An item without the merge key is identical only to itself."""
     found: list[Identity] = []
     for item in items:
         value = item.get(key) if type(item) is dict else None
@@ -220,7 +220,7 @@ def _identities(items: list[Any], key: str) -> list[Identity]:
 
 
 def _sorted_out(patch: list[Any], key: str) -> tuple[list[tuple[Identity, Tree]], set[Identity], bool]:
-    """The items to merge, the identities of those to delete, and whether the whole list is replaced."""
+    """From the items of the patch: the items to merge, the identities to delete, and whether the list is replaced."""
     given: list[tuple[Identity, Tree]] = []
     deleted: set[Identity] = set()
     replaces = False

@@ -1,6 +1,6 @@
-"""The directives of one object of a patch, taken out of it and checked for their form.
+"""Parses and validates the directives of one object of a patch.
 
-What a directive does is said where it is done. Must not know: the object that is patched. Next: `applying`.
+`applying` says what each directive does. Must not know: the object that is patched. Next: `applying`.
 Source: API conventions, "Strategic Merge Patch"; k8s.io/apimachinery ``strategicpatch`` for names and texts.
 """
 
@@ -28,10 +28,10 @@ Tree = dict[str, Any]
 
 
 class Directives(NamedTuple):
-    """What an object of a patch says besides its `fields`.
+    """The directives of an object of a patch, and its other `fields`.
 
-    `kind` is merge, replace or delete. `retain` are the keys to keep, None for all. By name of a list's field:
-    `orders` are the orders its items are to have, `removals` the values to remove from it.
+    `kind` is merge, replace or delete. `retain` are the keys to keep, None for all. By the name of a list field:
+    `orders` are its ``$setElementOrder``, `removals` its ``$deleteFromPrimitiveList``.
     """
 
     kind: str
@@ -92,7 +92,7 @@ def _names(value: Any) -> frozenset[str]:
 
 
 def _check_retained(fields: Tree, retain: frozenset[str]) -> None:
-    """A patch can't set what it doesn't retain."""
+    """Every field of the patch must be among the retained keys."""
     for key, value in fields.items():
         if value is not None and key not in retain:
             raise PatchFailed(f"patch content doesn't match retainKeys list: {key}")

@@ -1,7 +1,7 @@
-"""`MergeSchema`: what strategic merge needs of a structural schema, compiled once per version.
+"""`MergeSchema`: the merge rules of a structural schema, compiled once per version.
 
-A tree of nodes, one for each object and list: how it is merged, and the nodes below. Everything else a schema says
-is no matter here. Must not know: patches. Next: `applying`.
+A tree with one node for each object and list: how it is merged, and its child nodes. Other parts of the schema
+are ignored. Must not know: patches. Next: `applying`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_DEPTH = 100
 
 
 class MergeSchema:
-    """How the object or list at one place of a schema is merged.
+    """The merge rules of one object or list in a schema.
 
     `fields` are the nodes of declared fields, `rest` that of any other, `items` that of a list's items.
     `merges` says that items of a list are merged, by `key` or, without one, as values; `replaces` that an object is
@@ -43,7 +43,7 @@ class MergeSchema:
         self.retains = "retainKeys" in named
 
     def child(self, field: str) -> MergeSchema:
-        """The node of a field."""
+        """The node for a field."""
         return self.fields.get(field, self.rest)
 
 
@@ -55,7 +55,10 @@ UNDECLARED: Final = MergeSchema()
 
 
 def compile_schema(schema: Schema, *, root: bool = True) -> MergeSchema:
-    """Read a structural schema. At the `root` of an object, apiVersion, kind and metadata are what they always are."""
+    """Compile a structural schema.
+
+    At the `root` of an object, apiVersion, kind and metadata have their standard schema.
+    """
     node = _compile(schema, 0)
     if not root:
         return node

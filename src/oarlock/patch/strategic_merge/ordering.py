@@ -1,6 +1,6 @@
-"""The order of a merged list: what the patch names as it says, what only the server has where it was.
+"""The order of a merged list: items in the patch follow its order, items only on the server keep their places.
 
-Must not know: how items are merged. Next: `lists`.
+Must not know: how items are merged. Next: `applying`.
 Source: ``$setElementOrder``, KEP-537 "Apply: merge lists with order".
 """
 
@@ -20,10 +20,10 @@ Item = TypeVar("Item")
 def in_order(
     items: Sequence[tuple[Identity, Item]], wanted: Iterable[Identity], live: Iterable[Identity]
 ) -> list[Item]:
-    """The items, those in `wanted` in its order, the others in their own.
+    """Order the items: those in `wanted` in its order, the others in their own.
 
-    How the two are shuffled together follows `live`, the order before, as far as it knows both; an item it doesn't
-    know comes first.
+    The two sequences are interleaved by their order in `live`, the old list. A wanted item that isn't in `live`
+    comes before the next other item; another item that isn't in `live` comes after all wanted ones.
     """
     rank: dict[Identity, int] = {}
     for value in wanted:
@@ -54,7 +54,7 @@ def in_order(
 
 
 def check_order(patch: Sequence[Identity], wanted: Iterable[Identity], shown_patch: Any, shown_wanted: Any) -> None:
-    """The items of a patch must stand in the order the patch asks for. Raises DirectiveError."""
+    """Check that the items of a patch are in the order that the patch asks for. Raises DirectiveError."""
     left = iter(wanted)
     if not all(value in left for value in patch):
         raise DirectiveError(

@@ -1,4 +1,4 @@
-"""What the modules of this package share: the names of directives, what tells items of a list apart, and texts.
+"""Helpers of this package: names of directives, identity of list items, texts.
 
 Must not know: schemas. Next: `applying`.
 """
@@ -44,7 +44,7 @@ Identity = Hashable
 
 
 def identity(value: Any) -> Identity:
-    """What tells scalars apart: true isn't 1. A list or an object is only itself."""
+    """The identity of a scalar: true isn't 1. A list or an object is only identical to itself."""
     kind = type(value)
     if kind is bool or kind is dict or kind is list:
         return (kind, value if kind is bool else id(value))
@@ -52,7 +52,7 @@ def identity(value: Any) -> Identity:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Are two trees equal? True isn't 1, also deep inside."""
+    """Whether two trees are equal. True isn't 1, at any depth."""
     if type(a) is dict and type(b) is dict:
         return a.keys() == b.keys() and all(same(value, b[key]) for key, value in a.items())
     if type(a) is list and type(b) is list:
@@ -61,7 +61,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def key_of(item: Any, key: str) -> Identity:
-    """The identity of an item that a patch names. Raises DirectiveError when it names none."""
+    """The identity of an item of a patch by its merge key. Raises DirectiveError when it has none."""
     if type(item) is not dict:
         raise unlike(item)
     value = item.get(key)
@@ -75,12 +75,12 @@ def key_of(item: Any, key: str) -> Identity:
 
 
 def shown(value: Any) -> str:
-    """A value as Go prints it, shortened: what a client sent comes back in the answer, but not all of it."""
+    """A value as Go prints it, cut: the error message repeats client input only up to a limit."""
     return plain(value, SHOWN_CHARS)
 
 
 def unlike(item: Any) -> Exception:
-    """The error for an item that can't be in its list."""
+    """The error for an item of the wrong type for its list."""
     if type(item) is list:
         return PatchFailed("lists of lists are not supported")
     return DirectiveError(f"list element types are not identical: {shown(item)}")

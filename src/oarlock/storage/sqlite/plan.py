@@ -17,7 +17,7 @@ __all__ = ["BatchPlan", "QueuedWrite", "plan"]
 
 
 class QueuedWrite:
-    """One put (`value` is bytes) or delete (`value` is None), and who waits for its outcome.
+    """A put (`value` is bytes) or delete (`value` is None), and the future for its result.
 
     `expires` is in epoch milliseconds, None for no time to live, or `KEEP_TTL`.
     """
@@ -36,7 +36,10 @@ class QueuedWrite:
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """`log` holds the columns of all new rows one after another; `live` what each touched key is afterwards."""
+    """The decided batch.
+
+    `log` has the columns of all new rows one after another; `live` is the new state of each key.
+    """
 
     results: list[WriteResult]
     events: list[Event]

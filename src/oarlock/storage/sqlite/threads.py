@@ -56,7 +56,7 @@ def in_background(call: Callable[[], T], name: str) -> asyncio.Future[T]:
 
 
 class ReaderThread:
-    """Runs functions of a connection in a thread, one after another. Used from one event loop."""
+    """Runs functions with a connection in a thread, one after another. Used from one event loop."""
 
     def __init__(self, name: str, path: str, connection: apsw.Connection) -> None:
         self._path: Final = path
@@ -69,7 +69,7 @@ class ReaderThread:
         self._thread.start()
 
     async def run(self, job: Callable[[apsw.Connection], T]) -> T:
-        """The job's result. Its errors come in the contract's words."""
+        """The job's result. Its errors are translated to `StorageError`."""
         if self._closed:
             raise Unavailable("the store is closed")
         future: asyncio.Future[T] = self._loop.create_future()
@@ -77,7 +77,7 @@ class ReaderThread:
         return await future
 
     async def close(self) -> None:
-        """Finish what was asked, then close the connection."""
+        """Finish submitted jobs, then close the connection."""
         if not self._closed:
             self._closed = True
             self._queue.put(None)
