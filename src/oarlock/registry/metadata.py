@@ -27,7 +27,9 @@ __all__ = [
     "wipe_system",
 ]
 
-_SYSTEM = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion")
+_SYSTEM = frozenset(
+    ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion")
+)
 
 
 def uuid4(random: bytes) -> str:
@@ -69,8 +71,8 @@ def wipe_system(metadata: Tree) -> None:
     version = metadata.get("resourceVersion")
     if version not in (None, "", "0"):
         raise BadRequest("resourceVersion should not be set on objects to be created")
-    for name in _SYSTEM:
-        metadata.pop(name, None)
+    for name in _SYSTEM.intersection(metadata):
+        del metadata[name]
 
 
 def fill_new(metadata: Tree, ctx: Context, definition: ResourceDefinition, random: bytes) -> None:

@@ -65,7 +65,8 @@ class WriteRequest(NamedTuple):
 
     async def convert(self, tree: Tree, from_version: str, to_version: str) -> Tree:
         """`tree` in another version; it must not be used afterwards."""
-        return await self.resource.convert(tree, from_version, to_version, self.size)
+        made = self.resource.served.conversions.now([tree], from_version, to_version) if not self.size else None
+        return made[0] if made else await self.resource.convert(tree, from_version, to_version, self.size)
 
 
 async def finish(write: WriteRequest, new: Tree, live: LiveObject | None) -> Ready:
@@ -99,6 +100,8 @@ async def finish(write: WriteRequest, new: Tree, live: LiveObject | None) -> Rea
         if definition.hub != definition.stored_as:
             stored = await write.convert(await write.aside(copy_tree, hub_new), definition.hub, definition.stored_as)
     through_hub = hub_new is not None
+    if not write.size:
+        return ready(resource, (stored, new), version, live, through_hub=through_hub)
     return await write.aside(partial(ready, through_hub=through_hub), resource, (stored, new), version, live)
 
 
@@ -113,7 +116,8 @@ async def _in_hub(write: WriteRequest, new: Tree, live: LiveObject | None) -> tu
         hub_old = await resource.convert_old(live.tree, version, hub, write.size)
     elif live is not None:
         hub_old = await resource.tree(live.entry, hub)  # which may have more fields than the request version
-    hub_new = await write.convert(await write.aside(lend, converter, new), version, hub)
+    lent = lend(converter, new) if not write.size else await write.aside(lend, converter, new)
+    hub_new = await write.convert(lent, version, hub)
     # the stored version lacks nothing of what is stored: nothing to carry over
     if hub_old is not None and version != resource.definition.stored_as:
         hub_new = await write.aside(converter.carry_over, hub_new, hub_old, version)
@@ -146,11 +150,12 @@ async def _validate(
     unreadable: ViewError | None = None,
 ) -> None:
     """Raise InvalidObject with every error; `unreadable` is why hooks get no typed view of the object."""
-    found = await write.aside(_violations, write, new, live)
+    found = _violations(write, new, live) if not write.size else await write.aside(_violations, write, new, live)
     validate = write.resource.served.hooks.validate
     if validate is not None and hub[0] is not None:
         try:
-            found += await write.hook(validate, hub[0], hub[1], write.ctx)
+            arguments = hub[0], hub[1], write.ctx
+            found += validate(*arguments) if not write.size else await write.hook(validate, *arguments)
         except ViewError as error:
             unreadable = error
     if unreadable is not None:
