@@ -1,6 +1,6 @@
-"""What differs between two values of a type: added, modified and removed paths.
+"""Compares two values of a type: added, modified and removed paths.
 
-Looks only into what isn't equal, so that comparing two objects costs little when little changed. Next: `merge`.
+Descends only into parts that differ, so comparing two objects costs little when little changed. Next: `merge`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Comparison", "compare", "everything"]
 
 
 class Comparison(NamedTuple):
-    """No path is in two of the sets."""
+    """Three disjoint sets of paths."""
 
     added: Fields
     modified: Fields
@@ -25,7 +25,7 @@ class Comparison(NamedTuple):
 
     @property
     def changed(self) -> Fields:
-        """What is added or modified."""
+        """The paths that are added or modified."""
         return union(self.modified, self.added)
 
     @property
@@ -33,12 +33,15 @@ class Comparison(NamedTuple):
         return not (self.added or self.modified or self.removed)
 
     def filtered(self, keep: Filter | None) -> Comparison:
-        """Reduced to what a filter keeps."""
+        """The comparison with each set filtered."""
         return self if keep is None else Comparison(keep(self.added), keep(self.modified), keep(self.removed))
 
 
 def compare(type_: ValueType, old: Any, new: Any) -> Comparison:
-    """What `new` adds to, modifies in and removes from `old`. TypedError when a list item has no path element."""
+    """The paths that `new` adds to, modifies in and removes from `old`.
+
+    TypedError when a list item has no path element.
+    """
     walk = _Walk()
     walk.visit(type_, old, new)
     return walk.result
@@ -49,7 +52,7 @@ def _same(type_: ValueType, old: Any, new: Any) -> bool:
 
 
 class _Walk:
-    """One comparison on its way; `path` is where it stands."""
+    """A comparison in progress; `path` is the current path."""
 
     __slots__ = ("path", "result")
 
@@ -58,7 +61,7 @@ class _Walk:
         self.result = Comparison({}, {}, {})
 
     def visit(self, type_: ValueType, old: Any, new: Any) -> None:
-        """Tell what differs between two values, of which one may be absent."""
+        """Compare two values, of which one may be absent."""
         form = type_.map
         if type(old) is dict and type(new) is dict and form is not None and not form.atomic and (old or new):
             self._maps(form, type_.exact, old, new)
@@ -116,7 +119,7 @@ class _Walk:
             self.path.pop()
 
     def _duplicates(self, type_: ValueType, left: Any, right: Any) -> None:
-        """Items with the same key are owned as one, by their key alone."""
+        """Compare several items with the same key as one, by their key only."""
         if len(left) > 1 and len(right) > 1:
             if not equal(left, right):
                 insert(self.result.modified, self.path)
@@ -131,7 +134,7 @@ class _Walk:
 
 
 def everything(type_: ValueType, value: Any) -> Fields:
-    """The node of a value that is there on one side only: it and all that is in it."""
+    """The set of a value that is on one side only: its path and all paths in it."""
     form = atom(type_, value)
     if form is None or form.atomic or not value:
         return LEAF

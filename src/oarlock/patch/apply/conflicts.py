@@ -1,4 +1,7 @@
-"""What a client is told of the conflicts of an apply. kubectl prints it. The conflicts themselves are in `errors`."""
+"""The message and causes for the conflicts of an apply, as kubectl prints them.
+
+`errors` has the conflicts themselves.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ MAX_SHOWN = 1000
 
 
 def message(conflicts: Sequence[OwnerConflict]) -> str:
-    """The message of the Status, grouped by manager; names at most `MAX_SHOWN`."""
+    """The message of the Status, grouped by manager, with at most `MAX_SHOWN` fields."""
     if len(conflicts) == 1:
         only = conflicts[0]
         return f"Apply failed with 1 conflict: conflict with {only.manager}: {path_text(only.path)}"
@@ -31,7 +34,7 @@ def message(conflicts: Sequence[OwnerConflict]) -> str:
 
 
 def causes(conflicts: Sequence[OwnerConflict]) -> list[dict[str, str]]:
-    """``details.causes`` of the Status, one for each field, at most `MAX_SHOWN`."""
+    """The ``details.causes`` of the Status, one for each field, at most `MAX_SHOWN`."""
     return [
         {
             "reason": "FieldManagerConflict",

@@ -1,8 +1,8 @@
-"""One step of a path to a field, as the text it has in FieldsV1: that text is its identity.
+"""One element of a path to a field, as its text in FieldsV1.
 
 ``f:name`` is a field, ``k:{"name":"nginx"}`` the list item with these keys, ``v:"a"`` the member of a set,
-``i:0`` the item at an index. There is exactly one text for each element (`canonical` makes it), so elements are
-compared and hashed as plain strings. A path is a tuple of them.
+``i:0`` the item at an index. Each element has exactly one text (`canonical` makes it), so elements are
+compared and hashed as plain strings. A path is a tuple of elements.
 Must not know: sets, schemas. Next: `fieldsets`.
 """
 
@@ -67,9 +67,9 @@ def _text_value(item: str) -> str:
 
 
 def canonical(given: str) -> str | None:
-    """The one text of the element that `given` describes; None for a kind of element that nobody knows yet.
+    """The canonical text of the element in `given`; None for an unknown kind of element.
 
-    Raises FieldsError when it describes none.
+    Raises FieldsError when it is malformed.
     """
     if given[:2] == "f:":
         return given
@@ -103,7 +103,7 @@ _canonical_short = lru_cache(_REMEMBERED)(_canonical)
 
 
 def order(element: str) -> tuple[Any, ...]:
-    """A sort key: fields by name, then keys, values and indices by what they mean."""
+    """A sort key: fields by name, then keys, values and indices, each by value."""
     kind, content = element[:2], element[2:]
     if kind == "f:":
         return (0, content)

@@ -1,11 +1,11 @@
 """Why an apply, or a managedFields entry, is refused.
 
 ApplyError
-├─ FieldsError     text that isn't a FieldsV1 set, or a path element (managedFields are then left alone)
-├─ ManagedFieldsError  a managedFields entry that says nothing usable
-├─ TypedError      a value that doesn't have the declared type: undeclared fields, duplicates, wrong kinds
+├─ FieldsError     malformed FieldsV1 or path element (managedFields are then left alone)
+├─ ManagedFieldsError  an invalid managedFields entry
+├─ TypedError      the value doesn't have the declared type: undeclared fields, duplicates, wrong kinds
 ├─ UnknownVersion  a version that isn't served any more (its managers are dropped)
-└─ ApplyConflict   somebody else owns what the applied configuration changes (409)
+└─ ApplyConflict   another manager owns fields that the applied configuration changes (409)
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ __all__ = [
 
 
 class ApplyError(ValueError):
-    """Something of server-side apply that can't be done."""
+    """Base class of errors in server-side apply."""
 
 
 class FieldsError(ApplyError):
-    """Not a set of fields."""
+    """The value is not a valid FieldsV1 set."""
 
 
 class ManagedFieldsError(ApplyError):
-    """An entry of ``metadata.managedFields`` that can't be used."""
+    """An entry of ``metadata.managedFields`` is invalid."""
 
 
 class UnknownVersion(ApplyError):
-    """A converter raises it for a version it doesn't know any more."""
+    """A converter raises it for a version that isn't served any more."""
 
 
 class TypedError(ApplyError):
@@ -57,9 +57,9 @@ class OwnerConflict(NamedTuple):
 
 
 class ApplyConflict(ApplyError):
-    """The applied configuration changes fields that other managers own, and isn't forced.
+    """The applied configuration changes fields that other managers own, without `force`.
 
-    `conflicts` are grouped by manager, in the order of their names, then of paths.
+    `conflicts` are grouped by manager, sorted by manager and then by path.
     """
 
     def __init__(self, conflicts: Sequence[OwnerConflict]) -> None:

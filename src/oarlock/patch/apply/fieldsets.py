@@ -1,8 +1,8 @@
-"""A set of paths, as the tree that FieldsV1 writes: plain dicts that nobody changes once they are made.
+"""A set of paths, as a tree in the shape of FieldsV1: plain dicts that are immutable once made.
 
-A node maps path elements (`elements`) to nodes. An empty node says that its path is in the set; a node with
+A node maps path elements (`elements`) to nodes. An empty node means that its path is in the set; a node with
 descendants is in the set itself when it has the key ``"."``. The root is never a member, ``{}`` is the empty set,
-and ``{".": {}}`` alone is always written ``{}``. Since sets are shared, results may share parts with operands.
+and ``{".": {}}`` alone is always written ``{}``. Results may share parts with operands.
 Must not know: schemas, managers. Next: `fieldsv1`.
 """
 
@@ -49,7 +49,7 @@ LEAF: Final[Fields] = {}
 
 
 def is_member(node: Fields) -> bool:
-    """Is the path of this node itself in the set?"""
+    """Whether the path of this node is itself in the set."""
     return not node or SELF in node
 
 
@@ -57,7 +57,7 @@ def is_member(node: Fields) -> bool:
 
 
 def make(paths: Iterable[Path]) -> Fields:
-    """The set of these paths; the empty path is nobody's and left out."""
+    """The set of these paths. The empty path is ignored."""
     result: Fields = {}
     for path in paths:
         insert(result, path)
@@ -65,7 +65,7 @@ def make(paths: Iterable[Path]) -> Fields:
 
 
 def insert(fields: Fields, path: Path | list[str], node: Fields = LEAF) -> None:
-    """Put `node` at `path` into a set that is still being made (it is changed in place)."""
+    """Add `node` at `path` to a set that is still being made; changes the set in place."""
     if not path:
         return
     *parents, last = path
@@ -84,7 +84,7 @@ def insert(fields: Fields, path: Path | list[str], node: Fields = LEAF) -> None:
 
 
 def has(fields: Fields, path: Path) -> bool:
-    """Is `path` in the set?"""
+    """Whether `path` is in the set."""
     if not path:
         return False
     node: Fields | None = fields
@@ -96,7 +96,7 @@ def has(fields: Fields, path: Path) -> bool:
 
 
 def ordered(node: Fields) -> Iterable[str]:
-    """The elements of a node without ``"."``: fields, keys, values, indices, each in the order of its kind."""
+    """The elements of a node without ``"."``, sorted: fields, keys, values, indices."""
     names = sorted(node)
     if names and names[0] == SELF:
         names = names[1:]
@@ -106,7 +106,7 @@ def ordered(node: Fields) -> Iterable[str]:
 
 
 def iterate(fields: Fields, prefix: Path = ()) -> Iterator[Path]:
-    """Every path in order; of one level first the members, then what is below."""
+    """Every path in order; at each level first the members, then their descendants."""
     names = ordered(fields)
     for element in names:
         if is_member(fields[element]):
@@ -117,7 +117,7 @@ def iterate(fields: Fields, prefix: Path = ()) -> Iterator[Path]:
 
 
 def leaves(fields: Fields) -> Fields:
-    """The paths nothing in the set is below of."""
+    """The paths that are no prefix of another path in the set."""
     return {element: leaves(node) for element, node in fields.items() if element != SELF}
 
 
@@ -125,7 +125,7 @@ def leaves(fields: Fields) -> Fields:
 
 
 def union_node(a: Fields, b: Fields) -> Fields:
-    """Two nodes of the same path as one."""
+    """The union of two nodes of the same path."""
     if a is b:
         return a
     if not a:
@@ -136,7 +136,7 @@ def union_node(a: Fields, b: Fields) -> Fields:
 
 
 def union(a: Fields, b: Fields) -> Fields:
-    """What is in either."""
+    """The paths in `a` or `b`."""
     if not b or a is b:
         return a
     if not a:
@@ -149,7 +149,7 @@ def union(a: Fields, b: Fields) -> Fields:
 
 
 def intersection(a: Fields, b: Fields) -> Fields:
-    """What is in both."""
+    """The paths in both sets."""
     if a is b:
         return a
     result: Fields = {}
@@ -169,12 +169,12 @@ def intersection(a: Fields, b: Fields) -> Fields:
 
 
 def difference(a: Fields, b: Fields) -> Fields:
-    """What is in `a` and not in `b`; what is below a path of `b` stays. `a` itself when nothing goes."""
+    """The paths in `a` that are not in `b`. Descendants of a path in `b` stay. `a` itself when nothing is removed."""
     return _difference(a, b, recursive=False)
 
 
 def recursive_difference(a: Fields, b: Fields) -> Fields:
-    """What is in `a`, and neither in `b` nor below a path of `b`."""
+    """The paths in `a` that are neither in `b` nor below a path in `b`."""
     return _difference(a, b, recursive=True)
 
 
@@ -206,7 +206,7 @@ def _difference(a: Fields, b: Fields, *, recursive: bool) -> Fields:
 
 
 def _minus(node: Fields, other: Fields, gone: bool, recursive: bool) -> Fields | None:
-    """What is left of a node of `a` at whose path `b` has `other`; None for nothing."""
+    """A node of `a` minus the node `other` of `b` at the same path; None when nothing is left."""
     if not node:
         return None if gone else node
     if node is other:
@@ -226,12 +226,12 @@ ANY: Final = "*"
 
 
 def excluding(fields: Fields) -> Filter:
-    """A filter that drops these paths and all that is below them."""
+    """A filter that removes these paths and all paths below them."""
     return lambda given: recursive_difference(given, fields)
 
 
 def including(*patterns: Path) -> Filter:
-    """A filter that keeps what begins with one of the patterns, and what leads there; everything without patterns."""
+    """A filter that keeps paths that begin with one of the patterns, and their parents. Without patterns, all paths."""
     tree: dict[str, Any] = {}
     for pattern in patterns:
         _add_pattern(tree, pattern)
@@ -268,13 +268,13 @@ def _matching(node: Fields, patterns: dict[str, Any]) -> Fields:
     return result
 
 
-# Guessing ----------------------------------------------------------------------------------------------------
+# Without a schema ----------------------------------------------------------------------------------------------------
 
 _KEY_NAMES = ("key", "id", "name")
 
 
 def fields_of_value(value: Any) -> Fields:
-    """The leaves of a value nothing is known of: items that have a key, id or name are known by it."""
+    """The leaves of a value without a schema. List items with a key, id or name are identified by it."""
     result: Fields = {}
     if type(value) is dict:
         children: Iterable[tuple[str, Any]] = ((elements.field(name), child) for name, child in value.items())

@@ -1,7 +1,7 @@
-"""FieldsV1 trees to sets of fields, and back.
+"""Converts FieldsV1 text and trees to sets of fields, and back.
 
-A set already has the shape of FieldsV1 (`fieldsets`), so decoding is checking and making elements canonical.
-Must not know: managers. Next: `schema`.
+A set already has the shape of FieldsV1 (`fieldsets`), so decoding means validation and canonical elements, and
+encoding means sorting. Must not know: managers. Next: `schema`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _decode_tree = msgspec.json.Decoder().decode
 
 
 def decode(tree: Any) -> Fields:
-    """The set that a decoded FieldsV1 describes. Raises FieldsError.
+    """The set in a decoded FieldsV1. Raises FieldsError.
 
-    Elements of unknown kinds are dropped: a later release may know them, this one couldn't keep their meaning.
+    Elements of unknown kinds are dropped, as their meaning isn't known.
     """
     fields = _decode({} if tree is None else tree)
     if SELF in fields:
@@ -52,6 +52,6 @@ def _decode(tree: Any) -> Fields:
 
 
 def written(fields: Fields) -> Fields:
-    """A copy of the set for a tree that anybody may change, made fast. It is in order once the object is encoded."""
+    """A fast copy of the set for a tree that may be changed. It is sorted when the object is encoded."""
     copy: Fields = _decode_tree(_encode(fields))
     return copy

@@ -1,6 +1,6 @@
-"""Which path element a list item has: its key fields in a list that is a map, itself in a set.
+"""The path element of a list item: its key fields in a list of type map, its value in a set.
 
-Next: `validate`, `owned`, `compare`, `merge`, `remove`, which all walk lists by it.
+Next: `validate`, `owned`, `compare`, `merge`, `remove`, which all use it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The bridge from client-side apply: what ``kubectl apply`` wrote into its annotation, seen by server-side apply.
+"""Migration from client-side apply: handles kubectl's last-applied-configuration annotation in server-side apply.
 
-An object that was applied by the client has its fields owned by an updater, so the first server-side apply of the
-same kubectl would conflict with itself. Fields whose live value is the one last applied are therefore taken without
-force, and the annotation follows. Only the manager called exactly ``kubectl`` is treated so.
+After a client-side apply the fields are owned by an updater, so the first server-side apply of the
+same kubectl would conflict with itself. Fields whose live value is the last applied one are therefore taken without
+force, and the annotation is updated. This applies only to the manager named exactly ``kubectl``.
 Source: kubectl.kubernetes.io/last-applied-configuration; KEP-555, "upgrade from client-side apply".
 """
 
@@ -32,7 +32,7 @@ Tree = dict[str, Any]
 def remaining(
     conflicts: tuple[OwnerConflict, ...], type_: ValueType, live: Tree, api_version: str
 ) -> tuple[OwnerConflict, ...]:
-    """The conflicts about fields that the client didn't apply last, or that changed since."""
+    """The conflicts about fields that weren't in the last client-side apply, or that have changed since."""
     text = (live.get("metadata", {}).get("annotations") or {}).get(ANNOTATION)
     if not text or type(text) is not str:
         return conflicts
@@ -50,7 +50,7 @@ def remaining(
 
 
 def with_last_applied(merged: Tree, config: Tree) -> Tree:
-    """`merged` with the annotation saying `config`, if it has the annotation; without it should that get too large."""
+    """`merged` with `config` in its annotation, if it has one. If that is too large, the annotation is removed."""
     annotations = (merged.get("metadata") or {}).get("annotations") or {}
     if not annotations.get(ANNOTATION):
         return merged

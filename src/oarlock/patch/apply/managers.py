@@ -1,6 +1,6 @@
-"""``metadata.managedFields`` read into what each manager owns, and written again.
+"""Decodes ``metadata.managedFields`` to a set of fields for each manager, and encodes it again.
 
-An entry that nothing happened to is written as it was read, the same object. Next: `tracking`.
+An unchanged entry is written as it was read, as the same object. Next: `tracking`.
 Must not know: who writes now. Source: meta/v1 ManagedFieldsEntry.
 """
 
@@ -42,7 +42,10 @@ Entry = dict[str, Any]
 
 
 class ManagerId(NamedTuple):
-    """Who owns an entry: `operation` is Apply or Update; an applier is the same in every version (`api_version` "")."""
+    """The owner of an entry.
+
+    `operation` is Apply or Update. An applier is the same in every version (`api_version` "").
+    """
 
     manager: str
     operation: str
@@ -54,7 +57,7 @@ class ManagerId(NamedTuple):
         return cls(manager, operation, "" if operation == "Apply" else api_version, subresource)
 
     def __str__(self) -> str:
-        """As conflicts name it: ``"m" with subresource "status" using apps/v1``."""
+        """The manager as conflicts name it: ``"m" with subresource "status" using apps/v1``."""
         text = quote(self.manager)
         if self.subresource:
             text += f" with subresource {quote(self.subresource)}"
@@ -62,7 +65,7 @@ class ManagerId(NamedTuple):
 
 
 class LoadedManager(NamedTuple):
-    """What an entry says; `as_written` when writing it would give the same again. None: its version is gone."""
+    """A decoded entry. `as_written` is set if encoding would give the same entry again. None: its version is gone."""
 
     owned: Owned | None
     as_written: bool
@@ -73,14 +76,14 @@ Load = Callable[[Any, str, bool], LoadedManager]
 
 
 def load_plainly(fields: Any, api_version: str, applied: bool) -> LoadedManager:
-    """Sets as they are, of every version."""
+    """A loader that takes the sets as they are, for every version."""
     decoded = decode_fields(fields)
     return LoadedManager(Owned(decoded, api_version, applied), decoded == fields)
 
 
 @dataclass(slots=True)
 class Managed:
-    """What is owned, by whom, and since when."""
+    """The managers with their fields, and the times of their entries."""
 
     owned: dict[ManagerId, Owned] = field(default_factory=dict)
     times: dict[ManagerId, str] = field(default_factory=dict)
@@ -89,7 +92,7 @@ class Managed:
 
 
 def decode(entries: Any, load: Load = load_plainly) -> Managed:
-    """Read managedFields; None is none. Raises ManagedFieldsError, FieldsError."""
+    """Decode managedFields; None means none. Raises ManagedFieldsError, FieldsError."""
     managed = Managed()
     for position, entry in enumerate(entries or ()):
         if type(entry) is not dict:
@@ -144,7 +147,7 @@ def _in_utc(time: str) -> str:
 
 
 def encode(managed: Managed) -> list[Entry]:
-    """Write managedFields: appliers first, then by time, name, version and subresource."""
+    """Encode managedFields: appliers first, then by time, name, version and subresource."""
     times, read = managed.times, managed.read
     found = []
     for identity, owned in managed.owned.items():
@@ -179,7 +182,10 @@ def _entry(identity: ManagerId, owned: Owned, time: str | None) -> Entry:
 
 
 def cap(managed: Managed) -> None:
-    """Merge the oldest of too many entries of updates, version by version (changes `managed`)."""
+    """Merge the oldest of more than `MAX_UPDATE_MANAGERS` Update entries into one for each version.
+
+    Changes `managed`.
+    """
     if len(managed.owned) <= MAX_UPDATE_MANAGERS:
         return
     updaters = [identity for identity, owned in managed.owned.items() if not owned.applied]

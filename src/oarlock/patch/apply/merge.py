@@ -1,6 +1,6 @@
-"""An applied configuration merged into a live value: nothing is removed, what the configuration says wins.
+"""Merges an applied configuration into a live value: nothing is removed, and the configuration wins.
 
-The result shares with both what didn't have to be made anew. Next: `remove`.
+The result shares unchanged parts with both. Next: `remove`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ __all__ = ["merge"]
 
 
 def merge(type_: ValueType, live: Any, config: Any) -> Any:
-    """`live` with what `config` says. TypedError when a list item has no path element, or two have the same.
+    """`live` merged with `config`. TypedError when a list item has no path element, or two have the same.
 
-    Items of both keep the live order unless the configuration orders them otherwise; then its order wins.
+    Items in both keep the live order; if the configuration has another order, that one wins.
     """
     if config is ABSENT:
         return live
@@ -97,5 +97,5 @@ def _merge_items(form: ListType, element: str, there: dict[str, list[Any]], said
     before = there.get(element)
     if before is None:
         return said[element][0]
-    # An item of which there are several is replaced: nobody can say which of them is meant.
+    # Duplicate items are replaced: it is unknown which of them is meant.
     return merge(form.element, before[0] if len(before) == 1 else None, said[element][0])

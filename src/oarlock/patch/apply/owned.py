@@ -1,4 +1,4 @@
-"""Which fields a value mentions: what its applier owns. Next: `compare`."""
+"""The fields in a value, which its applier owns. Next: `compare`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def fields_of(type_: ValueType, value: Any) -> Fields:
 
 
 def _collect(type_: ValueType, value: Any) -> Fields | None:
-    """The node of a value; None when neither it nor anything below is in the set."""
+    """The set of a value; None when it is empty."""
     form = atom(type_, value)
     if form is None:
         return LEAF
@@ -50,16 +50,16 @@ def _collect_map(form: MapType, value: dict[str, Any]) -> Fields | None:
 def _collect_list(form: ListType, value: list[Any]) -> Fields | None:
     result: Fields = {}
     for element, items in indexed(form, value).items():
-        # Nobody can say which of several items with the same key a field belongs to: the key is all that's owned.
+        # Of several items with the same key only the key is owned: a field could belong to any of them.
         node = _collect(form.element, items[0]) if len(items) == 1 else None
         result[element] = LEAF if not node else node if SELF in node else {SELF: LEAF, **node}
     return result
 
 
 class NamedFields:
-    """`with_named_fields` of `fields_of`, for values that share parts: what was collected once isn't again.
+    """`with_named_fields` of `fields_of`, cached for values that share parts.
 
-    Values must not change while one of these is in use.
+    Values must not change while this is in use.
     """
 
     __slots__ = ("_held", "_made")
@@ -101,7 +101,7 @@ class NamedFields:
 
 
 def with_named_fields(type_: ValueType | None, fields: Fields) -> Fields:
-    """The set with every declared field that something in the set is below of; keys of maps are not declared fields."""
+    """The set with all declared fields that are parents of its paths. Keys of maps are not declared fields."""
     form = None if type_ is None else type_.map
     items = None if type_ is None else type_.list
     result: Fields = {}

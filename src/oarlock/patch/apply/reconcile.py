@@ -1,6 +1,6 @@
-"""A set of fields that was written under an older schema, as the schema is now.
+"""Adapts a set of fields written under an older schema to the current schema.
 
-A list or map that became atomic is owned as a whole by who owned something in it. One that became granular stays
+The owner of something in a list or map that became atomic then owns it as a whole. One that became granular stays
 owned as it was. Next: `updater`. Source: KEP-555, "changing the topology".
 """
 
@@ -13,7 +13,7 @@ __all__ = ["reconcile"]
 
 
 def reconcile(type_: ValueType, fields: Fields) -> Fields:
-    """The set as this type has it; `fields` itself when that is already so."""
+    """The set under this type; `fields` itself when nothing changes."""
     return _reconcile(type_, fields, root=True)
 
 

@@ -1,4 +1,4 @@
-"""Values without the paths of a set, or with nothing else. Next: `reconcile`."""
+"""Removes the paths of a set from a value, or extracts them. Next: `reconcile`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["extract", "remove"]
 def remove(type_: ValueType, value: Any, fields: Fields, *, keep_empty: bool = False) -> Any:
     """`value` without the fields and items of the set.
 
-    A list or map of which nothing is left becomes null or, with `keep_empty`, stays as an empty one. A whole value
-    of which nothing is left is null either way.
+    An emptied list or map becomes null or, with `keep_empty`, stays empty. If the whole value
+    is removed, the result is null either way.
     """
     form = atom(type_, value)
     if form is None:
@@ -57,7 +57,7 @@ def _remove_below(type_: ValueType, child: Any, node: Fields, keep_empty: bool) 
 
 
 def extract(type_: ValueType, value: Any, fields: Fields) -> Any:
-    """What of `value` is in the set: what an applier would have to apply to keep what it owns."""
+    """The part of `value` that is in the set: the configuration an applier would have to apply to keep its fields."""
     form = atom(type_, value)
     if form is None or form.atomic or not value:
         return value

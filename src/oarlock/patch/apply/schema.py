@@ -1,7 +1,7 @@
-"""How values merge: a type says which lists are sets or maps, what is atomic, and what isn't declared.
+"""The merge types of values: which lists are sets or maps, what is atomic, and which fields are undeclared.
 
-A `ValueType` may be a scalar, a list and a map at once (a value of no declared type is all three); the value decides
-which. Types are made of structural schemas by `type_of`; they may refer to themselves.
+A `ValueType` may be a scalar, a list and a map at once (a value without a schema is all three); the value decides
+which applies. `type_of` makes types from structural schemas. Types may be recursive.
 Must not know: values, sets. Next: `items`, which finds the path element of a list item.
 Source: x-kubernetes-list-type, -list-map-keys, -map-type, -preserve-unknown-fields, -int-or-string (KEP-555).
 """
@@ -34,20 +34,23 @@ ABSENT: Final = MISSING
 
 @dataclass(slots=True, eq=False)
 class MapType:
-    """An object. `fields` are declared, `element` is the type of the others, None when there may be none."""
+    """An object.
+
+    `fields` are the declared fields; `element` is the type of other fields, None when there may be none.
+    """
 
     fields: dict[str, ValueType] = field(default_factory=dict)
     element: ValueType | None = None
     atomic: bool = False
 
     def child(self, name: str) -> ValueType:
-        """The type of a field. One that isn't declared is of the deduced type: values that exist may have it."""
+        """The type of a field. An undeclared one has the deduced type, because stored objects may have such fields."""
         return self.fields.get(name) or self.element or DEDUCED
 
 
 @dataclass(slots=True, eq=False)
 class ListType:
-    """A list: atomic, else a map when it has `keys`, else a set. `defaults` are those of absent key fields."""
+    """A list: atomic, else a map when it has `keys`, else a set. `defaults` are the defaults of absent key fields."""
 
     element: ValueType
     atomic: bool = True
@@ -57,9 +60,9 @@ class ListType:
 
 @dataclass(slots=True, eq=False)
 class ValueType:
-    """What a value may be.
+    """The type of a value.
 
-    `exact` promises that no boolean can be where a number is, nor the other way round, so that values of this type
+    `exact` guarantees that booleans and numbers can't be mistaken for each other, so values of this type
     may be compared with ``==``, for which ``True`` is ``1``.
     """
 
@@ -70,9 +73,9 @@ class ValueType:
 
 
 def atom(type_: ValueType, value: Any) -> MapType | ListType | None:
-    """Which of its forms a type takes for this value: a map, a list, or None for a scalar.
+    """The form of a type that applies to this value: a map, a list, or None for a scalar.
 
-    Null, and what has no form the type allows, takes the first there is: map, scalar, list.
+    For null, and for values of no allowed form, it is the first form the type has: map, scalar, list.
     """
     kind = type(value)
     if kind is dict:
@@ -88,7 +91,7 @@ def atom(type_: ValueType, value: Any) -> MapType | ListType | None:
     return None if type_.scalar is not None else type_.list
 
 
-# The type of what has no schema: objects are granular, lists and what is in them atomic --------------------------
+# The deduced type, for values without a schema: objects are granular, lists atomic ---------------------------------
 
 
 def _deduced() -> ValueType:
@@ -109,7 +112,7 @@ _SCALARS: dict[str, Scalar] = {"string": "string", "integer": "numeric", "number
 
 
 def object_type(node: Node) -> ValueType:
-    """The type of a whole object: its schema, with the metadata that every object has."""
+    """The type of a whole object: its schema and the standard metadata."""
     result = type_of(node)
     if result.map is None:
         result.map = MapType(element=DEDUCED)
@@ -122,7 +125,7 @@ def _add_object_fields(form: MapType) -> None:
 
 
 def type_of(node: Node) -> ValueType:
-    """The type that a structural schema describes."""
+    """The type of a structural schema."""
     if node.int_or_string:
         return _scalar("untyped")
     if node.type in _SCALARS:
@@ -171,7 +174,7 @@ def _list_of(node: Node) -> ListType:
     return ListType(element, atomic=False, keys=node.list_keys, defaults=defaults)
 
 
-# The same for every object -----------------------------------------------------------------------------------------
+# Common to all objects ----------------------------------------------------------------------------------------------
 
 
 def _object_meta() -> ValueType:

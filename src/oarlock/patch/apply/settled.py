@@ -1,8 +1,8 @@
-"""How ownership came out, remembered: the same change to objects that are owned alike ends alike.
+"""A cache of ownership results: the same change to objects with the same owners has the same result.
 
-Controllers make objects of one shape and change the same few fields again and again, so what sets of fields come
-to is mostly known. Only what is there to be looked up is made each time: how two objects compare.
-Must not know: values, entries, times. Next: `tracking`, which asks.
+Controllers create objects of one shape and change the same few fields repeatedly, so the results of set operations are
+mostly known. Only the lookup key is computed each time: the comparison of the two objects.
+Must not know: values, entries, times. Next: `tracking`, which uses it.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ Key = tuple[Any, ...] | None
 
 
 class SettledOwners(NamedTuple):
-    """Who owns what after a change; `wrote` is the entry of who made it, None when it owns nothing of it."""
+    """The owners after a change; `wrote` is the entry of the writer, None when it owns nothing."""
 
     owned: Mapping[ManagerId, Owned]
     wrote: ManagerId | None
 
 
 class Settled:
-    """What is remembered of one resource."""
+    """The cache of one resource."""
 
     __slots__ = ("_known",)
 
@@ -52,10 +52,10 @@ class Settled:
 
     @staticmethod
     def key(change: Comparison | Fields, owned: Mapping[ManagerId, Owned], version: str, who: Hashable) -> Key:
-        """What the outcome depends on; None when it isn't to be remembered.
+        """The cache key; None when the result must not be cached.
 
-        `change` is how two objects compare, or everything that is in a new one. The outcome isn't remembered where
-        somebody owns fields in another version than `version`: then the values count as well.
+        `change` is the comparison of two objects, or everything in a new one. Results aren't cached when a manager
+        owns fields in another version than `version`: then they depend on values too.
         """
         owners: list[Hashable] = [who]
         for identity, one in owned.items():
@@ -65,12 +65,12 @@ class Settled:
         return (_encode(change), *owners)
 
     def get(self, key: Key) -> SettledOwners | None:
-        """What is remembered under a key that was just made."""
+        """The result under a key that was just made."""
         found = self._known.get(key) if key is not None else None
         return found[1] if found is not None else None
 
     def put(self, key: Key, owned: Mapping[ManagerId, Owned], outcome: SettledOwners) -> None:
-        """Remember an outcome. `owned` is kept too: an identity in the key is good while its owner lives."""
+        """Cache a result. Keeps `owned` alive too, because the key contains its id."""
         if key is not None:
             before = tuple(owned.values())
             sets = {id(one.fields): one.fields for one in (*before, *outcome.owned.values())}
@@ -79,7 +79,7 @@ class Settled:
 
 
 def _held(sets: Iterable[Fields]) -> int:
-    """How many bytes these sets of fields take, counted no further than to what is too much."""
+    """The size of these sets of fields in bytes; counting stops above the limit."""
     size = 0
     todo = list(sets)
     while todo and size <= _LONGEST:

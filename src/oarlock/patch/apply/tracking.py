@@ -1,6 +1,6 @@
-"""What a server calls: bring managedFields up to date after a write, and carry out an apply.
+"""Entry points for a server: update managedFields after a write, and carry out an apply.
 
-Everything works on whole trees in the version of the request. Who writes, and when, comes as a `FieldManager`.
+All trees are whole objects in the version of the request. The `FieldManager` names the manager and the time.
 Must not know: requests, defaults, admission. Source: KEP-555; the rules of the API server's field managers.
 """
 
@@ -72,7 +72,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 class FieldManager(NamedTuple):
-    """Who writes: the name of the field manager, the apiVersion of the request, the time as RFC 3339 in seconds."""
+    """The writer of a change: name of the field manager, apiVersion of the request, time as RFC 3339 with seconds."""
 
     manager: str
     api_version: str
@@ -81,13 +81,13 @@ class FieldManager(NamedTuple):
 
 
 class FieldTracker:
-    """Tracks the fields of one resource. `types` are those of whole objects by apiVersion.
+    """Tracks the fields of one resource. `types` are the types of whole objects by apiVersion.
 
-    `filters` say what a write to a subresource ("" is the resource itself) may own; everything else it doesn't.
-    `convert` takes and gives trees and apiVersions; it must not change what it is given. `blanks` are objects of
-    which nothing is set, by apiVersion: what every object of a declared type has (``spec: {}``) nobody owns.
-    `everything_tracked` says that what an object without managedFields has is somebody's, known from the first apply
-    on as ``before-first-apply``; otherwise it is nobody's.
+    `filters` say what a write to a subresource ("" is the resource itself) may own; everything else it can't.
+    `convert` converts a tree to an apiVersion; it must not change its argument. `blanks` are objects without values
+    by apiVersion: nobody owns what every object of a declared type has (``spec: {}``).
+    With `everything_tracked`, the fields of an object without managedFields belong to the manager
+    ``before-first-apply`` from the first apply on; otherwise nobody owns them.
     """
 
     def __init__(
@@ -114,9 +114,9 @@ class FieldTracker:
     def update(self, live: Tree | None, new: Tree, writer: FieldManager) -> Tree:
         """`new` with its managedFields, after a create (`live` is None), an update or a patch. Never fails.
 
-        What the writer changed is its own. managedFields that the request sent replace the live ones when they can
-        be read, an empty list resets them; an object that has none isn't tracked until somebody applies it.
-        Where fields can't be tracked (a list item without its key; validation will tell), they stay as they were.
+        The writer owns what it changed. Valid managedFields in the request replace the live ones; an empty list resets
+        them. An object without any isn't tracked until the first apply. If fields can't be tracked (a list item without
+        its key, which validation reports), managedFields stay as they were.
         """
         entries = _entries(live)
         sent = new["metadata"].get("managedFields")
@@ -135,10 +135,10 @@ class FieldTracker:
         return _with_entries(new, _written(managed, entries))
 
     def apply(self, live: Tree | None, config: Tree, writer: FieldManager, *, force: bool = False) -> Tree:
-        """The object after `config` was applied, with its managedFields. It shares with `live` and `config`.
+        """The object after `config` was applied, with its managedFields. It shares parts with `live` and `config`.
 
         `live` is None when the apply creates the object. Raises TypedError (undeclared fields, wrong types,
-        duplicates), ApplyConflict, ManagedFieldsError and FieldsError (the live entries, or entries in `config`).
+        duplicates), ApplyConflict, ManagedFieldsError and FieldsError (in the live entries, or entries in `config`).
         """
         if (config.get("metadata") or {}).get("managedFields") is not None:
             raise ManagedFieldsError("metadata.managedFields must be nil")
@@ -160,7 +160,7 @@ class FieldTracker:
         return self._blanks[writer.api_version]
 
     def _nothing_changed(self, live: Tree, new: Tree, writer: FieldManager) -> bool:
-        """Is everything that could have an owner as it was?"""
+        """Whether all fields that can have an owner are unchanged."""
         for name, value in new.items():
             if name != "metadata" and (name not in live or live[name] != value):
                 return False
@@ -175,7 +175,7 @@ class FieldTracker:
     # The steps ---------------------------------------------------------------------------------------------------
 
     def _update(self, live: Tree, new: Tree, managed: Managed, writer: FieldManager) -> None:
-        """Give what differs between `live` and `new` to the writer (changes `managed`)."""
+        """Make the writer the owner of the differences between `live` and `new`. Changes `managed`."""
         version = writer.api_version
         type_ = self._types[version]
         compared: Comparison | None = None
@@ -196,7 +196,7 @@ class FieldTracker:
     def _outcome(
         self, compared: Comparison, seen: tuple[Tree, Tree], before: Mapping[ManagerId, Owned], writer: FieldManager
     ) -> SettledOwners:
-        """Who owns what after the writer's change, of which `seen` are both sides."""
+        """The owners after the writer's change; `seen` is the object before and after."""
         updater = self._updaters.get(writer.subresource, self._everything)
         owned = updater.update(*seen, writer.api_version, before, _WRITER, compared)
         mine = owned.pop(_WRITER, None)
@@ -277,9 +277,9 @@ class FieldTracker:
 
 
 def _holds(type_: ValueType, blank: Tree, new: Tree) -> bool:
-    """Has `new` every object that is in `blank`, so that what is in `new` tells how the two compare?
+    """Whether `new` has every object that is in `blank`, so that the comparison depends on `new` alone.
 
-    It doesn't where one of them is owned as a whole, be it empty or not.
+    False if one of them is atomic, empty or not.
     """
     form = type_.map
     for name, inside in blank.items():
@@ -297,7 +297,7 @@ def _entries(live: Tree | None) -> list[Entry] | None:
 
 
 def _written(managed: Managed, entries: list[Entry] | None) -> list[Entry]:
-    """The entries; the live list itself when nothing changed."""
+    """The entries of managedFields; the live list itself when nothing changed."""
     written = encode(managed)
     return entries if entries is not None and written == entries else written
 
@@ -321,7 +321,10 @@ _BROKEN = (
 
 
 def after_admission(before: Tree, after: Tree) -> tuple[Tree, str | None]:
-    """What admission made of the object: with the managedFields of `before`, and a warning, if it broke them."""
+    """The object after admission.
+
+    If admission broke its managedFields, those of `before` are restored, with a warning.
+    """
     entries, changed = before["metadata"].get("managedFields"), after["metadata"].get("managedFields")
     if changed == entries:
         return after, None
@@ -333,9 +336,9 @@ def after_admission(before: Tree, after: Tree) -> tuple[Tree, str | None]:
 
 
 def keep_times(live: Tree, new: Tree) -> Tree:
-    """`new` with the live managedFields, if it differs from `live` by their times only: then nothing is written.
+    """`new` with the live managedFields, if they differ only by their times: then nothing is written.
 
-    To be called on what would be stored. Without it a write that changes nothing would still be one.
+    Call it on the object to be stored. Without it, a write that changes nothing would still be stored.
     """
     before, after = live["metadata"].get("managedFields"), new["metadata"].get("managedFields")
     if not before or not after or before is after or len(before) != len(after):

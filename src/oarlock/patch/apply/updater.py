@@ -1,9 +1,9 @@
-"""The algorithm of server-side apply, for managers called anything: who owns what after an apply or an update.
+"""The algorithm of server-side apply: the owners of fields after an apply or an update.
 
-Managers may have seen the object in different versions. Each owns a set of fields *in its version*, so what a write
-changes is compared in every version that has a manager. `convert` is called as rarely as that allows.
+Managers may have written in different versions. Each owns a set of fields *in its version*, so a
+change is compared in every version that has a manager. `convert` is called as rarely as possible.
 Must not know: how managers are written in metadata (`managers`), which fields nobody may own (`tracking`).
-Source: KEP-555; structured-merge-diff is the reference for every corner.
+Source: KEP-555; structured-merge-diff is the reference in all details.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def never_converts(value: Any, from_version: str, to_version: str) -> Any:
 
 
 class Owned(NamedTuple):
-    """What a manager owns, in the version in which it wrote; `applied` or updated."""
+    """The fields that a manager owns, in the version in which it wrote; `applied` or updated."""
 
     fields: Fields
     version: str
@@ -46,7 +46,7 @@ class Owned(NamedTuple):
 
 @dataclass(slots=True)
 class Versioned:
-    """A value in one version; others are made when somebody asks, once."""
+    """A value in one version; other versions are converted on demand, once."""
 
     value: Any
     version: str
@@ -54,7 +54,7 @@ class Versioned:
     _made: dict[str, Any] = field(default_factory=dict)
 
     def at(self, version: str) -> Any:
-        """The value in `version`. UnknownVersion when that can't be."""
+        """The value in `version`. UnknownVersion when it can't be converted."""
         if version == self.version:
             return self.value
         if version not in self._made:
@@ -64,7 +64,7 @@ class Versioned:
 
 @dataclass(frozen=True, slots=True)
 class Updater(Generic[Manager]):
-    """`types` are the types of a whole object by version, `filters` what is tracked in each version.
+    """`types` are the types of a whole object by version, `filters` the tracked fields in each version.
 
     A manager whose version has no type, or can't be converted to, is dropped.
     """
@@ -82,10 +82,10 @@ class Updater(Generic[Manager]):
         manager: Manager,
         compared: Comparison | None = None,
     ) -> dict[Manager, Owned]:
-        """Who owns what once `manager` has replaced `live` by `new`, both given in `version`.
+        """The owners after `manager` has replaced `live` by `new`, both in `version`.
 
-        What it changed is its own and nobody else's; what it didn't change keeps its owners. `managers` are as
-        `reconciled` has them, and `compared` is how the two values compare, where that is known.
+        The manager becomes the only owner of what it changed; the rest keeps its owners. `managers` are as `reconciled`
+        returns them; `compared` is the comparison of the two values, if known.
         """
         compared = compare(self.types[version], live, new) if compared is None else compared
         changes = compared.filtered(self.filters.get(version))
@@ -101,10 +101,10 @@ class Updater(Generic[Manager]):
     def apply(
         self, live: Any, config: Any, version: str, managers: Mapping[Manager, Owned], manager: Manager, *, force: bool
     ) -> tuple[Any, dict[Manager, Owned]]:
-        """The object after `manager` has applied `config`, and who owns what. `live` and `config` are in `version`.
+        """The object after `manager` has applied `config`, and the owners. `live` and `config` are in `version`.
 
-        Fields that the manager applied before, and neither applies now nor anybody else owns, are removed.
-        The object shares with `live` and `config`. `managers` are as `reconciled` has them.
+        Fields that the manager applied before and no longer applies are removed, unless others own them.
+        The object shares parts with `live` and `config`. `managers` are as `reconciled` returns them.
         Raises ApplyConflict unless forced, TypedError.
         """
         current = dict(managers)
@@ -118,7 +118,7 @@ class Updater(Generic[Manager]):
         return merged, self._settle(changes, (live, merged), version, current, manager, force=force)
 
     def reconciled(self, managers: Mapping[Manager, Owned]) -> dict[Manager, Owned]:
-        """The managers as the schema is now, without those of versions that are gone."""
+        """The managers under the current schema, without those of versions that are gone."""
         result = {}
         for manager, owned in managers.items():
             type_ = self.types.get(owned.version)
@@ -142,9 +142,9 @@ class Updater(Generic[Manager]):
         *,
         force: bool,
     ) -> dict[Manager, Owned]:
-        """Take what `writer` changed from everybody else, or raise ApplyConflict.
+        """Take what `writer` changed from all other managers, or raise ApplyConflict.
 
-        `seen` are the value before and after, in `version`, for who owns fields in another one.
+        `seen` is the value before and after, in `version`, for managers of other versions.
         """
         changes = {version: (mine, mine.changed)}
         values: tuple[Versioned, Versioned] | None = None
@@ -195,7 +195,7 @@ class Updater(Generic[Manager]):
     def _prune(
         self, merged: Any, version: str, managers: Mapping[Manager, Owned], last: Owned | None, now: Fields
     ) -> Any:
-        """`merged` without what the writer owned last time, unless somebody owns it now."""
+        """`merged` without what the writer applied last time, unless some manager owns it now."""
         if last is None or not last.fields:
             return merged
         if last.version == version and not difference(last.fields, now):
@@ -219,16 +219,16 @@ class Updater(Generic[Manager]):
         for owned in managers.values():
             if owned.version == last.version:
                 kept, dropped = union(kept, owned.fields), difference(dropped, owned.fields)
-        # what is empty now stays if somebody wants it so, and what the other versions can't say stays too
+        # what is empty now stays if a manager owns it, and so does what the other versions can't represent
         gone = difference(gone, with_named_fields(type_, recursive_difference(kept, dropped)))
         pruned = remove(type_, then, intersection(gone, lost), keep_empty=True)
         return pruned if last.version == version else self._back(whole, then, pruned, last.version)
 
     def _back(self, whole: Versioned, then: Any, pruned: Any, at: str) -> Any:
-        """What `whole` is without what is gone from `then`, which is `whole` in the version `at`, in `pruned`.
+        """`whole` without what was removed between `then`, which is `whole` in the version `at`, and `pruned`.
 
-        That version may not be able to say everything: only what goes is taken from it then, and what conversion
-        puts in the place of it.
+        If that version can't represent everything, only the removed fields are taken from `whole`, and what conversion
+        changes in their place is merged.
         """
         type_, version = self.types[whole.version], whole.version
         before, after = self.convert(then, at, version), self.convert(pruned, at, version)
@@ -241,9 +241,9 @@ class Updater(Generic[Manager]):
     def _with_owned(
         self, merged: Versioned, pruned: Any, version: str, managers: Mapping[Manager, Owned], named: NamedFields
     ) -> tuple[Any, str]:
-        """`pruned` with what anybody owns, and the version it is in.
+        """`pruned` with the fields that any manager owns put back, and its version.
 
-        The version it is in comes first: what a converter needs may be among what is put back.
+        Its own version comes first: the converter may need what is put back.
         """
         owned: dict[str, Fields] = {version: {}}
         for manager in managers.values():

@@ -1,4 +1,4 @@
-"""Does a value have its type: nothing undeclared, no wrong kinds, no duplicates in sets and maps.
+"""Checks that a value has its type: no undeclared fields, no wrong kinds, no duplicates in sets and maps.
 
 Must not know: OpenAPI's constraints (``schema.validation`` checks those). Next: `owned`.
 """
@@ -27,9 +27,9 @@ _GO_TYPES = {str: "string", bool: "bool", list: "[]interface {}", dict: "map[str
 
 
 def check(type_: ValueType, value: Any, *, allow_duplicates: bool = False) -> None:
-    """Raise TypedError with up to `MAX_PROBLEMS` problems unless `value` is of this type.
+    """Raise TypedError with up to `MAX_PROBLEMS` problems unless `value` has this type.
 
-    Objects that are stored may have duplicates (`allow_duplicates`), applied configurations may not.
+    Stored objects may have duplicates (`allow_duplicates`), applied configurations may not.
     """
     problems: Problems = []
     _check(type_, value, None, problems, allow_duplicates)

@@ -1,4 +1,4 @@
-"""JSON values compared as apply compares them: numerically, whatever the number type, and never bool with number.
+"""Compares JSON values as server-side apply does: numbers by value whatever their type, and never bool with number.
 
 Must not know: schemas, paths. Next: `elements`.
 Source: structured-merge-diff orders values number < string < boolean < list < map < null.
@@ -18,12 +18,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 def equal(a: Any, b: Any) -> bool:
-    """Are these the same JSON value? ``1`` and ``1.0`` are, ``1`` and ``true`` are not."""
+    """Whether these are the same JSON value. ``1`` and ``1.0`` are, ``1`` and ``true`` are not."""
     return a is b or (a == b and never_mixed(a, b))
 
 
 def never_mixed(a: Any, b: Any) -> bool:
-    """Of values that are ``==``: are they so without Python's finding True equal to 1 somewhere inside?"""
+    """For values that are ``==``: whether that doesn't rest on Python's ``True == 1`` somewhere inside."""
     if type(a) is str:
         return True
     return _encode(a) == _encode(b) or _equal(a, b)  # equal bytes tell it cheaply
@@ -38,7 +38,7 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 def order(value: Any) -> tuple[Any, ...]:
-    """A sort key: a total order of JSON values of all types."""
+    """A sort key: a total order of all JSON values."""
     kind = type(value)
     if kind is int or kind is float:
         return (0, value)
@@ -54,7 +54,7 @@ def order(value: Any) -> tuple[Any, ...]:
 
 
 def text(value: Any) -> str:
-    """A value as paths in messages show it: ``"nginx"``, ``80``, ``true``."""
+    """A value as messages show it in paths: ``"nginx"``, ``80``, ``true``."""
     if type(value) is list:
         return f"[{','.join(map(text, value))}]"
     if type(value) is dict:
