@@ -1,10 +1,9 @@
-"""Which form an answer takes and which form a body has: Accept and Content-Type → media types.
+"""Content negotiation: Accept and Content-Type → media types.
 
-Pure functions of header strings, so callers may remember their results. Clauses of Accept are tried from the
-most wanted down; one that asks for what can't be had (another transformation, an unknown stream) is passed over,
-which is how clients ask for a Table first and plain JSON last.
-Must not know: objects, resources. Source: RFC 9110 §12.5.1, API concepts "alternate representations".
-Next: ``respond``.
+Pure functions of header strings, so callers may cache results. The clauses of Accept are tried from the most preferred
+down; a clause that can't be satisfied is skipped, so that clients can ask for a Table first and plain JSON last.
+Must not know: objects, resources. Source: RFC 9110 §12.5.1, API concepts "alternate representations". See also:
+``respond``.
 """
 
 from __future__ import annotations
@@ -52,17 +51,17 @@ APPLY_PATCH = "application/apply-patch+yaml"
 APPLY_PATCH_CBOR = "application/apply-patch+cbor"
 
 ANY_TREE = (JSON, YAML)
-"""What every document can be encoded as, besides protobuf."""
+"""The media types of every document, besides protobuf."""
 
 ANY_OBJECT = (JSON, YAML, CBOR)
-"""What every object can be encoded as."""
+"""The media types of every object."""
 
 NAMED = (JSON, YAML, PROTOBUF)
-"""The media types that the texts of 406 and 415 name, whatever this one answer can be: clients compare them."""
+"""The media types in the messages of 406 and 415, whatever this endpoint supports: as in Kubernetes."""
 
 PATCHES = frozenset({JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_PATCH, APPLY_PATCH_CBOR})
 STREAMS = {JSON: JSON, CBOR: CBOR_SEQ, PROTOBUF: f"{PROTOBUF};stream=watch"}
-"""What a watch can be encoded as, and what its Content-Type then says."""
+"""The media types of a watch, and the Content-Type of each."""
 
 STREAMED = (f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
 META_KINDS = frozenset({"PartialObjectMetadata", "PartialObjectMetadataList"})
@@ -75,11 +74,11 @@ MAX_PARTS = 16
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The form that was agreed on.
+    """The negotiated form.
 
-    `as_kind` is None for the object as it is, else ``Table``, ``PartialObjectMetadata``, ``PartialObjectMetadataList``
-    or ``APIGroupDiscoveryList`` in version `as_version`. `pretty` is True when the clause asks for it and None when it
-    doesn't say. `response_content_type` is what the Content-Type of the answer says.
+    `as_kind` is None for the object itself, else ``Table``, ``PartialObjectMetadata``, ``PartialObjectMetadataList`` or
+    ``APIGroupDiscoveryList`` in version `as_version`. `pretty` is True if the clause asks for it, None if it doesn't
+    say. `response_content_type` is the Content-Type of the answer.
     """
 
     media_type: str
@@ -91,7 +90,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One element of Accept; parameter names are lower case, values as they came."""
+    """One element of Accept; parameter names are lower case, values as sent."""
 
     kind: str
     subkind: str
@@ -113,10 +112,10 @@ def accepts_gzip(header: str) -> bool:
 
 
 def parse_accept(header: str) -> list[Clause]:
-    """The clauses of Accept, most wanted first.
+    """The clauses of Accept, most preferred first.
 
-    Clauses with ``q=0`` or without a slash are left out, as is everything after the first 64, and of a clause what
-    comes after its first 16 parts: who asks isn't known yet.
+    Clauses with ``q=0`` or without a slash are left out. Only the first 64 clauses, and 16 parts of each, are read: the
+    client isn't authenticated yet.
     """
     ranked: list[tuple[tuple[float, bool, bool], Clause]] = []
     for text in header.split(",", MAX_CLAUSES)[:MAX_CLAUSES]:
@@ -136,7 +135,7 @@ def parse_accept(header: str) -> list[Clause]:
 
 
 def _quality(text: str) -> float:
-    """A q value; one that can't be read counts as 1."""
+    """A q value; an invalid one counts as 1."""
     digits = text.replace(".", "", 1)
     if not (digits.isascii() and digits.isdigit()):
         return 1.0
@@ -152,14 +151,14 @@ def negotiate(
     collection: bool = False,
     protobuf: bool = False,
 ) -> Accepted:
-    """Agree on the form of an answer.
+    """Choose the form of an answer.
 
-    `allowed` are the media types it can be encoded as, the preferred one first; `transforms` says whether it may
-    become a Table or PartialObjectMetadata. `stream` is for a watch, `collection` for any route that also watches;
-    both only matter to the texts and to what can be streamed (all but YAML). `protobuf` says that the object as it
-    is can be had in protobuf, too; its metadata always can.
+    `allowed` are the supported media types, the default first; `transforms` says whether Table and
+    PartialObjectMetadata are supported. `stream` is for a watch, `collection` for any route that also watches; both
+    only affect the error messages and the supported streams (all but YAML). `protobuf` says that the object itself can
+    be encoded as protobuf; its metadata always can.
 
-    Raises `NotAcceptable`: when no media type of the API is asked for at all, with the list of what the route
+    Raises `NotAcceptable`: if the client accepts no media type of the API at all, with the list of what the route
     produces; else with the list of accepted ones.
     """
     if stream:
@@ -184,13 +183,13 @@ def _not_acceptable(clauses: Sequence[Clause], allowed: Sequence[str], *, stream
     named: Sequence[str] = STREAMED if stream else NAMED
     wanted = [clause for clause in clauses if clause.subkind == PROTOBUF.partition("/")[2]]
     if wanted and not any(key == "as" for clause in wanted for key, _ in clause.params):
-        # the usual text would send this client away to ask for protobuf again
+        # the usual message would make this client ask for protobuf again
         named = [CBOR_SEQ if media == CBOR else f"{media};stream=watch" for media in allowed] if stream else allowed
     return NotAcceptable("only the following media types are accepted: " + ", ".join(named))
 
 
 def _accept(clause: Clause, media: str, transforms: bool, protobuf: bool) -> Accepted | None:
-    """The form this clause describes in this media type, or None when it asks for something that can't be had."""
+    """The form for this clause in this media type; None if unsupported."""
     convert = {"as": "", "g": "", "v": ""}
     asked = False
     pretty: bool | None = None
@@ -216,10 +215,10 @@ def _accept(clause: Clause, media: str, transforms: bool, protobuf: bool) -> Acc
 
 
 def negotiate_discovery(accept: str, *, aggregated: bool) -> Accepted:
-    """Agree on the form of a discovery document; `aggregated` where all groups in one can be had (``/apis``, ``/api``).
+    """Choose the form of a discovery document; `aggregated` if the path has an aggregated one (``/apis``, ``/api``).
 
-    The first clause that can be met wins, aggregated or not; v2beta1 is gone, so a client that only asks
-    for it gets `NotAcceptable` and one that has a fallback gets that.
+    The first clause that can be satisfied wins. v2beta1 isn't supported: a client that only accepts that gets
+    `NotAcceptable`, others their next choice.
     """
     if not aggregated:
         return negotiate(accept, allowed=ANY_TREE, transforms=False, protobuf=True)
@@ -241,9 +240,9 @@ def negotiate_discovery(accept: str, *, aggregated: bool) -> Accepted:
 
 
 def wrong_plurality(as_kind: str | None, *, listed: bool, group: str, kind: str) -> NotAcceptable | None:
-    """The error when metadata of one object is asked for and the answer is a list, or the other way round.
+    """The error for PartialObjectMetadata when the answer is a list, or the other way round.
 
-    `kind` is the kind of the answer, a list's ending in ``List``. None when all is well.
+    `kind` is the kind of the answer, a list's ending in ``List``. None if there is no error.
     """
     what = f"*{group.partition('.')[0] or 'core'}.{kind}"
     if listed and as_kind == "PartialObjectMetadata":
@@ -254,9 +253,9 @@ def wrong_plurality(as_kind: str | None, *, listed: bool, group: str, kind: str)
 
 
 def wants_pretty(accepted: Accepted, query: str | None, user_agent: str) -> bool:
-    """Whether to indent: the clause says so, ``?pretty=`` does, or a person looks at it with curl, Wget or a browser.
+    """Whether to indent: by the Accept clause, by ``?pretty=``, or because the client is curl, Wget or a browser.
 
-    `query` is the value of ``pretty`` in the query string, None without one; an empty value counts as none.
+    `query` is the value of ``pretty`` in the query string; None or empty counts as none.
     """
     if accepted.pretty:
         return True
@@ -268,7 +267,7 @@ def wants_pretty(accepted: Accepted, query: str | None, user_agent: str) -> bool
 def content_type(header: str) -> str | None:
     """The media type of a body in lower case, without parameters.
 
-    JSON when the header is empty, None when it is no media type.
+    JSON if the header is empty, None if it isn't a media type.
     """
     if not header or header == JSON:
         return JSON
@@ -280,10 +279,10 @@ def content_type(header: str) -> str | None:
 
 
 def patch_type(header: str, served: Sequence[str], *, typed: bool) -> str:
-    """The kind of a patch, one of `served`.
+    """The media type of a patch, one of `served`.
 
-    Raises `UnsupportedMediaType`: naming the served ones when another kind of patch was sent, with the short
-    text for a body that is no patch at all. For custom resources (not `typed`) it always names them.
+    Raises `UnsupportedMediaType`: with the list of `served` for another patch type; with a short message for any other
+    media type, except for custom resources (not `typed`), which always get the list.
     """
     media = content_type(header) if header else None
     if media in served:

@@ -1,6 +1,6 @@
-"""Work that would hold the loop too long in one piece and can't be cut: it goes beside it.
+"""Runs long steps that can't be cut into pieces in a thread.
 
-Must not know: what is made. What can be cut goes by ``storage.pacing``.
+Must not know: what is done. See also: ``storage.pacing``, for steps that can be cut.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 __all__ = ["BESIDE_ABOVE", "beside"]
 
 BESIDE_ABOVE = 32 * 1024
-"""More bytes than this are turned from and into YAML, CBOR and indented JSON outside the event loop."""
+"""More bytes than this are converted from and to YAML, CBOR and indented JSON in a thread."""
 
 T = TypeVar("T")
 
 
 async def beside(size: int, make: Callable[..., T], *args: Any) -> T:
-    """`make(*args)`, outside the event loop when the `size` bytes it is about are many."""
+    """Run `make(*args)`; in a thread if `size`, in bytes, is large."""
     if size <= BESIDE_ABOVE:
         return make(*args)
     return await asyncio.get_running_loop().run_in_executor(None, make, *args)

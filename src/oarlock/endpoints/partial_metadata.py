@@ -1,9 +1,9 @@
 """PartialObjectMetadata: objects reduced to their metadata, cut out of their bytes.
 
-Metadata informers and garbage collectors list whole resources this way, so nothing is parsed into trees.
-Items of these lists carry kind and apiVersion, unlike the items of other lists.
-Must not know: storage, resources. Source: API concepts, "metadata-only fetches". Next: `tables`, whose rows
-carry the same.
+Metadata informers and garbage collectors list whole resources this way, so objects aren't decoded. Items of these lists
+have kind and apiVersion, unlike the items of other lists.
+Must not know: storage, resources. Source: API concepts, "metadata-only fetches". See also: `tables`, whose rows contain
+the same.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _encode = msgspec.json.Encoder().encode
 def metadata_of(body: bytes) -> bytes:
     """The JSON of ``metadata`` in the JSON of an object, which may lack its opening brace (as a stored tail does).
 
-    ``msgspec.DecodeError`` when it isn't the JSON of an object.
+    Raises ``msgspec.DecodeError`` if it isn't the JSON of an object.
     """
     return bytes(_decode(b"{" + body if body[:1] == b'"' else body).metadata)
 
 
 def partial_prefix(version: str = "v1") -> bytes:
-    """What stands before ``metadata``'s value in a PartialObjectMetadata of that version of ``meta.k8s.io``."""
+    """The JSON before the value of ``metadata`` in a PartialObjectMetadata of that version of ``meta.k8s.io``."""
     return b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/%s","metadata":' % version.encode()
 
 
@@ -45,6 +45,6 @@ def partial(body: bytes, version: str = "v1") -> bytes:
 
 
 def partial_list_head(list_meta: dict[str, Any], version: str = "v1") -> bytes:
-    """What stands before the items of a PartialObjectMetadataList, each of which `partial` makes."""
+    """The JSON before the items of a PartialObjectMetadataList; `partial` makes the items."""
     head = b'{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/%s","metadata":' % version.encode()
     return b'%s%s,"items":[' % (head, _encode(list_meta))

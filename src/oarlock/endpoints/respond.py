@@ -1,7 +1,7 @@
-"""From what a recipe handed back, or the error it raised, to a `Response`.
+"""Makes a `Response` from the result of a recipe, or from its error.
 
-The fast path joins the bytes the cache keeps; Tables, metadata views, YAML, indented JSON and other versions
-are made on demand. Must not know: how the item was found. Next: `lists` for what is made of many items.
+Usually joins bytes of the cache; Tables, metadata, YAML, indented JSON and other versions are made on demand.
+Must not know: how the item was found. See also: `lists`.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ __all__ = [
 ]
 
 LARGE_BYTES = 64 * 1024
-"""An object with more bytes isn't copied to be sent."""
+"""An object with more bytes is sent without copying it."""
 
 JSON_HEADERS = ("content-type", JSON)
 _decode = msgspec.json.Decoder().decode
@@ -82,7 +82,7 @@ _forms: Memo[tuple[str, bool, bool, bool, bool], Accepted] = Memo(1024 * 1024, e
 def _negotiated(
     state: RequestState, header: str, transforms: bool, stream: bool, collection: bool, protobuf: bool
 ) -> Accepted:
-    """The form that `header` asks for, remembered for users who are known. Raises NotAcceptable."""
+    """The negotiated form, cached for authenticated users. Raises NotAcceptable."""
     key = (header, transforms, stream, collection, protobuf)
     found = _forms.get(key)
     if found is None:
@@ -93,7 +93,7 @@ def _negotiated(
 
 
 def accept(state: RequestState, *, transforms: bool = True, stream: bool = False, collection: bool = False) -> Accepted:
-    """The form the client wants; one that doesn't say can read what it sends. Raises NotAcceptable."""
+    """The negotiated form; without Accept, the media type of the body. Raises NotAcceptable."""
     entry = state.route.entry if isinstance(state.route, Route) else None
     if entry is None:
         protobuf = False
@@ -121,7 +121,7 @@ def is_pretty(state: RequestState, route: Route | None, accepted: Accepted) -> b
 async def item_response(
     state: RequestState, route: Route, item: Item, accepted: Accepted, status: int = 200
 ) -> Response:
-    """One object in the form agreed on."""
+    """One object in the negotiated form."""
     entry = route.entry
     assert entry is not None
     wrong = wrong_plurality(accepted.as_kind, listed=False, group=entry.gvk.group, kind=entry.gvk.kind)
@@ -152,7 +152,7 @@ def list_meta(tree: dict[str, Any]) -> dict[str, Any]:
 
 
 async def item_body(route: Route, item: Item) -> bytes:
-    """The item as what follows ``route.head``, without the final newline."""
+    """The bytes of the item after ``route.head``, without the final newline."""
     if isinstance(item, Entry):
         resource = route.resource
         assert isinstance(resource, StoredResource)
@@ -163,9 +163,9 @@ async def item_body(route: Route, item: Item) -> bytes:
 async def encoded(
     state: RequestState, route: Route | None, data: bytes, accepted: Accepted, status: int = 200
 ) -> Response:
-    """Compact JSON in the form agreed on: as it is, indented, YAML, CBOR or protobuf, compressed when large.
+    """Compact JSON in the negotiated form: unchanged, indented, YAML, CBOR or protobuf; compressed if large.
 
-    In protobuf there are the meta kinds and, of `route`, the objects whose fields have numbers.
+    Protobuf is supported for the meta kinds and for objects of `route` whose fields have numbers.
     """
     if accepted.media_type == YAML:
         data = await beside(len(data), _yaml, data)
@@ -181,7 +181,7 @@ async def encoded(
 
 
 def own_message(route: Route | None) -> tuple[str, str, Message | None]:
-    """What `object_from_json` needs to know of the resource a request is about."""
+    """The first argument of `object_from_json` for the resource of a request."""
     entry = route.entry if route is not None else None
     return ("", "", None) if entry is None else (entry.api_version, entry.gvk.kind, entry.protobuf)
 
@@ -204,7 +204,7 @@ async def compressed(state: RequestState, response: Response) -> Response:
 
 
 def include_object(route: Route) -> str:
-    """Which part of each object a Table carries. Raises BadRequest."""
+    """Which part of each object a Table contains (``includeObject``). Raises BadRequest."""
     asked = route.query("includeObject") or "Metadata"
     if asked not in ("None", "Metadata", "Object"):
         raise BadRequest(
@@ -215,7 +215,7 @@ def include_object(route: Route) -> str:
 
 
 def as_status_error(error: Exception, state: RequestState) -> StatusError | None:
-    """An error as the answer it is; None when it is none of the known families, which is a bug of ours."""
+    """An error as a `StatusError`; None for one of an unknown type, which is a bug of the server."""
     if isinstance(error, StatusError):
         return error.about(state.target)
     if isinstance(error, FieldError):
@@ -237,7 +237,7 @@ def as_status_error(error: Exception, state: RequestState) -> StatusError | None
 
 
 def error_response(error: Exception, state: RequestState) -> Response:
-    """The Status of an error, in the form the client reads; raises the error again when it isn't a known one."""
+    """The Status of an error, in the form the client accepts. Raises the error again if its type is unknown."""
     known = as_status_error(error, state)
     if known is None:
         raise error
@@ -245,13 +245,13 @@ def error_response(error: Exception, state: RequestState) -> Response:
 
 
 def status_response(error: StatusError, state: RequestState) -> Response:
-    """A Status as it is; indented JSON for a client that accepts none of its forms, so a person probably reads it."""
+    """A Status; indented JSON for a client that accepts none of its forms, as a person probably reads it."""
     try:
         accepted = _negotiated(state, state.request.headers.get("accept", ""), False, False, False, True)
     except StatusError:
         accepted = Accepted(JSON, pretty=True)
     if error.code in (406, 415) and error.details == {}:
-        state.notes.rewind((0, 0))  # no route of the resource took the request, so nothing of it is deprecated here
+        state.notes.rewind((0, 0))  # the request reached no route of the resource, so no deprecation warning
     tree = error.status()
     route = state.route if isinstance(state.route, Route) else None
     if accepted.media_type == YAML:

@@ -1,7 +1,8 @@
-"""`Route`: everything about a request that its method, path and query alone decide, worked out once and kept.
+"""`Route`: all that a request's method, path and query alone determine, computed once and cached.
 
-The router caches routes, so the second request for the same object finds its target, resource, decoded query
-and bytes to put before the body ready. Must not know: how routes are found (`router`), what verbs do (`verbs`).
+The router caches routes, so that for a repeated request target, resource, decoded query and the head of the answer are
+ready.
+Must not know: how routes are found (`router`), what verbs do (`verbs`).
 """
 
 from __future__ import annotations
@@ -24,23 +25,23 @@ __all__ = ["Route", "Routes", "Verb", "WaitGroup", "WatchBook", "deprecation"]
 
 
 class WaitGroup:
-    """Counts the requests that use something, so that it is let go when the last of them has ended."""
+    """Counts requests that use something, so that it can be released when the last of them has ended."""
 
     __slots__ = ("_idle", "closed", "count")
 
     def __init__(self) -> None:
         self.count = 0
         self.closed = False
-        """Nobody new may come: what is waited for is gone, or goes with those who are still here."""
+        """Whether new requests are refused."""
         self._idle: Callable[[], None] | None = None
 
     def settle(self) -> None:
-        """One of the `count` has ended after `close`."""
+        """One of the `count` requests has ended after `close`."""
         if not self.count:
             self._rest()
 
     def close(self, idle: Callable[[], None]) -> None:
-        """Let nobody in any more, and call `idle` once nobody is left: at once, or when the last has ended."""
+        """Refuse new requests, and call `idle` when none is left: at once, or when the last has ended."""
         self.closed = True
         self._idle = idle
         self.settle()
@@ -52,10 +53,10 @@ class WaitGroup:
 
 
 class WatchBook:
-    """The watches that are open, so that shutting down can end them, and how many events each resource sent.
+    """The open watches, to end them on shutdown, and how many events were sent for each resource.
 
-    Other answers that go on are here too, with the resource they belong to: `held`. What begins when its time is
-    already over, because it was asked for before the server began to leave, or before the resource went, ends at once.
+    `held` has the other open-ended answers, with their resources. One that is added after shutdown began, or after its
+    resource was withdrawn, ends at once.
     """
 
     __slots__ = ("_closed", "_served", "events", "held", "open")
@@ -65,36 +66,36 @@ class WatchBook:
         self.held: dict[Callable[[], None], AnyResource] = {}
         self.events: dict[tuple[str, str, str], int] = {}
         self._closed = False
-        self._served: frozenset[int] | None = None  # None: nothing was withdrawn yet
+        self._served: frozenset[int] | None = None  # None: no resource was withdrawn yet
 
     def add(self, end: Callable[[], None]) -> None:
-        """A watch is open: call `end` when the server leaves."""
+        """A watch has begun: call `end` on shutdown."""
         if self._closed:
             end()
         else:
             self.open.add(end)
 
     def hold(self, end: Callable[[], None], resource: AnyResource) -> None:
-        """Call `end` when the server leaves, or when `resource` is withdrawn or exchanged for another."""
+        """Call `end` on shutdown, or when `resource` is withdrawn or replaced."""
         if self._closed or (self._served is not None and id(resource) not in self._served):
             end()
         else:
             self.held[end] = resource
 
     def release(self, end: Callable[[], None]) -> None:
-        """`end` need not be called any more, whichever way it came here."""
+        """Undo `add` or `hold` for `end`."""
         self.open.discard(end)
         self.held.pop(end, None)
 
     def withdraw(self, kept: Collection[AnyResource]) -> None:
-        """End what is held for resources that are not `kept`, now or later."""
+        """End what is held for resources that are not in `kept`, now or later."""
         self._served = served = frozenset(map(id, kept))
         for end, resource in list(self.held.items()):
             if id(resource) not in served:
                 end()
 
     def end_all(self) -> None:
-        """The server leaves."""
+        """End everything, for shutdown."""
         self._closed = True
         for end in (*self.open, *self.held):
             end()
@@ -140,7 +141,7 @@ class Route:
         return self.target.version
 
     def stored(self) -> StoredResource | None:
-        """The resource if it is kept in the store, None for a virtual one."""
+        """The resource if it is in the store, None for a virtual one."""
         return self.resource if isinstance(self.resource, StoredResource) else None
 
     def query(self, name: str) -> str | None:
@@ -157,7 +158,7 @@ Routes = Memo[tuple[str, str, str], Route]
 
 
 def deprecation(entry: CatalogEntry) -> str:
-    """The warning of a deprecated version, or ``""``. Source: KEP-1693."""
+    """The warning for a deprecated version, or ``""``. Source: KEP-1693."""
     version = entry.version
     if not version.deprecated:
         return ""

@@ -48,11 +48,11 @@ from oarlock.registry.workers import Aside, at_once
 __all__ = ["About", "NonResource", "RouteTable", "Router"]
 
 ROUTES_BYTES = 32 * 1024 * 1024
-"""How much the routes of one catalog may hold: some 8,000 of them. Finding one again costs microseconds."""
+"""The limit of the route cache of one catalog, in bytes: about 8,000 routes. Making one again takes microseconds."""
 
 _ROUTE_BYTES = 4096
 _MOST_PAIRS = 16
-"""Routes with more query parameters aren't remembered: these may hold a hundred bytes for each two of the query."""
+"""Routes with more query parameters aren't cached: each may take a hundred bytes for two bytes of the query."""
 
 _VERBS: dict[str, Verb] = {
     "get": get,
@@ -68,14 +68,14 @@ _VERBS: dict[str, Verb] = {
 _READS: dict[tuple[tuple[str, str], ...], bool] = {(): False, (("resourceVersion", "0"),): True}
 
 NonResource = Callable[[RequestState], Awaitable[Response | None]]
-"""Answers paths that are the server's own (health, metrics); None for a path it doesn't know."""
+"""Answers the server's own paths (health, metrics); returns None for any other path."""
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a server says of itself. `paths` are those it answers itself, for the index; `address` is host:port.
+    """The server's own data. `paths` are its own paths, for the index; `address` is host:port.
 
-    `aside` does what takes its time to say.
+    `aside` runs slow steps in a thread.
     """
 
     version: str
@@ -115,7 +115,7 @@ class RouteTable:
 
 
 class Router:
-    """Finds routes and calls verbs. `own` answers the paths that are the server's."""
+    """Finds routes and calls verbs. `own` answers the server's own paths."""
 
     def __init__(self, own: NonResource) -> None:
         self.watches = WatchBook()
@@ -139,7 +139,7 @@ class Router:
         return self._route_table
 
     def resolve(self, state: RequestState) -> None:
-        """Say what the request is about: sets ``state.target`` and ``state.route``. Raises BadRequest."""
+        """Find the route of a request: sets ``x.target`` and ``x.route``. Raises BadRequest."""
         request, route_table = state.request, self._route_table
         key = (request.method, request.path, request.query)
         if route_table is None:
@@ -153,7 +153,7 @@ class Router:
         state.target = route.target
 
     async def dispatch(self, state: RequestState) -> Response:
-        """Carry the request out. Raises what `respond.error_response` can answer."""
+        """Carry out the request. Raises errors that `respond.error_response` can answer."""
         route = state.route
         if route is None:
             raise ServiceUnavailable(
@@ -163,7 +163,7 @@ class Router:
             )
         requests: WaitGroup = route.requests
         if requests.closed:
-            # The catalog was replaced since this was resolved, and what it was resolved to may be gone.
+            # The catalog was replaced since this was resolved, and the route may be for a resource that is gone.
             self.resolve(state)
             return await self.dispatch(state)
         requests.count += 1
@@ -178,7 +178,7 @@ class Router:
             return await handle(state, route)
         except StorageReadError:
             if requests.closed:
-                # Written meanwhile in a version that only the new definition knows.
+                # The object was written meanwhile in a version that only the new definition has.
                 raise TooManyRequests("the definition of the resource was replaced meanwhile: try again") from None
             raise
         finally:
@@ -230,7 +230,7 @@ class Router:
         )
 
     async def _outside(self, state: RequestState, route: Route) -> Response:
-        """Discovery, OpenAPI, version, and what the server answers itself; else the index of paths."""
+        """Discovery, OpenAPI, version, and the server's own paths; else the index of paths."""
         request, route_table = state.request, self._route_table
         own = await self._own(state)
         if own is not None:
@@ -257,7 +257,7 @@ class Router:
 
 
 def _below_a_served_version(path: str, catalog: CatalogIndex) -> bool:
-    """Whether a path that names no resource (an empty segment, a NUL) would name one of a served version."""
+    """Whether a path that names no resource (an empty segment, a NUL) is below a served version."""
     root, _, rest = path.lstrip("/").partition("/")
     group, _, rest = rest.partition("/")
     version, _, rest = rest.partition("/")
@@ -265,7 +265,7 @@ def _below_a_served_version(path: str, catalog: CatalogIndex) -> bool:
 
 
 def _keep(state: RequestState, route: Route, routes: Routes) -> None:
-    """Remember `route` for a user who is known: what nobody in particular spells isn't."""
+    """Cache `route` for authenticated users only: anybody could fill the cache otherwise."""
     route.unkept = None
     request = state.request
     if state.user is not ANONYMOUS and len(route.pairs) <= _MOST_PAIRS:
@@ -274,7 +274,7 @@ def _keep(state: RequestState, route: Route, routes: Routes) -> None:
 
 
 def _verb_of(method: str, target: Target, entry: CatalogEntry | None) -> Verb | Exception:
-    """The verb that answers, or the error that does: no such path, or no such method on it."""
+    """The verb for a request; or the error, 404 for an unknown path, 405 for an unsupported method."""
     if entry is None or (bool(target.namespace) != entry.namespaced and not _across(target, entry)):
         return NoSuchPath()
     if target.path:
@@ -296,14 +296,14 @@ def _verb_of(method: str, target: Target, entry: CatalogEntry | None) -> Verb | 
 
 
 def _may_wait(route_table: RouteTable, resource: AnyResource, target: Target) -> bool:
-    """May this request run what a user wrote to wait?"""
+    """Whether this request may run users' asynchronous code."""
     if resource_waits(resource.served) or target.subresource in resource.served.hooks.subresources:
         return True
     return route_table.gate.waits and target.verb not in ("get", "list", "watch")
 
 
 def _across(target: Target, entry: CatalogEntry) -> bool:
-    """A namespaced resource asked for in all namespaces."""
+    """Whether a namespaced resource is requested in all namespaces."""
     return entry.namespaced and not target.namespace
 
 
@@ -325,7 +325,7 @@ def _subresource_verb(method: str, target: Target, entry: CatalogEntry) -> Verb 
 
 
 def _head(entry: CatalogEntry) -> bytes:
-    """What stands before a body of this version."""
+    """The JSON before a body of this version."""
     return b'{"apiVersion":"%s","kind":"%s",' % (entry.api_version.encode(), entry.gvk.kind.encode())
 
 

@@ -1,7 +1,7 @@
-"""Tables: lists and objects as rows of cells, which is what ``kubectl get`` asks for and prints.
+"""Tables: lists and objects as rows of cells, which ``kubectl get`` requests and prints.
 
-A row is made as bytes, so that callers may keep it and join many. Must not know: how objects are found.
-Source: ``meta.k8s.io/v1`` Table. Next: `columns` for what is in a cell, ``respond`` for where this is sent.
+A row is made as bytes, so that callers may cache and join rows.
+Must not know: how objects are found. Source: ``meta.k8s.io/v1`` Table. See also: `columns`, for the cells; ``respond``.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """How a Table is made.
+    """The parameters of a Table.
 
-    `include_object` is what each row carries of its object, `version` that of ``meta.k8s.io``, `now` in seconds since
-    the epoch, for ages. Without columns their definitions are null, as in all events of a watch but the first.
+    `include_object` is the part of each object in its row, `version` that of ``meta.k8s.io``, `now` in seconds since
+    the epoch, for ages. Without columns, columnDefinitions is null, as in all events of a watch but the first.
     """
 
     include_object: str = "Metadata"
@@ -36,7 +36,7 @@ class TableOptions:
 
 
 class _Shown(TypedDict, total=False):
-    """What columns of metadata show: the decoder passes over everything else."""
+    """The fields that columns of metadata use: the decoder skips everything else."""
 
     name: str
     creationTimestamp: str | None
@@ -47,12 +47,12 @@ _decode = msgspec.json.Decoder().decode
 
 
 def table_of(entry: CatalogEntry, trees: Iterable[Tree], list_meta: Tree, options: TableOptions) -> bytes:
-    """The Table of these objects, which are in the entry's version; `list_meta` becomes its metadata."""
+    """The Table of these objects of the entry's version; `list_meta` becomes its metadata."""
     return table_of_rows(entry, [row_of(entry, tree, options) for tree in trees], list_meta, options)
 
 
 def table_of_rows(entry: CatalogEntry, rows: Iterable[bytes], list_meta: Tree, options: TableOptions) -> bytes:
-    """The Table of rows that were made before."""
+    """The Table of these finished rows."""
     columns = entry.columns
     joined = b",".join(rows)
     body = b"null" if columns.null_when_empty and not joined else b"[%s]" % joined
@@ -65,7 +65,7 @@ def table_of_rows(entry: CatalogEntry, rows: Iterable[bytes], list_meta: Tree, o
 
 
 def row_of(entry: CatalogEntry, tree: Tree, options: TableOptions) -> bytes:
-    """The row of an object given as a tree."""
+    """The row of an object in a tree."""
     if options.include_object == "None":
         shown = b"null"
     elif options.include_object == "Object":
@@ -76,9 +76,9 @@ def row_of(entry: CatalogEntry, tree: Tree, options: TableOptions) -> bytes:
 
 
 def row_of_json(entry: CatalogEntry, body: bytes, options: TableOptions) -> bytes:
-    """The row of an object given as the JSON of the whole of it, kind and apiVersion included.
+    """The row of an object in JSON, including kind and apiVersion.
 
-    Columns of metadata are read without parsing the rest.
+    If the columns use metadata only, the rest isn't parsed.
     """
     columns = entry.columns
     if not columns.of_metadata:

@@ -1,8 +1,8 @@
-"""What a request is about: method, path and query → `Target`.
+"""Parses method, path and query of a request into a `Target`.
 
-The answer is the same for the router and for authorization, so that nobody is let into another place than
-the one that was checked. Must not know: what is served; a target may name a resource that isn't there.
-Source: k8s.io/apiserver ``endpoints/request`` RequestInfo, reference rows "RequestInfo". Next: ``router``.
+Router and authorization use the same result, so that the permission that is checked is for the place that is used.
+Must not know: what is served; a target may name a resource that doesn't exist. Source: k8s.io/apiserver
+``endpoints/request`` RequestInfo, reference rows "RequestInfo". See also: ``router``.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from oarlock.meta.gotext import quote
 __all__ = ["QueryPairs", "is_watch", "parse_target"]
 
 QueryPairs = Sequence[tuple[str, str]]
-"""A decoded query string, in order, with repeated names kept."""
+"""A decoded query string, in order, with repeated names."""
 
 _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 
 
 def parse_target(method: str, path: str, query_pairs: QueryPairs | Callable[[], QueryPairs] = ()) -> Target:
-    """What `method` on `path` (as it was sent, percent-encoded) is about.
+    """The target of `method` on `path` (percent-encoded, as sent).
 
-    Verbs: ``get list watch create update patch delete deletecollection``, ``watch`` and ``proxy`` also by the legacy
-    paths that begin with them, ``""`` for a method the API doesn't know. For a resource, `Target.path` is what follows
-    the subresource (``""`` almost always); for anything else it is the whole decoded path, and the verb is the
-    method in lower case. The query is looked at (or asked for, when it is a callable) only for lists.
+    Verbs: ``get list watch create update patch delete deletecollection``; ``watch`` and ``proxy`` also for the legacy
+    paths that begin with them; ``""`` for any other method. For a resource, `Target.path` is what follows the
+    subresource (almost always ``""``); for a non-resource path it is the whole decoded path, and the verb is the method
+    in lower case. The query is used (or, if a callable, requested) only for lists.
 
     Raises `BadRequest` for a path that isn't valid percent-encoded UTF-8, and for ``…/watch`` with nothing after it.
     """
@@ -68,7 +68,7 @@ def parse_target(method: str, path: str, query_pairs: QueryPairs | Callable[[], 
 
 
 def is_watch(query_pairs: QueryPairs) -> bool:
-    """Whether a query asks for a watch: ``watch`` is there and its first value is neither ``false`` nor ``0``."""
+    """Whether a query asks for a watch: the first ``watch`` is there and neither ``false`` nor ``0``."""
     for key, value in query_pairs:
         if key == "watch":
             return value.lower() not in ("false", "0")
@@ -86,7 +86,7 @@ def _decoded(path: str) -> str:
 
 
 def _relative(parts: list[str], first: int, *, proxied: bool) -> tuple[str, str, str, str]:
-    """Resource, name, subresource and what is left; a proxy path has no subresource."""
+    """Resource, name, subresource and the rest; a proxy path has no subresource."""
     count = len(parts) - first
     resource = parts[first]
     name = parts[first + 1] if count > 1 else ""
@@ -97,9 +97,9 @@ def _relative(parts: list[str], first: int, *, proxied: bool) -> tuple[str, str,
 
 
 def _selected_name(query_pairs: QueryPairs) -> str:
-    """The name that ``fieldSelector=metadata.name=…`` asks for, so that rules for one name cover lists of it.
+    """The name in ``fieldSelector=metadata.name=…``, so that authorization for one name covers lists of it.
 
-    Only the first selector counts, only if it can be read, and only a name that could stand in a path.
+    Only the first selector counts, if it can be parsed, and only a name that is valid in a path.
     """
     selector = next((value for key, value in query_pairs if key == "fieldSelector"), "")
     if "metadata.name" not in selector:

@@ -1,8 +1,9 @@
-"""`Unsent`: how many bytes of answers the process keeps for clients that have not taken them yet, and the bound of it.
+"""`Unsent`: the budget of bytes that the process holds for clients that haven't received them yet.
 
-Bytes that several clients wait for (the event of a watch, a kept document) are one piece of memory and count once.
-At the bound new requests are answered 429, and what serves the slowest readers cuts them (``server.serving.readers``).
-Must not know: connections. Next: ``server.filters.max_in_flight``, which refuses; ``http``, whose bodies are counted.
+Bytes that several clients wait for (a watch event, a cached document) exist once and count once. When the budget is
+exhausted, new requests are answered with 429, and the slowest clients are disconnected (``server.serving.readers``).
+Must not know: connections. See also: ``server.filters.max_in_flight``, which refuses; ``http``, whose bodies are
+counted.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ __all__ = ["DEFAULT_BYTES", "UNLIMITED", "Unsent"]
 DEFAULT_BYTES = 256 * 1024 * 1024
 RETRY_AFTER_S = 1
 OVERFLOW = 1.25
-"""Beyond this part of the limit readers are cut at once, not only by the next look at them."""
+"""Above this multiple of the limit clients are disconnected at once, not only by the next periodic check."""
 
 
 class Unsent:
-    """A budget in bytes. `cut` counts by reason the readers that were cut because they took too little.
+    """A budget in bytes. `cut` counts the clients that were disconnected for reading too slowly, by reason.
 
-    `on_overflow` is called when much more than the limit is held, by what can't be refused any more.
+    `on_overflow` is called when far more than the limit is held, by answers that can't be refused any more.
     """
 
     __slots__ = ("_holders", "cut", "limit", "on_overflow", "size")
@@ -39,7 +40,7 @@ class Unsent:
         return self.size >= self.limit
 
     def hold(self, data: bytes) -> None:
-        """`data` waits for one client more. It must be given back with `release` before it may be forgotten."""
+        """Count `data` for one more client. Keep a reference to it until `release`."""
         key = id(data)
         count = self._holders.get(key)
         if count is None:
@@ -49,7 +50,7 @@ class Unsent:
             self._holders[key] = count + 1
 
     def release(self, data: bytes) -> None:
-        """One client waits for `data` no more."""
+        """One client less waits for `data`."""
         key = id(data)
         count = self._holders[key] - 1
         if count:
@@ -59,13 +60,13 @@ class Unsent:
             self.size -= len(data)
 
     def reserve(self, size: int) -> None:
-        """Count `size` bytes that are about to be made, until they are taken off with `add`. Raises TooManyRequests."""
+        """Count `size` bytes in advance; subtract them with `add` afterwards. Raises TooManyRequests."""
         if size and self.size + size > self.limit:
             raise TooManyRequests("too much is kept for clients that don't read: try again later", RETRY_AFTER_S)
         self.add(size)
 
     def add(self, size: int) -> None:
-        """So many bytes more, or with a negative number less, are kept by somebody who counts them himself."""
+        """Count `size` bytes, negative to subtract, that the caller keeps track of."""
         self.size += size
         if self.size > self.limit * OVERFLOW and size > 0 and self.on_overflow is not None:
             self.on_overflow()
@@ -75,4 +76,4 @@ class Unsent:
 
 
 UNLIMITED = Unsent(1 << 62)
-"""For requests that nobody gave a budget."""
+"""For requests without a budget."""

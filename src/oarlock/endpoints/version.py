@@ -1,9 +1,8 @@
-"""``/version``: which API this server speaks and what it is.
+"""``/version``: the Kubernetes version this server is compatible with, and its own.
 
-Clients read ``major``, ``minor`` and ``gitVersion`` (a semantic version) and compare them with their own, so those
-say which Kubernetes we behave like; our own version is its build metadata. 1.33 keeps kubectl 1.32 to 1.34 from
-warning about the difference.
-Source: k8s.io/apimachinery ``version.Info``. Next: ``router``.
+Clients compare ``major``, ``minor`` and ``gitVersion`` (a semantic version) with their own version, so these are
+Kubernetes'; this server's own version is the build metadata. With 1.33, kubectl 1.32 to 1.34 don't warn about version
+skew. Source: k8s.io/apimachinery ``version.Info``. See also: ``router``.
 """
 
 from __future__ import annotations

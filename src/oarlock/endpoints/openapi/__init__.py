@@ -1,6 +1,6 @@
-"""OpenAPI: what the server's documents say of its kinds and operations, in both dialects.
+"""OpenAPI v3 and v2 documents of the server's kinds and operations.
 
-`operations` and `kinds` say what there is, `documents_v3` and `documents_v2` write it down, `documents` serves it.
+`operations` and `kinds` describe what there is, `documents_v3` and `documents_v2` write it, `documents` serves it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""`OpenAPIDocuments`: the OpenAPI documents of one catalog, and the answers made of them.
+"""`OpenAPIDocuments`: the OpenAPI documents of one catalog, and the answers with them.
 
-Nothing is rendered before somebody asks; then it is kept, part by part, also by the documents of the next catalog where
-nothing changed. Must not know: sockets, users. Source: KEP-2896 (``?hash=``). Next: `parts`, then `documents_v3` for
-what is in them.
+Parts are rendered on first request and cached; unchanged parts are taken over by the next catalog.
+Must not know: sockets, users. Source: KEP-2896 (``?hash=``). See also: `parts`, then `documents_v3` for their content.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ OLD_PROTOBUF_V3 = f"{_FORMATS}v3@v1.0+protobuf"
 YEAR_S = 365 * 86400
 
 WHOLE_BYTES = 128 * 1024
-"""A document with no more bytes than this is sent at once."""
+"""A document with no more bytes is sent at once."""
 
 
 class OpenAPIDocuments:
     """The documents of one `CatalogIndex`.
 
-    `aside` does what takes its time. What `before` has rendered of what is unchanged is taken over.
+    `aside` runs slow steps in a thread. Unchanged parts that `before` has rendered are reused.
     """
 
     def __init__(
@@ -74,10 +73,10 @@ class OpenAPIDocuments:
         *,
         now: float = 0.0,
     ) -> Response | None:
-        """The answer to a GET of `path` under ``/openapi``; None when nothing is there.
+        """The answer to a GET of `path` under ``/openapi``; None if there is no such document.
 
-        `now` is the time in seconds since the epoch, for the ``Expires`` of documents asked for by their hash; without
-        it they say ``max-age`` alone.
+        `now` is the time in seconds since the epoch, for ``Expires`` of documents requested with their hash; without it
+        only ``max-age`` is sent.
         """
         if path in ("/openapi/v2", "/openapi/v2/"):
             return await self._respond_v2(accept, if_none_match)
@@ -118,7 +117,7 @@ class OpenAPIDocuments:
 
     async def _respond_v3(self, name: str, wanted: str, accept: str, known: tuple[str, float]) -> Response:
         if name not in self._names:
-            return Response(200, [])  # as the Go server answers: nothing, with success
+            return Response(200, [])  # an empty success, as the Go server answers
         if_none_match, now = known
         vary = [("vary", "Accept")]
         media = _choose(accept, (JSON, OLD_PROTOBUF_V3, PROTOBUF_V3))
@@ -153,7 +152,7 @@ class OpenAPIDocuments:
         return f"/openapi/v3/{name}?hash={await self._hash(name)}"
 
     async def _part(self, form: Form, name: str) -> Part | None:
-        """A part, rendered once however many ask for it at the same time."""
+        """A part; concurrent requests share one rendering."""
         current = await self._hash(name)
         async with self._locks.setdefault(name, asyncio.Lock()):
             part = self._parts.get((form, name))
@@ -174,7 +173,7 @@ def _body(pieces: Pieces) -> bytes | JoinedBody:
 
 
 def _choose(accept: str, offered: Sequence[str]) -> str | None:
-    """The offered media type that is wanted most; without Accept the first."""
+    """The most preferred of the offered media types; the first without Accept."""
     if not accept.strip():
         return offered[0]
     for clause in parse_accept(accept):

@@ -1,8 +1,8 @@
-"""OpenAPI v2: one document for the whole server, in parts, as trees.
+"""OpenAPI v2 (Swagger 2.0): one document for the whole server, as parts that are trees.
 
-kubectl up to 1.26 explains, validates and finds out about dry-run with it. Parameters are written out in every
-operation, because those clients don't follow references to them. Must not know: bytes, headers.
-Source: Swagger 2.0. Next: `parts`.
+kubectl up to 1.26 needs it for explain, validation and dry-run support. Parameters are repeated in every operation,
+because those clients don't follow references to them.
+Must not know: bytes, headers. Source: Swagger 2.0. See also: `parts`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ REFERENCE = "#/definitions/"
 
 
 def part_v2(index: CatalogIndex, name: str, info: Info) -> tuple[Tree, Tree] | None:
-    """What the document of version 3 called `name` contributes: paths and schemas, without those that are shared.
+    """The paths and schemas of one group and version, without the shared schemas, which are the part named "".
 
-    These are the part without a name. None when there is none.
+    None if there is no such group and version.
     """
     if not name:
         return {}, _written(_shared(index))
@@ -48,7 +48,7 @@ def part_v2(index: CatalogIndex, name: str, info: Info) -> tuple[Tree, Tree] | N
 
 def _shared(index: CatalogIndex) -> dict[str, Tree]:
     schemas = shared_schemas((group.name, version) for group in index.groups for version in group.versions)
-    for name in (INT_OR_STRING, QUANTITY):  # this dialect has no alternatives, and its readers take numbers for texts
+    for name in (INT_OR_STRING, QUANTITY):  # v2 has no alternatives, and its clients parse numbers here as text
         schemas[name] = {"type": "string", **{k: v for k, v in schemas[name].items() if k != "oneOf"}}
     return schemas
 
@@ -109,13 +109,13 @@ def _answer(code: str, schemas: tuple[str, ...], operation: Operation) -> Tree:
     tree: Tree = {"description": ANSWER_TEXTS[code]}
     if operation.stream and code == "200":
         tree["schema"] = {"type": "string"}
-    elif schemas:  # of several the usual one: this dialect has no alternatives
+    elif schemas:  # the usual one of several: v2 has no alternatives
         tree["schema"] = {"$ref": REFERENCE + full_name(schemas[0])}
     return tree
 
 
 def _resolved(schema: Any) -> Any:
-    """A schema in this dialect: references point to definitions and stand directly, not in an ``allOf`` of one."""
+    """A schema for v2: references point to definitions and aren't wrapped in an ``allOf``."""
     if isinstance(schema, list):
         return [_resolved(value) for value in schema]
     if not isinstance(schema, dict):

@@ -1,7 +1,7 @@
 """OpenAPI v3: one document per group and version, as a tree.
 
-Each holds its own operations and every schema they lead to. Must not know: bytes, headers, hashes.
-Source: KEP-2896. Next: `parts`, which encodes them; `documents_v2` for the older dialect.
+Each has its operations and every schema they refer to.
+Must not know: bytes, headers, hashes. Source: KEP-2896. See also: `parts`, which encodes them; `documents_v2`.
 """
 
 from __future__ import annotations
@@ -65,15 +65,15 @@ JSON_PATCH_BODY: Tree = {
         },
     },
 }
-"""Version 2 has one schema for all bodies of an operation and calls it Patch."""
+"""v2 has one schema, Patch, for all patch bodies."""
 _OF_EVERY_GROUP = ("DeleteOptions", "WatchEvent")
 VALUES = frozenset({"default", "enum", "example"})
-"""Keys whose values are data: what looks like a reference in them isn't one."""
+"""Keys whose values are data, in which ``$ref`` isn't a reference."""
 
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """What the documents call the API, the kinds of patches each resource takes, and which program says so."""
+    """The ``info`` of the documents, and the patch types of each resource."""
 
     title: str
     version: str
@@ -86,7 +86,7 @@ class Info:
 
 
 def document_names(index: CatalogIndex) -> list[str]:
-    """The names of all documents, as they follow ``/openapi/v3/``."""
+    """The names of all documents, as in the paths ``/openapi/v3/{name}``."""
     names = ["apis"]
     for group in index.groups:
         root = root_of(group.name)[1:]
@@ -96,7 +96,7 @@ def document_names(index: CatalogIndex) -> list[str]:
 
 
 def entries_of(index: CatalogIndex, name: str) -> tuple[CatalogEntry, ...]:
-    """What is served in the group and version of a document."""
+    """The entries in the group and version of a document."""
     group, version = _place(name)
     found = index.group(group)
     return () if found is None else found.entries.get(version, ())
@@ -111,7 +111,7 @@ def _place(name: str) -> tuple[str, str]:
 
 
 def paths_of(index: CatalogIndex, name: str, patch_types: PatchTypes) -> list[PathOperations] | None:
-    """The operations of one document; None when there is no such document."""
+    """The operations of one document; None if there is no such document."""
     produces = PRODUCES
     match name.split("/"):
         case ["version"]:
@@ -152,7 +152,7 @@ def _version_paths(index: CatalogIndex, group: str, version: str, patch_types: P
 
 
 def shared_schemas(versions: Iterable[tuple[str, str]]) -> dict[str, Tree]:
-    """The shared types by definition name; those that stand in every group name `versions` as theirs."""
+    """The shared types by definition name; those that occur in every group list `versions` as their own."""
     schemas = {full_name(short): schema for short, schema in SHARED_TYPES.items()}
     kinds = [(group, version) for group, version in versions]
     for short in _OF_EVERY_GROUP:
@@ -164,12 +164,12 @@ def shared_schemas(versions: Iterable[tuple[str, str]]) -> dict[str, Tree]:
 
 
 def full_name(name: str) -> str:
-    """A short name of `shared_types` as a definition name; a definition name stays as it is."""
+    """A short name of `shared_types` as a definition name; a definition name is returned unchanged."""
     return name if "." in name else meta_name(name)
 
 
 def part_v3(index: CatalogIndex, name: str, info: Info) -> tuple[Tree, Tree] | None:
-    """The paths and the schemas of the document called `name`; None when there is none."""
+    """The paths and schemas of the document called `name`; None if there is no such document."""
     paths = paths_of(index, name, info.patch_types)
     if paths is None:
         return None
@@ -228,7 +228,7 @@ def _reference(name: str) -> Tree:
 
 
 def _reached(paths: Tree, known: dict[str, Tree]) -> dict[str, Tree]:
-    """The schemas that `paths` lead to, directly or not, with their references resolved."""
+    """The schemas that `paths` refer to, directly or indirectly, with their references resolved."""
     reached: dict[str, Tree] = {}
     waiting = [name.removeprefix(REFERENCE) for name in _references(paths)]
     while waiting:

@@ -1,9 +1,9 @@
-"""The published schemas of served kinds and their lists, in the two dialects.
+"""The published schemas of kinds and their lists, in v3 and v2.
 
-A definition's own schema is published as it is (v3), or without what OpenAPI v2 has no words for: defaults,
-nullable, alternatives, and the fields of objects that may have unknown ones, since older kubectl would refuse them.
-References are short here, as in `shared_types`. Must not know: operations, documents.
-Source: how a CustomResourceDefinition's schema is published. Next: `documents_v3`.
+v3 publishes a definition's schema unchanged. v2 leaves out defaults, nullable, alternatives, and the fields of objects
+with unknown fields, which older kubectl would reject. References are short names, as in `shared_types`.
+Must not know: operations, documents. Source: how a CustomResourceDefinition's schema is published. See also:
+`documents_v3`.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def gvk_extension(gvk: GroupVersionKind) -> Schema:
 
 
 def published_v3(schema: Schema) -> Schema:
-    """A schema without our private ``x-oarlock-`` keys."""
+    """A schema without the private ``x-oarlock-`` keys."""
     return _each(schema, published_v3)
 
 
 def published_v2(schema: Schema) -> Schema:
-    """A schema reduced to what OpenAPI v2 and its older readers understand."""
+    """A schema reduced to what OpenAPI v2 and its clients support."""
     kept = {key: value for key, value in schema.items() if key not in _NOT_IN_V2}
     if schema.get(PRESERVE) or schema.get("nullable"):
         for key in ("type", "items", "properties", "additionalProperties", "required"):
@@ -69,10 +69,10 @@ def _each(schema: Schema, publish: Any) -> Schema:
 
 
 def _compiled_in(schema: Schema) -> Schema:
-    """A schema as that of a compiled-in kind is published.
+    """A schema as Kubernetes publishes those of built-in kinds.
 
-    It says of each list how it is merged, also where that follows from what else it says; what is an integer or a
-    string has the name of a shared type, by which clients show it.
+    Every list has its merge strategy, even the default one; integers and strings of shared types refer to those, by
+    which clients format them.
     """
     if schema.get(INT_OR_STRING):
         name = QUANTITY if schema.get("pattern") == QUANTITY_PATTERN else shared_types.INT_OR_STRING
@@ -109,7 +109,7 @@ def kind_schemas(entry: CatalogEntry, *, v2: bool) -> dict[str, Schema]:
 
 
 def sub_schema_name(entry: CatalogEntry, subresource: str, part: str) -> str:
-    """The definition name of what a user's subresource reads (``Request``) or answers (``Response``)."""
+    """The definition name of the body (``Request``) or answer (``Response``) of a user's subresource."""
     return f"{definition_name(entry.gvk)}.{subresource}.{part}"
 
 

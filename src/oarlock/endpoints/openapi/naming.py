@@ -1,7 +1,8 @@
-"""How OpenAPI documents call things: definitions, tags and operations.
+"""Names in OpenAPI documents: definitions, tags and operations.
 
-Definition names are reversed domains, so that documents of several servers can be merged; operation ids are what
-generated clients call their methods. Must not know: what is in a document. Next: `kinds` and `operations`.
+Definition names are reversed domains, so that documents of several servers can be merged; generated clients use
+operation ids as method names.
+Must not know: what is in a document. See also: `kinds` and `operations`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from oarlock.meta.kinds import GroupVersionKind
 __all__ = ["META", "camel", "definition_name", "group_tag", "meta_name", "title"]
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
-"""The prefix of the types every server shares; clients and generators look for them under this name."""
+"""The prefix of the types every server has, as clients and generators expect it."""
 
 
 def meta_name(kind: str) -> str:

@@ -1,7 +1,7 @@
-"""The operations of a served resource, as values that both dialects of OpenAPI are written from.
+"""The operations of a resource, independent of the OpenAPI version.
 
-Must not know: how a document looks. Source: API conventions "verbs on resources"; parameters as in ``meta/v1``
-options. Next: `documents_v3` and `documents_v2`.
+Must not know: how a document looks. Source: API conventions "verbs on resources"; parameters as in ``meta/v1`` options.
+See also: `documents_v3` and `documents_v2`.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ __all__ = [
 ]
 
 PRODUCES: tuple[str, ...] = NAMED
-"""What discovery can be had as."""
+"""The media types of discovery."""
 
 NUMBERED = (*NAMED, CBOR)
-"""What objects can be encoded as whose fields have numbers."""
+"""The media types of objects whose fields have protobuf numbers."""
 
 PatchTypes = Callable[[Served], Sequence[str]]
-"""Says which media types of patches a resource takes."""
+"""Returns the patch types of a resource."""
 
 Answers = tuple[tuple[str, tuple[str, ...]], ...]
 UNAUTHORIZED: Answers = (("401", ()),)
 FAILURES: Answers = (*UNAUTHORIZED, ("default", ("Status",)))
-"""How every request for a resource may end: whatever went wrong, a Status says so."""
+"""Every request for a resource may fail, with a Status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ class Parameter:
 class Operation:
     """One method of one path.
 
-    `body` names the schema of the request body, `answers` those a body of each code may have, the usual one first;
-    names are short, as in `shared_types`, or definition names. ``default`` stands for all other codes.
+    `body` names the schema of the request body; `answers` has the schemas of each status code, the usual one first.
+    Names are short, as in `shared_types`, or definition names. ``default`` is any other status code.
     """
 
     method: str
@@ -79,12 +79,12 @@ class Operation:
     consumes: tuple[str, ...] = ANY_OBJECT
     produces: tuple[str, ...] = ANY_OBJECT
     stream: str = ""
-    """The media type of a success that is no object but text or bytes, as they come."""
+    """The media type of a streamed answer; empty for an object."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """The schemas of a body and of an answer, and the media types that each may have."""
+    """The schemas of a body and of an answer, and the media types of each."""
 
     body: str
     answer: str
@@ -141,7 +141,7 @@ def root_of(group: str, version: str = "") -> str:
 
 
 class _Writer:
-    """Makes the operations of one entry: what their names have in common is worked out here."""
+    """Makes the operations of one entry."""
 
     def __init__(self, entry: CatalogEntry, patch_types: PatchTypes) -> None:
         self.entry = entry
@@ -210,7 +210,7 @@ class _Writer:
         yield from self.shared(verbs, "", self.entry.gvk, whole)
         if "delete" in verbs:
             gone = () if self.entry.definition.delete_returns == "object" else ("Status",)
-            answer = (*gone, self.object)  # the object while it waits for its finalizers
+            answer = (*gone, self.object)  # the object, while it waits for its finalizers
             yield Operation(
                 "delete",
                 self.id("delete"),
@@ -227,7 +227,7 @@ class _Writer:
             )
 
     def shared(self, verbs: set[str], sub: str, gvk: GroupVersionKind, form: _Form) -> Iterable[Operation]:
-        """Get, update and patch, which the object and its subresources (`sub`, "" for the object) have alike."""
+        """Get, update and patch, for the object (`sub` is "") and its subresources."""
         tail = "".join(title(part) for part in sub.split("-"))
         given = (form.answer,) if form.answer else ()
         what = f"{sub} of the specified {self.kind}" if sub else f"the specified {self.kind}"
@@ -235,7 +235,7 @@ class _Writer:
             found = (("200", given), *FAILURES)
             identity = self.id("read", tail=tail)
             yield Operation("get", identity, self.tag, f"read {what}", found, "get", gvk, produces=form.produces)
-        answers: tuple[tuple[str, tuple[str, ...]], ...] = (("200", given), ("201", given))  # 201 when it wasn't there
+        answers: tuple[tuple[str, tuple[str, ...]], ...] = (("200", given), ("201", given))  # 201: created
         answers = (*(answers if given else (("204", given),)), *FAILURES)
         if "update" in verbs:
             identity = self.id("replace", tail=tail)
@@ -293,7 +293,7 @@ class _Writer:
             )
 
     def connecting(self, sub: Subresource, own: tuple[Parameter, ...]) -> Iterable[Operation]:
-        """What takes over its connection; with an upgrade, of which the document can't speak."""
+        """A subresource that takes over the connection; OpenAPI can't describe an upgrade."""
         for method in ("get", "post"):
             yield Operation(
                 method,
@@ -309,7 +309,7 @@ class _Writer:
             )
 
     def form(self, sub: Subresource) -> _Form:
-        """What a subresource's bodies and answers are."""
+        """The body and answer of a subresource."""
         entry = self.entry
         if sub.name == "scale" and entry.version.scale is not None:
             return _Form(SCALE, SCALE, NUMBERED, NUMBERED)
@@ -328,7 +328,7 @@ def _streams(media: Iterable[str]) -> Iterable[str]:
 
 
 def resource_paths(entry: CatalogEntry, patch_types: PatchTypes) -> list[PathOperations]:
-    """Every path of a resource with its operations; `patch_types` are the kinds of patches that are served."""
+    """Every path of a resource with its operations; `patch_types` are the supported patches."""
     writer = _Writer(entry, patch_types)
     plural = entry.definition.names.plural
     root = root_of(entry.gvk.group, entry.gvk.version)

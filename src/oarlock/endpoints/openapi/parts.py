@@ -1,9 +1,9 @@
-"""What OpenAPI documents are put together from: parts that are rendered once, for as long as their definitions stay.
+"""Cacheable parts of OpenAPI documents.
 
-A part is what one group and version contributes, in one dialect and one encoding: its paths and its schemas, each as
-pieces of bytes, so that nothing that is done with a large document takes long. A document in version 3 is one part, the
-one in version 2 is all of them. The hash of a part is that of what it is made of, so that nothing need be rendered to
-know it. Pure. Must not know: requests, what is kept. Next: `documents`.
+A part has the paths and schemas of one group and version, in one OpenAPI version and encoding, as pieces of bytes, so
+that no step on a large document takes long. A v3 document is one part, the v2 document is all of them. The hash of a
+part is computed from the definitions, without rendering it. Pure functions.
+Must not know: requests, what is cached. See also: `documents`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from oarlock.endpoints.openapi.proto_v3 import paths_v3, schemas_v3, whole_v3
 __all__ = ["SHARED", "Dialect", "Part", "Pieces", "hash_of", "render", "whole"]
 
 SHARED = ""
-"""The name of the part of version 2 that has the types all groups share; those of version 3 have what they need."""
+"""The v2 part with the types that all groups share; v3 documents contain those they need."""
 
 Tree = dict[str, Any]
 Pieces = tuple[bytes, ...]
@@ -36,7 +36,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Part(NamedTuple):
-    """`hash` is of what it is made of."""
+    """A rendered part; `hash` is that of its definitions."""
 
     hash: str
     paths: Pieces
@@ -44,7 +44,7 @@ class Part(NamedTuple):
 
 
 def hash_of(index: CatalogIndex, name: str, info: Info) -> str:
-    """Another one when a part, or a document of version 3, would look different."""
+    """The hash of a part or v3 document: changes if it would look different."""
     made = hashlib.sha512(_encode([info.program, info.title, info.version, name]))
     for facts in _facts(index, name, info):
         made.update(_encode(facts))
@@ -59,7 +59,7 @@ def _facts(index: CatalogIndex, name: str, info: Info) -> Iterator[Any]:
 
 
 def render(index: CatalogIndex, name: str, info: Info, form: tuple[Dialect, bool]) -> Part | None:
-    """The part in a dialect, in JSON or (True) in protobuf; None when there is none of that name."""
+    """Render a part, in JSON or (True) in protobuf; None if there is none of that name."""
     dialect, in_protobuf = form
     found = (part_v2 if dialect == "v2" else part_v3)(index, name, info)
     if found is None:
@@ -74,7 +74,7 @@ _WRITERS: dict[Dialect, tuple[_Write, _Write]] = {"v2": (paths_v2, schemas_v2), 
 
 
 def _members(tree: Tree) -> Iterator[bytes]:
-    """The members of an object in JSON, with the commas between them."""
+    """The members of a JSON object, with the commas between them."""
     comma = b""
     for key, value in tree.items():
         yield comma + _encode(key) + b":" + _encode(value)
@@ -82,7 +82,7 @@ def _members(tree: Tree) -> Iterator[bytes]:
 
 
 def _packed(pieces: Iterable[bytes]) -> Pieces:
-    """The same bytes in pieces of a useful size."""
+    """The same bytes in pieces of a suitable size."""
     made: list[bytes] = []
     waiting: list[bytes] = []
     size = 0
@@ -98,7 +98,7 @@ def _packed(pieces: Iterable[bytes]) -> Pieces:
 
 
 def whole(parts: Iterable[Part], info: Info, form: tuple[Dialect, bool]) -> Pieces:
-    """A document made of these parts."""
+    """The document of these parts."""
     dialect, in_protobuf = form
     all_paths = [part.paths for part in parts if part.paths]
     all_schemas = [part.schemas for part in parts if part.schemas]

@@ -1,6 +1,6 @@
-"""The OpenAPI v2 document as the protobuf message older clients ask for under ``…spec.v2…``.
+"""OpenAPI v2 as protobuf, which older clients request as ``…spec.v2…``.
 
-The numbers are those of gnostic's public ``openapi.v2`` messages. Next: `wire` for how values are written.
+Field numbers are those of gnostic's public ``openapi.v2`` messages. See also: `wire`, for the encoding of values.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ _in_path = wrapped(message(lambda: _IN_PATH, 22), 1, 2, 4)
 
 
 def _parameter(number: int, tree: Any) -> bytes:
-    """``ParametersItem``: a parameter of one of three kinds, each in its own messages."""
+    """``ParametersItem``: one of three kinds of parameters, each with its own messages."""
     return {"body": _body, "query": _query, "path": _in_path}[tree["in"]](number, tree)
 
 
@@ -122,12 +122,12 @@ _path = message(lambda: _PATH, 10)
 
 
 def paths_v2(paths: dict[str, Any]) -> Iterator[bytes]:
-    """What is in the ``Paths`` of an ``openapi.v2.Document``."""
+    """The content of ``Paths`` in an ``openapi.v2.Document``."""
     return members(_path, paths, 2)
 
 
 def schemas_v2(definitions: dict[str, Any]) -> Iterator[bytes]:
-    """What is in its ``Definitions``."""
+    """The content of its ``Definitions``."""
     return members(_schema, definitions)
 
 

@@ -1,6 +1,6 @@
-"""An OpenAPI v3 document as the protobuf message clients ask for under ``…spec.v3…``.
+"""OpenAPI v3 as protobuf, which clients request as ``…spec.v3…``.
 
-The numbers are those of gnostic's public ``openapi.v3`` messages. Next: `wire` for how values are written.
+Field numbers are those of gnostic's public ``openapi.v3`` messages. See also: `wire`, for the encoding of values.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _additional(number: int, value: Any) -> bytes:
 
 
 def _default(number: int, value: Any) -> bytes:
-    """Only scalars have a place in the message."""
+    """A default value: the message has only scalars."""
     if isinstance(value, bool):
         return tagged(number, boolean(2, value))
     if isinstance(value, int | float):
@@ -101,7 +101,7 @@ _response = wrapped(message(lambda: _RESPONSE, 5), 1)
 
 
 def _responses(number: int, values: Any) -> bytes:
-    """What has no code stands in a field of its own: readers take every other name for a number."""
+    """``default`` has a field of its own: clients parse every other name as a status code."""
     default = values.get("default")
     first = b"" if default is None else _response(1, default)
     coded = b"".join(
@@ -135,12 +135,12 @@ _path = message(lambda: _PATH, 14)
 
 
 def paths_v3(paths: dict[str, Any]) -> Iterator[bytes]:
-    """What is in the ``Paths`` of an ``openapi.v3.Document``."""
+    """The content of ``Paths`` in an ``openapi.v3.Document``."""
     return members(_path, paths)
 
 
 def schemas_v3(schemas: dict[str, Any]) -> Iterator[bytes]:
-    """What is in the schemas of its ``Components``."""
+    """The content of the schemas in its ``Components``."""
     return members(_schema, schemas)
 
 

@@ -1,8 +1,8 @@
-"""The types every server has (ObjectMeta, ListMeta, Status, DeleteOptions…), as OpenAPI schemas in short words.
+"""OpenAPI schemas of the types every server has: ObjectMeta, ListMeta, Status, DeleteOptions…
 
-References are written ``{"$ref": "ObjectMeta"}`` here and resolved by `documents_v3` and `documents_v2`, whose
-documents keep them in different places. Must not know: which groups are served.
-Source: k8s.io/apimachinery ``meta/v1``; field names and types are the wire's. Next: `kinds`.
+References are written ``{"$ref": "ObjectMeta"}`` and resolved by `documents_v3` and `documents_v2`.
+Must not know: which groups are served. Source: k8s.io/apimachinery ``meta/v1``; names and types are those of its JSON.
+See also: `kinds`.
 """
 
 from __future__ import annotations
@@ -307,4 +307,4 @@ SHARED_TYPES: dict[str, Schema] = {
         ("major", "minor", "gitVersion", "gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler", "platform"),
     ),
 }
-"""By short name, or by full name for those outside of ``meta/v1``."""
+"""By short name, or by full name if not of ``meta/v1``."""

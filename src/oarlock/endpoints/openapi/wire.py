@@ -1,7 +1,7 @@
-"""JSON trees → protobuf messages, by tables of field numbers.
+"""Encodes JSON trees as protobuf messages, by tables of field numbers.
 
-The documents are written only, by a few fixed message types, so a table and six small writers are the whole of
-what is needed. Must not know: OpenAPI. Source: protobuf encoding specification. Next: `proto_v3`, a table.
+OpenAPI documents are only written, with a few fixed message types, so a table and six small writers are enough.
+Must not know: OpenAPI. Source: protobuf encoding specification. See also: `proto_v3`, a table.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 Writer = Callable[[int, Any], bytes]
-"""Writes a value as the field with a number."""
+"""Writes a value as the field with this number."""
 
 _yaml = msgspec.json.Encoder().encode
 
@@ -52,7 +52,7 @@ def double(number: int, value: Any) -> bytes:
 
 
 def anything(number: int, value: Any) -> bytes:
-    """Any JSON value: a message whose field 2 is its text, which readers parse as YAML."""
+    """Any JSON value: a message whose field 2 is its text, which clients parse as YAML."""
     return tagged(number, tagged(2, _yaml(value) + b"\n"))
 
 
@@ -68,18 +68,18 @@ def named(writer: Writer) -> Writer:
 
 
 def members(writer: Writer, values: Mapping[str, Any], inner: int = 1) -> Iterator[bytes]:
-    """What is in the message of a map, one after the other."""
+    """The content of a map's message."""
     for key, value in values.items():
         yield tagged(inner, text(1, key) + writer(2, value))
 
 
 def framed(number: int, pieces: Sequence[bytes]) -> list[bytes]:
-    """A message whose bytes are in `pieces`, as the field with a number."""
+    """A message of these `pieces`, as the field with this number."""
     return [varint(number << 3 | 2) + varint(sum(map(len, pieces))), *pieces]
 
 
 def wrapped(writer: Writer, *inner: int) -> Writer:
-    """A value inside messages that have it as their only field, `inner` from the outside in."""
+    """A value inside nested messages that have no other field; `inner` are their field numbers, outermost first."""
 
     def write(number: int, value: Any) -> bytes:
         payload = writer(inner[-1], value)
@@ -93,7 +93,7 @@ def wrapped(writer: Writer, *inner: int) -> Writer:
 def message(fields: Callable[[], Mapping[str, tuple[int, Writer]]], extensions: int) -> Writer:
     """An object by its table; keys that begin with ``x-`` go to the field `extensions` as (name, any value).
 
-    The table is asked for when it is needed, so that it may name itself. Keys it doesn't have are left out.
+    `fields` returns the table, which may so refer to itself. Keys that aren't in it are left out.
     """
 
     def write(number: int, tree: Any) -> bytes:

@@ -1,5 +1,5 @@
 """One file per verb, each a short function from an `Exchange` and its `Route` to a `Response`.
 
-A verb reads the options, has the recipe carried out and says how the result is shown. Everything else is
-somebody else's: ``bodies`` reads, ``registry`` decides, ``respond`` and ``lists`` write.
+A verb reads the options, calls the recipe and chooses how the result is shown. ``bodies`` reads the body, ``registry``
+does the work, ``respond`` and ``lists`` write the answer.
 """

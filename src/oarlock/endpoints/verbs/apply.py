@@ -1,6 +1,6 @@
-"""PATCH with an apply configuration: the fields a manager wants, merged into the object, which it may create.
+"""PATCH with an apply configuration (server-side apply); may create the object.
 
-Next: ``patch.apply.tracking``, which merges and says who owns what; ``registry.update``, which carries it out.
+See also: ``patch.apply.tracking``, which merges and sets managedFields; ``registry.update``, which carries it out.
 Source: KEP-555; the API concepts' page on server-side apply.
 """
 
@@ -35,7 +35,7 @@ __all__ = ["apply"]
 
 
 async def apply(state: RequestState, route: Route, *, in_cbor: bool = False) -> Response:
-    """Answer with the object as it is after the apply; 201 when it was created."""
+    """Answer with the object after the apply; 201 if it was created."""
     accepted = respond.accept(state)
     data = await state.request.read()
     options = options_parse.patch_options(route.pairs, is_apply=True)
@@ -75,7 +75,7 @@ def _weight(data: bytes, in_cbor: bool) -> int:
 
 
 def _is_json(data: bytes) -> bool:
-    """JSON is YAML, and much faster read as what it is."""
+    """Whether it can be parsed as JSON, which is much faster than YAML."""
     return data.lstrip()[:1] == b"{"
 
 
@@ -131,6 +131,6 @@ def _name_of(config: Tree, entry: CatalogEntry | None) -> str:
 
 
 def _text(tree: Tree, key: str) -> str:
-    """What is said there; what is no text says nothing."""
+    """The text at `key`; empty for any other value."""
     value = tree.get(key)
     return value if isinstance(value, str) else ""

@@ -1,9 +1,9 @@
 """GET or POST of a subresource that takes over the connection: ``exec``, ``attach``, ``port-forward`` and the like.
 
-Everything that can be refused is refused before the upgrade: what is wrong with the query, who may not, what
-admission denies, an object that isn't there, a protocol nobody speaks. Then a task runs the user's method. It is
-cancelled when the client goes, when the server leaves, and when the resource is withdrawn, so its `finally` runs.
-Next: ``channels``, what the method talks through. Source: k8s.io/apiserver ``endpoints/handlers`` ConnectResource.
+All checks happen before the upgrade: query, authorization, admission, existence of the object, protocol. Then a task
+runs the user's method. It is cancelled when the client disconnects, on shutdown, and when the resource is withdrawn, so
+that its `finally` blocks run. See also: ``channels``, the method's side. Source: k8s.io/apiserver
+``endpoints/handlers`` ConnectResource.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ log = logging.getLogger("oarlock.endpoints")
 
 
 class _End(Protocol):
-    """What the method talks through, as this verb sees it."""
+    """The method's `Channels` or `Pipe`, from this verb's side."""
 
     def start(self, tunnel: Tunnel, ended: Callable[[Ending], None]) -> None: ...
 
@@ -44,14 +44,14 @@ class _End(Protocol):
 
 
 def load() -> type[WebSocketChannels]:
-    """What speaks WebSocket. Loading it takes a tenth of a server's start, so it is done where something connects."""
+    """Import the WebSocket code: takes a tenth of a server's start, so only done where something connects."""
     from oarlock.endpoints.channels import over_websocket  # noqa: PLC0415 (see above)
 
     return over_websocket.WebSocketChannels
 
 
 async def connect(state: RequestState, route: Route) -> Response:
-    """Hand the connection to the user's method. What it raises before it uses it is an ordinary error."""
+    """Pass the connection to the user's method. What it raises before it uses it is an ordinary error."""
     assert route.resource is not None
     hook = route.resource.served.hooks.subresources[route.target.subresource]
     assert isinstance(hook, ConnectHook)
@@ -74,7 +74,7 @@ async def connect(state: RequestState, route: Route) -> Response:
 
 
 async def _admitted(ctx: Context, route: Route) -> None:
-    """Who may only read may not connect; admission is asked as for a write, with no object and the query's options."""
+    """Check permission for ``create``, as read access mustn't suffice; then call admission, without an object."""
     gate = route.gate
     assert gate is not None
     if ctx.target.verb != "create":  # KEP-4006: a WebSocket is asked for with GET
@@ -116,7 +116,7 @@ class _Call:
         self._task = self._loop.create_task(self._run(method))
 
     def cancel(self) -> None:
-        """There will be no connection."""
+        """The connection won't be made."""
         if self._task is not None:
             self._task.cancel()
 
@@ -131,7 +131,7 @@ class _Call:
         tunnel.on_close(lambda: self._stop(GONE))
 
     def leave(self) -> None:
-        """The server leaves, or the resource is withdrawn: tell the client, once the method has let go."""
+        """Shutdown, or the resource is withdrawn: cancel the method, then tell the client."""
         error = ServiceUnavailable("the server ends this connection: it is shutting down, or no longer serves this")
         self._stop(Ending(GOING_AWAY, "the server ends this connection", error=error))
 
@@ -153,7 +153,7 @@ class _Call:
         except asyncio.CancelledError:
             if not self._open.done():
                 raise
-        self._ending = self._ending or ending  # so that nothing cancels from here on
+        self._ending = self._ending or ending  # from here on nothing may cancel it
         assert self._end is not None
         self._end.finish(self._ending)
 

@@ -1,4 +1,4 @@
-"""DELETE of one object. Next: `delete_collection`, which shares the options and the recipe."""
+"""DELETE of one object. See also: `delete_collection`, which shares the options and the recipe."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 async def delete(state: RequestState, route: Route) -> Response:
-    """Answer with a Status when the object is gone, with the object when it waits for its finalizers."""
+    """Answer with a Status if the object was removed, with the object if it waits for its finalizers."""
     accepted = respond.accept(state)
     options = await options_of(state, route)
     ctx = state.context(options=options, dry_run=options.dry_run)
@@ -36,11 +36,11 @@ async def delete(state: RequestState, route: Route) -> Response:
     try:
         return await respond.item_response(state, route, outcome.item, accepted)
     except ConversionError:
-        return await success(state, route, accepted, outcome)  # it is deleted, or marked, though it can't be shown
+        return await success(state, route, accepted, outcome)  # deleted or marked, although it can't be shown
 
 
 async def carry_out(route: Route, ctx: Context, options: DeleteOptions) -> MutationResult:
-    """Have the recipe of the route's resource delete the object that `ctx.target` names."""
+    """Call the delete recipe for the object in `ctx.target`."""
     assert route.gate is not None
     if isinstance(route.resource, VirtualResource):
         return await route.resource.delete(ctx, route.version, options, route.gate)
@@ -52,7 +52,7 @@ async def carry_out(route: Route, ctx: Context, options: DeleteOptions) -> Mutat
 async def success(
     state: RequestState, route: Route, accepted: Accepted, outcome: MutationResult | None = None
 ) -> Response:
-    """A Status that says so, with the name and uid of the one object that is gone."""
+    """A Status of success, with name and uid of a removed object."""
     target = route.target
     name, uid = (outcome.name or target.name, outcome.uid) if outcome is not None else ("", "")
     details = {"name": name, "group": target.group, "kind": target.resource, "uid": uid}
@@ -68,7 +68,7 @@ async def success(
 
 
 async def options_of(state: RequestState, route: Route) -> DeleteOptions:
-    """Options in a body make the query's count for nothing; an empty body, or ``null``, leaves them to the query."""
+    """DeleteOptions: from the body; from the query if the body is empty or ``null``."""
     data = await state.request.read()
     if data.strip() in (b"", b"null"):
         return options_parse.delete_options(route.pairs)

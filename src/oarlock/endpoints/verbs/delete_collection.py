@@ -1,8 +1,8 @@
-"""DELETE of a collection: what the selectors choose, listed once, then deleted a bounded number at a time.
+"""DELETE of a collection: lists the selected objects once, then deletes a bounded number at a time.
 
-What is created while it runs isn't in the list and stays. Each object is deleted by the recipe of a DELETE of its own,
-with its own preconditions, admission and finalizers; several at a time, so that they share the store's commits.
-Next: `delete`. Source: kube-apiserver's DeleteCollection, and its ``--delete-collection-workers``.
+Objects created meanwhile stay. Each object is deleted by the recipe of a single DELETE, with its own preconditions,
+admission and finalizers; several at a time, so that they share the store's commits. See also: `delete`. Source:
+kube-apiserver's DeleteCollection, and its ``--delete-collection-workers``.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from oarlock.storage.pacing import Pacer
 __all__ = ["AT_A_TIME", "delete_collection"]
 
 AT_A_TIME = 64
-"""Deletions of one request under way at once. A user's own storage gets one after the other."""
+"""Concurrent deletions of one request. For a virtual resource they run one after the other."""
 
 
 async def delete_collection(state: RequestState, route: Route) -> Response:
-    """Answer with what was chosen, as it was before.
+    """Answer with the selected objects, as they were before.
 
-    The first error, in the order of the list, is the answer; what comes after it isn't begun.
+    The answer is the first error, in the order of the list; later deletions aren't begun.
     """
     accepted = respond.accept(state, collection=True)
     options = await delete.options_of(state, route)
@@ -50,18 +50,18 @@ async def delete_collection(state: RequestState, route: Route) -> Response:
     try:
         return await list_response(state, route, kept, accepted)
     except ConversionError:
-        return await delete.success(state, route, accepted)  # they are gone, if they can't be shown
+        return await delete.success(state, route, accepted)  # deleted, even if they can't be shown
 
 
 def _exactly(options: ListOptions) -> ListOptions:
-    """A resourceVersion says which state is meant, not which is the oldest: deleting more than was seen is no mercy."""
+    """Read resourceVersion as exact, not as a minimum: so that no object is deleted that the client hasn't seen."""
     if options.resource_version in ("", "0") or options.resource_version_match or options.continue_token:
         return options
     return replace(options, resource_version_match="Exact")
 
 
 class _Deletion:
-    """The deletions of one request. `run` takes them from one list, in its order."""
+    """The deletions of one request. `run` takes objects from one list, in its order."""
 
     def __init__(self, state: RequestState, route: Route, options: DeleteOptions, chunks: list[list[Item]]) -> None:
         self._x = state
@@ -74,7 +74,7 @@ class _Deletion:
         self._pacer = Pacer()
 
     async def run(self) -> None:
-        """Delete them all. Raises what the first that failed was refused with."""
+        """Delete them all. Raises the error of the first that failed."""
         workers = 1 if isinstance(self._route.resource, VirtualResource) else min(AT_A_TIME, self._count)
         try:
             async with asyncio.TaskGroup() as group:
@@ -90,7 +90,7 @@ class _Deletion:
             try:
                 await self._delete(number, item)
             except NotFound:
-                pass  # somebody else deleted it
+                pass  # deleted by another client
             except Exception as error:
                 self._failed[number] = error
             if self._failed:
@@ -101,7 +101,7 @@ class _Deletion:
         state, options = self._x, self._options
         namespace, name = _place(item)
         target = replace(state.target, namespace=namespace, name=name)
-        notes = Notes()  # an attempt that is made again takes back what it said, and nothing that others said
+        notes = Notes()  # a retry withdraws its own warnings only
         ctx = replace(state.context(target=target, options=options, dry_run=options.dry_run), notes=notes)
         try:
             await delete.carry_out(self._route, ctx, options)
@@ -110,7 +110,7 @@ class _Deletion:
                 self._said[number] = notes
 
     def _tell(self) -> None:
-        """Hand on what was said of each object, in the order of the list."""
+        """Pass on the warnings for each object, in the order of the list."""
         for number in sorted(self._said):
             notes = self._said[number]
             for text in notes.warnings:

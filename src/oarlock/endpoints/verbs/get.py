@@ -1,4 +1,4 @@
-"""GET of one object. The hot path: the cache's bytes, joined with what stands before them."""
+"""GET of one object: joins the cache's bytes with the head of the answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["get"]
 
 
 async def get(state: RequestState, route: Route) -> Response:
-    """Answer with the object, at least as new as ``resourceVersion`` says; without it, linearizable."""
+    """Answer with the object, at least as new as ``resourceVersion``; without it, a consistent read."""
     resource = route.resource
     headers = state.request.headers
     if route.cached is not None and type(resource) is StoredResource and headers.get("accept", "") in _PLAIN:
@@ -38,7 +38,7 @@ async def get(state: RequestState, route: Route) -> Response:
 
 
 _PLAIN = frozenset({"", "*/*", JSON})
-_PEOPLE = frozenset({"curl", "Wget", "Mozi"})  # who gets indented JSON: `respond.is_pretty` decides
+_PEOPLE = frozenset({"curl", "Wget", "Mozi"})  # `respond.is_pretty` decides on indented JSON
 
 
 async def _get(state: RequestState, route: Route) -> Response:

@@ -1,7 +1,7 @@
-"""What `stream_text` and `connect` share: a user's method in a task of its own, that goes on after the request.
+"""Runs a user's method in a task that outlives the request, for `stream_text` and `connect`.
 
-It ends with the client, with the server, and when the resource is withdrawn. Must not know: what is sent.
-Next: ``route.WatchBook``, which knows all that goes on.
+It ends when the client disconnects, on shutdown, and when the resource is withdrawn.
+Must not know: what is sent. See also: ``route.WatchBook``, which has all open-ended answers.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from oarlock.endpoints.route import Route
 __all__ = ["Lasting", "held", "until_begun"]
 
 FIRST_S = 1.0
-"""How long an answer waits for the method to begin: until then, what it raises is an ordinary answer."""
+"""How long, in seconds, an answer waits for the method to begin: until then, what it raises is an ordinary answer."""
 ABANDONED_S = 30.0
-"""How long a method waits for its answer to be sent: the client may have gone in that very moment."""
+"""How long, in seconds, a method waits for its answer to be sent: the client may just have disconnected."""
 
 
 class Lasting(Protocol):
@@ -27,20 +27,20 @@ class Lasting(Protocol):
     begun: asyncio.Future[None]
 
     def cancel(self) -> None:
-        """Nobody will read it: end at once."""
+        """End at once: the client has disconnected."""
         ...
 
     def connected(self, stream: Stream) -> None:
-        """The answer is on its way."""
+        """The answer is being sent."""
         ...
 
     def leave(self) -> None:
-        """The server leaves, or the resource is withdrawn."""
+        """End: shutdown, or the resource is withdrawn."""
         ...
 
 
 async def until_begun(talk: Lasting) -> None:
-    """Wait for `begun`, no longer than `FIRST_S`. Raises what the method raised until then."""
+    """Wait for `begun`, at most `FIRST_S`. Raises what the method raised until then."""
     try:
         await asyncio.wait((talk.begun,), timeout=FIRST_S)
         if not talk.begun.done():
@@ -52,7 +52,7 @@ async def until_begun(talk: Lasting) -> None:
 
 
 def held(talk: Lasting, route: Route) -> Callable[[Stream], None]:
-    """What starts the answer: from then on `talk` is told when to leave."""
+    """The callback that starts the answer; from then on `talk` ends with the server and the resource."""
     abandoned = asyncio.get_running_loop().call_later(ABANDONED_S, talk.cancel)
 
     def start(stream: Stream) -> None:

@@ -19,7 +19,7 @@ __all__ = ["list_collection", "listing"]
 
 
 async def list_collection(state: RequestState, route: Route) -> Response:
-    """Answer with the objects the selectors choose, at the revision the options say, maybe a page of them."""
+    """Answer with the selected objects, at the revision the options ask for, or a page of them."""
     accepted = respond.accept(state, collection=True)
     if accepted.as_kind == "Table":
         respond.include_object(route)

@@ -1,6 +1,6 @@
-"""PATCH of an object, its status or its scale: the patch becomes a pure change that the update recipe applies.
+"""PATCH of an object, its status or its scale: makes the `Change` for the update recipe.
 
-Next: ``registry.update``.
+See also: ``registry.update``.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ __all__ = ["patch", "served_patches"]
 
 
 def served_patches(served: Served) -> tuple[str, ...]:
-    """The patch types that a resource's objects, status and scale take, in the order in which they are advertised.
+    """The patch types of a resource, in the order in which they are advertised.
 
-    Custom resources take no strategic merge patches, as everywhere.
+    As in Kubernetes, custom resources have no strategic merge patch.
     """
     types: tuple[str, ...] = (JSON_PATCH, MERGE_PATCH)
     if served.definition.typed:
@@ -50,7 +50,7 @@ def served_patches(served: Served) -> tuple[str, ...]:
 
 
 async def patch(state: RequestState, route: Route) -> Response:
-    """Answer with the object as it is after the patch."""
+    """Answer with the object after the patch."""
     assert route.resource is not None
     served = route.resource.served
     media = patch_type(
@@ -85,10 +85,10 @@ async def patch(state: RequestState, route: Route) -> Response:
 
 
 class _Patch(NamedTuple):
-    """A patch that was read.
+    """A decoded patch.
 
-    `apply` is the pure change it stands for, `shown` how the patched object is quoted in errors, and `problems` is
-    what strict decoding says of the patch itself. `weight` is that of what it may lead to, where it is small itself.
+    `apply` is the change it makes, without side effects; `shown` makes the patched object's text for errors; `problems`
+    are those strict decoding found in the patch. `weight` is that of its possible result.
     """
 
     apply: Callable[[Tree], Tree]
@@ -121,20 +121,20 @@ def _read(data: bytes, media: str, entry: CatalogEntry, validation: str) -> _Pat
 
 
 def _quoted(apply: Callable[[Tree], Tree], problems: list[str]) -> _Patch:
-    """Quoted is the object, patched once more: the other one is being worked on."""
+    """The patched object's text for errors. The patch is applied again, because the result is in use."""
 
     def shown(live: Tree) -> str:
         try:
             patched = apply(live)
         except patch_errors.PatchFailed:
-            patched = live  # it lost what the patch relies on while the other one was worked on
+            patched = live  # the patch doesn't fit the object any more
         return json_codec.encode(patched).decode()
 
     return _Patch(apply, shown, problems)
 
 
 def _check_kind(tree: Tree, entry: CatalogEntry | None) -> None:
-    """A patch may remove apiVersion and kind, which the URL says anyway, and can't change them."""
+    """A patch may remove apiVersion and kind, which the URL gives anyway, but not change them."""
     assert entry is not None
     for key, expected in (("apiVersion", entry.api_version), ("kind", entry.gvk.kind)):
         if tree.get(key) in (None, ""):

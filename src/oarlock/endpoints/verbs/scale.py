@@ -1,4 +1,4 @@
-"""GET of ``/scale``; PUT and PATCH are `update` and `patch`, whose `carry_out` shows the outcome as a Scale."""
+"""GET of ``/scale``. PUT and PATCH are in `update` and `patch`, whose `carry_out` shows the result as a Scale."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def get_scale(state: RequestState, route: Route) -> Response:
 
 
 async def scaled(route: Route, scaling: Scaling, item: Item) -> Tree:
-    """The Scale of what a recipe handed back."""
+    """The Scale for a recipe's result."""
     if isinstance(item, Entry):
         resource = route.stored()
         assert resource is not None

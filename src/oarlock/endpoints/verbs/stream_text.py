@@ -1,8 +1,8 @@
 """GET of a subresource that answers with a stream, such as ``…/foos/a/log?follow=true``.
 
-A task runs the user's generator and writes what it yields, never much faster than the client reads. It ends with
-the client, with the server, and when the resource is withdrawn: the generator is then closed, so its `finally` runs.
-Next: `registry.subresource_hooks`, where the generator comes from.
+A task runs the user's generator and writes what it yields, with backpressure from the client. It ends when the client
+disconnects, on shutdown, and when the resource is withdrawn: the generator is then closed, so that its `finally` blocks
+run. See also: `registry.subresource_hooks`, which makes the generator.
 """
 
 from __future__ import annotations
@@ -92,4 +92,4 @@ class _Talk:
             stream.write(piece)
             if stream.buffered > AHEAD_BYTES:
                 await stream.drained()
-            await pacer.turn()  # a generator that always has a piece never waits by itself
+            await pacer.turn()  # let others run: a generator that never waits would block the event loop

@@ -1,4 +1,4 @@
-"""The subresources users wrote that answer with an object. Next: `stream_text` for those that go on."""
+"""Users' subresources that answer with an object. See also: `stream_text` for streams."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NO_HOOKS = Hooks()
 
 
 async def call_hook(state: RequestState, route: Route) -> Response:
-    """Hand the parent, as it is now, and the body to the user's code; answer with what it returns."""
+    """Call the user's code with the parent and the body; answer with its result."""
     accepted = respond.accept(state, transforms=False)
     assert route.resource is not None
     hook = route.resource.served.hooks.subresources[route.target.subresource]
@@ -48,7 +48,7 @@ async def call_hook(state: RequestState, route: Route) -> Response:
 
 
 def _in_protobuf(route: Route, answer: Tree, data: bytes, status: int) -> Response:
-    """An answer of the parent's kind is in the version that was asked for, so its numbers are those of that."""
+    """Encode the answer. An object of the parent's kind is in the request version, whose field numbers are used."""
     entry = route.entry
     assert entry is not None
     own = answer["apiVersion"], answer["kind"]
@@ -60,7 +60,7 @@ def _in_protobuf(route: Route, answer: Tree, data: bytes, status: int) -> Respon
 
 
 async def parent_of(state: RequestState, route: Route) -> Tree:
-    """The object a subresource is below, as it is now, in the request version. Raises NotFound."""
+    """The parent object in the request version. Raises NotFound."""
     resource, target = route.resource, route.target
     if isinstance(resource, VirtualResource):
         return await resource.get(state.context(), route.version)
@@ -97,14 +97,14 @@ async def _body(state: RequestState, route: Route, hook: SubresourceHook) -> tup
 
 
 async def _nothing(state: RequestState) -> None:
-    """An action takes no body; an empty object is none. Raises BadRequest for any other."""
+    """Check that an action has no body, or an empty object. Raises BadRequest."""
     data = await state.request.read()
     if data.strip() not in (b"", b"{}", b"null"):
         raise BadRequest("this subresource takes no body: send none, or {}")
 
 
 async def _admitted_action(route: Route, ctx: Context) -> None:
-    """Admission is asked as for what connects: there is no object to look at."""
+    """Call admission as for connections: without an object."""
     gate = route.gate
     assert gate is not None
     if not gate.idle("CONNECT"):
@@ -113,7 +113,7 @@ async def _admitted_action(route: Route, ctx: Context) -> None:
 
 
 async def _admitted(route: Route, ctx: Context, operation: str, body: DecodedBody, compiled: CompiledVersion) -> Tree:
-    """The body, settled, changed by admission and found valid, in the order in which objects are."""
+    """The body after settling, mutating admission, validation and validating admission, as for objects."""
     gate = route.gate
     assert gate is not None
     api_version, kind = body.tree["apiVersion"], body.tree["kind"]

@@ -21,7 +21,7 @@ __all__ = ["carry_out", "update"]
 
 
 async def update(state: RequestState, route: Route) -> Response:
-    """Answer with the object as it is now; 201 when the resource creates what isn't there."""
+    """Answer with the new object; 201 if the resource allows to create by PUT, and did."""
     accepted = respond.accept(state)
     data = await state.request.read()
     options = options_parse.update_options(route.pairs)
@@ -33,7 +33,7 @@ async def update(state: RequestState, route: Route) -> Response:
     weight = unspent[0].weight
 
     def make(live: Tree) -> DecodedBody:
-        return unspent.pop() if unspent else bodies.object_body(*what)  # again after a lost race
+        return unspent.pop() if unspent else bodies.object_body(*what)  # again, for a retry after a conflict
 
     ctx = state.context(options=options, dry_run=options.dry_run)
     outcome = await carry_out(route, ctx, Change(make, replaces=True, weight=weight))
@@ -41,7 +41,7 @@ async def update(state: RequestState, route: Route) -> Response:
 
 
 async def carry_out(route: Route, ctx: Context, change: Change) -> MutationResult:
-    """Have the recipe of the route's resource make the change."""
+    """Call the update recipe of the route's resource."""
     if route.scaling is not None:
         if not change.applies:
             change = route.scaling.change(change, ctx)

@@ -1,8 +1,8 @@
-"""GET with ``watch``: the events of a resource, pushed as they happen.
+"""GET with ``watch``: the events of a resource, sent as they happen.
 
-The verb settles where the watch begins and answers with a stream; a `Watcher` then lives between the cache,
-which calls it on the loop for each batch of events, and the stream, which takes bytes without waiting. There
-is no task and no queue for a watcher that keeps up. Next: `frames` for what an event looks like.
+The verb settles where the watch begins and answers with a stream. A `Watcher` then connects the cache, which calls it
+on the event loop for each batch of events, to the stream, which buffers without waiting. A watcher that isn't behind
+needs no task and no queue. See also: `frames` for the encoding of events.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from oarlock.registry.virtual_resource import VirtualResource
 __all__ = ["watch"]
 
 SHORTEST_S = 1800.0
-"""A watch without timeoutSeconds ends after a random time between this and twice this, in seconds."""
+"""In seconds. A watch without timeoutSeconds ends after a random time between this and twice this."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Begin:
-    """`initial`: what is there comes first, as ADDED. `after`: the revision the events follow (None: now)."""
+    """`initial`: send existing objects first, as ADDED. `after`: the revision the events follow (None: now)."""
 
     initial: bool
     after: int | None
@@ -44,7 +44,7 @@ class _Begin:
 
 
 async def watch(state: RequestState, route: Route) -> Response:
-    """Answer with a stream. What is wrong with the request is an ordinary error; what comes later, an ERROR event."""
+    """Answer with a stream. Errors in the request are ordinary answers; later errors are ERROR events."""
     accepted = respond.accept(state, stream=True)
     response = await _stream(state, route, accepted)
     return over_websocket(state, response, accepted.media_type) if wants_websocket(state.request) else response
@@ -91,7 +91,7 @@ def _start(route: Route, options: ListOptions, selection: Selection, begin: _Beg
 
 
 async def _begin(resource: StoredResource, options: ListOptions) -> _Begin:
-    """Where the watch starts. Raises BadRequest, TooLargeResourceVersion."""
+    """Where the watch begins. Raises BadRequest, TooLargeResourceVersion."""
     text = options.resource_version
     rev = read.revision(text)
     wants_initial = options.send_initial_events

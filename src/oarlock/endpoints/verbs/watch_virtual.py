@@ -1,4 +1,4 @@
-"""A watch of a virtual resource: a task reads the user's events and writes them."""
+"""A watch of a virtual resource: a task reads events from the user's `watch` and writes them."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ AHEAD_BYTES = 256 * 1024
 async def watch_virtual(
     state: RequestState, route: Route, options: ListOptions, answer: tuple[list[tuple[str, str]], float, EventForm]
 ) -> Response:
-    """Answer with the events the user's `watch` yields, until the timeout; the method may then be cancelled.
+    """Answer with the events the user's `watch` yields, until the timeout, which cancels the method.
 
-    Where nobody knows where its initial events end, a client that asks to be told is sent back to a list: it then
-    watches as clients did before KEP-3157. Raises MethodNotAllowed, InvalidObject.
+    If the end of the initial events can't be known, a request for sendInitialEvents is refused, and the client falls
+    back to list and watch, as before KEP-3157. Raises MethodNotAllowed, InvalidObject.
     """
     resource = route.resource
     assert isinstance(resource, VirtualResource)
@@ -80,8 +80,8 @@ async def _follow(
             stream.write(form.frame(kind, body))
             if stream.buffered > AHEAD_BYTES:
                 await stream.drained()
-            await pacer.turn()  # a method that always has something to say never waits by itself
-    except Exception as error:  # the user's code ends its own watch, not the server
+            await pacer.turn()  # let others run: a method that never waits would block the event loop
+    except Exception as error:  # an error of users' code ends its own watch only
         status = as_status_error(error, state)
         if status is None:
             log.exception("the watch of %s failed", state.target.group_resource)

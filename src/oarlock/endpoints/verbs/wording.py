@@ -1,4 +1,4 @@
-"""How the patching verbs say what is wrong with the object a patch leads to."""
+"""The error messages of PATCH for an invalid result."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["PatchWording"]
 
 @dataclass(frozen=True, slots=True)
 class PatchWording:
-    """422: of wrong types with the fields that have them, else on the pseudo-field ``patch`` with what `shown` gives.
+    """422: for wrong types on their fields, else on the pseudo-field ``patch`` with the text of `shown`.
 
-    That is the object as the patch left it, as a rule. It is asked for when something is wrong, which may be after
-    undeclared fields were removed from the object. `target` is what is patched.
+    `shown` is called only for an error, which may be after undeclared fields were removed; usually it shows the object
+    right after the patch. `target` is the kind of what is patched.
     """
 
     target: Target
@@ -32,5 +32,5 @@ class PatchWording:
         return self.refused("strict decoding error: " + ", ".join(problems))
 
     def refused(self, why: str) -> StatusError:
-        """The patch as a whole can't be taken."""
+        """The error for a patch that can't be applied at all."""
         return InvalidObject(GroupKind("", ""), "", [Invalid("patch", self.shown(), why)])

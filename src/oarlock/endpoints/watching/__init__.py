@@ -1,1 +1,1 @@
-"""Watches: what an event looks like on the wire (`frames`), and what stands between cache and stream (`watcher`)."""
+"""Watches: the encoding of events (`frames`), and the connection of cache and stream (`watcher`)."""

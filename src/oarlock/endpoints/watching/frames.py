@@ -1,7 +1,7 @@
-"""What a watch event looks like: made once per event, version, form and type, and sent to every watcher alike.
+"""Encodes watch events, once per event, version, form and type; all watchers share the bytes.
 
-The bytes are kept on the event itself, so they go when the ring forgets it.
-Must not know: streams, selectors. Next: `watcher`.
+The bytes are kept on the event itself, and freed with it.
+Must not know: streams, selectors. See also: `watcher`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 class BrokenObject(Exception):
-    """The event is about an object that can't be shown; `status` says so to the client."""
+    """An event's object can't be shown; `status` is the error for the client."""
 
     def __init__(self, error: StatusError) -> None:
         super().__init__(error.message)
@@ -42,9 +42,9 @@ class BrokenObject(Exception):
 
 
 class EventForm:
-    """The form one watch gets objects in: as they are, as Tables or as metadata only.
+    """The form of objects in a watch: unchanged, Tables or metadata only.
 
-    `plain`: as they are; `spliced`: so that a frame is nothing but a join of bytes.
+    `plain`: unchanged; `spliced`: a frame only joins bytes of the cache.
     """
 
     def __init__(self, route: Route, accepted: Accepted, include: str, clock: Clock) -> None:
@@ -63,7 +63,7 @@ class EventForm:
         self._clock = clock
 
     def object(self, body: bytes) -> bytes:
-        """A body in the form asked for; the first Table has the columns."""
+        """A body in the watch's form; the first Table has the columns."""
         if self.plain:
             return self._head + body
         if not self.table:
@@ -78,11 +78,11 @@ class EventForm:
         return tables.table_of(self._entry, [tree], meta, options)
 
     def bookmark(self, metadata: dict[str, Any]) -> bytes:
-        """An object that is nothing but its metadata, in the form asked for."""
+        """An object with nothing but metadata, in the watch's form."""
         return self.object(b'"metadata":%s}' % _encode(metadata))
 
     def frame(self, kind: str, shown: bytes) -> bytes:
-        """An event: its type and an object's JSON, in the form asked for, as one line, one item of CBOR or a frame."""
+        """An event of this type with an object's JSON: a line of JSON, a CBOR item or a protobuf frame."""
         if self._media == PROTOBUF:
             return protobuf.frame(kind, object_from_json(self._own, shown))
         line = b'{"type":"%s","object":%s}' % (kind.encode(), shown)
@@ -90,7 +90,7 @@ class EventForm:
 
 
 class EventFrames:
-    """The frames of one watch's version and form. `key` names them, equal for watches that share frames."""
+    """Makes the frames of a watch. `key` is equal for watches with the same version and form, which share frames."""
 
     def __init__(self, route: Route, form: EventForm) -> None:
         resource = route.stored()
@@ -104,7 +104,7 @@ class EventFrames:
         self._keys = {kind: f"{self.key}/{kind}" for kind in ("ADDED", "MODIFIED", "DELETED", "LEFT")}
 
     def event(self, event: CacheEvent, kind: str) -> bytes:
-        """The frame of an event. `kind` is its type, or LEFT: the object no longer matches, so it is DELETED as it was.
+        """The frame of an event. `kind` is its type, or LEFT: DELETED for an object that no longer matches, as it was.
 
         Raises BrokenObject.
         """
@@ -122,11 +122,11 @@ class EventFrames:
         return frame
 
     def added(self, entry: Entry) -> bytes:
-        """The synthetic ADDED of an object that was there before. Raises BrokenObject."""
+        """A synthetic ADDED for an existing object. Raises BrokenObject."""
         return self._frame("ADDED", entry)
 
     def bookmark(self, rev: int, *, initial_end: bool) -> bytes:
-        """The revision everything before which has been sent."""
+        """A BOOKMARK: everything up to this revision has been sent."""
         metadata: dict[str, Any] = {"resourceVersion": str(rev)}
         if initial_end:
             metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
@@ -136,7 +136,7 @@ class EventFrames:
         return self._form.frame("ERROR", _encode(error.status()))
 
     def _shown(self, event: CacheEvent, kind: str) -> Entry:
-        """The object an event shows; one that left the selection is shown as it was, at the event's revision."""
+        """The object in an event; one that no longer matches is shown as it was, with the event's revision."""
         if kind != "LEFT":
             return event.entry
         before = event.previous
@@ -147,9 +147,9 @@ class EventFrames:
         return shown
 
     async def prepare(self, told: Sequence[tuple[CacheEvent | Entry, str]]) -> None:
-        """Have converted together what is about to be shown, as (event or entry, kind) pairs, and nothing else.
+        """Convert the objects of these (event or entry, kind) pairs together, before they are framed.
 
-        What can't be converted raises BrokenObject when it is its turn.
+        For one that can't be converted, `event` and `added` raise BrokenObject later.
         """
         self._bodies.clear()
         alive = [(self._entry(what, kind), kind) for what, kind in told if not self._is_made(what, kind)]
@@ -181,13 +181,13 @@ class EventFrames:
             raise BrokenObject(error) from None
 
     def _body(self, entry: Entry, kind: str) -> bytes:
-        """The object in the watch's version. Raises StatusError."""
+        """The object's body in the watch's version. Raises StatusError."""
         left = kind == "LEFT"
         found: bytes | StatusError | None = self._bodies.get((entry.key, entry.rev, left)) if self._bodies else None
         if isinstance(found, StatusError):
             raise found
         if found is None and left:
-            # not through the renditions: the object that left has the same key and revision
+            # not from the cache of bodies: an object that left the selection has the same key and revision
             tree = self._resource.tree_now(entry, self._version)
             found = None if tree is None else self._resource.encode(tree)
         elif found is None:

@@ -1,8 +1,7 @@
-"""`EventSocket`: the stream of a watch over WebSocket, where each event is a message.
+"""`EventSocket`: a watch over WebSocket, with one message per event.
 
-Clients that ask with ``Upgrade: websocket`` get it (fabric8 does, browsers have to). Whoever writes a watch writes into
-a `Stream` either way. JSON is sent as texts; CBOR and protobuf as binary messages, protobuf without the length that
-stands before an event elsewhere. A subprotocol changes nothing.
+Used when a client sends ``Upgrade: websocket`` (fabric8 does, browsers have to). JSON events are text messages; CBOR
+and protobuf events are binary messages, protobuf without its length prefix. The subprotocol makes no difference.
 Must not know: events, resources. Source: k8s.io/apiserver ``endpoints/handlers`` WatchServer.HandleWS.
 """
 
@@ -26,17 +25,17 @@ __all__ = ["EventSocket", "over_websocket"]
 log = logging.getLogger("oarlock.endpoints")
 
 PING_S = 30.0
-"""How often the client is pinged, in seconds: whoever vanished is noticed, and proxies see that the line is used."""
+"""Interval of pings, in seconds: detects vanished clients, and keeps proxies from closing an idle connection."""
 CLOSE_S = 5.0
-"""How long the client may take to answer a Close, in seconds."""
+"""How long the client may take to answer a Close frame, in seconds."""
 FED_BYTES = 4096
-"""How much of what the client sends is passed over before others get a turn: frames may be six bytes long."""
+"""How many received bytes are skipped before other tasks get a turn: a frame may have only six bytes."""
 _LENGTH_BYTES = 4
-"""What stands before an event in protobuf."""
+"""The length prefix of an event in protobuf."""
 
 
 def over_websocket(state: RequestState, response: Response, media_type: str) -> Response:
-    """The 101 that carries the stream of `response`; or what is wrong with the handshake. Raises StatusError."""
+    """The 101 that carries the stream of `response`. Raises the StatusError of an invalid handshake."""
     start = response.stream
     assert start is not None
     try:
@@ -69,7 +68,7 @@ class EventSocket:
         self.closed = False
         tunnel.on_close(self._gone)
 
-    # What the watch calls.
+    # Called by the watch.
 
     def write(self, data: bytes) -> None:
         if not self.closed:
@@ -83,7 +82,7 @@ class EventSocket:
         await self._tunnel.drained()
 
     def close(self) -> None:
-        """Send a Close, and let go of the connection when the client has answered it, or had the time for it."""
+        """Send a Close frame, and disconnect when the client has answered it or `CLOSE_S` have passed."""
         if self._frames.closing or self.closed:
             return
         self._tunnel.write(self._frames.close())
@@ -100,7 +99,7 @@ class EventSocket:
         else:
             self._callbacks.append(callback)
 
-    # What the client does.
+    # The client's side.
 
     def listen(self) -> None:
         """Read what the client sends, until one side ends it."""
@@ -136,7 +135,7 @@ class EventSocket:
         self._ended()
 
     def _ended(self) -> None:
-        """Nothing more is sent, whoever ended it: tell those who asked."""
+        """The stream has ended: call the `on_close` callbacks."""
         self.closed = True
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:

@@ -1,8 +1,8 @@
-"""`Watcher`: one watch between the cache and a stream.
+"""`Watcher`: connects one watch's stream to the cache.
 
-The cache calls it on the loop with each batch of events; it picks, frames and writes, and nothing waits. Only
-what was there before a watch began (objects, or events it missed) is paced, so that a hundred thousand of them
-neither hold the loop nor pile up in memory; events that happen meanwhile wait in order.
+The cache calls it on the event loop with each batch of events; it selects, frames and writes them without waiting. Only
+the initial objects, or missed events, are paced, so that a hundred thousand of them neither block the event loop nor
+fill the memory; new events meanwhile wait in order.
 Must not know: HTTP beyond `Stream`. Source: API concepts, "efficient detection of changes"; KEP-3157.
 """
 
@@ -34,27 +34,27 @@ __all__ = ["Start", "Watcher"]
 log = logging.getLogger("oarlock.endpoints")
 
 BOOKMARK_S = 60.0
-"""How often an idle watch is told the revision, in seconds."""
+"""Interval of BOOKMARK events of an idle watch, in seconds."""
 
 LAST_BOOKMARK_S = 2.0
-"""A watch that ends by its timeout is told the revision this long before."""
+"""A watch that ends by its timeout gets a BOOKMARK this many seconds before."""
 
 SHORT_WATCH_S = 10.0
-"""A watch shorter than this gets no bookmark before its end."""
+"""A watch shorter than this, in seconds, gets no BOOKMARK before its end."""
 
 AHEAD_BYTES = 128 * 1024
-"""How far the initial events may run ahead of what the peer took."""
+"""How many bytes of initial events may be buffered for the client."""
 
 CATCH_UP_STEP = 32
 
 WAITING_EVENTS = 200_000
 WAITING_BYTES = 64 * 1024 * 1024
-"""How many events, and how much of objects in them, may wait for what was there before, until the watch is given up."""
+"""The most events, and bytes of their objects, that may wait for the initial events; beyond, the watch is ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a watch begins and what it wants. `after` None means now."""
+    """Where a watch begins and what it selects. `after` None means now."""
 
     namespace: str
     name: str
@@ -67,7 +67,7 @@ class Start:
 
 
 class Watcher:
-    """One open watch; it lives as long as its stream."""
+    """One open watch; it exists as long as its stream."""
 
     __slots__ = (
         "_after",
@@ -122,7 +122,7 @@ class Watcher:
         self._end_timer = self._loop.call_later(start.timeout_s, self._stream.close)
 
     def run(self) -> None:
-        """Begin. Called once, with the head of the answer already sent."""
+        """Start. Called once, after the head of the answer was sent."""
         self._stream.on_close(self._closed)
         self._book.add(self._stream.close)
         if self._stream.closed:
@@ -136,7 +136,7 @@ class Watcher:
             if self._awaits:
                 self._begin_to_follow(chunks)
                 return
-            # most watches have little to send first: half a slice is theirs whoever else has begun just now
+            # most watches have little to send first: half a slice at once, even if many others have just begun
             self._pump(max(self._slices.begin(), monotonic() + SLICE_S / 2), chunks, iter(()))
 
     def _subscribe(self, after: int) -> bool:
@@ -154,7 +154,7 @@ class Watcher:
         return not self._stream.closed
 
     def _pump(self, until: float, chunks: Iterator[Sequence[Entry]], rest: Iterator[Entry]) -> None:
-        """Write the objects that were there for one slice of time, then let others run and the peer catch up."""
+        """Write initial objects for one slice of time, then let others run and wait for the client."""
         stream = self._stream
         if stream.buffered > AHEAD_BYTES:
             self._later(self._pump, chunks, rest)
@@ -180,7 +180,7 @@ class Watcher:
         self._catch_up(until)
 
     def _catch_up(self, until: float) -> None:
-        """Write the events that came before or meanwhile, likewise in slices; then the watch is live."""
+        """Write the missed and the waiting events, likewise in slices; then the watch is live."""
         waiting = self._waiting
         while waiting and not self._stream.closed:
             if self._stream.buffered > AHEAD_BYTES or monotonic() > until:
@@ -197,7 +197,7 @@ class Watcher:
         self._schedule_bookmark()
 
     def _begin_to_follow(self, chunks: Iterator[Sequence[Entry]]) -> None:
-        """Objects may have to be converted elsewhere before they can be sent: a task does that, in their order."""
+        """Objects may have to be converted by a webhook before they can be sent: a task does that, in order."""
         self._run_beside(self._follow(chunks))
 
     def _run_beside(self, work: Coroutine[Any, Any, None]) -> None:
@@ -206,7 +206,7 @@ class Watcher:
 
     @staticmethod
     def _are_large(events: Iterable[CacheEvent]) -> bool:
-        """Is one of these shown with an object that is too much for the loop to convert?"""
+        """Whether one of these objects is too large to convert on the event loop."""
         shown = (one for event in events for one in (event.entry, event.previous) if one is not None)
         return any(weight(one.body) for one in shown)
 
@@ -259,7 +259,7 @@ class Watcher:
         return batch
 
     async def _keep_pace(self, pacer: Pacer) -> None:
-        """Let others run, and the peer catch up."""
+        """Let others run, and wait for the client."""
         if self._stream.buffered > AHEAD_BYTES:
             await self._stream.drained()
         await pacer.turn()
@@ -272,7 +272,7 @@ class Watcher:
             self._in_line(step, *args)
 
     def _in_line(self, step: Callable[..., None], *args: object) -> None:
-        """Call `step` with the end of its slice, when it is this watch's turn."""
+        """Call `step` with the end of its time slice, when it is this watch's turn."""
         self._slices.later(lambda: None if self._stream.closed else step(monotonic() + SLICE_S, *args))
 
     def _write_added(self, entry: Entry) -> bool:
@@ -289,21 +289,21 @@ class Watcher:
             return False
         if start.name and entry.name != start.name:
             return False
-        # nobody knows whether a broken object matches; a watch that went past it in silence would miss a change
+        # it is unknown whether a broken object matches: skipping it in silence could miss a change
         return bool(entry.broken) or start.selection.matches(entry) or (self._by_fields and self._unselectable(entry))
 
     def _unselectable(self, entry: Entry) -> bool:
-        """Nor whether one does that can't be converted to the version whose fields are asked for."""
+        """Whether the object can't be converted to the version of the field selector: it might match."""
         rev, unknown = self._resource.form.unselectable.get(entry.key, (0, {}))
         return rev == entry.rev and self._start.selection.version in unknown
 
     def _deliver(self, events: Sequence[CacheEvent]) -> None:
-        """Called by the cache, on the loop, with events in revision order."""
+        """Called by the cache, on the event loop, with events in revision order."""
         if self._live:
             if not self._converts or not self._are_large(events):
                 self._write_events(events)
                 return
-            self._live = False  # from now on a task sees to it that none is sent before its time
+            self._live = False  # from now on a task sends the events in order
             self._run_beside(self._follow_on())
         self._waiting += events
         self._waiting_bytes += sum([event.size for event in events])
@@ -328,7 +328,7 @@ class Watcher:
             counts[self._tally] = counts.get(self._tally, 0) + sent
 
     def _kind(self, event: CacheEvent) -> str:
-        """What an event is to this watch: objects may come into its selection and leave it."""
+        """The type of an event for this watch: objects may begin or cease to match its selector."""
         before = event.previous is not None and self._wants(event.previous)
         if event.type == "DELETED":
             return "DELETED" if before else ""
@@ -338,12 +338,12 @@ class Watcher:
         return "LEFT" if before and event.previous is not None and not event.previous.broken else ""
 
     def _fail(self, broken: BrokenObject) -> None:
-        """Nothing may pass an object that can't be shown."""
+        """End the watch at an object that can't be shown: later events must not overtake it."""
         self._stream.write(self._frames.error(broken.status))
         self._stream.close()
 
     def _ended(self, error: Exception | None) -> None:
-        """The cache ends the watch: the resource went (None), or its history was lost."""
+        """The cache ends the watch: the resource was withdrawn (None), or its history was lost."""
         if isinstance(error, (TooOld, Compacted)):
             text = f"too old resource version: {self._after} ({self._resource.watch_cache.rev})"
             self._stream.write(self._frames.error(Expired(text)))
@@ -361,13 +361,13 @@ class Watcher:
             self._bookmark_timer = self._loop.call_later(left - LAST_BOOKMARK_S, self._bookmark)
 
     def _bookmark(self) -> None:
-        if not self._behind and not self._waiting:  # else something up to the revision is still to be told
+        if not self._behind and not self._waiting:  # else events up to the revision are still waiting
             rev = max(self._after, self._resource.watch_cache.rev)
             self._stream.write(self._frames.bookmark(rev, initial_end=False))
         self._schedule_bookmark()
 
     def _closed(self) -> None:
-        """The stream ended, whoever ended it."""
+        """The stream has ended, whoever ended it."""
         self._book.release(self._stream.close)
         self._end_timer.cancel()
         for waiting in (self._bookmark_timer, self._pumping):
@@ -380,7 +380,7 @@ class Watcher:
 
 
 def _few(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
-    """So many entries, and so much of them, as are converted together."""
+    """As many entries, and bytes of them, as are converted at once."""
     few: list[Entry] = []
     size = 0
     for entry in entries:
