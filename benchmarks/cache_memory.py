@@ -14,8 +14,8 @@ import time
 from multiprocessing import get_context
 from pathlib import Path
 
-from oarlock.storage.cache.cache import WatchCache
 from oarlock.storage.cache.entry import Entry, Interner
+from oarlock.storage.cache.watch_cache import WatchCache
 from oarlock.storage.sqlite.backend import SqliteBackend
 
 PREFIX = "/registry/example.com/things/"

@@ -15,9 +15,9 @@ import time
 from collections.abc import Sequence
 
 from oarlock.storage.backend import Batch, Event, Op
-from oarlock.storage.cache.cache import ResourceCache, WatchCache
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent
+from oarlock.storage.cache.watch_cache import ResourceCache, WatchCache
 from oarlock.storage.memory import MemoryBackend
 
 PREFIX = "/registry/example.com/things/"

@@ -22,10 +22,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oarlock.storage.backend import Backend, Compacted, Unavailable, WriteResult
-from oarlock.storage.cache.cache import ResourceCache, WatchCache
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent, Subscription, TooOld
 from oarlock.storage.cache.limits import CacheLimits
+from oarlock.storage.cache.watch_cache import ResourceCache, WatchCache
 from oarlock.storage.memory import MemoryBackend
 from oarlock.storage.sqlite.backend import SqliteBackend
 from oarlock.testing.contracts.skipping import FOREIGN, SkippingBackend

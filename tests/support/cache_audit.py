@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from oarlock.storage.backend import KV, Findings
 from oarlock.storage.cache.entry import Entry
-from oarlock.storage.cache.resource import ResourceCache
+from oarlock.storage.cache.resource_cache import ResourceCache
 from oarlock.storage.pacing import Pacer
 
 __all__ = ["check"]

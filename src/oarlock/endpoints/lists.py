@@ -30,7 +30,7 @@ from oarlock.endpoints.list_forms import (
     table_form,
 )
 from oarlock.endpoints.negotiation import CBOR, JSON, PROTOBUF, Accepted, wrong_plurality
-from oarlock.endpoints.pacing import beside
+from oarlock.endpoints.pacing import offload
 from oarlock.endpoints.partial_metadata import partial
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.respond import compressed, include_object, is_pretty
@@ -231,7 +231,7 @@ async def _whole(state: RequestState, route: Route, found: _Found, accepted: Acc
         else:
             form = _form(state, route, found.listing, accepted)
             items = [form.item(body) async for bodies in _bodies(route, found) for body in bodies]
-            data = await beside(found.size, in_yaml, form, items)
+            data = await offload(found.size, in_yaml, form, items)
             response = await compressed(state, Response(200, [("content-type", accepted.response_content_type)], data))
     except BaseException:
         state.unsent.add(-size)

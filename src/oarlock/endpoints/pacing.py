@@ -9,16 +9,16 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["BESIDE_ABOVE", "beside"]
+__all__ = ["OFFLOAD_ABOVE", "offload"]
 
-BESIDE_ABOVE = 32 * 1024
+OFFLOAD_ABOVE = 32 * 1024
 """More bytes than this are converted from and to YAML, CBOR and indented JSON in a thread."""
 
 T = TypeVar("T")
 
 
-async def beside(size: int, make: Callable[..., T], *args: Any) -> T:
+async def offload(size: int, make: Callable[..., T], *args: Any) -> T:
     """Run `make(*args)`; in a thread if `size`, in bytes, is large."""
-    if size <= BESIDE_ABOVE:
+    if size <= OFFLOAD_ABOVE:
         return make(*args)
     return await asyncio.get_running_loop().run_in_executor(None, make, *args)

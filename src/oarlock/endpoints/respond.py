@@ -32,7 +32,7 @@ from oarlock.endpoints.negotiation import (
     wants_pretty,
     wrong_plurality,
 )
-from oarlock.endpoints.pacing import beside
+from oarlock.endpoints.pacing import offload
 from oarlock.endpoints.partial_metadata import partial
 from oarlock.endpoints.request_state import ANONYMOUS, RequestState
 from oarlock.endpoints.route import Route
@@ -168,13 +168,13 @@ async def encoded(
     Protobuf is supported for the meta kinds and for objects of `route` whose fields have numbers.
     """
     if accepted.media_type == YAML:
-        data = await beside(len(data), _yaml, data)
+        data = await offload(len(data), _yaml, data)
     elif accepted.media_type == CBOR:
-        data = await beside(len(data), cbor_codec.from_json, data)
+        data = await offload(len(data), cbor_codec.from_json, data)
     elif accepted.media_type == PROTOBUF:
-        data = await beside(len(data), object_from_json, own_message(route), data)
+        data = await offload(len(data), object_from_json, own_message(route), data)
     elif is_pretty(state, route, accepted):
-        data = await beside(len(data), json_codec.pretty, data)
+        data = await offload(len(data), json_codec.pretty, data)
     elif data[-1:] != b"\n":
         data += b"\n"
     return await compressed(state, Response(status, [("content-type", accepted.response_content_type)], data))

@@ -16,7 +16,7 @@ from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.context import Target
 from oarlock.meta.memo import Memo
-from oarlock.registry.live import AnyResource
+from oarlock.registry.live_resources import AnyResource
 from oarlock.registry.scale import Scaling
 from oarlock.registry.served import Gate
 from oarlock.registry.stored_resource import StoredResource

@@ -38,12 +38,12 @@ from oarlock.meta.context import Target
 from oarlock.meta.errors import MethodNotAllowed, NoSuchPath, ServiceUnavailable, StorageReadError, TooManyRequests
 from oarlock.meta.memo import Memo
 from oarlock.registry.keys import object_key
-from oarlock.registry.live import AnyResource
+from oarlock.registry.live_resources import AnyResource
 from oarlock.registry.scale import SCALE
 from oarlock.registry.served import ConnectHook, Gate, Served, StreamHook
 from oarlock.registry.stored_resource import StoredResource
 from oarlock.registry.waiting import in_task, resource_waits
-from oarlock.registry.workers import Aside, at_once
+from oarlock.registry.workers import Offload, at_once
 
 __all__ = ["About", "NonResource", "RouteTable", "Router"]
 
@@ -75,13 +75,13 @@ NonResource = Callable[[RequestState], Awaitable[Response | None]]
 class About:
     """The server's own data. `paths` are its own paths, for the index; `address` is host:port.
 
-    `aside` runs slow steps in a thread.
+    `offload` runs slow steps in a thread.
     """
 
     version: str
     paths: tuple[str, ...] = ()
     address: str = ""
-    aside: Aside = at_once
+    offload: Offload = at_once
 
 
 class RouteTable:
@@ -108,7 +108,7 @@ class RouteTable:
         self.discovery = DiscoveryDocuments(catalog, about.address)
         info = openapi.Info("oarlock", "0.1", served_patches, about.version)
         documents = before.openapi if before is not None else None
-        self.openapi: openapi.OpenAPIDocuments = openapi.OpenAPIDocuments(catalog, info, about.aside, documents)
+        self.openapi: openapi.OpenAPIDocuments = openapi.OpenAPIDocuments(catalog, info, about.offload, documents)
         self.index = PathsIndex(catalog, about.paths)
         if any(one.connects for entry in catalog.entries for one in entry.subresources.values()):
             load()

@@ -33,7 +33,7 @@ async def create(
     Raises AlreadyExists, InvalidObject, BadRequest, and what admission refuses with.
     """
     write = WriteRequest(resource, ctx, version, gate, "CREATE").weighing(body.weight)
-    await write.aside(settle, body, resource.compiled[version], resource.served.hooks, ctx)
+    await write.offload(settle, body, resource.compiled[version], resource.served.hooks, ctx)
     metadata = body.tree["metadata"]
     settle_namespace(metadata, ctx.target.namespace, namespaced=resource.definition.namespaced)
     wipe_system(metadata)
@@ -47,7 +47,7 @@ async def _attempt(write: WriteRequest, body: DecodedBody, applied: bool) -> Mut
     resource, ctx = write.resource, write.ctx
     if resource.definition.version(write.version).status:
         body.tree.pop("status", None)
-    new = body.tree if applied else await tracked(resource.fields, None, body.tree, ctx, write.aside)
+    new = body.tree if applied else await tracked(resource.fields, None, body.tree, ctx, write.offload)
     name = new["metadata"].get("name", "")
     if not write.gate.idle("CREATE"):
         new = unbroken(new, await _mutated(write, new, body, name), ctx)
@@ -74,7 +74,7 @@ async def _mutated(write: WriteRequest, new: Tree, body: DecodedBody, name: str)
     if changed is None or changed is new:
         return new
     again = DecodedBody(changed, body.wording, derived=True)
-    await write.aside(settle, again, write.resource.compiled[write.version], write.resource.served.hooks, write.ctx)
+    await write.offload(settle, again, write.resource.compiled[write.version], write.resource.served.hooks, write.ctx)
     metadata = again.tree["metadata"]
     metadata["name"] = name
     metadata.pop("namespace", None)

@@ -30,7 +30,7 @@ from oarlock.schema.declaring import DuplicateError, HookError, KeywordError
 from oarlock.schema.definitions import definition_of
 from oarlock.schema.folding import Session
 from oarlock.schema.foreign import Foreign
-from oarlock.schema.lenses import Lens, lens_of
+from oarlock.schema.projections import Projection, projection_of
 from oarlock.schema.resources import Resource, Spoke, declared
 from oarlock.schema.sayable import unsayable
 
@@ -141,14 +141,16 @@ def _served(group: _Group) -> Served:
     hooks = Hooks(default={version: _default(cls) for version, cls in classes.items() if _has_default(cls)})
     virtual = None
     if collection is not None:
-        lens = lens_of(group.hub)
+        projection = projection_of(group.hub)
         definition = with_subresources(definition, collection)
         hooks = replace(hooks, subresources=subresource_hooks(collection, definition, converter))
         if isinstance(collection, VirtualCollection):
-            virtual = virtual_methods(collection, lens, namespaced=definition.namespaced)
+            virtual = virtual_methods(collection, projection, namespaced=definition.namespaced)
         else:
-            old = OldObjects(lens)
-            hooks = replace(hooks, prepare=_prepare(collection, lens, old), validate=_validate(collection, lens, old))
+            old = OldObjects(projection)
+            hooks = replace(
+                hooks, prepare=_prepare(collection, projection, old), validate=_validate(collection, projection, old)
+            )
     if isinstance(group.hub, Foreign):
         hooks = with_foreign_checks(hooks, group.hub)
     hooks = replace(hooks, threadsafe=True)
@@ -193,7 +195,7 @@ def _default(cls: Any) -> Any:
     return default
 
 
-def _prepare(collection: StoredCollection[Any], lens: Lens, before: OldObjects) -> Any:
+def _prepare(collection: StoredCollection[Any], projection: Projection, before: OldObjects) -> Any:
     if type(collection).prepare is StoredCollection.prepare:
         return None
 
@@ -201,7 +203,7 @@ def _prepare(collection: StoredCollection[Any], lens: Lens, before: OldObjects) 
     code = UsersCode(f"{type(collection).__qualname__}.prepare")
 
     def prepare(new: Tree, old: Tree | None, ctx: Context) -> Tree:
-        session = lens.open(new)
+        session = projection.open(new)
         code.in_place(on_the_loop(code.run, ctx, new, hook, session.object, before.seen(old), ctx))
         made = code.result(session)
         code.same_object(new, made)
@@ -210,7 +212,7 @@ def _prepare(collection: StoredCollection[Any], lens: Lens, before: OldObjects) 
     return prepare
 
 
-def _validate(collection: StoredCollection[Any], lens: Lens, before: OldObjects) -> Any:
+def _validate(collection: StoredCollection[Any], projection: Projection, before: OldObjects) -> Any:
     if type(collection).validate is StoredCollection.validate:
         return None
 
@@ -225,6 +227,6 @@ def _validate(collection: StoredCollection[Any], lens: Lens, before: OldObjects)
         return code.errors(yielded)
 
     def validate(new: Tree, old: Tree | None, ctx: Context) -> list[FieldError]:
-        return on_the_loop(code.run, ctx, new, checked, lens.view(new), before.seen(old), ctx)
+        return on_the_loop(code.run, ctx, new, checked, projection.view(new), before.seen(old), ctx)
 
     return validate

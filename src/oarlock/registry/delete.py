@@ -57,7 +57,7 @@ async def _attempt(
     if not gate.idle("DELETE"):
         size = weight(entry.body)
         if size:
-            gate = gate.working(partial(resource.aside, size))
+            gate = gate.working(partial(resource.offload, size))
         old = await resource.old(entry, version)
         await gate.mutate(ctx, "DELETE", None, old)
         await gate.validate(ctx, "DELETE", None, old)
@@ -84,7 +84,7 @@ async def _mark(
         mark_deleted(metadata, ctx)
     if ctx.dry_run:
         return MutationResult(await resource.convert(stored, resource.definition.stored_as, version))
-    encoded = await resource.aside(weight(entry.body), resource.form.encode, stored)
+    encoded = await resource.offload(weight(entry.body), resource.form.encode, stored)
     result, written = await resource.cache.put(
         entry.key,
         resource.form.value_of(encoded.tail),

@@ -16,7 +16,7 @@ from oarlock.codec import json
 from oarlock.meta.errors import StatusError
 from oarlock.patch.apply.errors import ApplyError, UnknownVersion
 from oarlock.registry.served import Served, Tree
-from oarlock.registry.workers import Aside
+from oarlock.registry.workers import Offload
 
 __all__ = ["ConversionFailed", "FieldConversions", "MustConvert"]
 
@@ -41,10 +41,10 @@ class MustConvert(Exception):
         self.tree = tree
         self.to_api_version = to_api_version
 
-    async def then(self, call: Callable[[], R], along: Iterable[Tree], aside: Aside) -> R:
+    async def then(self, call: Callable[[], R], along: Iterable[Tree], offload: Offload) -> R:
         """Run `call` with the conversions it needs. It must be pure: it runs again for each conversion.
 
-        `along` are trees that will be needed in the same versions and are converted with the first. `aside` runs
+        `along` are trees that will be needed in the same versions and are converted with the first. `offload` runs
         `call`.
         """
         known: _Known = {}
@@ -55,7 +55,7 @@ class MustConvert(Exception):
             trees[_key(bare)] = bare
             await self.conversions.learn(known, trees, needed)
             try:
-                return await aside(self.conversions.knowing, known, call)
+                return await offload(self.conversions.knowing, known, call)
             except MustConvert as another:
                 needed = another
 

@@ -17,7 +17,7 @@ from oarlock.patch.apply.schema import object_type
 from oarlock.patch.apply.tracking import EVERYTHING_BUT_STATUS, ONLY_STATUS, FieldManager, FieldTracker, after_admission
 from oarlock.registry.field_conversions import FieldConversions, MustConvert
 from oarlock.registry.served import Served, Tree
-from oarlock.registry.workers import Aside
+from oarlock.registry.workers import Offload
 from oarlock.schema import structural
 from oarlock.schema.compiled import CompiledVersion
 
@@ -91,17 +91,17 @@ def _manager_of(user_agent: str) -> str:
     return name
 
 
-async def tracked(fields: FieldTracker, live: Tree | None, new: Tree, ctx: Context, aside: Aside) -> Tree:
+async def tracked(fields: FieldTracker, live: Tree | None, new: Tree, ctx: Context, offload: Offload) -> Tree:
     """`new` with updated managedFields; `live` is None on a create.
 
     Waits only for a converter that has to wait, if fields are owned through another version.
     """
     writer = writer_of(ctx)
     try:
-        return await aside(fields.update, live, new, writer)
+        return await offload(fields.update, live, new, writer)
     except MustConvert as needed:
         along = [new] if live is None else [live, new]
-        return await needed.then(lambda: fields.update(live, new, writer), along, aside)
+        return await needed.then(lambda: fields.update(live, new, writer), along, offload)
 
 
 def unbroken(before: Tree, after: Tree, ctx: Context) -> Tree:

@@ -12,7 +12,7 @@ from typing import Any
 
 from oarlock.registry.complaints import Complaints
 from oarlock.registry.conversion import Tree, name_of
-from oarlock.schema.lenses import Lens
+from oarlock.schema.projections import Projection
 from oarlock.schema.views import ViewError
 
 __all__ = ["OldObjects", "reasons"]
@@ -24,10 +24,10 @@ SHOWN = 5
 
 
 class OldObjects:
-    """Makes views of stored objects in one version, with `lens`."""
+    """Makes views of stored objects in one version, with `projection`."""
 
-    def __init__(self, lens: Lens) -> None:
-        self._lens = lens
+    def __init__(self, projection: Projection) -> None:
+        self._projection = projection
         self._complaints = Complaints(log)
 
     def seen(self, tree: Tree | None) -> Any | None:
@@ -35,11 +35,11 @@ class OldObjects:
         if tree is None:
             return None
         try:
-            return self._lens.view(tree)
+            return self._projection.view(tree)
         except ViewError as error:
             why = f"the stored object doesn't fit its class any more, hooks see what can be read: {reasons(error)}"
             self._complaints.tell(name_of(tree), tree["metadata"].get("resourceVersion"), why)
-            return self._lens.salvage(tree)
+            return self._projection.salvage(tree)
 
 
 def reasons(error: ViewError) -> str:

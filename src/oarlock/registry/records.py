@@ -3,7 +3,7 @@
 One record for the store, at ``/oarlock/definitions``. For each resource: the versions that servers know, the storage
 version, and every version objects were ever stored in. A server that knows none of the latter could read nothing, and
 refuses to start.
-Must not know: HTTP. See also: `live`; `migration`, which rewrites old versions.
+Must not know: HTTP. See also: `live_resources`; `migration`, which rewrites old versions.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from oarlock.registry.conversion import Converter, NoConversion, Tree
 from oarlock.registry.converting import Conversions
 from oarlock.registry.pages import Page
 from oarlock.registry.parameters import Argument
-from oarlock.registry.workers import Aside
+from oarlock.registry.workers import Offload
 from oarlock.schema.definition import ResourceDefinition
 
 __all__ = [
@@ -73,8 +73,8 @@ class Gate(Protocol):
         """Check that the user may also use another verb (``create`` for a PUT that creates). Raises Forbidden."""
         ...
 
-    def working(self, aside: Aside) -> Gate:
-        """The same gate for a large object: all but the plugins' own code runs in `aside`."""
+    def working(self, offload: Offload) -> Gate:
+        """The same gate for a large object: all but the plugins' own code runs in `offload`."""
         ...
 
     def idle(self, operation: str) -> bool:

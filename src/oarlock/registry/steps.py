@@ -44,16 +44,16 @@ class WriteRequest(NamedTuple):
         """The same write, of an object of this `workers.weight`."""
         if not size or not self.resource.served.converter.threadsafe:
             return self
-        return self._replace(size=size, gate=self.gate.working(partial(self.resource.aside, size)))
+        return self._replace(size=size, gate=self.gate.working(partial(self.resource.offload, size)))
 
-    async def aside(self, step: Callable[..., T], /, *args: Any) -> T:
+    async def offload(self, step: Callable[..., T], /, *args: Any) -> T:
         """Run a pure step, in a thread if the object is large."""
-        return await self.resource.aside(self.size, step, *args) if self.size else step(*args)
+        return await self.resource.offload(self.size, step, *args) if self.size else step(*args)
 
     async def hook(self, hook: Callable[..., T], /, *args: Any) -> T:
         """Run a hook of the resource, in a thread if the object is large and the hook is threadsafe."""
         if self.size and self.resource.served.hooks.threadsafe:
-            return await self.resource.aside(self.size, hook, *args)
+            return await self.resource.offload(self.size, hook, *args)
         return hook(*args)
 
     async def encode(self, stored: Tree, fields: tuple[str, ...] | None) -> Encoded:
@@ -61,7 +61,7 @@ class WriteRequest(NamedTuple):
         form = self.resource.form
         if not self.size:
             return form.encode(stored, fields, large=False)
-        return await self.resource.aside(self.size, form.encode, stored, fields)
+        return await self.resource.offload(self.size, form.encode, stored, fields)
 
     async def convert(self, tree: Tree, from_version: str, to_version: str) -> Tree:
         """`tree` in another version; it must not be used afterwards."""
@@ -85,12 +85,12 @@ async def finish(write: WriteRequest, new: Tree, live: LiveObject | None) -> Rea
                 new = (
                     hub_new
                     if version == definition.hub
-                    else await write.convert(await write.aside(copy_tree, hub_new), definition.hub, version)
+                    else await write.convert(await write.offload(copy_tree, hub_new), definition.hub, version)
                 )
         except ViewError as error:
             await _validate(write, new, live, (None, None), error)
     if live is not None and definition.generation and write.ctx.target.subresource != "status":
-        await write.aside(_count_change, write, (new, live.tree), (hub_new, hub_old))
+        await write.offload(_count_change, write, (new, live.tree), (hub_new, hub_old))
     await _validate(write, new, live, (hub_new, hub_old))
     if not write.gate.idle(write.operation):
         await write.gate.validate(write.ctx, write.operation, new, live.tree if live else None, (hub_new, hub_old))
@@ -98,11 +98,11 @@ async def finish(write: WriteRequest, new: Tree, live: LiveObject | None) -> Rea
     if version != definition.stored_as and hub_new is not None:
         stored = hub_new
         if definition.hub != definition.stored_as:
-            stored = await write.convert(await write.aside(copy_tree, hub_new), definition.hub, definition.stored_as)
+            stored = await write.convert(await write.offload(copy_tree, hub_new), definition.hub, definition.stored_as)
     through_hub = hub_new is not None
     if not write.size:
         return ready(resource, (stored, new), version, live, through_hub=through_hub)
-    return await write.aside(partial(ready, through_hub=through_hub), resource, (stored, new), version, live)
+    return await write.offload(partial(ready, through_hub=through_hub), resource, (stored, new), version, live)
 
 
 async def _in_hub(write: WriteRequest, new: Tree, live: LiveObject | None) -> tuple[Tree, Tree | None]:
@@ -116,11 +116,11 @@ async def _in_hub(write: WriteRequest, new: Tree, live: LiveObject | None) -> tu
         hub_old = await resource.convert_old(live.tree, version, hub, write.size)
     elif live is not None:
         hub_old = await resource.tree(live.entry, hub)  # which may have more fields than the request version
-    lent = lend(converter, new) if not write.size else await write.aside(lend, converter, new)
+    lent = lend(converter, new) if not write.size else await write.offload(lend, converter, new)
     hub_new = await write.convert(lent, version, hub)
     # the stored version lacks nothing of what is stored: nothing to carry over
     if hub_old is not None and version != resource.definition.stored_as:
-        hub_new = await write.aside(converter.carry_over, hub_new, hub_old, version)
+        hub_new = await write.offload(converter.carry_over, hub_new, hub_old, version)
     return hub_new, hub_old
 
 
@@ -150,7 +150,7 @@ async def _validate(
     unreadable: ViewError | None = None,
 ) -> None:
     """Raise InvalidObject with every error; `unreadable` is why hooks get no typed view of the object."""
-    found = _violations(write, new, live) if not write.size else await write.aside(_violations, write, new, live)
+    found = _violations(write, new, live) if not write.size else await write.offload(_violations, write, new, live)
     validate = write.resource.served.hooks.validate
     if validate is not None and hub[0] is not None:
         try:

@@ -20,23 +20,23 @@ from oarlock.meta.context import Context
 from oarlock.meta.errors import NotFound, StatusError, StorageReadError
 from oarlock.registry.body import compile_bodies
 from oarlock.registry.conversion import copy_tree, lend
+from oarlock.registry.conversion_cache import ConversionCache
 from oarlock.registry.keys import after_prefix, object_key
 from oarlock.registry.late import Late
 from oarlock.registry.managed_fields import tracker_of
-from oarlock.registry.renditions import Renditions
 from oarlock.registry.served import Served, Tree
 from oarlock.registry.stored_form import LATE, StoredForm, body_of, encode_tail
 from oarlock.registry.workers import Workers, weight
 from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.schema.definition import VersionDefinition
-from oarlock.storage.cache.cache import ResourceCache, WatchCache
 from oarlock.storage.cache.entry import Entry, Interner
+from oarlock.storage.cache.watch_cache import ResourceCache, WatchCache
 
 __all__ = ["Settings", "StoredResource"]
 
 T = TypeVar("T")
 
-Rendition = tuple[str, int, object]
+ConversionKey = tuple[str, int, object]
 """The key of an object, its revision, and the mark of a version."""
 
 _decode = msgspec.json.Decoder().decode
@@ -53,7 +53,7 @@ class Settings:
 
     garbage_collection: Literal["external", "none"] = "none"
     random: Callable[[int], bytes] = os.urandom
-    renditions: Renditions = field(default_factory=Renditions)
+    conversion_cache: ConversionCache = field(default_factory=ConversionCache)
     workers: Workers = field(default_factory=Workers)
 
 
@@ -77,13 +77,13 @@ class StoredResource:
         self.untried: dict[tuple[str, bool], tuple[VersionDefinition, ...]] = {}
         """The versions that ``readiness`` has to try."""
         self._marks = {version: object() for version in self.compiled}
-        self._made_now: dict[Rendition, asyncio.Future[bytes | StatusError]] = {}
+        self._made_now: dict[ConversionKey, asyncio.Future[bytes | StatusError]] = {}
         selectable = [v for v in served.definition.versions if v.selectable and v.name != served.definition.stored_as]
         if selectable and served.converter.waits:
             self.form.unselected = Late(self._select_late)
         self.tend()
 
-    async def aside(self, size: int, step: Callable[..., T], /, *args: Any) -> T:
+    async def offload(self, size: int, step: Callable[..., T], /, *args: Any) -> T:
         """Run a pure step of a request that has begun: in a thread if `size` (its object's `workers.weight`) isn't 0.
 
         A step that may convert runs on the event loop if the converter isn't ``threadsafe``.
@@ -231,7 +231,7 @@ class StoredResource:
         """`Conversions.old`; `size` is the `workers.weight` of the object."""
         conversions = self.served.conversions
         if size and self.served.converter.threadsafe:
-            made = await self.aside(size, conversions.old_now, tree, from_version, to_version)
+            made = await self.offload(size, conversions.old_now, tree, from_version, to_version)
             if made is not None:
                 return made
         return await conversions.old(tree, from_version, to_version)
@@ -246,7 +246,7 @@ class StoredResource:
         conversions = self.served.conversions
         if size and self.served.converter.threadsafe:
             now = partial(conversions.now, stored=stored)
-            made = await self.aside(size, now, [tree], from_version, to_version)
+            made = await self.offload(size, now, [tree], from_version, to_version)
             if made is not None:
                 return made[0]
         return (await conversions.convert([tree], from_version, to_version, stored=stored))[0]
@@ -255,26 +255,26 @@ class StoredResource:
         """The object's body (see ``stored_form``) in `version`."""
         if version == self.definition.stored_as:
             return entry.body
-        kept = self.settings.renditions.get((entry.key, entry.rev, self._marks[version]))
+        kept = self.settings.conversion_cache.get((entry.key, entry.rev, self._marks[version]))
         if kept is None:
             tree = await self.tree(entry, version)
-            encoded = await self.aside(weight(entry.body), self.encode, tree)
-            kept = self.rendition(entry, version, encoded)
+            encoded = await self.offload(weight(entry.body), self.encode, tree)
+            kept = self.keep_converted(entry, version, encoded)
         return kept
 
     def body_now(self, entry: Entry, version: str) -> bytes | None:
         """The same without waiting; None when the conversion has to wait."""
         if version == self.definition.stored_as:
             return entry.body
-        kept = self.settings.renditions.get((entry.key, entry.rev, self._marks[version]))
+        kept = self.settings.conversion_cache.get((entry.key, entry.rev, self._marks[version]))
         if kept is not None:
             return kept
         tree = self.tree_now(entry, version)
-        return None if tree is None else self.rendition(entry, version, self.encode(tree))
+        return None if tree is None else self.keep_converted(entry, version, self.encode(tree))
 
-    def rendition(self, entry: Entry, version: str, body: bytes) -> bytes:
+    def keep_converted(self, entry: Entry, version: str, body: bytes) -> bytes:
         """Cache the body of a converted object."""
-        self.settings.renditions.keep((entry.key, entry.rev, self._marks[version]), body)
+        self.settings.conversion_cache.keep((entry.key, entry.rev, self._marks[version]), body)
         return body
 
     async def bodies_of(self, entries: Sequence[Entry], version: str) -> list[bytes | StatusError]:
@@ -301,7 +301,7 @@ class StoredResource:
 
     def _body_at_hand(self, entry: Entry, version: str) -> bytes | StatusError | None:
         if self.served.converter.waits or weight(entry.body):
-            kept = self.settings.renditions.get((entry.key, entry.rev, self._marks[version]))
+            kept = self.settings.conversion_cache.get((entry.key, entry.rev, self._marks[version]))
             return entry.body if version == self.definition.stored_as else kept
         try:
             return self.body_now(entry, version)
@@ -317,7 +317,7 @@ class StoredResource:
             made = await self.bodies_apart(entries, version)
             for entry, body, future in zip(entries, made, coming, strict=True):
                 if not isinstance(body, StatusError):
-                    self.rendition(entry, version, body)
+                    self.keep_converted(entry, version, body)
                 future.set_result(body)
             return made
         finally:
@@ -338,14 +338,14 @@ class StoredResource:
             tree = await self.tree(entry, version)
         except StatusError as error:
             return error
-        return await self.aside(weight(entry.body), self.encode, tree)
+        return await self.offload(weight(entry.body), self.encode, tree)
 
     async def answered(self, entry: Entry, version: str, tree: Tree) -> None:
         """Cache the body of the object just written as `entry`: `tree` in `version`."""
         size = weight(entry.body)
-        tail = await self.aside(size, encode_tail, tree) if size else encode_tail(tree, large=False)
+        tail = await self.offload(size, encode_tail, tree) if size else encode_tail(tree, large=False)
         body = body_of(tail, entry.rev)
-        self.settings.renditions.keep((entry.key, entry.rev, self._marks[version]), body)
+        self.settings.conversion_cache.keep((entry.key, entry.rev, self._marks[version]), body)
 
     @staticmethod
     def encode(tree: Tree) -> bytes:

@@ -22,7 +22,7 @@ from oarlock.registry.users_code import UsersCode
 from oarlock.registry.virtual import VirtualCollection
 from oarlock.schema.declaring import HookError
 from oarlock.schema.definition import ResourceDefinition
-from oarlock.schema.lenses import lens_of
+from oarlock.schema.projections import projection_of
 from oarlock.schema.resources import declared
 from oarlock.schema.views import wire
 
@@ -86,7 +86,7 @@ class _Giving:
         self.found = found
         self.virtual = virtual
         self.conversions = conversions
-        self._parent = OldObjects(lens_of(found.parent)) if found.parent is not None else None
+        self._parent = OldObjects(projection_of(found.parent)) if found.parent is not None else None
 
     async def arguments(self, ctx: Context, parent: Tree, given: Mapping[str, Any]) -> dict[str, Any]:
         """All arguments but the body."""
@@ -107,7 +107,7 @@ class _Giving:
 
 def _call(method: Any, giving: _Giving, definition: ResourceDefinition, code: UsersCode) -> Any:
     found, conversions = giving.found, giving.conversions
-    body_lens = lens_of(found.body) if found.body is not None else None
+    body_lens = projection_of(found.body) if found.body is not None else None
 
     async def call(ctx: Context, parent: Tree, body: Tree | None, given: Mapping[str, Any] | None = None) -> Any:
         arguments = await giving.arguments(ctx, parent, given or {})

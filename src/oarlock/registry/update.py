@@ -87,9 +87,9 @@ async def _absent(write: WriteRequest, change: Change, status: bool) -> Mutation
     missing = NotFound(resource.definition.group_resource, ctx.target.name)
     if not change.replaces and (ctx.target.subresource or not change.applies):
         raise missing
-    body = await write.aside(change.make, {})
+    body = await write.offload(change.make, {})
     body.weight = write.size
-    await write.aside(settle, body, resource.compiled[write.version], resource.served.hooks, ctx)
+    await write.offload(settle, body, resource.compiled[write.version], resource.served.hooks, ctx)
     metadata = body.tree["metadata"]
     check_place(metadata, write.ctx.target, namespaced=write.resource.definition.namespaced)
     uid = metadata.get("uid")
@@ -114,13 +114,13 @@ async def _attempt(write: WriteRequest, change: Change, entry: Entry, status: bo
     resource, ctx = write.resource, write.ctx
     live = await _live(write, change, entry, status)
     body = await _made(write, change, entry)
-    await write.aside(settle, body, resource.compiled[write.version], resource.served.hooks, ctx)
+    await write.offload(settle, body, resource.compiled[write.version], resource.served.hooks, ctx)
     _check_identity(write, body.tree, live, change)
     if resource.definition.version(write.version).status:
         kept = live.tree if live.whole else {}
         body.tree = only_status(body.tree, live.tree) if status else keep_status(body.tree, kept)
     pinned = _check_version(write, body.tree, live, change)
-    new = body.tree if change.applies else await tracked(resource.fields, live.tree, body.tree, ctx, write.aside)
+    new = body.tree if change.applies else await tracked(resource.fields, live.tree, body.tree, ctx, write.offload)
     if not write.gate.idle("UPDATE"):
         new = unbroken(new, await _mutated(write, new, live, body), ctx)
     keep_system(new["metadata"], live.tree["metadata"])
@@ -145,10 +145,10 @@ async def _live(write: WriteRequest, change: Change, entry: Entry, status: bool)
 async def _made(write: WriteRequest, change: Change, entry: Entry) -> DecodedBody:
     tree = {} if change.replaces else await write.resource.tree(entry, write.version)
     try:
-        return await write.aside(change.make, tree)
+        return await write.offload(change.make, tree)
     except MustConvert as needed:
         live = await write.resource.tree(entry, write.version)
-        return await needed.then(lambda: change.make(copy_tree(live)), [live], write.aside)
+        return await needed.then(lambda: change.make(copy_tree(live)), [live], write.offload)
 
 
 async def _mutated(write: WriteRequest, new: Tree, live: LiveObject, body: DecodedBody) -> Tree:
@@ -156,7 +156,7 @@ async def _mutated(write: WriteRequest, new: Tree, live: LiveObject, body: Decod
     if changed is None or changed is new:
         return new
     again = DecodedBody(changed, body.wording, derived=True)
-    await write.aside(settle, again, write.resource.compiled[write.version], write.resource.served.hooks, write.ctx)
+    await write.offload(settle, again, write.resource.compiled[write.version], write.resource.served.hooks, write.ctx)
     for name in ("name", "namespace"):
         if name in live.tree["metadata"]:
             again.tree["metadata"][name] = live.tree["metadata"][name]
@@ -199,12 +199,12 @@ async def _keep(write: WriteRequest, made: Ready, live: LiveObject, pinned: bool
 
 async def _without_new_times(write: WriteRequest, stored: Tree, shown: Tree, live: LiveObject) -> Tree:
     """A change of nothing but timestamps in managedFields is no change."""
-    if await write.aside(keep_times, live.tree, shown) is shown:
+    if await write.offload(keep_times, live.tree, shown) is shown:
         return stored
     resource = write.resource
     stored_as = resource.definition.stored_as
     old = live.tree if write.version == stored_as else await resource.tree(live.entry, stored_as)
-    return await write.aside(keep_times, old, stored)
+    return await write.offload(keep_times, old, stored)
 
 
 def _lost(write: WriteRequest, pinned: bool) -> None:

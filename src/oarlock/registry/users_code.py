@@ -21,7 +21,7 @@ from oarlock.meta.kinds import GroupKind
 from oarlock.registry.conversion import Tree
 from oarlock.registry.converting import FAILED
 from oarlock.schema.folding import WrongResult
-from oarlock.schema.lenses import Open
+from oarlock.schema.projections import Open
 
 __all__ = ["HELD_S", "QUIET_S", "UsersCode"]
 

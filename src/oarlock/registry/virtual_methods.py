@@ -20,24 +20,24 @@ from oarlock.registry.served import Tree, VirtualMethods
 from oarlock.registry.users_code import UsersCode
 from oarlock.registry.virtual import VERBS, VirtualCollection
 from oarlock.schema.foreign import Foreign
-from oarlock.schema.lenses import Lens, Open
+from oarlock.schema.projections import Open, Projection
 
 __all__ = ["virtual_methods"]
 
 _EVENTS = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK")
 
 
-def virtual_methods(collection: VirtualCollection[Any], lens: Lens, *, namespaced: bool) -> VirtualMethods:
+def virtual_methods(collection: VirtualCollection[Any], projection: Projection, *, namespaced: bool) -> VirtualMethods:
     """The collection's methods, on trees in the hub version."""
-    adapter = _Adapter(collection, lens, namespaced)
+    adapter = _Adapter(collection, projection, namespaced)
     have = {verb: getattr(adapter, verb) for verb in VERBS if hasattr(collection, verb)}
     return VirtualMethods(**have, takes_dry_run=adapter.takes_dry_run, takes_options=adapter.takes_options)
 
 
 class _Adapter:
-    def __init__(self, collection: Any, lens: Lens, namespaced: bool) -> None:
+    def __init__(self, collection: Any, projection: Projection, namespaced: bool) -> None:
         self._collection = collection
-        self._lens = lens
+        self._projection = projection
         self._namespaced = namespaced
         self._foreign = isinstance(type(collection).__resource__, Foreign)
         name = type(collection).__qualname__
@@ -55,7 +55,7 @@ class _Adapter:
 
     def _wire(self, verb: str, model: Any, namespace: str) -> Tree:
         try:
-            tree = self._lens.wire(model)
+            tree = self._projection.wire(model)
         except TypeError as error:
             raise TypeError(f"{self._code[verb].name}: {error}") from error
         metadata = tree.setdefault("metadata", {})
@@ -69,7 +69,7 @@ class _Adapter:
 
     def _open(self, new: Tree) -> Open:
         """The object to pass to users' storage."""
-        return self._lens.open(new if self._foreign else for_the_user(new))
+        return self._projection.open(new if self._foreign else for_the_user(new))
 
     def _kept(self, verb: str, opened: Open, made: Any, ctx: Context) -> Tree:
         if made is opened.object:

@@ -208,13 +208,13 @@ class VirtualResource:
     async def convert(self, tree: Tree, from_version: str, to_version: str, size: int = 0) -> Tree:
         """The tree in another version; `tree` itself must not be used afterwards. `size` is its `workers.weight`."""
         if size and self.served.converter.threadsafe:
-            made = await self.aside(size, self.served.conversions.now, [tree], from_version, to_version)
+            made = await self.offload(size, self.served.conversions.now, [tree], from_version, to_version)
             if made is not None:
                 return made[0]
         return (await self.served.convert([tree], from_version, to_version))[0]
 
-    async def aside(self, size: int, step: Callable[..., T], /, *args: Any) -> T:
-        """Run a pure step of a write, in a thread if its object is large (see ``StoredResource.aside``)."""
+    async def offload(self, size: int, step: Callable[..., T], /, *args: Any) -> T:
+        """Run a pure step of a write, in a thread if its object is large (see ``StoredResource.offload``)."""
         return await self.settings.workers.go_on(size if self.served.converter.threadsafe else 0, step, *args)
 
     def validate(self, ctx: Context, new: Tree, old: Tree | None, version: str) -> None:

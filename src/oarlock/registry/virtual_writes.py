@@ -60,24 +60,24 @@ class _Write:
     def has_status(self) -> bool:
         return self.resource.definition.version(self.version).status
 
-    async def aside(self, step: Callable[..., T], /, *args: Any) -> T:
+    async def offload(self, step: Callable[..., T], /, *args: Any) -> T:
         """Run a pure step, in a thread if the object is large."""
-        return await self.resource.aside(self.size, step, *args) if self.size else step(*args)
+        return await self.resource.offload(self.size, step, *args) if self.size else step(*args)
 
     async def convert(self, tree: Tree, from_version: str, to_version: str) -> Tree:
         """A copy of `tree` in another version."""
-        return await self.resource.convert(await self.aside(copy_tree, tree), from_version, to_version, self.size)
+        return await self.resource.convert(await self.offload(copy_tree, tree), from_version, to_version, self.size)
 
     async def shown(self, made: Tree) -> Tree:
         """The user's result in the request version; it must not be used afterwards."""
         return await self.resource.convert(made, self.resource.definition.hub, self.version, self.size)
 
     async def settle(self, body: DecodedBody) -> None:
-        await self.aside(settle, body, self.resource.compiled[self.version], self.resource.served.hooks, self.ctx)
+        await self.offload(settle, body, self.resource.compiled[self.version], self.resource.served.hooks, self.ctx)
 
 
 def _working(resource: VirtualResource, gate: Gate, size: int) -> Gate:
-    return gate.working(partial(resource.aside, size)) if size else gate
+    return gate.working(partial(resource.offload, size)) if size else gate
 
 
 async def create(
@@ -106,12 +106,12 @@ async def _create(write: _Write, body: DecodedBody, applied: bool) -> MutationRe
     assert keep is not None
     if write.has_status:
         body.tree.pop("status", None)
-    new = body.tree if applied else await tracked(resource.fields, None, body.tree, ctx, write.aside)
+    new = body.tree if applied else await tracked(resource.fields, None, body.tree, ctx, write.offload)
     new = await _admitted(write, "CREATE", (new, None), body)
     fill_new(new["metadata"], ctx, resource.definition, resource.settings.random(16))
     if write.has_status:
         new.pop("status", None)  # nor can admission set it
-    await write.aside(resource.validate, ctx, new, None, write.version)
+    await write.offload(resource.validate, ctx, new, None, write.version)
     await write.gate.validate(ctx, "CREATE", new, None)
     if await resource.taken(ctx, new):
         raise AlreadyExists(resource.definition.group_resource, new["metadata"]["name"])
@@ -162,7 +162,7 @@ async def _absent(write: _Write, change: Change, status: bool) -> MutationResult
     creates = change.applies or (change.replaces and definition.create_on_update)
     if not creates or status or ctx.target.subresource or resource.methods.create is None:
         raise NotFound(definition.group_resource, ctx.target.name)
-    body = await write.aside(change.make, {})
+    body = await write.offload(change.make, {})
     body.weight = write.size
     await write.settle(body)
     metadata = body.tree["metadata"]
@@ -189,7 +189,7 @@ async def _update(write: _Write, change: Change, live: Tree | None, status: bool
     check_place(body.tree["metadata"], ctx.target, namespaced=definition.namespaced)
     if old is not None and write.has_status:
         keep = only_status if status else keep_status
-        body.tree = keep(body.tree, await write.aside(copy_tree, old))
+        body.tree = keep(body.tree, await write.offload(copy_tree, old))
     if old is not None and change.replaces:
         _check_uid(write, body.tree["metadata"].get("uid"), old["metadata"].get("uid"))
     expected = body.tree["metadata"].get("resourceVersion") or ""
@@ -197,13 +197,13 @@ async def _update(write: _Write, change: Change, live: Tree | None, status: bool
         raise Conflict(definition.group_resource, ctx.target.name)
     new = body.tree
     if old is not None and not change.applies:
-        new = await tracked(resource.fields, old, new, ctx, write.aside)
+        new = await tracked(resource.fields, old, new, ctx, write.offload)
     new = await _admitted(write, "UPDATE", (new, old), body)
     if old is not None:
         _keep_system(write, new, old, status)
-    await write.aside(resource.validate, ctx, new, old, version)
+    await write.offload(resource.validate, ctx, new, old, version)
     await write.gate.validate(ctx, "UPDATE", new, old)
-    if old is not None and await write.aside(_unchanged, new, old):
+    if old is not None and await write.offload(_unchanged, new, old):
         return MutationResult(old)
     if ctx.dry_run and "update" not in resource.methods.takes_dry_run:
         return MutationResult(new)
@@ -228,7 +228,7 @@ async def _keep(write: _Write, new: Tree, live: Tree | None, expected: str) -> M
     assert keep is not None
     tree = await write.convert(new, write.version, hub)
     if live is not None and write.version != hub:
-        tree = await write.aside(resource.served.converter.carry_over, tree, live, write.version)
+        tree = await write.offload(resource.served.converter.carry_over, tree, live, write.version)
     made = resource.complete(await keep(tree, expected, ctx, ctx.dry_run))
     if not ctx.dry_run:
         resource.wrote()
@@ -237,11 +237,11 @@ async def _keep(write: _Write, new: Tree, live: Tree | None, expected: str) -> M
 
 async def _made(write: _Write, change: Change, old: Tree | None) -> DecodedBody:
     if change.replaces or old is None:
-        return await write.aside(change.make, {})
+        return await write.offload(change.make, {})
     try:
-        return await write.aside(lambda: change.make(copy_tree(old)))
+        return await write.offload(lambda: change.make(copy_tree(old)))
     except MustConvert as needed:
-        return await needed.then(lambda: change.make(copy_tree(old)), [old], write.aside)
+        return await needed.then(lambda: change.make(copy_tree(old)), [old], write.offload)
 
 
 async def _admitted(write: _Write, operation: str, what: tuple[Tree, Tree | None], body: DecodedBody) -> Tree:

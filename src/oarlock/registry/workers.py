@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 from oarlock.meta.errors import ServiceUnavailable, TooManyRequests
 
-__all__ = ["WAITING_BYTES", "Aside", "Workers", "at_once", "on_the_loop", "weight"]
+__all__ = ["WAITING_BYTES", "Offload", "Workers", "at_once", "on_the_loop", "weight"]
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ CLOSED_S = 1.0
 """How often, in seconds, a thread that waits for the event loop checks that it still runs."""
 
 
-class Aside(Protocol):
+class Offload(Protocol):
     """Runs a pure step: on the event loop, or in a thread."""
 
     def __call__(self, step: Callable[..., T], /, *args: Any) -> Awaitable[T]: ...
@@ -81,7 +81,7 @@ def on_the_loop(call: Callable[..., T], /, *args: Any) -> T:
 
 
 async def at_once(step: Callable[..., T], /, *args: Any) -> T:
-    """`Aside` without threads: runs the step at once."""
+    """`Offload` without threads: runs the step at once."""
     return step(*args)
 
 
@@ -127,7 +127,7 @@ class Workers:
             return work(*args)
         return await self._in_thread(self._begun, size, work, *args)
 
-    async def aside(self, step: Callable[..., T], /, *args: Any) -> T:
+    async def offload(self, step: Callable[..., T], /, *args: Any) -> T:
         """Run `step(*args)` in a thread, whatever its size."""
         return await self.go_on(1, step, *args)
 

@@ -3,7 +3,7 @@
 A field that can't be read gets its default; without one it is absent where it may be, and else has the zero value of
 its type (``""``, 0, false, nothing in it, the first of its choices), as a Go server would read it. What is around it
 stays. So code that looks at an old object meets the types it was written for.
-Pure: nothing made here is ever stored. Next: `lenses`, through which hooks look.
+Pure: nothing made here is ever stored. Next: `projections`, through which hooks look.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer, forbidden
 from oarlock.registry.informer import Informer
-from oarlock.registry.live import AnyResource, LiveResources
+from oarlock.registry.live_resources import AnyResource, LiveResources
 from oarlock.registry.stored_resource import Settings, StoredResource
 from oarlock.schema.resources import declared
 from oarlock.server import chain
@@ -41,7 +41,7 @@ from oarlock.server.metrics_page import MetricsPage, Sources
 from oarlock.server.soundness import Soundness
 from oarlock.server.timed_backend import TimedBackend
 from oarlock.storage.backend import Backend
-from oarlock.storage.cache.cache import WatchCache
+from oarlock.storage.cache.watch_cache import WatchCache
 from oarlock.storage.compactor import Compactor
 
 __all__ = ["Running", "ServerDescription", "ServerParts", "assemble"]
@@ -115,10 +115,10 @@ class ServerParts:
         try:
             resources = loaded.resources
             gate = AdmissionGate(self.server.admission, catalog.entries, self._may)
-            aside = self.live.settings.workers.aside
-            about = About(own_version(), self.own_paths, address, aside)
+            offload = self.live.settings.workers.offload
+            about = About(own_version(), self.own_paths, address, offload)
             before = self.router.route_table
-            index = await aside(CatalogIndex, catalog, before.catalog if before is not None else None)
+            index = await offload(CatalogIndex, catalog, before.catalog if before is not None else None)
             route_table = RouteTable(index, resources, gate, about, before)
             for informer in self.server.informers:
                 _find(resources, informer.kind)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from oarlock.storage.backend import Compacted, FutureRevision
-from oarlock.storage.cache.cache import WatchCache
 from oarlock.storage.cache.limits import CacheLimits
+from oarlock.storage.cache.watch_cache import WatchCache
 
 pytestmark = pytest.mark.anyio
 

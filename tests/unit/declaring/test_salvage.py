@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oarlock.schema.lenses import lens_of
 from oarlock.schema.markers import ListMap, Nullable
+from oarlock.schema.projections import projection_of
 from oarlock.schema.resources import Resource
 from oarlock.schema.shapes import Model
 
@@ -37,7 +37,7 @@ class Cart(Resource, group="sea.example.com", version="v1"):
     spec: CartSpec
 
 
-LENS = lens_of(Cart)
+PROJECTION = projection_of(Cart)
 WHOLE: dict[str, Any] = {
     "owner": "me",
     "colour": "blue",
@@ -53,7 +53,7 @@ def cart(**spec: Any) -> dict[str, Any]:
 
 
 def test_one_that_fits_is_what_it_is() -> None:
-    assert LENS.salvage(cart()) == LENS.view(cart())
+    assert PROJECTION.salvage(cart()) == PROJECTION.view(cart())
 
 
 @pytest.mark.parametrize(
@@ -71,10 +71,10 @@ def test_one_that_fits_is_what_it_is() -> None:
     ],
 )
 def test_what_cannot_be_read_is_as_if_nobody_had_set_it(field: str, value: Any, seen: Any) -> None:
-    found = LENS.salvage(cart(**{field: value}))
+    found = PROJECTION.salvage(cart(**{field: value}))
     assert found is not None
     assert getattr(found.spec, field) == seen
-    whole = LENS.view(cart())
+    whole = PROJECTION.view(cart())
     for other in ("owner", "colour", "built", "wheels", "labels", "horse", "load", "note"):
         if other != field:
             assert getattr(found.spec, other) == getattr(whole.spec, other)
@@ -82,7 +82,7 @@ def test_what_cannot_be_read_is_as_if_nobody_had_set_it(field: str, value: Any, 
 
 def test_inside_of_lists_too() -> None:
     wheels = [{"name": "a", "size": "big", "spare": True}, {"size": 2}, "c"]
-    found = LENS.salvage(cart(wheels=wheels))
+    found = PROJECTION.salvage(cart(wheels=wheels))
     assert found is not None
     assert found.spec.wheels == [
         Wheel(name="a", size=0, spare=True),
@@ -93,10 +93,10 @@ def test_inside_of_lists_too() -> None:
 
 def test_where_everything_is_wrong_there_is_the_name() -> None:
     for spec in ("x", None, [], {"wheels": "x", "labels": 5}):
-        found = LENS.salvage({"metadata": {"name": "a", "labels": "x"}, "spec": spec})
+        found = PROJECTION.salvage({"metadata": {"name": "a", "labels": "x"}, "spec": spec})
         assert found is not None
         assert (found.metadata.name, found.metadata.labels, found.spec.owner) == ("a", {}, "")
-    assert LENS.salvage({"metadata": {"name": "a"}}) is not None
+    assert PROJECTION.salvage({"metadata": {"name": "a"}}) is not None
 
 
 JSON = st.recursive(
@@ -111,7 +111,7 @@ JSON = st.recursive(
 def test_whatever_is_stored_can_be_looked_at_and_stays_as_it_is(spec: Any, fields: dict[str, Any]) -> None:
     for tree in ({"metadata": {"name": "a"}, "spec": spec}, cart(**fields)):
         before = copy.deepcopy(tree)
-        found = LENS.salvage(tree)
+        found = PROJECTION.salvage(tree)
         assert isinstance(found, Cart)
         assert isinstance(found.spec, CartSpec)
         assert tree == before

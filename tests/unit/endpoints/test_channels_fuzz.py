@@ -166,7 +166,7 @@ def test_hostile_frames_are_answered_with_the_right_code(sent: bytes, code: int)
 
 
 def test_a_message_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oarlock.endpoints.channels.frames.MAX_MESSAGE_BYTES", 1000)
+    monkeypatch.setattr("oarlock.endpoints.channels.websocket_frames.MAX_MESSAGE_BYTES", 1000)
     assert hear([frame(BINARY, b"\0" + b"x" * 999)]).channels == {0: b"x" * 999}
     assert hear([frame(BINARY, b"\0" + b"x" * 1000)]).code == 1009
     many = [frame(BINARY, b"\0", fin=False), *[frame(GO_ON, b"y" * 100, fin=False)] * 10]

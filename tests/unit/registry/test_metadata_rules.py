@@ -9,8 +9,8 @@ import pytest
 from oarlock.meta.context import Target
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.names import ALPHABET, generate_name
+from oarlock.registry.conversion_cache import ConversionCache
 from oarlock.registry.metadata import check_place, keep_system, settle_namespace, uuid4
-from oarlock.registry.renditions import Renditions
 
 
 def test_uids_are_version_4():
@@ -50,8 +50,8 @@ def test_the_servers_fields_come_from_the_live_object():
     assert other["uid"] == "theirs"  # validation refuses it
 
 
-def test_renditions_are_bounded_and_the_oldest_use_goes_first():
-    kept = Renditions(limit_bytes=1000)
+def test_the_conversion_cache_is_bounded_and_the_oldest_use_goes_first():
+    kept = ConversionCache(limit_bytes=1000)
     for rev in range(3):
         kept.keep(("k", rev, "v"), b"x" * 100)
     assert kept.get(("k", 0, "v")) is not None

@@ -1,7 +1,7 @@
 """`WebSocketChannels`: the channels of one client, over a WebSocket.
 
 A task reads the tunnel while there is room in the buffers; then the client has to wait. What the method writes waits
-for the client in turn. Until the tunnel is open (`start`), reads and writes wait for it. See also: `frames`,
+for the client in turn. Until the tunnel is open (`start`), reads and writes wait for it. See also: `websocket_frames`,
 `protocols`; ``verbs.connect``, which ends it.
 """
 
@@ -26,9 +26,9 @@ from oarlock.endpoints.channels.end import (
     PROTOCOL_ERROR,
     Ending,
 )
-from oarlock.endpoints.channels.frames import Over, Piece, Reply, WebSocketFrames
 from oarlock.endpoints.channels.inlet import Inlet, Room
 from oarlock.endpoints.channels.protocols import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, TERMINAL, ChannelProtocol
+from oarlock.endpoints.channels.websocket_frames import Over, Piece, Reply, WebSocketFrames
 from oarlock.endpoints.http import Tunnel
 from oarlock.registry.channels import TerminalSize
 from oarlock.storage.pacing import Pacer

@@ -3,7 +3,7 @@
 Each message begins with the number of its channel; in the base64 forms that is a digit, followed by base64. ``v5`` can
 close single channels. ``v4`` and ``v5`` end with a Status as JSON on channel 3, older ones with a text when something
 failed. Pure functions.
-Must not know: frames, tunnels. See also: `frames`. Source: k8s.io/apimachinery ``util/httpstream/wsstream``,
+Must not know: frames, tunnels. See also: `websocket_frames`. Source: k8s.io/apimachinery ``util/httpstream/wsstream``,
 ``util/remotecommand``; KEP-4006.
 """
 

@@ -20,7 +20,7 @@ from oarlock.endpoints.joined import JoinedBody
 from oarlock.endpoints.negotiation import JSON, parse_accept
 from oarlock.endpoints.openapi.documents_v3 import Info, document_names
 from oarlock.endpoints.openapi.parts import SHARED, Dialect, Part, Pieces, hash_of, render, whole
-from oarlock.registry.workers import Aside, at_once
+from oarlock.registry.workers import Offload, at_once
 
 __all__ = ["OpenAPIDocuments"]
 
@@ -41,19 +41,19 @@ WHOLE_BYTES = 128 * 1024
 class OpenAPIDocuments:
     """The documents of one `CatalogIndex`.
 
-    `aside` runs slow steps in a thread. Unchanged parts that `before` has rendered are reused.
+    `offload` runs slow steps in a thread. Unchanged parts that `before` has rendered are reused.
     """
 
     def __init__(
         self,
         index: CatalogIndex,
         info: Info,
-        aside: Aside = at_once,
+        offload: Offload = at_once,
         before: OpenAPIDocuments | None = None,
     ) -> None:
         self._index = index
         self._info = info
-        self._aside = aside
+        self._offload = offload
         self._hashes: dict[str, str] = {}
         self._names = document_names(index)
         names = {SHARED, *self._names}
@@ -145,7 +145,7 @@ class OpenAPIDocuments:
     async def _hash(self, name: str) -> str:
         found = self._hashes.get(name)
         if found is None:
-            found = self._hashes[name] = await self._aside(hash_of, self._index, name, self._info)
+            found = self._hashes[name] = await self._offload(hash_of, self._index, name, self._info)
         return found
 
     async def _url(self, name: str) -> str:
@@ -157,7 +157,7 @@ class OpenAPIDocuments:
         async with self._locks.setdefault(name, asyncio.Lock()):
             part = self._parts.get((form, name))
             if part is None or part.hash != current:
-                part = await self._aside(render, self._index, name, self._info, form)
+                part = await self._offload(render, self._index, name, self._info, form)
                 if part is not None:
                     self._parts[form, name] = part
         return part

@@ -17,7 +17,7 @@ from oarlock.endpoints.negotiation import Accepted
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route import Route
 from oarlock.endpoints.verbs.watch_virtual import watch_virtual
-from oarlock.endpoints.watching.frames import EventForm, EventFrames
+from oarlock.endpoints.watching.event_frames import EventForm, EventFrames
 from oarlock.endpoints.watching.over_websocket import over_websocket
 from oarlock.endpoints.watching.watcher import Start, Watcher
 from oarlock.meta import fields, options_parse

@@ -11,7 +11,7 @@ from oarlock.endpoints.http import Response, Stream
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.respond import as_status_error
 from oarlock.endpoints.route import Route
-from oarlock.endpoints.watching.frames import EventForm
+from oarlock.endpoints.watching.event_frames import EventForm
 from oarlock.meta.errors import InternalError, InvalidObject, MethodNotAllowed
 from oarlock.meta.fielderrors import Forbidden
 from oarlock.meta.kinds import GroupKind

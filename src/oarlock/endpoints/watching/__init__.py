@@ -1,1 +1,1 @@
-"""Watches: the encoding of events (`frames`), and the connection of cache and stream (`watcher`)."""
+"""Watches: the encoding of events (`event_frames`), and the connection of cache and stream (`watcher`)."""

@@ -19,7 +19,7 @@ from typing import Any
 
 from oarlock.endpoints.http import Stream
 from oarlock.endpoints.route import Route
-from oarlock.endpoints.watching.frames import BrokenObject, EventFrames
+from oarlock.endpoints.watching.event_frames import BrokenObject, EventFrames
 from oarlock.meta.errors import Expired, InternalError, TooManyRequests
 from oarlock.registry.selection import Selection
 from oarlock.registry.stored_resource import StoredResource

@@ -18,9 +18,9 @@ from oarlock.registry.conversion import copy_tree, lend
 from oarlock.registry.old_objects import OldObjects
 from oarlock.registry.served import NOT_AT_HAND, Hub, Served, Tree
 from oarlock.registry.users_code import UsersCode
-from oarlock.registry.workers import Aside, at_once
+from oarlock.registry.workers import Offload, at_once
 from oarlock.schema.folding import Session, fold
-from oarlock.schema.lenses import Lens, Open, lens_of
+from oarlock.schema.projections import Open, Projection, projection_of
 from oarlock.schema.resources import Resource, declared
 from oarlock.schema.salvage import salvaged
 from oarlock.schema.views import view
@@ -33,17 +33,17 @@ NAMELESS = "Unknown"
 May = Callable[[Context, str], Awaitable[None]]
 
 
-class _Seat:
+class _PluginHandler:
     """A plugin, with what is computed once about it."""
 
     __slots__ = (
         "before",
         "group_kind",
-        "lens",
         "mutate",
         "mutates",
         "operations",
         "plugin",
+        "projection",
         "subresources",
         "validate",
         "validates",
@@ -64,12 +64,12 @@ class _Seat:
         self.group_kind: tuple[str, str] | None = None
         self.version = ""
         if kind.__resource__ is Resource:
-            self.lens: Lens = _MetadataLens()
+            self.projection: Projection = _MetadataProjection()
         else:
             said = declared(kind.__resource__)
             self.group_kind, self.version = (said.group, said.kind), said.version
-            self.lens = lens_of(kind.__resource__)
-        self.before = OldObjects(self.lens)
+            self.projection = projection_of(kind.__resource__)
+        self.before = OldObjects(self.projection)
 
     def sees(self, ctx: Context, operation: str, served: Served | None, body: GroupVersionKind | None) -> bool:
         """Whether the plugin handles the request. `body` is the kind under review if it isn't the resource's own."""
@@ -86,7 +86,7 @@ class _Seat:
         return self.group_kind == (served.definition.group, served.definition.names.kind)
 
 
-class _MetadataLens:
+class _MetadataProjection:
     """A view of an object of any kind: its metadata is typed, the rest is left as it is."""
 
     def view(self, tree: Tree) -> Resource:
@@ -106,7 +106,7 @@ class AdmissionGate:
     """Calls `plugins`, in order, for every write of what is `served`; `may` checks the permission for another verb."""
 
     def __init__(self, plugins: Sequence[Admission[Any]], served: Iterable[Served], may: May | None = None) -> None:
-        self._seats = tuple(_Seat(plugin) for plugin in plugins)
+        self._handlers = tuple(_PluginHandler(plugin) for plugin in plugins)
         self._served = {(s.definition.group, s.definition.names.plural): s for s in served}
         self._bodies = {
             (*key, version.name, subresource.name): subresource.kind
@@ -116,10 +116,13 @@ class AdmissionGate:
             if subresource.request_schema
         }
         self._may = may
-        self._aside: Aside = at_once
-        self.waits = any(seat.plugin.waits for seat in self._seats if seat.mutates or seat.validates)
+        self._offload: Offload = at_once
+        self.waits = any(handler.plugin.waits for handler in self._handlers if handler.mutates or handler.validates)
         self._busy = frozenset(
-            operation for seat in self._seats if seat.mutates or seat.validates for operation in seat.operations
+            operation
+            for handler in self._handlers
+            if handler.mutates or handler.validates
+            for operation in handler.operations
         )
 
     def idle(self, operation: str) -> bool:
@@ -138,44 +141,44 @@ class AdmissionGate:
                 return None, body
         return self._served.get((target.group, target.resource)), None
 
-    def working(self, aside: Aside) -> AdmissionGate:
+    def working(self, offload: Offload) -> AdmissionGate:
         made = copy(self)
-        made._aside = aside
+        made._offload = offload
         return made
 
     async def mutate(self, ctx: Context, operation: str, new: Tree | None, old: Tree | None) -> Tree | None:
         served, body = self._about(ctx)
-        for seat in self._seats:
-            if seat.mutates and seat.sees(ctx, operation, served, body):
-                new = await _mutated(seat, _Asked(served, ctx, self._aside), (operation, new, old))
+        for handler in self._handlers:
+            if handler.mutates and handler.sees(ctx, operation, served, body):
+                new = await _mutated(handler, _Asked(served, ctx, self._offload), (operation, new, old))
         return new
 
     async def validate(
         self, ctx: Context, operation: str, new: Tree | None, old: Tree | None, hub: Hub = NOT_AT_HAND
     ) -> None:
         served, body = self._about(ctx)
-        asked = _Asked(served, ctx, self._aside)
-        for seat in self._seats:
-            if seat.validates and seat.sees(ctx, operation, served, body):
+        asked = _Asked(served, ctx, self._offload)
+        for handler in self._handlers:
+            if handler.validates and handler.sees(ctx, operation, served, body):
                 seen = None
                 if new is not None:
-                    seen = await self._aside(seat.lens.view, await _shown(seat, asked, new, hub[0]))
-                review = await _review(seat, asked, (operation, seen, old), hub[1])
-                hook: Any = seat.plugin.validate
-                seat.validate.nothing(await seat.validate.wait(ctx, new, hook, review), _RAISES)
+                    seen = await self._offload(handler.projection.view, await _shown(handler, asked, new, hub[0]))
+                review = await _review(handler, asked, (operation, seen, old), hub[1])
+                hook: Any = handler.plugin.validate
+                handler.validate.nothing(await handler.validate.wait(ctx, new, hook, review), _RAISES)
 
 
 class _Asked(NamedTuple):
-    """What plugins are called about: a write of an object of `served`. `aside` runs all but their own code."""
+    """What plugins are called about: a write of an object of `served`. `offload` runs all but their own code."""
 
     served: Served | None
     ctx: Context
-    aside: Aside
+    offload: Offload
 
     async def convert(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree]:
         assert self.served is not None
         if self.served.converter.threadsafe:
-            made = await self.aside(self.served.conversions.now, trees, from_version, to_version)
+            made = await self.offload(self.served.conversions.now, trees, from_version, to_version)
             if made is not None:
                 return made
         return await self.served.convert(trees, from_version, to_version)
@@ -185,59 +188,59 @@ _RAISES = "it raises what it refuses with"
 _What = tuple[str, Any, Tree | None]
 
 
-async def _mutated(seat: _Seat, asked: _Asked, what: _What) -> Tree | None:
+async def _mutated(handler: _PluginHandler, asked: _Asked, what: _What) -> Tree | None:
     operation, new, old = what
-    served, ctx, aside = asked
+    served, ctx, offload = asked
     if new is None:
-        review = await _review(seat, asked, (operation, None, old))
-        seat.mutate.in_place(await seat.mutate.wait(ctx, None, seat.plugin.mutate, review))
+        review = await _review(handler, asked, (operation, None, old))
+        handler.mutate.in_place(await handler.mutate.wait(ctx, None, handler.plugin.mutate, review))
         return None
-    shown = await _shown(seat, asked, new)
-    opened = await aside(seat.lens.open, shown)
-    review = await _review(seat, asked, (operation, opened.object, old))
-    seat.mutate.in_place(await seat.mutate.wait(ctx, new, seat.plugin.mutate, review))
-    changed = await aside(seat.mutate.result, opened)
+    shown = await _shown(handler, asked, new)
+    opened = await offload(handler.projection.open, shown)
+    review = await _review(handler, asked, (operation, opened.object, old))
+    handler.mutate.in_place(await handler.mutate.wait(ctx, new, handler.plugin.mutate, review))
+    changed = await offload(handler.mutate.result, opened)
     if changed is shown:
         return cast(Tree, new)
     if shown is new or served is None:
         return changed
     # only the difference is converted back: fields the plugin's version can't represent stay as in the request
-    copies = [await aside(copy_tree, shown), await aside(copy_tree, changed)]
-    before, after = await asked.convert(copies, seat.version, ctx.target.version)
+    copies = [await offload(copy_tree, shown), await offload(copy_tree, changed)]
+    before, after = await asked.convert(copies, handler.version, ctx.target.version)
     schema = served.definition.version(ctx.target.version).schema
-    folded: Tree = await aside(fold, new, before, after, schema)
+    folded: Tree = await offload(fold, new, before, after, schema)
     return folded
 
 
-async def _shown(seat: _Seat, asked: _Asked, tree: Tree, hub: Tree | None = None) -> Tree:
+async def _shown(handler: _PluginHandler, asked: _Asked, tree: Tree, hub: Tree | None = None) -> Tree:
     """The tree in the plugin's version: itself if that is the request's, `hub` if it is the hub's."""
     served, version = asked.served, asked.ctx.target.version
-    if served is None or not seat.version or seat.version == version:
+    if served is None or not handler.version or handler.version == version:
         return tree
-    if hub is not None and seat.version == served.definition.hub:
+    if hub is not None and handler.version == served.definition.hub:
         return hub
-    lent = await asked.aside(lend, served.converter, tree)
-    (made,) = await asked.convert([lent], version, seat.version)
+    lent = await asked.offload(lend, served.converter, tree)
+    (made,) = await asked.convert([lent], version, handler.version)
     return made
 
 
-async def _shown_old(seat: _Seat, asked: _Asked, tree: Tree, hub: Tree | None) -> Tree:
+async def _shown_old(handler: _PluginHandler, asked: _Asked, tree: Tree, hub: Tree | None) -> Tree:
     """The same for the old object, which may be one that can't be converted any more."""
     served, version = asked.served, asked.ctx.target.version
-    if served is None or not seat.version or seat.version == version:
+    if served is None or not handler.version or handler.version == version:
         return tree
-    if hub is not None and seat.version == served.definition.hub:
+    if hub is not None and handler.version == served.definition.hub:
         return hub
     if served.converter.threadsafe:
-        made = await asked.aside(served.conversions.old_now, tree, version, seat.version)
+        made = await asked.offload(served.conversions.old_now, tree, version, handler.version)
         if made is not None:
             return made
-    return await served.conversions.old(tree, version, seat.version)
+    return await served.conversions.old(tree, version, handler.version)
 
 
-async def _review(seat: _Seat, asked: _Asked, what: _What, hub_old: Tree | None = None) -> Review[Any]:
+async def _review(handler: _PluginHandler, asked: _Asked, what: _What, hub_old: Tree | None = None) -> Review[Any]:
     operation, new, old = what
     seen = None
     if old is not None:
-        seen = await asked.aside(seat.before.seen, await _shown_old(seat, asked, old, hub_old))
+        seen = await asked.offload(handler.before.seen, await _shown_old(handler, asked, old, hub_old))
     return Review(cast(Operation, operation), asked.ctx, new, seen)

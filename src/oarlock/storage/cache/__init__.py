@@ -4,7 +4,7 @@ Reads and watches are answered from the cache; writes go through to the backend 
 when they return. The cache knows keys, bytes and revisions. The caller passes a `describe` function that knows
 what an object is.
 
-Read `entry` (one object), `events` (what a watcher gets), then `resource` (one resource) and `cache` (all resources
-of the process, and read freshness). `leaves`, `ring` and `roots` are the data structures, `loading` is the
+Read `entry` (one object), `events` (what a watcher gets), then `resource_cache` (one resource) and `watch_cache` (all
+resources of the process, and read freshness). `leaves`, `ring` and `roots` are the data structures, `loading` is the
 initial list.
 """

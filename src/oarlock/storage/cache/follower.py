@@ -3,7 +3,7 @@
 A watch that fails because the store was unavailable is restarted at its last revision, so no event is lost. Only when
 that revision was compacted (`Compacted`) is there a gap, which the cache handles.
 
-Must not know: keys, resources, entries. Next: `cache`.
+Must not know: keys, resources, entries. Next: `watch_cache`.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from oarlock.storage.backend import Batch, Event, Op, Rev, StorageError, Unavail
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent
 from oarlock.storage.cache.position import Position
-from oarlock.storage.cache.resource import ResourceCache
+from oarlock.storage.cache.resource_cache import ResourceCache
 from oarlock.storage.cache.ring import Ring
 from oarlock.storage.cache.state import State
 from oarlock.storage.pacing import Pacer

@@ -1,6 +1,6 @@
 """The revision a watch has reached, and waiting for it to reach another.
 
-Must not know: what is being watched. Next: `cache`.
+Must not know: what is being watched. Next: `watch_cache`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A state is recorded when it is read and is valid until the next change. A state 
 made from the nearest later one by undoing the changes in the ring. States older than the ring
 are dropped, so what they keep alive is bounded like the ring.
 
-Must not know: how changes arrive. Next: `resource`.
+Must not know: how changes arrive. Next: `resource_cache`.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Reads are as of `rev`, the position in the whole store. For linearizable reads, await `WatchCache.fresh` first. A write
 goes to the backend and has been applied here when it returns, so a process always reads its own writes.
 
-Must not know: the watch of the store (`cache` passes the events), what an object is (`Describe` knows).
-Next: `loading`, then `cache`.
+Must not know: the watch of the store (`watch_cache` passes the events), what an object is (`Describe` knows).
+Next: `loading`, then `watch_cache`.
 """
 
 from __future__ import annotations

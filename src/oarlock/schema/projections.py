@@ -1,6 +1,6 @@
-"""`Lens`: how code that works with typed objects looks at trees, whatever kind of class they are of.
+"""`Projection`: how code that works with typed objects looks at trees, whatever kind of class they are of.
 
-One for declared classes, one for foreign types; what is built on a Lens serves both.
+One for declared classes, one for foreign types; what is built on a Projection serves both.
 Must not know: who looks. Next: `folding` and `foreign`.
 """
 
@@ -16,7 +16,7 @@ from oarlock.schema.resources import declared
 from oarlock.schema.salvage import salvaged
 from oarlock.schema.views import Tree, ViewError, view, wire
 
-__all__ = ["Lens", "Open", "lens_of"]
+__all__ = ["Open", "Projection", "projection_of"]
 
 
 class Open(Protocol):
@@ -30,7 +30,7 @@ class Open(Protocol):
     def result(self) -> Tree: ...
 
 
-class Lens(Protocol):
+class Projection(Protocol):
     """Looks at trees of one version as objects of one type. Raises `ViewError` for a tree that doesn't fit."""
 
     def view(self, tree: Tree) -> Any: ...
@@ -44,7 +44,7 @@ class Lens(Protocol):
     def wire(self, model: Any) -> Tree: ...
 
 
-class _ClassLens:
+class _ClassProjection:
     def __init__(self, cls: type) -> None:
         self.cls = cls
 
@@ -63,7 +63,7 @@ class _ClassLens:
         return wire(model)
 
 
-class _ForeignLens:
+class _ForeignProjection:
     def __init__(self, foreign: Foreign[Any], schema: Schema) -> None:
         self.foreign = foreign
         self.schema = schema
@@ -101,9 +101,9 @@ class _ForeignOpen:
         return folded
 
 
-def lens_of(what: Any) -> Lens:
-    """The Lens of a declared class or of a `Foreign`."""
+def projection_of(what: Any) -> Projection:
+    """The Projection of a declared class or of a `Foreign`."""
     if isinstance(what, Foreign):
-        return _ForeignLens(what, what.schema())
+        return _ForeignProjection(what, what.schema())
     declared(what)
-    return _ClassLens(what)
+    return _ClassProjection(what)

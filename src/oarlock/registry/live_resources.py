@@ -20,8 +20,8 @@ from oarlock.registry.virtual_resource import VirtualResource
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.proto_numbers import proto_fields
 from oarlock.storage.backend import Backend
-from oarlock.storage.cache.cache import ResourceCache, WatchCache
 from oarlock.storage.cache.entry import Interner
+from oarlock.storage.cache.watch_cache import ResourceCache, WatchCache
 
 __all__ = ["AnyResource", "LiveResources", "LoadedResources"]
 
@@ -56,7 +56,7 @@ class LiveResources:
         loaded: dict[Key, AnyResource] = {}
         entries = list(entries)
         changed: list[StoredResource] = []
-        compiling = self.settings.workers.aside
+        compiling = self.settings.workers.offload
         for served in entries:
             key = (served.definition.group, served.definition.names.plural)
             current = self.resources.get(key)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-__all__ = ["Renditions"]
+__all__ = ["ConversionCache"]
 
 _OVERHEAD = 200  # memory of an item besides its bytes
 
 
-class Renditions:
+class ConversionCache:
     """An LRU cache of at most `limit_bytes`. Keys are (object key, revision, mark).
 
     A mark is one version of one `StoredResource`, so that a changed definition never finds the bodies of the old one.
