@@ -8,6 +8,7 @@ import ssl
 from pathlib import Path
 
 import pytest
+from client_certificates import issue_client
 from walk_kit import walk
 
 from oarlock.meta.context import User
@@ -16,7 +17,7 @@ from oarlock.server.config import ServerConfig
 from oarlock.server.credentials import credentials_of
 from oarlock.server.following import FollowedFiles, follow
 from oarlock.server.options import BadOption, ServeOptions, config_of
-from oarlock.server.serving.certs import ensure_certificates, issue_client
+from oarlock.server.serving.certs import ensure_certificates
 from oarlock.server.serving.tls import BadCertificateFile, reload_certificate, server_context
 from oarlock.testing.clock import VirtualClock
 

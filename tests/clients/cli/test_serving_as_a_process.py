@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 import yaml
+from client_certificates import issue_client
 
-from oarlock.server.serving.certs import ensure_certificates, issue_client
+from oarlock.server.serving.certs import ensure_certificates
 
 THINGS = "/apis/test.example.com/v1/namespaces/default/things"
 

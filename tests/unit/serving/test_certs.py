@@ -10,7 +10,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from oarlock.server.serving.certs import ensure_certificates, issue_client
+from oarlock.server.serving.certs import ensure_certificates
 from oarlock.server.serving.tls import BadCertificateFile
 
 NOW = 1_800_000_000.0
@@ -102,12 +102,3 @@ def test_a_directory_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "certs").write_text("")
     with pytest.raises(BadCertificateFile, match="certs: it is no folder"):
         ensure_certificates(tmp_path / "certs", (), NOW)
-
-
-def test_a_client_certificate(tmp_path: Path) -> None:
-    files = ensure_certificates(tmp_path, (), NOW)
-    pem, key = issue_client(tmp_path, "admin", ("system:masters",), NOW)
-    certificate = x509.load_pem_x509_certificate(pem)
-    certificate.verify_directly_issued_by(_load(files.ca))
-    assert certificate.subject.rfc4514_string() == "CN=admin,O=system:masters"
-    assert b"PRIVATE KEY" in key

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 import uvloop
+from client_certificates import issue_client
 from cryptography import x509
 
 from oarlock.endpoints.http import Request, Response
 from oarlock.server.serving import server as server_module
-from oarlock.server.serving.certs import ServingFiles, issue_client
+from oarlock.server.serving.certs import ServingFiles
 from oarlock.server.serving.tls import server_context
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}

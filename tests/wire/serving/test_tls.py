@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from client_certificates import issue_client
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from oarlock.endpoints.http import Request, Response
 from oarlock.server.serving import tls as tls_module
-from oarlock.server.serving.certs import ServingFiles, ensure_certificates, issue_client
+from oarlock.server.serving.certs import ServingFiles, ensure_certificates
 from oarlock.server.serving.tls import BadCertificateFile, reload_certificate, server_context
 from oarlock.testing.contracts.support import eventually
 

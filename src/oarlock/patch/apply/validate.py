@@ -26,18 +26,15 @@ _Place: TypeAlias = "tuple[_Place, str] | None"
 _GO_TYPES = {str: "string", bool: "bool", list: "[]interface {}", dict: "map[string]interface {}"}
 
 
-def check(type_: ValueType, value: Any, *, allow_duplicates: bool = False) -> None:
-    """Raise TypedError with up to `MAX_PROBLEMS` problems unless `value` has this type.
-
-    Stored objects may have duplicates (`allow_duplicates`), applied configurations may not.
-    """
+def check(type_: ValueType, value: Any) -> None:
+    """Raise TypedError with up to `MAX_PROBLEMS` problems unless `value` is of this type and no list has an item twice."""
     problems: Problems = []
-    _check(type_, value, None, problems, allow_duplicates)
+    _check(type_, value, None, problems)
     if problems:
         raise TypedError(problems[:MAX_PROBLEMS])
 
 
-def _check(type_: ValueType, value: Any, place: _Place, problems: Problems, allow_duplicates: bool) -> None:
+def _check(type_: ValueType, value: Any, place: _Place, problems: Problems) -> None:
     form = atom(type_, value)
     if value is None or len(problems) >= MAX_PROBLEMS:
         return
@@ -46,9 +43,9 @@ def _check(type_: ValueType, value: Any, place: _Place, problems: Problems, allo
         if complaint:
             problems.append((_text(place), complaint))
     elif isinstance(form, MapType):
-        _check_map(form, value, place, problems, allow_duplicates)
+        _check_map(form, value, place, problems)
     else:
-        _check_list(form, value, place, problems, allow_duplicates)
+        _check_list(form, value, place, problems)
 
 
 def _scalar_problem(scalar: Scalar | None, value: Any) -> str:
@@ -69,7 +66,7 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 100 else text[:100] + "…"
 
 
-def _check_map(form: MapType, value: Any, place: _Place, problems: Problems, allow_duplicates: bool) -> None:
+def _check_map(form: MapType, value: Any, place: _Place, problems: Problems) -> None:
     if type(value) is not dict:
         problems.append((_text(place), f"expected map, got {_shown(value)}"))
         return
@@ -79,10 +76,10 @@ def _check_map(form: MapType, value: Any, place: _Place, problems: Problems, all
             if len(problems) < MAX_PROBLEMS:
                 problems.append((_text((place, elements.field(name))), "field not declared in schema"))
         elif child is not None:
-            _check(declared, child, (place, elements.field(name)), problems, allow_duplicates)
+            _check(declared, child, (place, elements.field(name)), problems)
 
 
-def _check_list(form: ListType, value: Any, place: _Place, problems: Problems, allow_duplicates: bool) -> None:
+def _check_list(form: ListType, value: Any, place: _Place, problems: Problems) -> None:
     if type(value) is not list:
         problems.append((_text(place), f"expected list, got {_shown(value)}"))
         return
@@ -97,10 +94,10 @@ def _check_list(form: ListType, value: Any, place: _Place, problems: Problems, a
                 return
             if len(value) < 1000:
                 step = element
-            if element in seen and not allow_duplicates and len(problems) < MAX_PROBLEMS:
+            if element in seen and len(problems) < MAX_PROBLEMS:
                 problems.append((_text(place), f"duplicate entries for key {elements.text(element)}"))
             seen.add(element)
-        _check(form.element, item, (place, step), problems, allow_duplicates)
+        _check(form.element, item, (place, step), problems)
 
 
 def _text(place: _Place) -> str:

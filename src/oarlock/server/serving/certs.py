@@ -23,7 +23,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from oarlock.server.files import locked, write_file
 from oarlock.server.serving.tls import BadCertificateFile
 
-__all__ = ["ServingFiles", "ensure_certificates", "held_certificates", "issue_client"]
+__all__ = ["ServingFiles", "ensure_certificates", "held_certificates"]
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
 CA_DAYS = 3650
@@ -82,37 +82,9 @@ def _ensured(directory: Path, hosts: Sequence[str], moment: datetime) -> Serving
             return files
         raise _mismatch(files.certificate, files.key)
     key = ec.generate_private_key(ec.SECP256R1())
-    certificate = _issue(
-        key,
-        authority,
-        authority_key,
-        moment,
-        name="oarlock-apiserver",
-        organizations=(),
-        usage=ExtendedKeyUsageOID.SERVER_AUTH,
-        hosts=wanted,
-    )
+    certificate = _issue(key, authority, authority_key, moment, wanted)
     _write_pair(files.certificate, certificate, files.key, key)
     return files
-
-
-def issue_client(directory: Path, name: str, organizations: Sequence[str], now: float) -> tuple[bytes, bytes]:
-    """A client certificate signed by the CA in `directory`, and its key, both in PEM. Nothing of them is written."""
-    moment = datetime.fromtimestamp(now, UTC)
-    with _locked(directory):
-        authority, authority_key = _authority(directory, moment)
-    key = ec.generate_private_key(ec.SECP256R1())
-    certificate = _issue(
-        key,
-        authority,
-        authority_key,
-        moment,
-        name=name,
-        organizations=organizations,
-        usage=ExtendedKeyUsageOID.CLIENT_AUTH,
-        hosts=(),
-    )
-    return certificate.public_bytes(Encoding.PEM), _pem(key)
 
 
 def _authority(directory: Path, moment: datetime) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
@@ -161,18 +133,13 @@ def _issue(
     authority: x509.Certificate,
     authority_key: ec.EllipticCurvePrivateKey,
     moment: datetime,
-    *,
-    name: str,
-    organizations: Sequence[str],
-    usage: x509.ObjectIdentifier,
     hosts: Sequence[str],
 ) -> x509.Certificate:
-    attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, one) for one in organizations]
-    attributes.append(x509.NameAttribute(NameOID.COMMON_NAME, name))
+    """The serving certificate for `hosts`."""
     ends = min(moment + timedelta(days=SERVING_DAYS), authority.not_valid_after_utc)
-    builder = (
+    return (
         x509.CertificateBuilder()
-        .subject_name(x509.Name(attributes))
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "oarlock-apiserver")]))
         .issuer_name(authority.subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
@@ -180,12 +147,11 @@ def _issue(
         .not_valid_after(ends)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
+        .add_extension(x509.SubjectAlternativeName(_names(hosts)), critical=False)
+        .sign(authority_key, hashes.SHA256())
     )
-    if hosts:
-        builder = builder.add_extension(x509.SubjectAlternativeName(_names(hosts)), critical=False)
-    return builder.sign(authority_key, hashes.SHA256())
 
 
 def _usage(*, signs_certificates: bool) -> x509.KeyUsage:

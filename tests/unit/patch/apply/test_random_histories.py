@@ -185,7 +185,7 @@ def history(seed: int) -> Iterator[tuple[Object, Tree | None, str, bool, bool, T
             after = thing.tracker.update(thing.live, said, thing.writer(manager))
         assert thing.live == before
         thing.live = copy.deepcopy(after)
-        validate.check(thing.type, after, allow_duplicates=False)
+        validate.check(thing.type, after)
         yield thing, before, manager, applies, forced, config
 
 
