@@ -26,6 +26,15 @@ log = logging.getLogger("oarlock.health")
 Probe = Literal["healthz", "livez", "readyz"]
 PROBES: tuple[Probe, ...] = ("healthz", "livez", "readyz")
 
+STARTED: dict[str, Sequence[Probe]] = {
+    "poststarthook/start-apiserver-admission-initializer": PROBES,
+    "poststarthook/generic-apiserver-start-informers": PROBES,
+    "informer-sync": ("readyz",),
+    "poststarthook/max-in-flight-filter": PROBES,
+    "poststarthook/storage-object-count-tracker-hook": PROBES,
+}
+"""What Kubernetes names the parts of a start, and their probes. Here they are one check: that it is finished."""
+
 Test = Callable[[], Awaitable[str]]
 """What is wrong, ``""`` when nothing is."""
 
@@ -36,7 +45,7 @@ class HealthCheck:
 
     name: str
     test: Test
-    probes: tuple[Probe, ...] = PROBES
+    probes: Sequence[Probe] = PROBES
 
 
 class Tally:
@@ -108,11 +117,7 @@ def checks_of(conditions: Conditions) -> list[HealthCheck]:
         HealthCheck("etcd", conditions.store),
         HealthCheck("etcd-readiness", conditions.store, ("readyz",)),
         *([HealthCheck("storage-integrity", conditions.sound, ("readyz",))] if conditions.sound else ()),
-        HealthCheck("poststarthook/start-apiserver-admission-initializer", started),
-        HealthCheck("poststarthook/generic-apiserver-start-informers", started),
-        HealthCheck("informer-sync", started, ("readyz",)),
-        HealthCheck("poststarthook/max-in-flight-filter", started),
-        HealthCheck("poststarthook/storage-object-count-tracker-hook", started),
+        *(HealthCheck(name, started, probes) for name, probes in STARTED.items()),
         *(HealthCheck(f"poststarthook/{name}", started) for name in conditions.hooks),
         HealthCheck("shutdown", when(lambda: not leaving(), "process is shutting down"), ("readyz",)),
     ]

@@ -27,7 +27,7 @@ _GO_TYPES = {str: "string", bool: "bool", list: "[]interface {}", dict: "map[str
 
 
 def check(type_: ValueType, value: Any) -> None:
-    """Raise TypedError with up to `MAX_PROBLEMS` problems unless `value` is of this type and no list has an item twice."""
+    """Raise TypedError with up to `MAX_PROBLEMS` problems unless `value` is of this type, without duplicates."""
     problems: Problems = []
     _check(type_, value, None, problems)
     if problems:
