@@ -27,6 +27,7 @@ from oarlock.meta.gotext import html_escape, quote
 from oarlock.meta.kinds import GroupKind, GroupResource
 
 __all__ = [
+    "MOST_CAUSES",
     "AlreadyExists",
     "BadRequest",
     "Conflict",
@@ -311,8 +312,12 @@ class UnsupportedMediaType(StatusError):
         super().__init__(f"the body of the request was in an unknown format - accepted media types include: {names}")
 
 
+MOST_CAUSES = 100
+"""How many field errors a 422 names; the others are counted. A body of 1 MB can have as many as it has fields."""
+
+
 class InvalidObject(StatusError):
-    """422: the object is well-formed but fails validation; every field error is a cause.
+    """422: the object is well-formed but fails validation; every field error is a cause, up to `MOST_CAUSES`.
 
     `kind` is the Kind of the object (its plural resource in the one case where Kubernetes does so). Given only
     errors, it is about the request's target.
@@ -333,11 +338,14 @@ class InvalidObject(StatusError):
         self._open = not isinstance(kind, GroupKind)
         self.errors = list(errors) if isinstance(kind, GroupKind) else list(kind)
         kind = kind if isinstance(kind, GroupKind) else GroupKind("", "")
-        texts = list(dict.fromkeys(error.message for error in self.errors))
+        told = self.errors[:MOST_CAUSES]
+        texts = list(dict.fromkeys(error.message for error in told))
+        if len(self.errors) > MOST_CAUSES:
+            texts.append(f"and {len(self.errors) - MOST_CAUSES} more errors")
         what = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
         details: dict[str, Any] = {"name": name, "group": kind.group, "kind": kind.kind}
         details = {k: v for k, v in details.items() if v}
-        details["causes"] = [error.cause() for error in self.errors]
+        details["causes"] = [error.cause() for error in told]
         super().__init__(f"{kind} {quote(name)} is invalid: {what}", details=details)
 
     def about(self, target: Target, name: str = "") -> StatusError:

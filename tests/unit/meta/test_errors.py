@@ -99,3 +99,16 @@ def test_field_errors_can_be_raised_compared_and_pickled(error: FieldError) -> N
             error.cause(),
         )
     assert error != fielderrors.Invalid("another", 1)
+
+
+def test_of_very_many_field_errors_the_first_are_named_and_the_rest_counted() -> None:
+    def refused(count: int) -> errors.InvalidObject:
+        kind = GroupKind("example.com", "Thing")
+        return errors.InvalidObject(kind, "a", [Required(f"spec.f{n}") for n in range(count)])
+
+    whole = refused(errors.MOST_CAUSES)
+    assert len(whole.status()["details"]["causes"]) == errors.MOST_CAUSES
+    assert "more errors" not in whole.message
+    many = refused(50_000)
+    assert many.status()["details"] == whole.status()["details"]
+    assert many.message == whole.message.removesuffix("]") + ", and 49900 more errors]"
