@@ -27,7 +27,7 @@ from oarlock.endpoints.http import Peer, Request, Response
 from oarlock.meta.context import Target, User
 from oarlock.policy.authn.authenticator import Authenticator, Credentials, Union
 from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, Decision
-from oarlock.server.serving.drive import drive
+from oarlock.server.serving.eager import run_eagerly
 from oarlock.testing.server import InMemory, _As
 
 
@@ -88,7 +88,7 @@ async def as_served(api: InMemory, method: str, where: str, body: Any = None) ->
     request = Request(method, where, "", headers, list(headers.items()), Peer("127.0.0.1", 1), read, loop.time())
 
     def start() -> None:
-        outcome = drive(api._handle(request), loop)
+        outcome = run_eagerly(api._handle(request), loop)
         if isinstance(outcome, asyncio.Task):
             outcome.add_done_callback(lambda task: answered.set_result(task.result()))
         else:

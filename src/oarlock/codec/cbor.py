@@ -48,11 +48,11 @@ def decode(data: bytes) -> Any:
         raise DecodeError("cbor: exceeded max depth") from None
     try:
         return _tree(value)
-    except _Refused as error:
+    except _NotInATree as error:
         raise DecodeError(f"cbor: {error}") from None
 
 
-class _Refused(ValueError):
+class _NotInATree(ValueError):
     """A value that has no place in a tree. `path` has the keys and indices that lead to it, outermost first."""
 
     def __init__(self, text: str) -> None:
@@ -104,18 +104,18 @@ def _tree(value: Any) -> Any:
     if kind is int:
         if -(2**63) <= value < 2**63:
             return value
-        raise _Refused(f"cannot unmarshal {value} into Go value of type int64")
+        raise _NotInATree(f"cannot unmarshal {value} into Go value of type int64")
     if kind is bytes:
         return _text(value)
     if kind is float:
         if value - value == 0.0:
             return value
-        raise _Refused(f"{value} is no number that an object can have")
+        raise _NotInATree(f"{value} is no number that an object can have")
     if kind is tuple:  # what is in a tag comes as what can't be changed
         return _list(value)
     if isinstance(value, Mapping):
         return _object(value)
-    raise _Refused(f"an object can't have a value of type {kind.__name__}")
+    raise _NotInATree(f"an object can't have a value of type {kind.__name__}")
 
 
 def _object(value: Mapping[Any, Any]) -> dict[str, Any]:
@@ -124,11 +124,11 @@ def _object(value: Mapping[Any, Any]) -> dict[str, Any]:
         name = key if type(key) is str else _key(key)
         try:
             read[name] = _tree(inner)
-        except _Refused as error:
+        except _NotInATree as error:
             error.path = f".{name}{error.path}"
             raise
     if len(read) != len(value):
-        raise _Refused("found a duplicate map key, once as text and once as bytes")
+        raise _NotInATree("found a duplicate map key, once as text and once as bytes")
     return read
 
 
@@ -137,7 +137,7 @@ def _list(value: Sequence[Any]) -> list[Any]:
     for item in value:
         try:
             items.append(_tree(item))
-        except _Refused as error:
+        except _NotInATree as error:
             error.path = f"[{len(items)}]{error.path}"
             raise
     return items
@@ -146,14 +146,14 @@ def _list(value: Sequence[Any]) -> list[Any]:
 def _key(key: Any) -> str:
     if type(key) is bytes:
         return _text(key)
-    raise _Refused(f"a key of a map must be text, not {type(key).__name__}")
+    raise _NotInATree(f"a key of a map must be text, not {type(key).__name__}")
 
 
 def _text(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise _Refused("invalid UTF-8 string") from None
+        raise _NotInATree("invalid UTF-8 string") from None
 
 
 def _content(tag: cbor2.CBORTag, immutable: bool) -> Any:

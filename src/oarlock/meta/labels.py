@@ -110,7 +110,7 @@ class Selector:
 # Matching ------------------------------------------------------------------------------------------
 
 
-class _Asked:
+class _KeyRequirements:
     """All requirements about one key, combined."""
 
     __slots__ = ("absent", "compares", "key", "present", "unwanted", "wanted")
@@ -165,11 +165,11 @@ def _never(labels: Labels) -> bool:
 
 
 def _all(requirements: tuple[LabelRequirement, ...]) -> Test:
-    by_key: dict[str, _Asked] = {}
+    by_key: dict[str, _KeyRequirements] = {}
     for key, operator, values in requirements:
         asked = by_key.get(key)
         if asked is None:
-            asked = by_key[key] = _Asked(key)
+            asked = by_key[key] = _KeyRequirements(key)
         asked.add(operator, values)
     if not all(asked.settle() for asked in by_key.values()):
         return _never
@@ -184,7 +184,7 @@ def _all(requirements: tuple[LabelRequirement, ...]) -> Test:
     return _several(tests)
 
 
-def _test(asked: _Asked) -> Test:
+def _test(asked: _KeyRequirements) -> Test:
     key, wanted, unwanted, holds = asked.key, asked.wanted, asked.unwanted, asked.holds
     if wanted is not None and len(wanted) == 1:
         (value,) = wanted
@@ -200,7 +200,7 @@ def _test(asked: _Asked) -> Test:
     return lambda labels: labels.get(key) not in unwanted
 
 
-def _several(tests: list[_Asked]) -> Test:
+def _several(tests: list[_KeyRequirements]) -> Test:
     """One test for several keys. Linear in the number of labels or of keys, whichever is smaller."""
     present = [(asked.key, asked.holds) for asked in tests if asked.present]
     others = {asked.key: asked for asked in tests if not asked.present}
@@ -337,10 +337,10 @@ def parse(text: str) -> Selector:
         return EVERYTHING
     if len(text) > MAX_CHARACTERS:
         raise SelectorError(f"the label selector has {len(text)} characters, at most {MAX_CHARACTERS} are allowed")
-    return _sorted(_Parser(text).requirements())
+    return _sorted(_SelectorParser(text).requirements())
 
 
-class _Parser:
+class _SelectorParser:
     """A recursive descent parser. A token is a kind (``word``, ``end`` or the symbol itself) and its text."""
 
     __slots__ = ("_at", "_next", "_text")

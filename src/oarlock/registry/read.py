@@ -82,7 +82,7 @@ async def select(resource: StoredResource, version: str, options: ListOptions) -
 
 
 @dataclass(frozen=True, slots=True)
-class _Page:
+class _ListRange:
     """The range, limit and revision of a list."""
 
     start: str
@@ -119,7 +119,7 @@ async def list_entries(resource: StoredResource, namespace: str, options: ListOp
     return Listing([await selection.filter(chunks)], str(rev))
 
 
-async def _place(resource: StoredResource, options: ListOptions, start: str, end: str) -> _Page:
+async def _place(resource: StoredResource, options: ListOptions, start: str, end: str) -> _ListRange:
     """Choose the revision of the answer, and wait until the cache has it."""
     text = options.resource_version
     limit = 0 if text == "0" or options.limit < 0 else options.limit
@@ -133,10 +133,10 @@ async def _place(resource: StoredResource, options: ListOptions, start: str, end
         await resource.fresh()
     elif text != "0":
         await wait_for(resource, revision(text))
-    return _Page(start, start + after, end, limit, rev)
+    return _ListRange(start, start + after, end, limit, rev)
 
 
-def _refuse_broken(resource: StoredResource, page: _Page) -> None:
+def _refuse_broken(resource: StoredResource, page: _ListRange) -> None:
     if not resource.form.broken:
         return
     found = []
@@ -148,7 +148,7 @@ def _refuse_broken(resource: StoredResource, page: _Page) -> None:
         raise StorageReadError(resource.definition.group_resource, found)
 
 
-def _refuse_unselectable(resource: StoredResource, page: _Page, selection: Selection) -> None:
+def _refuse_unselectable(resource: StoredResource, page: _ListRange, selection: Selection) -> None:
     """Refuse a field selector if an object in range can't be converted to the version whose fields it names."""
     if not selection.version or not resource.form.unselectable:
         return
@@ -178,7 +178,7 @@ def _single(resource: StoredResource, start: str, selection: Selection) -> Listi
     return Listing([chosen], str(rev))
 
 
-async def _at(resource: StoredResource, page: _Page, selection: Selection) -> Listing:
+async def _at(resource: StoredResource, page: _ListRange, selection: Selection) -> Listing:
     """A list at an exact revision."""
     try:
         if page.limit and not selection.everything:
@@ -196,14 +196,14 @@ async def _at(resource: StoredResource, page: _Page, selection: Selection) -> Li
     return _page_of(page, page.rev, selection, chosen, more, remaining)
 
 
-def _expired(page: _Page) -> Expired:
+def _expired(page: _ListRange) -> Expired:
     if page.begin == page.start:
         return Expired(LIST_EXPIRED)
     return Expired(CONTINUE_EXPIRED, continuation.encode(-1, page.begin[len(page.start) :]))
 
 
 def _page_of(
-    page: _Page, rev: int, selection: Selection, entries: Sequence[Entry], more: bool, remaining: int
+    page: _ListRange, rev: int, selection: Selection, entries: Sequence[Entry], more: bool, remaining: int
 ) -> Listing:
     if not more:
         return Listing([entries], str(rev))
@@ -211,7 +211,7 @@ def _page_of(
     return Listing([entries], str(rev), token, remaining if selection.everything else None)
 
 
-async def _filtered(resource: StoredResource, page: _Page, selection: Selection, rev: int) -> Listing:
+async def _filtered(resource: StoredResource, page: _ListRange, selection: Selection, rev: int) -> Listing:
     """A page of the objects a selector matches: reads in growing steps until the page is full or the range ends."""
     chosen: list[Entry] = []
     begin, size = page.begin, max(page.limit, FIRST_PAGE)

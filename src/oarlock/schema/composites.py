@@ -6,16 +6,14 @@ Next: `validation`, which compiles the branches. Source: kube-openapi's schema p
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from oarlock.schema.findings import Enough, Findings, json_type
+from oarlock.schema.findings import Check, Enough, Findings, json_type
 from oarlock.schema.structural import Constraints, Node
 from oarlock.schema.where import Where
 
 __all__ = ["Branches", "compile_branches", "has_branches"]
 
-Check: TypeAlias = Callable[[Any, Where, Findings], None]
 Branch: TypeAlias = tuple[Check, Node]
 Branches: TypeAlias = dict[str, list[Branch]]
 

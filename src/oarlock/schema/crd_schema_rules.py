@@ -45,7 +45,7 @@ def schema_errors(schema: Tree, path: str) -> list[FieldError]:
     found += structural
     found += _list_rules(node, path)
     if not structural:
-        found += _default_rules(node, path, _Place("root"))
+        found += _default_rules(node, path, _DefaultPlace("root"))
         found += rules_of(schema, node, path)[1]
     return list(dict.fromkeys(found))
 
@@ -170,7 +170,7 @@ def _map_rules(node: Node, path: str) -> Iterator[FieldError]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _DefaultPlace:
     """Where a default stands.
 
     `top_level` is "root" at the object itself and "meta" in its apiVersion, kind or metadata. `steps` lead to
@@ -180,18 +180,18 @@ class _Place:
     top_level: Literal["", "root", "meta"] = ""
     steps: tuple[str | None, ...] = ()
 
-    def into(self, node: Node, key: str | None) -> _Place:
+    def into(self, node: Node, key: str | None) -> _DefaultPlace:
         """The place of a property of `node`, or of its items (None)."""
         in_meta = self.top_level == "meta" or (self.top_level == "root" and key in _META)
         steps = (*self.steps, key) if self.steps or (node.embedded and key in _META) else ()
-        return _Place("meta" if in_meta else "", steps)
+        return _DefaultPlace("meta" if in_meta else "", steps)
 
 
-def _default_rules(node: Node, path: str, place: _Place) -> Iterator[FieldError]:
+def _default_rules(node: Node, path: str, place: _DefaultPlace) -> Iterator[FieldError]:
     """A default must be what its own schema asks for, and can't be given where the server fills things in."""
     where = f"{path}.default"
     if node.embedded:
-        place = _Place(place.top_level)
+        place = _DefaultPlace(place.top_level)
     if node.default is not MISSING:
         if place.top_level == "meta":
             yield Forbidden(where, "must not be set in top-level metadata")

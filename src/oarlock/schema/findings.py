@@ -7,13 +7,14 @@ Source: kube-openapi's validation errors and how apiextensions words them as fie
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required, TooLong, TooMany, TypeInvalid
 from oarlock.meta.gotext import quote, show
 from oarlock.schema.where import Where, render
 
-__all__ = ["MAX_ERRORS", "Enough", "Findings", "json_type"]
+__all__ = ["MAX_ERRORS", "Check", "Enough", "Findings", "json_type"]
 
 MAX_ERRORS = 1000
 """A body of many small mistakes is answered after so many; each costs more to word than to make."""
@@ -98,3 +99,7 @@ class Findings:
 
 def _shown(path: str) -> str:
     return path or "<nil>"
+
+
+Check: TypeAlias = Callable[[Any, Where, Findings], None]
+"""Adds to the findings what is wrong with a value at a place."""

@@ -6,17 +6,14 @@ value is reported, at its index, as Kubernetes does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 from oarlock.meta.fielderrors import Duplicate, Invalid
-from oarlock.schema.findings import Findings
+from oarlock.schema.findings import Check, Findings
 from oarlock.schema.structural import Node
 from oarlock.schema.where import Key, Where, render
 
 __all__ = ["compile_lists", "frozen"]
-
-Check: TypeAlias = Callable[[Any, Where, Findings], None]
 
 
 def frozen(value: Any) -> Any:

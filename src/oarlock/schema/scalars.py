@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any
 
 from oarlock.meta.gotext import show
 from oarlock.schema import formats
-from oarlock.schema.findings import Findings
+from oarlock.schema.findings import Check, Findings
 from oarlock.schema.patterns import CompiledPattern, PatternError
 from oarlock.schema.structural import Node
 from oarlock.schema.where import Where
 
-__all__ = ["Check", "compile_enum", "compile_number", "compile_text"]
+__all__ = ["compile_enum", "compile_number", "compile_text"]
 
-Check: TypeAlias = Callable[[Any, Where, Findings], None]
 
 _FLOAT32_LIMIT = 3.4028235677973366e38
 """Half a step above the largest float32; what is beyond doesn't round to one."""

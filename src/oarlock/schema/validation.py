@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from oarlock.schema.composites import Branches, compile_branches, has_branches
-from oarlock.schema.findings import Findings, json_type
+from oarlock.schema.findings import Check, Findings, json_type
 from oarlock.schema.listtypes import frozen
-from oarlock.schema.scalars import Check, compile_enum, compile_number, compile_text
+from oarlock.schema.scalars import compile_enum, compile_number, compile_text
 from oarlock.schema.structural import Node
 from oarlock.schema.where import Where
 
-__all__ = ["Check", "compile_check", "plain_type"]
+__all__ = ["compile_check", "plain_type"]
 
 _Parts: TypeAlias = "dict[type, tuple[Check, ...]]"
 

@@ -25,7 +25,7 @@ _BOUNDS = [str(bound) for bound in BOUNDS_S] + ["+Inf"]
 def write(page: Numbers | Verdicts) -> bytes:
     """The text of a page; with `Numbers` come those of the process."""
     if isinstance(page, Numbers):
-        return _text(_Page(page)) + generate_latest(_process())
+        return _text(_MetricsCollector(page)) + generate_latest(_process())
     return _text(_Checks(page))
 
 
@@ -43,7 +43,7 @@ def _process() -> CollectorRegistry:
     return registry
 
 
-class _Page(Collector):
+class _MetricsCollector(Collector):
     """Everything that is counted, as families of samples."""
 
     def __init__(self, page: Numbers) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from oarlock.endpoints.http import Response
-from oarlock.server.serving.drive import drive
+from oarlock.server.serving.eager import run_eagerly
 
 pytestmark = pytest.mark.anyio
 
@@ -122,7 +122,7 @@ async def test_it_works_for_requests_that_serving_drives(chain: Any) -> None:
     finished: asyncio.Future[int] = loop.create_future()
 
     def serve() -> None:
-        task = drive(chain.send(), loop)
+        task = run_eagerly(chain.send(), loop)
         assert isinstance(task, asyncio.Task)
         task.add_done_callback(lambda t: finished.set_result(t.result().status))
         loop.call_soon(future.set_result, None)

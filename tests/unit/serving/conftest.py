@@ -12,7 +12,7 @@ import pytest
 from oarlock.endpoints.http import Handler
 from oarlock.endpoints.unsent import Unsent
 from oarlock.server.serving.config import ConnectionLimits
-from oarlock.server.serving.greeting import Greeting
+from oarlock.server.serving.protocol_detection import ProtocolDetector
 from oarlock.server.serving.service import Service
 
 
@@ -91,7 +91,7 @@ class Wire:
         self.unsent = Unsent()
         self.service = Service(handler, limits, self.clock, loop, self.unsent)
         self.transport = Transport(loop)
-        self.transport.protocol = Greeting(self.service, False, True)
+        self.transport.protocol = ProtocolDetector(self.service, False, True)
         self.transport.protocol.connection_made(self.transport)
 
     @property

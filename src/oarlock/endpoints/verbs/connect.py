@@ -20,7 +20,7 @@ from oarlock.endpoints.channels.upgrades import VERSION, Headers, WrongVersion, 
 from oarlock.endpoints.http import Response, Stream, Tunnel
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route import Route
-from oarlock.endpoints.verbs.lasting import held, until_begun
+from oarlock.endpoints.verbs.long_running import held, until_begun
 from oarlock.endpoints.verbs.subresource import parent_of
 from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest, InternalError, ServiceUnavailable

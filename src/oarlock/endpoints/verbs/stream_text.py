@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from oarlock.endpoints.http import Response, Stream
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route import Route
-from oarlock.endpoints.verbs.lasting import held, until_begun
+from oarlock.endpoints.verbs.long_running import held, until_begun
 from oarlock.endpoints.verbs.subresource import parent_of
 from oarlock.registry.parameters import values_of
 from oarlock.registry.served import StreamHook
@@ -35,13 +35,13 @@ async def stream_text(state: RequestState, route: Route) -> Response:
     given = values_of(hook.arguments, route.pairs)
     parent = await parent_of(state, route)
     ctx = state.context()
-    talk = _Talk(hook.stream(ctx, parent, given), f"{route.target.group_resource}/{hook.name}")
-    await until_begun(talk)
+    text_stream = _TextStream(hook.stream(ctx, parent, given), f"{route.target.group_resource}/{hook.name}")
+    await until_begun(text_stream)
     headers = [("content-type", hook.media_type), ("x-content-type-options", "nosniff")]
-    return Response(200, headers, stream=held(talk, route))
+    return Response(200, headers, stream=held(text_stream, route))
 
 
-class _Talk:
+class _TextStream:
     """The task of one generator. `begun` resolves with its first piece, its end or its error."""
 
     def __init__(self, pieces: AsyncIterator[bytes], what: str) -> None:

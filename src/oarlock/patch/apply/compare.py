@@ -42,7 +42,7 @@ def compare(type_: ValueType, old: Any, new: Any) -> Comparison:
 
     TypedError when a list item has no path element.
     """
-    walk = _Walk()
+    walk = _Comparison()
     walk.visit(type_, old, new)
     return walk.result
 
@@ -51,7 +51,7 @@ def _same(type_: ValueType, old: Any, new: Any) -> bool:
     return old is new or (old == new and (type_.exact or never_mixed(old, new)))
 
 
-class _Walk:
+class _Comparison:
     """A comparison in progress; `path` is the current path."""
 
     __slots__ = ("path", "result")

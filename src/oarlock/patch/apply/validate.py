@@ -20,7 +20,7 @@ MAX_PROBLEMS = 100
 
 Problems = list[tuple[str, str]]
 
-_Place: TypeAlias = "tuple[_Place, str] | None"
+_PathNode: TypeAlias = "tuple[_PathNode, str] | None"
 """The place of the parent and a path element; made a text only for a problem."""
 
 _GO_TYPES = {str: "string", bool: "bool", list: "[]interface {}", dict: "map[string]interface {}"}
@@ -34,7 +34,7 @@ def check(type_: ValueType, value: Any) -> None:
         raise TypedError(problems[:MAX_PROBLEMS])
 
 
-def _check(type_: ValueType, value: Any, place: _Place, problems: Problems) -> None:
+def _check(type_: ValueType, value: Any, place: _PathNode, problems: Problems) -> None:
     form = atom(type_, value)
     if value is None or len(problems) >= MAX_PROBLEMS:
         return
@@ -66,7 +66,7 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 100 else text[:100] + "…"
 
 
-def _check_map(form: MapType, value: Any, place: _Place, problems: Problems) -> None:
+def _check_map(form: MapType, value: Any, place: _PathNode, problems: Problems) -> None:
     if type(value) is not dict:
         problems.append((_text(place), f"expected map, got {_shown(value)}"))
         return
@@ -79,7 +79,7 @@ def _check_map(form: MapType, value: Any, place: _Place, problems: Problems) -> 
             _check(declared, child, (place, elements.field(name)), problems)
 
 
-def _check_list(form: ListType, value: Any, place: _Place, problems: Problems) -> None:
+def _check_list(form: ListType, value: Any, place: _PathNode, problems: Problems) -> None:
     if type(value) is not list:
         problems.append((_text(place), f"expected list, got {_shown(value)}"))
         return
@@ -100,7 +100,7 @@ def _check_list(form: ListType, value: Any, place: _Place, problems: Problems) -
         _check(form.element, item, (place, step), problems)
 
 
-def _text(place: _Place) -> str:
+def _text(place: _PathNode) -> str:
     path = []
     while place is not None:
         place, element = place

@@ -150,14 +150,14 @@ class AdmissionGate:
         served, body = self._about(ctx)
         for handler in self._handlers:
             if handler.mutates and handler.sees(ctx, operation, served, body):
-                new = await _mutated(handler, _Asked(served, ctx, self._offload), (operation, new, old))
+                new = await _mutated(handler, _PluginCall(served, ctx, self._offload), (operation, new, old))
         return new
 
     async def validate(
         self, ctx: Context, operation: str, new: Tree | None, old: Tree | None, hub: Hub = NOT_AT_HAND
     ) -> None:
         served, body = self._about(ctx)
-        asked = _Asked(served, ctx, self._offload)
+        asked = _PluginCall(served, ctx, self._offload)
         for handler in self._handlers:
             if handler.validates and handler.sees(ctx, operation, served, body):
                 seen = None
@@ -168,7 +168,7 @@ class AdmissionGate:
                 handler.validate.nothing(await handler.validate.wait(ctx, new, hook, review), _RAISES)
 
 
-class _Asked(NamedTuple):
+class _PluginCall(NamedTuple):
     """What plugins are called about: a write of an object of `served`. `offload` runs all but their own code."""
 
     served: Served | None
@@ -188,7 +188,7 @@ _RAISES = "it raises what it refuses with"
 _What = tuple[str, Any, Tree | None]
 
 
-async def _mutated(handler: _PluginHandler, asked: _Asked, what: _What) -> Tree | None:
+async def _mutated(handler: _PluginHandler, asked: _PluginCall, what: _What) -> Tree | None:
     operation, new, old = what
     served, ctx, offload = asked
     if new is None:
@@ -212,7 +212,7 @@ async def _mutated(handler: _PluginHandler, asked: _Asked, what: _What) -> Tree 
     return folded
 
 
-async def _shown(handler: _PluginHandler, asked: _Asked, tree: Tree, hub: Tree | None = None) -> Tree:
+async def _shown(handler: _PluginHandler, asked: _PluginCall, tree: Tree, hub: Tree | None = None) -> Tree:
     """The tree in the plugin's version: itself if that is the request's, `hub` if it is the hub's."""
     served, version = asked.served, asked.ctx.target.version
     if served is None or not handler.version or handler.version == version:
@@ -224,7 +224,7 @@ async def _shown(handler: _PluginHandler, asked: _Asked, tree: Tree, hub: Tree |
     return made
 
 
-async def _shown_old(handler: _PluginHandler, asked: _Asked, tree: Tree, hub: Tree | None) -> Tree:
+async def _shown_old(handler: _PluginHandler, asked: _PluginCall, tree: Tree, hub: Tree | None) -> Tree:
     """The same for the old object, which may be one that can't be converted any more."""
     served, version = asked.served, asked.ctx.target.version
     if served is None or not handler.version or handler.version == version:
@@ -238,7 +238,7 @@ async def _shown_old(handler: _PluginHandler, asked: _Asked, tree: Tree, hub: Tr
     return await served.conversions.old(tree, version, handler.version)
 
 
-async def _review(handler: _PluginHandler, asked: _Asked, what: _What, hub_old: Tree | None = None) -> Review[Any]:
+async def _review(handler: _PluginHandler, asked: _PluginCall, what: _What, hub_old: Tree | None = None) -> Review[Any]:
     operation, new, old = what
     seen = None
     if old is not None:

@@ -27,7 +27,7 @@ _SORTED = "@__sortBy_input__"
 _Expand = Callable[["Macros", int, Expr, list[Expr]], Expr]
 
 
-class _Refused(Exception):
+class _WrongArguments(Exception):
     """The arguments of a macro aren't what it takes."""
 
     def __init__(self, node: Expr, text: str) -> None:
@@ -60,7 +60,7 @@ class Macros:
             return Call(offset, name, target, args)
         try:
             return expand(self, offset, target, args)
-        except _Refused as refused:
+        except _WrongArguments as refused:
             self._mistakes.append(refused.mistake)
             return target
 
@@ -114,13 +114,13 @@ def _result(at: int) -> Ident:
 
 def _name(node: Expr, otherwise: str) -> str:
     if not isinstance(node, Ident) or node.name.startswith("."):
-        raise _Refused(node, otherwise)
+        raise _WrongArguments(node, otherwise)
     return node.name
 
 
 def _free(node: Expr, name: str) -> str:
     if name in (_RESULT, "__result__"):
-        raise _Refused(node, "iteration variable overwrites accumulator variable")
+        raise _WrongArguments(node, "iteration variable overwrites accumulator variable")
     return name
 
 
@@ -130,7 +130,7 @@ def _names(args: list[Expr], count: int) -> tuple[str, str]:
     if count == 1:
         return _free(args[0], names[0]), ""
     if names[0] == names[1]:
-        raise _Refused(args[1], f"duplicate variable name: {names[0]}")
+        raise _WrongArguments(args[1], f"duplicate variable name: {names[0]}")
     return _free(args[0], names[0]), _free(args[1], names[1])
 
 
@@ -216,7 +216,7 @@ def _optional(name: str, *, flat: bool) -> _Expand:
 def _sort_by(macros: Macros, at: int, over: Expr, args: list[Expr]) -> Expr:
     if isinstance(over, Const | MapOf):
         text = "sortBy can only be applied to a list, identifier, comprehension, call or select expression"
-        raise _Refused(over, text)
+        raise _WrongArguments(over, text)
     keys = _map(macros, at, Ident(at, _SORTED), args)
     return _bound(at, _SORTED, over, Call(at, "@sortByAssociatedKeys", Ident(at, _SORTED), [keys]))
 

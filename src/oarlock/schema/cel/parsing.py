@@ -77,14 +77,14 @@ def parse(source: str) -> Expr:
         source.encode()
     except UnicodeEncodeError as error:
         raise CompileError(f"ERROR: <input>:1:{error.start + 1}: the text isn't Unicode") from error
-    parser = _Parser(source)
+    parser = _ExpressionParser(source)
     node, _ = run(parser.whole())
     if parser.mistakes:
         raise CompileError.of(source, parser.mistakes)
     return node
 
 
-class _Parser:
+class _ExpressionParser:
     """Reads one expression. `at` is the index of the token that comes next."""
 
     def __init__(self, source: str) -> None:

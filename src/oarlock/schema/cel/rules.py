@@ -90,13 +90,13 @@ class RuleSet:
 
     def spend(self, tree: Any, old: Any, budget: Budget, *, at: Where = None) -> list[FieldError]:
         """`validate` with a budget of the caller's."""
-        walk = _Walk(budget)
+        walk = _RuleWalk(budget)
         was = GONE if old is None else old
         walk.visit(self._level, tree, was, _Nearest(tree, was), at)
         return walk.found
 
 
-class _Walk:
+class _RuleWalk:
     """One object, checked. Stops at the end of the budget."""
 
     __slots__ = ("budget", "found")
@@ -171,7 +171,7 @@ def compile_rules(
     """
     build = _Build(bounded=bounded)
     decl = declare(node, root=True)
-    level = build.level([(schema, path)], node, decl, _Place())
+    level = build.level([(schema, path)], node, decl, _LevelPlace())
     level.root = True
     if build.total > SCHEMA_LIMIT and not build.errors:
         text = _too_dear(_WHOLE, "rules", build.total, SCHEMA_LIMIT)
@@ -180,7 +180,7 @@ def compile_rules(
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _LevelPlace:
     """Where a level stands.
 
     `lost` is the list around it whose items have no counterpart in the old object. There are at most `count` of it
@@ -191,13 +191,13 @@ class _Place:
     count: int | None = 1
     unbounded: tuple[str, ...] = ()
 
-    def inside(self, decl: Decl | None, node: Node, lost: str) -> _Place:
+    def inside(self, decl: Decl | None, node: Node, lost: str) -> _LevelPlace:
         """The place of the items or values of a list or map."""
         word = bound_word(node)
         if word:
             name = decl.path if decl is not None else "self"
-            return _Place(lost, None, (*self.unbounded, f"{name} ({word})"))
-        return _Place(lost, None if self.count is None else self.count * max_elements(node), self.unbounded)
+            return _LevelPlace(lost, None, (*self.unbounded, f"{name} ({word})"))
+        return _LevelPlace(lost, None if self.count is None else self.count * max_elements(node), self.unbounded)
 
 
 class _Build:
@@ -206,7 +206,7 @@ class _Build:
         self.total = 0
         self.errors: list[FieldError] = []
 
-    def level(self, schemas: list[tuple[Any, str]], node: Node | None, decl: Decl | None, place: _Place) -> _Level:
+    def level(self, schemas: list[tuple[Any, str]], node: Node | None, decl: Decl | None, place: _LevelPlace) -> _Level:
         """One level. What `allOf` says of it counts as well; `anyOf`, `oneOf` and `not` can't have rules."""
         made = _Level()
         if node is None:
@@ -234,7 +234,9 @@ class _Build:
             made.keys = node.list_keys if node.list_type == "map" else ()
         return made
 
-    def _inner(self, spread: list[tuple[Any, str]], key: str, node: Node, decl: Decl | None, place: _Place) -> _Level:
+    def _inner(
+        self, spread: list[tuple[Any, str]], key: str, node: Node, decl: Decl | None, place: _LevelPlace
+    ) -> _Level:
         schemas = [
             (schema[key], f"{path}.{key}".lstrip(".")) for schema, path in spread if type(schema.get(key)) is dict
         ]
@@ -242,7 +244,7 @@ class _Build:
         return self.level(schemas, node, item or declare(node, root=node.embedded), place)
 
     def _rules(
-        self, spread: list[tuple[Any, str]], node: Node, decl: Decl | None, place: _Place
+        self, spread: list[tuple[Any, str]], node: Node, decl: Decl | None, place: _LevelPlace
     ) -> Iterator[CompiledRule]:
         for schema, path in spread:
             for i, said in enumerate(schema.get("x-kubernetes-validations") or ()):
@@ -254,7 +256,7 @@ class _Build:
     def _wrong(self, error: FieldError) -> None:
         self.errors.append(error)
 
-    def _rule(self, said: Any, where: str, node: Node, decl: Decl | None, place: _Place) -> CompiledRule | None:
+    def _rule(self, said: Any, where: str, node: Node, decl: Decl | None, place: _LevelPlace) -> CompiledRule | None:
         before = len(self.errors)
         if type(said) is not dict or any(type(said.get(key, "")) is not str for key in _TEXTS):
             self._wrong(Invalid(where, said, "must be an object with strings"))
@@ -345,7 +347,7 @@ class _Build:
                 self._wrong(Invalid(f"{where}.fieldPath", path, f"fieldPath must be a valid path: {error}"))
         return ""
 
-    def _check_old(self, said: dict[str, Any], where: str, place: _Place, *, uses_old: bool) -> None:
+    def _check_old(self, said: dict[str, Any], where: str, place: _LevelPlace, *, uses_old: bool) -> None:
         if "optionalOldSelf" in said and said["optionalOldSelf"] is not None and not uses_old:
             text = "may not be set if oldSelf is not used in rule"
             self._wrong(Invalid(f"{where}.optionalOldSelf", said["optionalOldSelf"], text))
@@ -353,7 +355,7 @@ class _Build:
             text = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {place.lost}"
             self._wrong(Invalid(f"{where}.rule", said["rule"], text))
 
-    def _check_cost(self, tree: Expr, where: str, decl: Decl, place: _Place, names: tuple[str, str]) -> None:
+    def _check_cost(self, tree: Expr, where: str, decl: Decl, place: _LevelPlace, names: tuple[str, str]) -> None:
         """Kubernetes' estimate and wording, and then which lists, maps and strings have no bound."""
         if not self._bounded:
             return

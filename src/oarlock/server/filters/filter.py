@@ -16,5 +16,5 @@ Next = Callable[[RequestState], Coroutine[Any, Any, Response]]
 Filter = Callable[[RequestState, Next], Coroutine[Any, Any, Response]]
 """One step: looks at the request, calls the rest or answers itself, looks at the answer.
 
-Runs for every request, without a current task until the request first waits (see ``serving.drive``).
+Runs for every request, without a current task until the request first waits (see ``serving.eager``).
 """

@@ -20,21 +20,21 @@ from typing import Any
 
 from oarlock.endpoints.http import BrokenBody, Peer, Response
 from oarlock.server.serving import wire1
-from oarlock.server.serving.drive import drive
+from oarlock.server.serving.eager import run_eagerly
 from oarlock.server.serving.guards import Share
 from oarlock.server.serving.http1_incoming import Incoming
 from oarlock.server.serving.http1_outgoing import Http1Outgoing
-from oarlock.server.serving.http1_request import Turn
+from oarlock.server.serving.http1_request import QueuedRequest
 from oarlock.server.serving.http1_stream import PIECE_BYTES, Http1Stream
 from oarlock.server.serving.http1_tunnel import Http1Tunnel
 from oarlock.server.serving.readers import Pace, SlowReader
 from oarlock.server.serving.reading import Reading
 from oarlock.server.serving.service import Service, body_length, callback_failed, log, over, panic, pump
 
-__all__ = ["Http1Connection", "Turn"]
+__all__ = ["Http1Connection", "QueuedRequest"]
 
 DRAINED_BYTES = 256 * 1024  # of a body nobody read, to keep the connection
-TURNS_AT_ONCE = 64  # of a pipeline, before other connections have their turn
+REQUESTS_AT_ONCE = 64  # of a pipeline, before other connections have their turn
 
 
 class Http1Connection(Incoming):
@@ -46,7 +46,7 @@ class Http1Connection(Incoming):
         self._secure = secure
         # the answers
         self._task: asyncio.Task[Any] | None = None
-        self._response: Response | None = None  # that of `_turn`, once there is one
+        self._response: Response | None = None  # that of `_current`, once there is one
         self._stream: Http1Stream | None = None
         self._tunnel: Http1Tunnel | None = None
         self._again: asyncio.Handle | None = None  # goes on with what this turn of the loop had no time for
@@ -85,7 +85,7 @@ class Http1Connection(Incoming):
             return
         self._lost = self._stopped = True
         self._reading.forget()
-        self._turns.clear()
+        self._queue.clear()
         self._held = b""
         self.out.connection_lost()
         if self._incoming is not None and self._incoming.body is not None:
@@ -118,7 +118,7 @@ class Http1Connection(Incoming):
                 self._cut_at = now + limits.linger_s
             elif now >= self._cut_at:
                 self.abort()
-        elif self._turn is not None or self._turns:
+        elif self._current is not None or self._queue:
             pass
         elif self._in_head:
             if now - self._head_since > limits.header_timeout_s:
@@ -130,7 +130,7 @@ class Http1Connection(Incoming):
     def drain(self) -> None:
         """An idle connection ends now: its client may be asleep, and would answer TLS's goodbye when it wakes."""
         self._draining = True
-        if self._turn is None and not self._turns and not self._in_head and self._incoming is None:
+        if self._current is None and not self._queue and not self._in_head and self._incoming is None:
             flushed = not self.out.size and not self.out.unsent
             self._close(self._monotonic())
             if flushed:
@@ -163,8 +163,8 @@ class Http1Connection(Incoming):
 
     def stream_ended(self, stream: Http1Stream) -> None:
         """`stream` was closed by its writer and everything of it is with the transport."""
-        if stream is self._stream and self._turn is not None and not self._lost:
-            self._finish(self._turn, self._turn.close or self._draining)
+        if stream is self._stream and self._current is not None and not self._lost:
+            self._finish(self._current, self._current.close or self._draining)
             self._advance()
 
     def hold_back(self, full: bool) -> None:
@@ -184,21 +184,21 @@ class Http1Connection(Incoming):
             return
         self._advancing = True
         out = self.out
-        share = Share(TURNS_AT_ONCE, self._monotonic) if len(self._turns) > 1 or self._held else None
+        share = Share(REQUESTS_AT_ONCE, self._monotonic) if len(self._queue) > 1 or self._held else None
         while not self._lost:
-            while self._turn is None and self._turns and not self._cut_at and not out.congested:
+            while self._current is None and self._queue and not self._cut_at and not out.congested:
                 if share is not None and not share.left():
                     break
-                self._turn = turn = self._turns.popleft()
-                self._start(turn)
+                self._current = queued = self._queue.popleft()
+                self._start(queued)
                 if out.size > PIECE_BYTES:
                     out.flush()
-            if not self._turns and not self._held:
+            if not self._queue and not self._held:
                 break
-            if self._turn is None and self._turns and not self._cut_at and not out.congested:
+            if self._current is None and self._queue and not self._cut_at and not out.congested:
                 self._go_on_later()
                 break
-            if not self._held or self._stopped or self._undecided or len(self._turns) + (self._turn is not None) > 1:
+            if not self._held or self._stopped or self._undecided or len(self._queue) + (self._current is not None) > 1:
                 break
             data, self._held = self._held, b""
             self._take(data)
@@ -214,66 +214,66 @@ class Http1Connection(Incoming):
         self._again = None
         self._advance()
 
-    def _start(self, turn: Turn) -> None:
-        if turn.refusal is not None or turn.request is None:
-            self._answer_refusal(turn)
+    def _start(self, queued: QueuedRequest) -> None:
+        if queued.refusal is not None or queued.request is None:
+            self._answer_refusal(queued)
             return
         try:
-            outcome = drive(self.service.handler(turn.request), self.service.loop)
+            outcome = run_eagerly(self.service.handler(queued.request), self.service.loop)
         except (Exception, asyncio.CancelledError) as error:
-            self._failed(turn, error)
+            self._failed(queued, error)
             return
         if isinstance(outcome, asyncio.Task):
             self._task = outcome
             outcome.add_done_callback(self._handled)
         else:
-            self._respond(turn, outcome)
+            self._respond(queued, outcome)
 
     def _handled(self, task: asyncio.Task[Any]) -> None:
         self._task = None
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
-        turn = self._turn
-        if self._lost or turn is None:
+        queued = self._current
+        if self._lost or queued is None:
             if error is None:
                 over(task.result(), False)
             elif not isinstance(error, asyncio.CancelledError | ConnectionError):
                 log.error("a handler failed after the client had gone", exc_info=error)
             return
         if error is not None:
-            self._failed(turn, error)
+            self._failed(queued, error)
         else:
-            self._respond(turn, task.result())
+            self._respond(queued, task.result())
         self._advance()
 
-    def _failed(self, turn: Turn, error: BaseException) -> None:
-        if turn.refusal is not None:
-            self._answer_refusal(turn)
+    def _failed(self, queued: QueuedRequest, error: BaseException) -> None:
+        if queued.refusal is not None:
+            self._answer_refusal(queued)
             return
-        request = turn.request
+        request = queued.request
         log.error("%s %s failed", request and request.method, request and request.path, exc_info=error)
-        self._respond(turn, panic())
+        self._respond(queued, panic())
 
-    def _respond(self, turn: Turn, response: Response) -> None:
+    def _respond(self, queued: QueuedRequest, response: Response) -> None:
         if self._lost:
             over(response, False)
             return
         self._response = response
         try:
             if response.status == 101:
-                self._hand_over(turn, response)
+                self._hand_over(queued, response)
                 return
-            streaming = self._send_head(turn, response)
+            streaming = self._send_head(queued, response)
         except Exception:
             log.exception("an answer could not be sent")
             over(response, False)
             response = self._response = panic()
-            streaming = self._send_head(turn, response)
+            streaming = self._send_head(queued, response)
         if not streaming:
-            self._finish(turn, turn.close)
+            self._finish(queued, queued.close)
             return
         body = response.body
         unknown = response.stream is not None or body_length(body) is None
-        stream = self._stream = Http1Stream(self, chunked=unknown and not turn.old)
+        stream = self._stream = Http1Stream(self, chunked=unknown and not queued.old)
         stream.began = self._monotonic()
         if response.stream is not None:
             self._begin_stream(response.stream, stream)
@@ -291,12 +291,12 @@ class Http1Connection(Incoming):
             log.exception("an answer failed halfway")
             stream.abort()
 
-    def _hand_over(self, turn: Turn, response: Response) -> None:
+    def _hand_over(self, queued: QueuedRequest, response: Response) -> None:
         """Answer 101, after which the connection is no longer HTTP's. Raises ValueError where that can't be."""
-        if not turn.upgrade or turn.old or response.stream is None:
+        if not queued.upgrade or queued.old or response.stream is None:
             raise ValueError("a 101 for a request that asked for no upgrade, or with nobody to take the connection")
         self.out.put(wire1.switch(response.headers, self.service.date()))
-        turn.close = self._stopped = True
+        queued.close = self._stopped = True
         self._undecided = False
         tunnel = self._stream = self._tunnel = Http1Tunnel(self)
         held, self._held = self._held, b""
@@ -309,9 +309,9 @@ class Http1Connection(Incoming):
         if not task.cancelled() and task.exception() is not None:
             log.error("an answer failed halfway", exc_info=task.exception())
 
-    def _send_head(self, turn: Turn, response: Response) -> bool:
+    def _send_head(self, queued: QueuedRequest, response: Response) -> bool:
         """Queue the head, and the body if it is at hand and small: whether there is more."""
-        close = turn.close or self._draining or not self._body_can_be_skipped(turn)
+        close = queued.close or self._draining or not self._body_can_be_skipped(queued)
         status = response.status
         body = response.body
         size = len(body) if type(body) is bytes else body_length(body)
@@ -324,19 +324,19 @@ class Http1Connection(Incoming):
         framing = ""
         if size is not None:
             if not empty:
-                length = given.get("content-length") if turn.head_only and not size else None
+                length = given.get("content-length") if queued.head_only and not size else None
                 framing = f"content-length: {length or size}\r\n"
-        elif turn.old:
+        elif queued.old:
             close = True
         elif not empty:
             framing = "transfer-encoding: chunked\r\n"
         if close:
             framing += "connection: close\r\n"
-        elif turn.old:
+        elif queued.old:
             framing += "connection: keep-alive\r\n"
         head = wire1.head(status, response.headers, framing, self.service.date())
-        turn.close = close
-        if empty or turn.head_only or size == 0:
+        queued.close = close
+        if empty or queued.head_only or size == 0:
             self.out.put(head)
             return False
         if size is None or size > PIECE_BYTES or not isinstance(body, bytes):
@@ -345,43 +345,43 @@ class Http1Connection(Incoming):
         self.out.put(head + body)
         return False
 
-    def _body_can_be_skipped(self, turn: Turn) -> bool:
+    def _body_can_be_skipped(self, queued: QueuedRequest) -> bool:
         """Whether what is left of the request's body is worth reading past, to keep the connection."""
-        body = turn.body
+        body = queued.body
         if body is None or body.complete:
             return True
-        if body.failed or (turn.expects and not turn.continued):
+        if body.failed or (queued.expects and not queued.continued):
             return False
         return body.length is None or body.length - body.received <= DRAINED_BYTES
 
-    def _answer_refusal(self, turn: Turn) -> None:
-        status, why = turn.refusal or (400, "")
+    def _answer_refusal(self, queued: QueuedRequest) -> None:
+        status, why = queued.refusal or (400, "")
         self.out.put(wire1.refusal(status, why, self.service.date()))
-        self._finish(turn, True)
+        self._finish(queued, True)
 
-    def _finish(self, turn: Turn, close: bool) -> None:
+    def _finish(self, queued: QueuedRequest, close: bool) -> None:
         response = self._response
-        self._turn = self._stream = self._response = None
+        self._current = self._stream = self._response = None
         if response is not None:
             try:
                 response.sent(True)
             except Exception:
                 callback_failed()
-        if turn.upgrade:
+        if queued.upgrade:
             self._undecided = False
         self._idle_since = self._monotonic()
-        if turn.body is not None and not turn.body.complete:
-            turn.skipped_to = turn.body.received + DRAINED_BYTES
-            turn.body.fail(BrokenBody("the request was answered before its body was read"))
+        if queued.body is not None and not queued.body.complete:
+            queued.skipped_to = queued.body.received + DRAINED_BYTES
+            queued.body.fail(BrokenBody("the request was answered before its body was read"))
         if close:
             self._close(self._idle_since)
 
     def _close(self, now: float) -> None:
         """Close after what was written. A plain connection whose client is still sending is read a little
         longer: closing it at once would reset it and could destroy the answer on its way."""
-        unread = self._incoming is not None or self._stopped or bool(self._turns) or bool(self._held)
+        unread = self._incoming is not None or self._stopped or bool(self._queue) or bool(self._held)
         self._stopped = True
-        self._turns.clear()
+        self._queue.clear()
         self._held = b""
         self.out.flush()
         self._cut_at = now + self.service.limits.linger_s
@@ -406,14 +406,14 @@ class Http1Connection(Incoming):
         self.out.flush()
         if self._stream is not None:
             self._stream.resume()
-        elif self._turn is None:
+        elif self._current is None:
             self._advance()
 
     def _body_wanted(self) -> None:
         """Somebody waits for the rest of the body."""
-        turn = self._turn
-        if turn is not None and turn.expects and not turn.continued:
-            turn.continued = True
+        queued = self._current
+        if queued is not None and queued.expects and not queued.continued:
+            queued.continued = True
             self.out.put(wire1.CONTINUE)
             self._mark()
         if self._reading.paused:
@@ -421,7 +421,7 @@ class Http1Connection(Incoming):
 
     def _regulate(self) -> None:
         """Read no further than a window ahead of what is being answered."""
-        ahead = bool(self._turns) or bool(self._held)
+        ahead = bool(self._queue) or bool(self._held)
         if self._incoming is not None:
             body = self._incoming.body
             if body is not None and not body.awaited and body.buffered > self.service.limits.body_window_bytes:

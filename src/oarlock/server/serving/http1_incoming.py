@@ -1,7 +1,7 @@
 """`Incoming`: the half of a connection over HTTP/1 that parses, with httptools (llhttp in its strict mode).
 
-Every request that is complete up to its headers becomes a `Turn` in a queue; `http1` answers them. What is
-malformed becomes the last turn: after a broken message nobody can say where the next one begins (RFC 9112 §2.2,
+Every request that is complete up to its headers becomes a `QueuedRequest` in a queue; `http1` answers them. What is
+malformed becomes the last of them: after a broken message nobody can say where the next one begins (RFC 9112 §2.2,
 §11.2). Must not know: handlers, answers, transports. Next: `http1_request`, which makes requests of headers.
 """
 
@@ -13,7 +13,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from oarlock.endpoints.http import BrokenBody, Peer
 from oarlock.server.serving.body import RequestBody
-from oarlock.server.serving.http1_request import Turn, turn_of
+from oarlock.server.serving.http1_request import QueuedRequest, queued_request
 from oarlock.server.serving.service import Receiver, Service
 
 __all__ = ["Incoming"]
@@ -28,7 +28,7 @@ class _Stop(Exception):
 
 
 class Incoming(Receiver):
-    """`_take` parses; the turns wait in `_turns`, what isn't parsed yet in `_held`."""
+    """`_take` parses; requests wait in `_queue`, what isn't parsed yet in `_held`."""
 
     def __init__(self, service: Service, peer: Peer, now: float) -> None:
         self.service = service
@@ -44,12 +44,12 @@ class Incoming(Receiver):
         self._most_lines = service.limits.max_headers
         self._head: list[bytes] = []  # the pieces its head is in
         self._tail = b""  # of what was parsed before
-        self._incoming: Turn | None = None  # its body isn't complete
+        self._incoming: QueuedRequest | None = None  # its body isn't complete
         self._stopped = False
         self._first = True
         # what was parsed, and what waits for that
-        self._turns: deque[Turn] = deque()
-        self._turn: Turn | None = None
+        self._queue: deque[QueuedRequest] = deque()
+        self._current: QueuedRequest | None = None
         self._held = b""
         self._undecided = False  # what follows a request to upgrade: HTTP or not?
 
@@ -69,7 +69,7 @@ class Incoming(Receiver):
             self._parse(data)
             return
         for start in range(0, len(data), SLICE):
-            if len(self._turns) + (self._turn is not None) > 1:
+            if len(self._queue) + (self._current is not None) > 1:
                 self._held = data[start:]
                 return
             self._parse(data[start : start + SLICE])
@@ -145,16 +145,16 @@ class Incoming(Receiver):
                 self._close(self._now)
 
     def _malformed(self, why: str) -> None:
-        turn = self._incoming
-        if turn is not None and turn.skipped_to is not None:
+        queued = self._incoming
+        if queued is not None and queued.skipped_to is not None:
             self._close(self._now)
-        elif turn is not None and turn.body is not None:
+        elif queued is not None and queued.body is not None:
             # Its handler may be running: reading fails, and unless it has answered this is the answer.
             self._stopped = True
             self._incoming = None
-            turn.close = True
-            turn.refusal = (400, why)
-            turn.body.fail(BrokenBody(why))
+            queued.close = True
+            queued.refusal = (400, why)
+            queued.body.fail(BrokenBody(why))
         elif self._in_head:
             self._refuse(400, why)
         else:
@@ -164,7 +164,7 @@ class Incoming(Receiver):
         """Answer what is being parsed with `status`, once the requests before it are answered."""
         self._stopped = True
         self._in_head = False
-        self._turns.append(Turn(None, (status, why)))
+        self._queue.append(QueuedRequest(None, (status, why)))
 
     def on_message_begin(self) -> None:
         if self._stopped:
@@ -207,23 +207,23 @@ class Incoming(Receiver):
         line = b"%b %b HTTP/" % (method, self._url)
         if not self._head[0].startswith(line) and not self._is_http(line):
             return 400, "malformed request line"
-        turn = turn_of(self._parser, method, self._url, self._lines, self._peer, self._now)
-        if not isinstance(turn, Turn):
-            return turn
-        headers = turn.request.headers if turn.request is not None else {}
+        queued = queued_request(self._parser, method, self._url, self._lines, self._peer, self._now)
+        if not isinstance(queued, QueuedRequest):
+            return queued
+        headers = queued.request.headers if queued.request is not None else {}
         if "content-length" in headers or "transfer-encoding" in headers:
-            problem = self._expect_body(turn)
+            problem = self._expect_body(queued)
             if problem is not None:
                 return problem
-        self._turns.append(turn)
+        self._queue.append(queued)
         return None
 
     def _is_http(self, line: bytes) -> bool:
         """Whether the head begins with `line`, to the letter: llhttp also takes RTSP, ICE, none, and more spaces."""
         return b"".join(self._head).lstrip(b"\r\n").startswith(line)
 
-    def _expect_body(self, turn: Turn) -> tuple[int, str] | None:
-        request = turn.request
+    def _expect_body(self, queued: QueuedRequest) -> tuple[int, str] | None:
+        request = queued.request
         assert request is not None
         headers = request.headers
         length: int | None = None
@@ -234,17 +234,17 @@ class Incoming(Receiver):
             length = int(headers.get("content-length") or 0)
             if length == 0:
                 return None
-        if turn.upgrade:
+        if queued.upgrade:
             return 400, "an Upgrade with a body"  # the parser can't say where that body ends
         expected = headers.get("expect")
-        if expected is not None and not turn.old:
+        if expected is not None and not queued.old:
             if expected.lower() != "100-continue":
                 return 417, expected
-            turn.expects = True
-        turn.body = RequestBody(self.service.loop, self.service.limits.max_request_bytes, self._body_wanted, length)
-        request._read = turn.body.read
+            queued.expects = True
+        queued.body = RequestBody(self.service.loop, self.service.limits.max_request_bytes, self._body_wanted, length)
+        request._read = queued.body.read
         self._body_bytes = -self._slice_bytes  # what the headers took of this slice isn't counted
-        self._incoming = turn
+        self._incoming = queued
         return None
 
     def on_body(self, data: bytes) -> None:
@@ -252,7 +252,7 @@ class Incoming(Receiver):
             self._incoming.body.feed(data)
 
     def on_message_complete(self) -> None:
-        turn = self._incoming
-        if turn is not None and turn.body is not None:
-            turn.body.finish()
+        queued = self._incoming
+        if queued is not None and queued.body is not None:
+            queued.body.finish()
             self._incoming = None

@@ -1,4 +1,4 @@
-"""`Turn` and `turn_of`: what the headers of a message over HTTP/1 ask for. Next: `http1`."""
+"""`QueuedRequest` and `queued_request`: what the headers of a message over HTTP/1 ask for. Next: `http1`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from oarlock.endpoints.http import Peer, Request
 from oarlock.server.serving.body import RequestBody, no_body
 from oarlock.server.serving.header_names import ANY_CASE, header_name
 
-__all__ = ["Turn", "turn_of"]
+__all__ = ["QueuedRequest", "queued_request"]
 
 
-class Turn:
+class QueuedRequest:
     """One request of a pipeline and how it is to be answered."""
 
     __slots__ = (
@@ -42,15 +42,15 @@ class Turn:
         self.skipped_to: int | None = None  # answered; how far its body is still read past
 
 
-def turn_of(
+def queued_request(
     parser: HttpRequestParser,
     raw_method: bytes,
     url: bytes,
     raw: Sequence[tuple[bytes, bytes]],
     peer: Peer,
     now: float,
-) -> Turn | tuple[int, str]:
-    """The turn that the headers `raw` ask for, its body not yet looked at; or status and reason of a refusal."""
+) -> QueuedRequest | tuple[int, str]:
+    """The request that the headers `raw` ask for, its body not yet looked at; or status and reason of a refusal."""
     lines = [(ANY_CASE.get(name) or header_name(name), value.decode("latin-1").strip(" \t")) for name, value in raw]
     headers = dict(reversed(lines))  # the first line of each name
     version = parser.get_http_version()
@@ -71,12 +71,12 @@ def turn_of(
     if target is None:
         return (405, "CONNECT") if method == "CONNECT" else (400, "malformed request target")
     path, _, query = target.partition("?")
-    turn = Turn(Request(method, path, query, headers, lines, peer, no_body, now))
-    turn.head_only = method == "HEAD"
-    turn.old = version != "1.1"
-    turn.close = not parser.should_keep_alive()
-    turn.upgrade = parser.should_upgrade()
-    return turn
+    queued = QueuedRequest(Request(method, path, query, headers, lines, peer, no_body, now))
+    queued.head_only = method == "HEAD"
+    queued.old = version != "1.1"
+    queued.close = not parser.should_keep_alive()
+    queued.upgrade = parser.should_upgrade()
+    return queued
 
 
 def _target(target: str) -> str | None:

@@ -21,7 +21,7 @@ from oarlock.endpoints.http import BrokenBody, Peer, Request, Response
 from oarlock.server.serving import wire2
 from oarlock.server.serving.body import RequestBody, no_body
 from oarlock.server.serving.config import ConnectionLimits
-from oarlock.server.serving.drive import drive
+from oarlock.server.serving.eager import run_eagerly
 from oarlock.server.serving.guards import Bucket, Share
 from oarlock.server.serving.http2_readers import Http2Readers
 from oarlock.server.serving.http2_stream import Http2Stream
@@ -390,7 +390,7 @@ class Http2Connection(Receiver):
     def _start(self, stream: Http2Stream) -> None:
         assert stream.request is not None
         try:
-            outcome = drive(self.service.handler(stream.request), self.service.loop)
+            outcome = run_eagerly(self.service.handler(stream.request), self.service.loop)
         except (Exception, asyncio.CancelledError) as error:
             self._failed(stream, error)
             return

@@ -1,7 +1,7 @@
 """`serve`: open a listener and answer what comes, over TLS or plain, HTTP/1.1 and HTTP/2.
 
 The only module that opens sockets. It knows connections only as `service.Connection`; which protocol a new
-one speaks is decided by `Greeting`. Shutting down goes `stop_accepting`, `drain`, `close`.
+one speaks is decided by `ProtocolDetector`. Shutting down goes `stop_accepting`, `drain`, `close`.
 Next: `http1`, `http2`.
 """
 
@@ -18,7 +18,7 @@ from oarlock.endpoints.http import Handler
 from oarlock.endpoints.unsent import Unsent
 from oarlock.meta.context import Clock
 from oarlock.server.serving.config import ServingConfig
-from oarlock.server.serving.greeting import Greeting
+from oarlock.server.serving.protocol_detection import ProtocolDetector
 from oarlock.server.serving.readers import SlowReader, free_slots, relieve
 from oarlock.server.serving.service import Service, log
 from oarlock.server.serving.transport import TLS_BUFFER_BYTES
@@ -276,10 +276,14 @@ class Listening:
         connect: Callable[..., Awaitable[object]]
         if connect_accepted_socket is not None:
             connect = connect_accepted_socket
-            arguments: tuple[Any, ...] = (self._loop, lambda: Greeting(service, tls is not None, http2), accepted)
+            arguments: tuple[Any, ...] = (
+                self._loop,
+                lambda: ProtocolDetector(service, tls is not None, http2),
+                accepted,
+            )
         else:  # pragma: no cover
             connect = self._loop.connect_accepted_socket
-            arguments = (lambda: Greeting(service, tls is not None, http2), accepted)
+            arguments = (lambda: ProtocolDetector(service, tls is not None, http2), accepted)
         try:
             await connect(*arguments, ssl=tls, **options)
         except OSError as error:  # ssl.SSLError is one

@@ -1,4 +1,4 @@
-"""`Greeting`: the first moment of a connection, in which it is decided what it speaks.
+"""`ProtocolDetector`: the first moment of a connection, in which it is decided what it speaks.
 
 Over TLS the client said so in ALPN. On a plain connection an HTTP/2 client begins with its preface
 ("prior knowledge", RFC 9113 §3.3); anything else is HTTP/1. Next: `http1`, `http2`.
@@ -14,13 +14,13 @@ from oarlock.server.serving.http2 import Http2Connection
 from oarlock.server.serving.service import Receiver, Service
 from oarlock.server.serving.tls import peer_of
 
-__all__ = ["Greeting"]
+__all__ = ["ProtocolDetector"]
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 TELLING = 3  # no request of HTTP/1 begins with "PRI"
 
 
-class Greeting(Receiver):
+class ProtocolDetector(Receiver):
     """Stands at a connection until it is known which protocol takes over."""
 
     def __init__(self, service: Service, secure: bool, http2: bool) -> None:

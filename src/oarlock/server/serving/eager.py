@@ -1,7 +1,7 @@
 """Run a handler without a task for as long as it doesn't wait, in a task from there on.
 
 Most requests are answered from memory and never suspend, so a task for each (3–5 µs) would be waste.
-`drive` takes the first step of the coroutine on the spot; only when that step suspends does it make an
+`run_eagerly` takes the first step of the coroutine on the spot; only when that step suspends does it make an
 `asyncio.Task` that carries on where the coroutine stopped. Code in that first step has no current task:
 what needs one (``asyncio.timeout``, ``TaskGroup``) calls ``registry.waiting.in_task`` first.
 """
@@ -14,12 +14,12 @@ import types
 from collections.abc import Awaitable, Coroutine, Generator
 from typing import Any, TypeVar, cast
 
-__all__ = ["drive"]
+__all__ = ["run_eagerly"]
 
 T = TypeVar("T")
 
 
-def drive(awaitable: Awaitable[T], loop: asyncio.AbstractEventLoop) -> T | asyncio.Task[T]:
+def run_eagerly(awaitable: Awaitable[T], loop: asyncio.AbstractEventLoop) -> T | asyncio.Task[T]:
     """Take the first step of `awaitable` now: its result, or the task that carries on.
 
     What the coroutine raises in its first step is raised here. Both parts run in one copied `contextvars`

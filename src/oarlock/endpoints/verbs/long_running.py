@@ -13,7 +13,7 @@ from typing import Protocol
 from oarlock.endpoints.http import Stream
 from oarlock.endpoints.route import Route
 
-__all__ = ["Lasting", "held", "until_begun"]
+__all__ = ["LongRunning", "held", "until_begun"]
 
 FIRST_S = 1.0
 """How long, in seconds, an answer waits for the method to begin: until then, what it raises is an ordinary answer."""
@@ -21,7 +21,7 @@ ABANDONED_S = 30.0
 """How long, in seconds, a method waits for its answer to be sent: the client may just have disconnected."""
 
 
-class Lasting(Protocol):
+class LongRunning(Protocol):
     """The task. `begun` resolves when the method first sends or reads, ends, or fails."""
 
     begun: asyncio.Future[None]
@@ -39,30 +39,30 @@ class Lasting(Protocol):
         ...
 
 
-async def until_begun(talk: Lasting) -> None:
+async def until_begun(task: LongRunning) -> None:
     """Wait for `begun`, at most `FIRST_S`. Raises what the method raised until then."""
     try:
-        await asyncio.wait((talk.begun,), timeout=FIRST_S)
-        if not talk.begun.done():
-            talk.begun.set_result(None)  # too late for an ordinary answer
-        talk.begun.result()
+        await asyncio.wait((task.begun,), timeout=FIRST_S)
+        if not task.begun.done():
+            task.begun.set_result(None)  # too late for an ordinary answer
+        task.begun.result()
     except BaseException:
-        talk.cancel()
+        task.cancel()
         raise
 
 
-def held(talk: Lasting, route: Route) -> Callable[[Stream], None]:
-    """The callback that starts the answer; from then on `talk` ends with the server and the resource."""
-    abandoned = asyncio.get_running_loop().call_later(ABANDONED_S, talk.cancel)
+def held(task: LongRunning, route: Route) -> Callable[[Stream], None]:
+    """The callback that starts the answer; from then on `task` ends with the server and the resource."""
+    abandoned = asyncio.get_running_loop().call_later(ABANDONED_S, task.cancel)
 
     def start(stream: Stream) -> None:
         abandoned.cancel()
         book, resource = route.watches, route.resource
         assert book is not None
         assert resource is not None
-        talk.connected(stream)
+        task.connected(stream)
         if not stream.closed:
-            book.hold(talk.leave, resource)
-            stream.on_close(lambda: book.release(talk.leave))
+            book.hold(task.leave, resource)
+            stream.on_close(lambda: book.release(task.leave))
 
     return start

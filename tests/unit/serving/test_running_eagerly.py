@@ -11,7 +11,7 @@ import pytest
 import uvloop
 
 from oarlock.registry.waiting import in_task
-from oarlock.server.serving.drive import drive
+from oarlock.server.serving.eager import run_eagerly
 
 Main = Callable[[asyncio.AbstractEventLoop], Coroutine[Any, Any, Any]]
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
@@ -27,7 +27,7 @@ def outside(request: pytest.FixtureRequest) -> Any:
 
         def callback() -> None:
             try:
-                outcome = drive(handler(loop), loop)
+                outcome = run_eagerly(handler(loop), loop)
             except BaseException as error:
                 result.set_result(("raised at once", error))
                 return
@@ -119,7 +119,7 @@ def test_two_handlers_may_wait_for_the_same_future() -> None:
             return await shared
 
         tasks: list[Any] = []
-        loop.call_soon(lambda: tasks.extend(drive(handler(), loop) for _ in range(3)))
+        loop.call_soon(lambda: tasks.extend(run_eagerly(handler(), loop) for _ in range(3)))
         loop.call_later(0.002, shared.set_result, 7)
         await shared
         return await asyncio.gather(*tasks)
@@ -235,7 +235,7 @@ def test_inside_a_task_it_makes_an_ordinary_task() -> None:
         return asyncio.current_task()
 
     async def main() -> None:
-        outcome = drive(handler(), asyncio.get_running_loop())
+        outcome = run_eagerly(handler(), asyncio.get_running_loop())
         assert isinstance(outcome, asyncio.Task)
         assert await outcome is outcome
 
