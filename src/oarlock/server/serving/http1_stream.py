@@ -6,16 +6,15 @@ it; the rest waits here. Next: `http1`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from oarlock.endpoints.http import BodySource, ResponseBody
+from oarlock.server.serving.http1_outgoing import Http1Outgoing
 from oarlock.server.serving.readers import HARD
+from oarlock.server.serving.service import Service
 from oarlock.server.serving.stream import LOW_BYTES, BaseStream
 
-if TYPE_CHECKING:
-    from oarlock.server.serving.http1 import Http1Connection
-
-__all__ = ["PIECE_BYTES", "Http1Stream"]
+__all__ = ["PIECE_BYTES", "Http1Owner", "Http1Stream"]
 
 PIECE_BYTES = 128 * 1024
 TURN_BYTES = 512 * 1024
@@ -23,12 +22,27 @@ TURN_BYTES = 512 * 1024
 FORMATTED_BYTES = 16 * 1024
 
 
+class Http1Owner(Protocol):
+    """The connection, as its streams see it."""
+
+    service: Service
+    out: Http1Outgoing
+
+    def cut(self, reason: str) -> None: ...
+
+    def abort(self) -> None: ...
+
+    def stream_ended(self, stream: Http1Stream) -> None: ...
+
+    def hold_back(self, full: bool) -> None: ...
+
+
 class Http1Stream(BaseStream):
     """See `oarlock.endpoints.http.Stream`. Without `chunked` its length was said, or the connection's end ends it."""
 
     __slots__ = ("_add", "_chunked", "_connection", "_hard", "_marked", "_out")
 
-    def __init__(self, connection: Http1Connection, chunked: bool) -> None:
+    def __init__(self, connection: Http1Owner, chunked: bool) -> None:
         super().__init__(connection.service.unsent)
         self._connection = connection
         self._out = connection.out

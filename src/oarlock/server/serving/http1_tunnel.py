@@ -7,12 +7,8 @@ that is much the transport isn't read any further, so that the client has to wai
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
-from oarlock.server.serving.http1_stream import Http1Stream
-
-if TYPE_CHECKING:
-    from oarlock.server.serving.http1 import Http1Connection
+from oarlock.server.serving.http1_stream import Http1Owner, Http1Stream
 
 __all__ = ["Http1Tunnel"]
 
@@ -25,7 +21,7 @@ class Http1Tunnel(Http1Stream):
 
     __slots__ = ("_arrived", "_reader", "_size")
 
-    def __init__(self, connection: Http1Connection) -> None:
+    def __init__(self, connection: Http1Owner) -> None:
         super().__init__(connection, chunked=False)
         self._arrived: list[bytes] = []
         self._size = 0

@@ -54,7 +54,7 @@ class Http2Connection(Receiver):
         self._monotonic = service.monotonic
         self._machine = Machine(limits)
         self.out = Outgoing(service, transport, self._machine, secure)
-        self._readers = Http2Readers(self, limits, now)
+        self._readers = Http2Readers(self, self.out, limits, now)
         self._streams: dict[int, Http2Stream] = {}
         self._starting: deque[Http2Stream] = deque()
         self._withdrawn: set[asyncio.Task[Any]] = set()  # cancelled, and not yet done

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from oarlock.server.serving.config import ConnectionLimits
+from oarlock.server.serving.http2_stream import Http2Owner, Http2Stream
+from oarlock.server.serving.outgoing import Outgoing
 from oarlock.server.serving.readers import SLOW, Pace, SlowReader
-
-if TYPE_CHECKING:
-    from oarlock.server.serving.http2 import Http2Connection
-    from oarlock.server.serving.http2_stream import Http2Stream
 
 __all__ = ["Http2Readers"]
 
@@ -25,9 +22,9 @@ class Http2Readers:
 
     __slots__ = ("_connection", "_limits", "_now", "_out", "_pace")
 
-    def __init__(self, connection: Http2Connection, limits: ConnectionLimits, now: float) -> None:
+    def __init__(self, connection: Http2Owner, out: Outgoing, limits: ConnectionLimits, now: float) -> None:
         self._connection = connection
-        self._out = connection.out
+        self._out = out
         self._limits = limits
         self._pace = Pace(now)
         self._now = now

@@ -3,22 +3,48 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from oarlock.endpoints.http import BodySource, Request, Response, ResponseBody
 from oarlock.server.serving import wire2
 from oarlock.server.serving.body import RequestBody
 from oarlock.server.serving.readers import HARD
-from oarlock.server.serving.service import over
+from oarlock.server.serving.service import Service, over
 from oarlock.server.serving.stream import LOW_BYTES, BaseStream
 
-if TYPE_CHECKING:
-    from oarlock.server.serving.http2 import Http2Connection
-
-__all__ = ["AHEAD_BYTES", "Http2Stream"]
+__all__ = ["AHEAD_BYTES", "Http2Owner", "Http2Stream"]
 
 AHEAD_BYTES = 64 * 1024
 """How much of a body that may have to wait is made at a time."""
+
+
+class SendQueue(Protocol):
+    """What the connection has to send, as its streams see it: `outgoing.Outgoing`."""
+
+    congested: bool
+    pending: int
+    hard_bytes: int
+
+    def queue(self, stream: Http2Stream) -> None: ...
+
+    def open_to(self, stream: Http2Stream) -> bool: ...
+
+
+class Http2Owner(Protocol):
+    """The connection, as its streams see it."""
+
+    service: Service
+
+    @property
+    def out(self) -> SendQueue: ...
+
+    def cut(self, reason: str) -> None: ...
+
+    def cut_stream(self, stream: Http2Stream, reason: str) -> None: ...
+
+    def reset(self, stream: Http2Stream, code: int) -> None: ...
+
+    def sent_end(self, stream: Http2Stream, frames: list[Any]) -> None: ...
 
 
 class Http2Stream(BaseStream):
@@ -47,7 +73,7 @@ class Http2Stream(BaseStream):
         "uploaded",
     )
 
-    def __init__(self, connection: Http2Connection, stream_id: int, flow: Any, uploaded: bool) -> None:
+    def __init__(self, connection: Http2Owner, stream_id: int, flow: Any, uploaded: bool) -> None:
         super().__init__(connection.service.unsent)
         self._connection = connection
         self._out = connection.out

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oarlock.server.serving import wire2
+from oarlock.server.serving.http2_stream import Http2Stream
 from oarlock.server.serving.machine import Machine
 from oarlock.server.serving.service import Service
 from oarlock.server.serving.transport import HIGH_BYTES, LOW_BYTES, TransportBuffer
-
-if TYPE_CHECKING:
-    from oarlock.server.serving.http2_stream import Http2Stream
 
 __all__ = ["CREDIT_PER_FRAME", "Outgoing"]
 
