@@ -58,7 +58,7 @@ class Settings:
 
 
 class StoredResource:
-    """One stored resource. `cache` is set once by ``live``, when it has been loaded or taken over."""
+    """One stored resource. `cache` is set once by ``live_resources``, when it has been loaded or taken over."""
 
     cache: ResourceCache
 

@@ -2,7 +2,7 @@
 
 The verb settles where the watch begins and answers with a stream. A `Watcher` then connects the cache, which calls it
 on the event loop for each batch of events, to the stream, which buffers without waiting. A watcher that isn't behind
-needs no task and no queue. See also: `frames` for the encoding of events.
+needs no task and no queue. See also: `event_frames` for the encoding of events.
 """
 
 from __future__ import annotations

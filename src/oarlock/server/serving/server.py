@@ -46,7 +46,7 @@ class AddressInUse(CannotListen):
 async def serve(handler: Handler, config: ServingConfig, clock: Clock, unsent: Unsent | None = None) -> Listening:
     """Listen as `config` says and answer every request with `handler`, until the result is closed.
 
-    `handler` is driven without a task until it first waits (see `drive`). `unsent` is the budget of what clients
+    `handler` runs without a task until it first waits (see `eager.run_eagerly`). `unsent` is the budget of what clients
     haven't taken yet, one of its own unless given. Raises `AddressInUse`, `CannotListen`.
     """
     sockets = list(config.sockets) or _bound(config)
