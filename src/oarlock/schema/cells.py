@@ -1,4 +1,4 @@
-"""What a column of a table shows of an object.
+"""The cells of printer columns: converts values of an object to a table column's type.
 
 Must not know: table documents, who asks. Next: `jsonpath`, which finds the values.
 Source: CustomResourceDefinition additionalPrinterColumns; kubectl's age columns.
@@ -21,7 +21,7 @@ NEVER = "0001-01-01T00:00:00Z"
 
 
 def cell(values: list[Any], column_type: str, now: float) -> Any:
-    """The cell of what a path found: the first value, in the column's type, or None when it has another.
+    """The cell for the values a path found: the first value in the column's type, or None when it has another type.
 
     `now` is in seconds since the epoch; a date is shown as the time that has passed since.
     """
@@ -68,7 +68,7 @@ def _age(value: str, now: float) -> str:
 
 
 def compile_cell(column: Column) -> Callable[[Any, float], Any]:
-    """A function from a tree and the time to the cell of `column`; `jsonpath.PathError` for a bad path."""
+    """A function ``(tree, now) → cell`` for `column`. `jsonpath.PathError` for a malformed path."""
     find = compile_path(column.json_path)
     kind = column.type
     if kind == "date" and not column.relative:

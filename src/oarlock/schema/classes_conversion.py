@@ -1,9 +1,9 @@
-"""`ClassConversion`: the versions of declared classes, converted by their own ``to_hub`` and ``from_hub``.
+"""`ClassConversion`: version conversion of declared classes through their ``to_hub`` and ``from_hub``.
 
-spoke → hub → spoke, always several objects at once. What comes out is: metadata as it was, but for labels and
-annotations, which a version may use to keep what it can't say otherwise; and for the rest exactly what the
-methods made. Fields that no class knows don't survive a conversion.
-Pure. Must not know: requests, the store. Next: ``registry.declare``, which gives it the waiting half of its protocol.
+Conversion is spoke → hub → spoke, for several objects at once. The result has the original metadata, except labels and
+annotations, which a version may use for values it has no fields for. The rest is exactly what the
+methods return: fields unknown to the classes don't survive a conversion.
+Pure. Must not know: requests, the store. Next: ``registry.declare``, which adds the async half of its protocol.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _Step = Callable[[Tree], Tree]
 
 
 class ClassConversion:
-    """Converts trees between a hub and its spokes. Raises `ViewError` for a tree that its class can't hold."""
+    """Converts trees between a hub and its spokes. Raises `ViewError` for a tree that doesn't fit its class."""
 
     pure = True
     """What is converted stays as it is; the result may share its metadata."""
@@ -48,14 +48,14 @@ class ClassConversion:
                     self._steps[source, target] = _step(cls, other, hub)
 
     def convert_now(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree]:
-        """The trees in `to_version`. KeyError for a version that isn't declared."""
+        """The trees in `to_version`. KeyError for an undeclared version."""
         if from_version == to_version:
             return trees
         step = self._steps[from_version, to_version]
         return [step(tree) for tree in trees]
 
     def salvage(self, tree: Tree, from_version: str, to_version: str) -> Tree:
-        """An object that can't be converted, as far as it can be read: its metadata at least. Never to be stored."""
+        """What can be read of an object that can't be converted, at least its metadata. Must not be stored."""
         step = self._steps[from_version, to_version]
         try:
             made = salvaged(tree, object_schema(self.classes[from_version]), step)
@@ -64,9 +64,9 @@ class ClassConversion:
         return made if made is not None else {"metadata": tree.get("metadata") or {}}
 
     def carry_over(self, new_hub: Tree, live_hub: Tree, version: str) -> Tree:
-        """On an update through a spoke: what that version can't say is taken from the live object.
+        """On an update through a spoke: takes fields that this version can't represent from the live object.
 
-        `new_hub` is the updated object, converted from `version`, `live_hub` the object as it is. Neither is changed.
+        `new_hub` is the updated object, converted from `version`; `live_hub` is the live object. Neither is changed.
         """
         if version == self._hub:
             return new_hub
@@ -97,9 +97,9 @@ def _step(source: Any, target: Any, hub: Any) -> _Step:
 
 
 def _metadata(old: Tree, made: Tree) -> Tree:
-    """The metadata the tree had, with the labels and annotations the conversion gave it."""
+    """The original metadata, with the labels and annotations of the conversion's result."""
     if made.get("name", "") != old.get("name", "") or (not made and old):
-        # the method didn't pass metadata on: nothing to learn from it
+        # the method returned no metadata: keep the labels and annotations
         return old
     metadata = old
     for name in ("labels", "annotations"):
@@ -118,10 +118,10 @@ _ABSENT: Any = object()
 
 
 def merge_from_live(new: Tree, live: Tree, seen: Tree, schema: Schema) -> Tree:
-    """`new` with what the live object has and a client couldn't see; all in the hub version, as is `schema`.
+    """`new` with the fields of the live object that the client couldn't see; all in the hub version, as is `schema`.
 
-    `seen` is the live object after a trip through the client's version: where it differs from `live`, the
-    version can't say it; where `new` is as `seen`, the client didn't change it. There the live value stays.
+    `seen` is the live object after a round trip through the client's version. Where it differs from `live`, the version
+    can't represent the value; where `new` equals `seen`, the client didn't change it. There the live value stays.
     Metadata is left alone. Items of lists are matched by map key, else by equality.
     """
     merged: Tree = _merged({**new, "metadata": None}, {**live, "metadata": None}, {**seen, "metadata": None}, schema)

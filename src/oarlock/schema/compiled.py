@@ -1,7 +1,7 @@
-"""One version of a resource, compiled: what its schema does to trees, as a handful of fast functions.
+"""`CompiledVersion`: one version of a resource with its schema compiled to functions on trees.
 
-All of them work in place on trees that nobody else holds, in the order a write needs them: `misfits`,
-`prune`, `normalize`, `default`, and `validate` once hooks have run. The schema is read once, here.
+They change trees in place, which nobody else may hold, in the order of a write: `misfits`,
+`prune`, `normalize`, `default`, and `validate` after the hooks. The schema is read once, at compilation.
 Must not know: requests, storage, hooks. Next: `structural` for the nodes, then the module of each step.
 """
 
@@ -64,7 +64,7 @@ def compile_version(definition: ResourceDefinition, version: str) -> CompiledVer
 
 
 class CompiledVersion:
-    """What the schema of a version does to trees. Made by `compile_version`; never changes."""
+    """The operations of a version's schema on trees. Made by `compile_version`; immutable."""
 
     __slots__ = (
         "_cel",
@@ -93,7 +93,7 @@ class CompiledVersion:
         self._typed = typed
         self._cel = cel
         self.selectable = selectable
-        # what objects really have: metadata is the same for every kind, whatever the schema says of it
+        # metadata has the same schema for every kind, whatever this schema says of it
         self._node = whole = _with_metadata(node)
         self._rules = rules = _without_metadata(node)
         self._shape = whole if typed else Node(type="object", properties={"metadata": OBJECT_META})
@@ -106,13 +106,14 @@ class CompiledVersion:
         self._checks = tuple(check for check in (compile_check(rules), compile_lists(rules)) if check is not None)
 
     def untouched(self, tree: Tree) -> bool:
-        """Would `misfits`, `prune` and `normalize` leave the tree as it is? No may mean that it isn't known."""
+        """Whether `misfits`, `prune` and `normalize` would leave the tree as it is. False may also mean unknown."""
         return self._untouched is not None and self._untouched(tree)
 
     def misfits(self, tree: Tree) -> list[FieldError]:
-        """Every value of a wrong JSON type, the first `findings.MAX_ERRORS` of them; with them, what else is wrong.
+        """Every value of a wrong JSON type, the first `findings.MAX_ERRORS` of them.
 
-        Of a custom resource only metadata is looked at: the rest is reported by `validate`, with everything else.
+        If there are any, other violations are included. For a custom resource only metadata is checked: `validate`
+        reports the rest, with all other violations.
         """
         found: list[FieldError] = []
         if self._fits is not None and not self._fits(tree):
@@ -122,7 +123,7 @@ class CompiledVersion:
         return found + self._besides(tree, found) if found and self._typed else found
 
     def _besides(self, tree: Tree, misfits: list[FieldError]) -> list[FieldError]:
-        """What the schema minds of the rest of a tree in which some values have a wrong type."""
+        """Other violations of the schema in a tree with some values of a wrong type."""
         rest = copy_json(tree)
         self.normalize(rest)
         self.default(rest)
@@ -130,7 +131,7 @@ class CompiledVersion:
         return [error for error in self._violations(rest, None) if not _is_at(error, places)][:MAX_ERRORS]
 
     def prune(self, tree: Tree) -> list[str]:
-        """Remove undeclared fields; returns the paths of the first `MAX_REPORTED`, as strict decoding names them."""
+        """Remove undeclared fields; returns the first `MAX_REPORTED` paths, in the form of strict decoding errors."""
         found: list[str] = []
         if self._clean is not None and not self._clean(tree):
             found = prune(tree, self._node)
@@ -141,7 +142,7 @@ class CompiledVersion:
         return found
 
     def normalize(self, tree: Tree) -> None:
-        """Remove what means "absent": null where it isn't allowed, zero values of fields that leave them out.
+        """Remove values that mean "absent": null where it isn't allowed, and zero values of omitempty fields.
 
         Integers of a custom resource that were written as floats become integers.
         """
@@ -149,15 +150,15 @@ class CompiledVersion:
             step(tree)
 
     def default(self, tree: Tree) -> None:
-        """Fill in the defaults of the schema, nested ones too; each is a copy."""
+        """Fill in the defaults of the schema, also nested ones. Each is a copy."""
         if self._default is not None:
             self._default(tree)
 
     def validate(self, tree: Tree, old: Tree | None = None) -> list[FieldError]:
-        """Every violation of the schema, the first `findings.MAX_ERRORS` of them; metadata is `objectmeta`'s.
+        """Every violation of the schema, the first `findings.MAX_ERRORS`; `objectmeta` validates metadata.
 
-        With `old`, the object an update replaces, a value that was wrong before and is unchanged is no violation.
-        Rules run last, and not at all on an object that lacks fields or has them in the wrong type or size.
+        With `old`, the object that an update replaces, violations in unchanged values are ignored (ratcheting).
+        CEL rules run last, and only if no fields are missing or have a wrong type or size.
         """
         errors = self._violations(tree, old)
         cel = self._cel
@@ -183,12 +184,12 @@ class CompiledVersion:
         return still_wrong(found, self._rules, tree, old)
 
     def selectable_values(self, tree: Tree) -> tuple[str, ...]:
-        """The values of the selectable fields as field selectors write them; ``""`` for one that isn't there."""
+        """The values of the selectable fields as in field selectors; ``""`` for an absent one."""
         return tuple([_label(get(tree)) for get in self.selectable])
 
 
 def _is_at(error: FieldError, places: tuple[str, ...]) -> bool:
-    """Is it another finding about a value of a wrong type, or about a list or map with one in it?"""
+    """Whether the finding is about a value of a wrong type, or about a list or map that contains one."""
     return isinstance(error, TypeInvalid) or error.path == "<nil>" or error.path in places
 
 
@@ -209,7 +210,7 @@ def _with_metadata(node: Node) -> Node:
 
 
 def _without_metadata(node: Node) -> Node:
-    """The schema as far as it speaks of more than metadata; constraints on the name stay."""
+    """The schema without that of metadata, except constraints on the name."""
     metadata = node.properties.get("metadata")
     kept = {key: child for key, child in node.properties.items() if key != "metadata"}
     if metadata is not None and metadata.properties:

@@ -1,6 +1,6 @@
-"""allOf, anyOf, oneOf and not: schemas made of schemas.
+"""Validation of allOf, anyOf, oneOf and not.
 
-A branch that fails is explained by the errors of the branch that came nearest, as Kubernetes does.
+When no branch matches, the errors of the best matching branch are reported, as in Kubernetes.
 Next: `validation`, which compiles the branches. Source: kube-openapi's schema props validator.
 """
 
@@ -97,7 +97,7 @@ def _nearest(failures: list[tuple[Findings, Node]], value: Any) -> Findings:
 
 
 def _matches(value: Any, node: Node) -> int:
-    """How much of a value a schema speaks of: the measure by which the nearest branch is found."""
+    """How much of a value a schema covers: the measure for the best matching branch."""
     actual = json_type(value)
     score = 1 if not node.type or node.type == actual or (actual, node.type) == ("integer", "number") else 0
     if actual == "number" and node.type in ("number", "integer"):

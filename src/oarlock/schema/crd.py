@@ -1,10 +1,10 @@
-"""Definitions as dicts in the shape of a CustomResourceDefinition, both ways.
+"""Reads and writes definitions as dicts in the shape of a CustomResourceDefinition.
 
-`parse` reads one, `print_definition` writes one: what a CRD has no word for goes under ``x-oarlock-…`` keys, so
-``parse(print_definition(x)) == x``, and ``print_definition(parse(d)) == d`` for a dict written as this module
-writes it. `export_crd` leaves those keys out, for a cluster. Not part of a definition, and therefore neither
-kept nor written: labels and annotations of the CRD itself, its status, and how versions are converted.
-Must not know: classes. Next: `crd_rules`, which says what is wrong with a dict.
+`parse` reads one, `print_definition` writes one. What a CRD has no field for is stored under ``x-oarlock-…`` keys, so
+``parse(print_definition(x)) == x``, and ``print_definition(parse(d)) == d`` for a dict written by this
+module. `export_crd` leaves those keys out, for a cluster. Not part of a definition, and therefore lost: labels and
+annotations of the CRD itself, its status, and how versions are converted.
+Must not know: classes. Next: `crd_rules`, which validates such a dict.
 Source: apiextensions.k8s.io/v1 CustomResourceDefinition.
 """
 
@@ -39,7 +39,7 @@ Tree = dict[str, Any]
 
 
 class DefinitionError(ValueError):
-    """A dict that defines no resource. `errors` are all its mistakes, each with its path."""
+    """An invalid definition. `errors` are all errors, each with its path."""
 
     def __init__(self, errors: Iterable[FieldError]) -> None:
         self.errors = tuple(errors)
@@ -60,9 +60,9 @@ _EXTRAS: tuple[tuple[str, str, Any], ...] = (
 
 
 def parse(tree: Tree) -> ResourceDefinition:
-    """Read a definition. DefinitionError with every mistake that `crd_errors` finds.
+    """Read a definition. DefinitionError with every error that `crd_errors` finds.
 
-    A CRD without ``x-oarlock-…`` keys is served as custom resources are: not `typed`, its stored version the hub.
+    A CRD without ``x-oarlock-…`` keys is served like a custom resource: not `typed`, with the stored version as hub.
     """
     errors = crd_errors(tree)
     if errors:
@@ -134,7 +134,7 @@ def _parse_subresource(tree: Tree) -> Subresource:
 
 
 def print_definition(definition: ResourceDefinition) -> Tree:
-    """The definition as a dict that `parse` reads back to an equal one. Shares nothing with the definition."""
+    """The definition as a dict, which `parse` reads back to an equal one. Shares nothing with the definition."""
     names = definition.names
     spec: Tree = {
         "group": definition.group,
@@ -162,7 +162,7 @@ def print_definition(definition: ResourceDefinition) -> Tree:
 
 
 def _said(tree: Tree) -> Tree:
-    """What says something: no empty texts, lists or dicts, no false and no zero."""
+    """The non-empty entries: no empty texts, lists or dicts, no false and no zero."""
     return {key: value for key, value in tree.items() if value}
 
 
@@ -216,7 +216,7 @@ def _print_subresource(subresource: Subresource) -> Tree:
 
 
 def export_crd(definition: ResourceDefinition) -> Tree:
-    """The definition as a CRD that any cluster takes: everything that only this project understands is left out."""
+    """The definition as a plain CRD for any cluster, without the ``x-oarlock-…`` keys."""
     return cast("Tree", _without_own(print_definition(definition)))
 
 

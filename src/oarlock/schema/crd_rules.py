@@ -1,6 +1,6 @@
-"""What is wrong with a dict in the shape of a CustomResourceDefinition, with paths and words of Kubernetes.
+"""Validates a dict in the shape of a CustomResourceDefinition, with Kubernetes' paths and messages.
 
-`crd_errors` checks the form of the dict first, and what it means only if the form is right.
+`crd_errors` checks the shape of the dict first, and its meaning only if the shape is valid.
 Must not know: updates of CRDs, conversion by webhook. Next: `crd_schema_rules` for the schemas.
 Source: apiextensions.k8s.io/v1 CustomResourceDefinition validation.
 """
@@ -33,7 +33,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
 
 
 def crd_errors(tree: Any) -> list[FieldError]:
-    """Every mistake in the dict; when its form is wrong, only what is wrong with its form."""
+    """All errors of the dict; if its shape is invalid, only errors of its shape."""
     found = list(shape_errors(tree))
     if found:
         return found

@@ -1,7 +1,7 @@
-"""What a schema in a definition may not say, beyond not being structural.
+"""Validates a schema in a definition, beyond the rules for structural schemas.
 
-Keywords that custom resources don't support, lists that can't be sets or maps, defaults that break the schema
-they stand in. Next: `structural_rules`. Source: apiextensions.k8s.io/v1 validation of openAPIV3Schema.
+Checks for unsupported keywords, lists that can't be sets or maps, and defaults that violate their own
+schema. Next: `structural_rules`. Source: apiextensions.k8s.io/v1 validation of openAPIV3Schema.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _META = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def schema_errors(schema: Tree, path: str) -> list[FieldError]:
-    """Every mistake in the schema of one version, each once."""
+    """All errors in the schema of one version, each once."""
     found = list(_keywords(schema, path, "", 0))
     try:
         node = parse(schema, path)
@@ -51,7 +51,10 @@ def schema_errors(schema: Tree, path: str) -> list[FieldError]:
 
 
 def _keywords(schema: Any, path: str, meta: str, depth: int) -> Iterator[FieldError]:
-    """What no schema may say. `meta` is "inside" within the metadata of an embedded object, "above" at the object."""
+    """Errors for unsupported keywords.
+
+    `meta` is "inside" in the metadata of an embedded object, "above" at the object.
+    """
     if type(schema) is not dict or depth > MAX_DEPTH:
         return  # reported by `parse`
     kind = schema.get("type")
@@ -85,7 +88,7 @@ def _keywords(schema: Any, path: str, meta: str, depth: int) -> Iterator[FieldEr
 
 
 def _below(schema: Tree, path: str, meta: str) -> Iterator[tuple[Any, str, str]]:
-    """The schemas directly inside a schema."""
+    """The direct child schemas of a schema."""
     deeper = "inside" if meta == "inside" else ""
     properties = schema.get("properties")
     if type(properties) is dict:
@@ -101,7 +104,7 @@ def _below(schema: Tree, path: str, meta: str) -> Iterator[tuple[Any, str, str]]
 
 
 def _list_rules(node: Node, path: str) -> Iterator[FieldError]:
-    """Lists and maps must be able to be what ``x-kubernetes-list-type`` and ``-map-type`` say."""
+    """Errors for lists and maps that don't fit their ``x-kubernetes-list-type`` or ``-map-type``."""
     if node.map_type:
         if node.map_type not in ("atomic", "granular"):
             yield NotSupported(f"{path}.x-kubernetes-map-type", node.map_type, ("atomic", "granular"))
@@ -188,7 +191,7 @@ class _DefaultPlace:
 
 
 def _default_rules(node: Node, path: str, place: _DefaultPlace) -> Iterator[FieldError]:
-    """A default must be what its own schema asks for, and can't be given where the server fills things in."""
+    """A default must be valid under its own schema, and isn't allowed where the server sets the value."""
     where = f"{path}.default"
     if node.embedded:
         place = _DefaultPlace(place.top_level)

@@ -1,6 +1,6 @@
-"""Does a dict have the form of a CustomResourceDefinition: the right keys with values of the right types?
+"""Checks that a dict has the shape of a CustomResourceDefinition: required keys, and values of the right types.
 
-A table says what the form is; one function walks it. Next: `crd_rules`, which may then take the form for granted.
+The shape is a table, checked by one function. Next: `crd_rules`, which may then rely on it.
 Source: apiextensions.k8s.io/v1 CustomResourceDefinition.
 """
 
@@ -18,7 +18,7 @@ __all__ = ["shape_errors"]
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """`kind` is a JSON type. Keys of `needed` must be there, those of `known` may be; any other is left alone."""
+    """`kind` is a JSON type. Keys in `needed` are required, those in `known` optional; others are ignored."""
 
     kind: str
     needed: dict[str, _Shape] = field(default_factory=dict)
@@ -85,7 +85,7 @@ _CRD = _Shape(
 
 
 def shape_errors(tree: Any) -> Iterator[FieldError]:
-    """Missing keys and values of wrong types, with their paths; null stands for a key that isn't there."""
+    """Errors for missing keys and values of wrong types, with their paths. Null counts as missing."""
     yield from _walk(tree, _CRD, "")
     if type(tree) is not dict:
         return

@@ -1,7 +1,7 @@
-"""Objects of dataclasses, read from JSON and written to it: of one dataclass, or of one of several.
+"""Reads objects of dataclasses from JSON and writes them: of one dataclass, or of a tagged union of several.
 
-Each has a Model with the same fields, which the schema is made of. Next: `foreign_dataclass`, which takes their hints
-apart.
+Each has a Model with the same fields, from which the schema is made. Next: `foreign_dataclass`, which reads the type
+hints.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["DataField", "Record", "Tagged", "model_of"]
 
 @dataclass(slots=True)
 class DataField:
-    """A field of a dataclass. `optional` says that it has a default, `empty` that what is empty is left out."""
+    """A field of a dataclass. `optional`: it has a default. `empty`: an empty value is left out."""
 
     name: str
     wire: str
@@ -32,7 +32,7 @@ class DataField:
 
 
 class Record:
-    """How objects of one dataclass are read and written; `model` has its fields, for the schema."""
+    """Reads and writes objects of one dataclass; `model` has its fields, for the schema."""
 
     def __init__(self, cls: type) -> None:
         self.cls = cls
@@ -69,13 +69,13 @@ class Record:
 
 
 def _why(error: Exception) -> str:
-    """What a ``__post_init__`` said; a pydantic dataclass has several things to say."""
+    """The messages of an error in ``__post_init__``; a pydantic dataclass may have several."""
     listed: Any = getattr(error, "errors", None)
     return "; ".join(one["msg"] for one in listed()) if callable(listed) else str(error)
 
 
 class Tagged:
-    """One of several dataclasses, told apart by a field whose value is another literal in each."""
+    """A union of dataclasses, told apart by a field that has another literal value in each."""
 
     def __init__(self, tag: str, choices: dict[Any, Record]) -> None:
         self.tag = tag

@@ -1,8 +1,8 @@
-"""What can be wrong with a declaration, as one family, and the words it is told in.
+"""The errors in declarations of resources, and their messages.
 
-A declaration is wrong at import, never later: the message names the file, the line (of the field or method, where
-it is about one), the class and what to write instead. Knows no classes of ours, so that everything that declares may
-import it. Next: `shapes`.
+Errors in a declaration are raised at import: the message names the file, the line (of the field or method, if
+it is about one), the class and what to write instead. Imports no other module of this package, so all of them may
+import this one. Next: `shapes`.
 
     DeclarationError
     ├─ KeywordError        a class keyword that doesn't exist, is missing or has an impossible value
@@ -73,11 +73,11 @@ class FieldNameError(DeclarationError):
 
 
 class HintError(DeclarationError):
-    """A type hint that a structural schema has no word for."""
+    """A type hint that can't be expressed in a structural schema."""
 
 
 class RuleError(DeclarationError):
-    """A CEL rule that can't be parsed, whose types don't fit, or that could cost without bound."""
+    """A CEL rule with a syntax or type error, or with unbounded cost."""
 
 
 class DuplicateError(DeclarationError):
@@ -89,11 +89,11 @@ class MissingConversion(DeclarationError):
 
 
 class HookError(DeclarationError):
-    """A method that isn't a hook, or a hook with other parameters than the server gives it."""
+    """A method that isn't a hook although it looks like one, or a hook with parameters that the server doesn't pass."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """``did you mean 'x'?``, or the list of what there is when nothing is near."""
+    """``did you mean 'x'?``, or the list of valid names when none is similar."""
     names = sorted(known)
     near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     if not near:
@@ -103,7 +103,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def caller_frame() -> FrameType | None:
-    """The nearest caller that isn't the machinery of declaring, normally the class statement."""
+    """The nearest caller outside of oarlock's declaration code, normally the class statement."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
@@ -138,7 +138,7 @@ def member_place(place: str, subject: str) -> str:
 
 
 def _name_of(statement: ast.stmt) -> str:
-    """What a statement of a class body defines."""
+    """The name that a statement of a class body defines."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
         return statement.name
     targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
@@ -146,9 +146,9 @@ def _name_of(statement: ast.stmt) -> str:
 
 
 def type_argument(cls: type, base: type) -> Any:
-    """What `cls` put for the one parameter of the generic class `base`, itself or through its bases.
+    """The argument of `cls` for the one type parameter of the generic class `base`, given directly or by a base class.
 
-    None when it put nothing; a TypeVar when `cls` is generic itself.
+    None without an argument; a TypeVar when `cls` is generic itself.
     """
     for parent in cls.__dict__.get("__orig_bases__", cls.__bases__):
         origin = get_origin(parent) or parent

@@ -1,4 +1,4 @@
-"""Filling in the defaults a schema names, and clearing away the nulls that mean "absent".
+"""Fills in the defaults of a schema, and drops nulls that mean "absent".
 
 Each function is compiled once from a node and works in place. Defaults are copied, never shared.
 Must not know: what a user set or why. Next: `compiled`, which runs these in order.
@@ -18,7 +18,7 @@ Step = Callable[[Any], None]
 
 
 def copy_json(value: Any) -> Any:
-    """A copy of a JSON value that shares nothing changeable with it."""
+    """A deep copy of a JSON value."""
     if type(value) is dict:
         return {key: copy_json(item) for key, item in value.items()}
     if type(value) is list:
@@ -27,7 +27,7 @@ def copy_json(value: Any) -> Any:
 
 
 def _maker(value: Any) -> Callable[[], Any] | None:
-    """How to make a container afresh; None for a scalar, which can be shared."""
+    """A function that makes a copy of a container; None for a scalar, which can be shared."""
     if type(value) not in (dict, list):
         return None
     if not value:
@@ -36,9 +36,9 @@ def _maker(value: Any) -> Callable[[], Any] | None:
 
 
 def compile_default(node: Node) -> Step | None:
-    """A function that fills in defaults, nested ones too; None when the schema has none.
+    """A function that fills in defaults, also nested ones; None when the schema has none.
 
-    A field is filled when it is absent, or null and not nullable. The default of `node` itself is its parent's affair.
+    A field is filled when it is absent, or null and not nullable. The default of `node` itself is left to its parent.
     """
     if node.items is not None:
         return _default_array(node.items)

@@ -1,6 +1,6 @@
-"""Does a default keep the rules of its own schema? A definition in which one doesn't refuses what it writes itself.
+"""Validates a default against its own schema. An invalid default would make the server refuse its own objects.
 
-Must not know: classes. Next: `reflect` and `definitions`, which ask; `crd_schema_rules` for definitions that arrive
+Must not know: classes. Next: `reflect` and `definitions`, which use it; `crd_schema_rules` for definitions that arrive
 as objects.
 """
 
@@ -20,7 +20,7 @@ __all__ = ["broken_rules", "default_mistakes"]
 
 
 def broken_rules(node: Node, where: str) -> list[FieldError]:
-    """What the schema of a field minds of the field's own default; `where` names it in the errors."""
+    """The violations of a field's schema by the field's own default; `where` names it in the errors."""
     found = Findings()
     try:
         for check in (compile_check(node), compile_lists(node)):
@@ -32,7 +32,7 @@ def broken_rules(node: Node, where: str) -> list[FieldError]:
 
 
 def default_mistakes(schema: Schema, name: str) -> Iterator[str]:
-    """What is wrong with the default of the field `name`, CEL rules included; nothing when there is none."""
+    """The errors in the default of the field `name`, including CEL rules; empty when there are none."""
     if schema.get("default") is None:
         return
     node = parse(schema)

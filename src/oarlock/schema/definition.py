@@ -1,9 +1,9 @@
-"""THE WAIST: `ResourceDefinition`, everything that can be said of a resource as pure data.
+"""`ResourceDefinition`: everything that defines a resource, as pure data.
 
-Whatever a CustomResourceDefinition says is here, and what it can't say besides (whether a PUT without
-resourceVersion overwrites, what delete returns, how names are checked…). It is printable, comparable
-and holds no callables. Above it are the ways to write one (a class, a CRD-shaped dict, a test);
-below it `registry` and `endpoints`, which take nothing else (wrapped as ``registry.served.Served``).
+It has all of a CustomResourceDefinition, and options that a CRD doesn't have (whether a PUT without
+resourceVersion overwrites, what DELETE returns, how names are validated…). It is printable, comparable
+and holds no callables. Classes, CRD-shaped dicts and tests produce definitions;
+`registry` and `endpoints` accept nothing else (wrapped as ``registry.served.Served``).
 Must not know: classes, hooks, storage, HTTP. Next: `crd` for reading and printing it.
 """
 
@@ -38,10 +38,11 @@ def _api_version(group: str, version: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of ``kubectl get``. `json_path` is a simple JSONPath from the object's root (``.spec.replicas``).
+    """A printer column of ``kubectl get``.
 
-    `type` is integer, number, string, boolean or date. A date is shown as an age (``5m``), with `relative=False` as
-    the time it is, which a CRD can't say. A column with a `priority` above 0 is shown only with ``-o wide``.
+    `json_path` is a simple JSONPath from the object's root (``.spec.replicas``).
+    `type` is integer, number, string, boolean or date. A date is shown as an age (``5m``); with `relative=False` as
+    a time, which a CRD can't express. A column with a `priority` above 0 is shown only with ``-o wide``.
     Source: CustomResourceDefinition additionalPrinterColumns.
     """
 
@@ -68,7 +69,10 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Where the replicas of a scalable kind are, as JSON paths. Source: CustomResourceDefinition subresources.scale."""
+    """The JSON paths of the replica fields for the scale subresource.
+
+    Source: CustomResourceDefinition subresources.scale.
+    """
 
     spec_replicas_path: str
     status_replicas_path: str
@@ -77,7 +81,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class QueryParameter:
-    """A parameter in the query. `type` is OpenAPI's (``boolean integer number string``); `many` takes every value."""
+    """A query parameter. `type` is OpenAPI's (``boolean integer number string``); `many`: it may be repeated."""
 
     name: str
     type: str
@@ -87,11 +91,12 @@ class QueryParameter:
 
 @dataclass(frozen=True, slots=True)
 class Subresource:
-    """A subresource beside status and scale. `verbs` are Kubernetes' (``create get update patch``);
+    """A subresource other than status and scale.
 
-    `kind` is the kind of its body and answer, whose group and version may be others than the resource's.
-    `request_schema` and `response_schema` describe them for OpenAPI. `produces` is set for one that answers with
-    a stream: its media type. `connects` marks one that takes over the connection.
+    `verbs` are Kubernetes' (``create get update patch``). `kind` is the kind of the request and response body; its
+    group and version may differ from the resource's. `request_schema` and `response_schema` describe the bodies for
+    OpenAPI. `produces` is the media type of a subresource that responds with a stream. `connects`: it takes over the
+    connection.
     """
 
     name: str
@@ -106,7 +111,7 @@ class Subresource:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What the resource is called."""
+    """The names of the resource: plural, singular, kind, short names."""
 
     plural: str
     kind: str
@@ -124,9 +129,9 @@ class Names:
 class VersionDefinition:
     """One version of a resource.
 
-    `selectable` are JSON paths of at most 8 scalar fields that field selectors may name (KEP-4358).
-    `deprecated` with an empty `deprecation_warning` gets the standard text.
-    `status` serves ``/status`` and gives it its own update rules.
+    `selectable` are JSON paths of at most 8 scalar fields for field selectors (KEP-4358).
+    `deprecated` with an empty `deprecation_warning` gives the standard warning.
+    `status` serves ``/status`` with its own update rules.
     """
 
     name: str
@@ -143,19 +148,19 @@ class VersionDefinition:
 
 @dataclass(frozen=True, slots=True)
 class ResourceDefinition:
-    """A resource in all its versions. `hub` is the version hooks see, `stored_as` the one that is written.
+    """A resource in all its versions. `hub` is the version that hooks see, `stored_as` the storage version.
 
-    What a CRD can't say:
+    Options that a CRD doesn't have:
 
-    - `typed`: the wire behaves as a compiled-in kind's does: list items carry no kind and apiVersion,
-      a wrong JSON type in a body is 400 and null means absent. False is how custom resources behave.
+    - `typed`: behaves like a built-in kind: list items have no kind and apiVersion,
+      a wrong JSON type in a body is 400, and null means absent. False: behaves like a custom resource.
     - `generation`: metadata.generation is kept (1 at creation, +1 when anything but metadata and status changes).
     - `unconditional_update`: a PUT without resourceVersion overwrites instead of 422.
-    - `create_on_update`: a PUT to a name that isn't there creates it.
-    - `delete_returns`: what DELETE answers once the object is gone.
-    - `ttl_s`: objects vanish this many seconds after their last write.
-    - `name_rule`: what a name must look like.
-    - `gc_default`: the finalizer a DELETE without propagationPolicy leaves behind.
+    - `create_on_update`: a PUT to a name that doesn't exist creates the object.
+    - `delete_returns`: the response of a DELETE once the object is gone.
+    - `ttl_s`: objects expire this many seconds after their last write.
+    - `name_rule`: how object names are validated.
+    - `gc_default`: the finalizer set by a DELETE without propagationPolicy.
     """
 
     group: str
@@ -192,12 +197,12 @@ class ResourceDefinition:
         return _api_version(self.group, version)
 
     def version(self, name: str) -> VersionDefinition:
-        """The version called `name`; KeyError when there is none."""
+        """The version called `name`. KeyError when there is none."""
         for version in self.versions:
             if version.name == name:
                 return version
         raise KeyError(name)
 
     def served_versions(self) -> tuple[VersionDefinition, ...]:
-        """The versions clients see, preferred first."""
+        """The served versions, preferred first."""
         return tuple(sorted((v for v in self.versions if v.served), key=lambda v: version_priority(v.name)))

@@ -1,7 +1,7 @@
-"""Declared classes → `ResourceDefinition`: one hub, its spokes, and the version that is stored.
+"""Makes a `ResourceDefinition` from declared classes: one hub, its spokes, and the storage version.
 
-Here the class keywords meet the schema: paths of columns, scale and selectable fields must lead somewhere.
-Must not know: hooks, collections. Next: `definition`, the waist.
+Checks class keywords against the schema: paths of columns, scale and selectable fields must exist.
+Must not know: hooks, collections. Next: `definition`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _said(what: Any) -> Declared:
 
 
 def plural_of(kind: str) -> str:
-    """The plural Kubernetes guesses: ``Flunder`` → ``flunders``, ``Policy`` → ``policies``."""
+    """The plural as Kubernetes guesses it: ``Flunder`` → ``flunders``, ``Policy`` → ``policies``."""
     name = kind.lower()
     if name.endswith("s"):
         return name + "es"
@@ -94,7 +94,7 @@ def _version(cls: Any) -> VersionDefinition:
 
 
 def _check_foreign(said: Declared, version: VersionDefinition) -> None:
-    """What is refused of a class of ours when it is made, of a type that was made elsewhere."""
+    """The checks of a `Foreign` type that a declared class gets at import."""
     subject = f"{said.kind} {said.version}"
     schema, place = version.schema, said.place
     if "items" in schema["properties"]:
@@ -108,7 +108,7 @@ def _check_foreign(said: Declared, version: VersionDefinition) -> None:
 
 
 def _fields(schema: Schema, path: str) -> Iterator[tuple[str, Schema]]:
-    """Every field below, with its path."""
+    """All nested fields, with their paths."""
     for name, field in schema.get("properties", {}).items():
         here = f"{path}.{name}" if path else name
         yield here, field
@@ -153,7 +153,7 @@ def _check_paths(said: Declared, version: VersionDefinition) -> None:
 
 
 def _at(said: Declared, what: str, path: str, schema: Schema) -> Schema | None:
-    """The schema a simple JSON path leads to; None where the schema can't tell."""
+    """The schema at a simple JSON path; None when the schema doesn't specify it."""
     subject, place = f"{said.kind} {said.version}", said.place
     if not path.startswith("."):
         raise KeywordError(subject, f"{what} {path!r}", f"a JSON path from the object's root, such as '.{path}'", place)

@@ -1,7 +1,7 @@
-"""Whole Kubernetes objects inside an object: their apiVersion, kind and metadata.
+"""Embedded Kubernetes objects in a field of an object: their apiVersion, kind and metadata.
 
-The rest of them is what the schema says, like everything else. Three things are done for each: undeclared
-metadata is removed, metadata of the wrong types refused, and what is left validated.
+The rest of them follows the schema as usual. For each one, undeclared metadata is pruned, metadata of wrong types
+is refused, and the rest is validated.
 Source: ``x-kubernetes-embedded-resource`` of structural schemas.
 """
 
@@ -33,7 +33,7 @@ _MOST = 10
 
 
 class Embedded:
-    """What to do with the objects inside an object; made by `compile_embedded`."""
+    """Handles the embedded objects in an object; made by `compile_embedded`."""
 
     __slots__ = ("_find",)
 
@@ -41,7 +41,7 @@ class Embedded:
         self._find = find
 
     def wrong_types(self, tree: Any) -> Iterator[FieldError]:
-        """Every apiVersion, kind and part of metadata that has the wrong type."""
+        """Errors for apiVersion, kind and metadata of wrong types."""
         for inner, where in self._find(tree, None):
             yield from _wrong_types(inner, where)
 
@@ -58,7 +58,7 @@ class Embedded:
         return found[:MAX_REPORTED]
 
     def validate(self, tree: Any, found: Findings) -> None:
-        """Report what is wrong with apiVersion, kind and metadata."""
+        """Errors in apiVersion, kind and metadata."""
         for inner, where in self._find(tree, None):
             for error in object_errors(inner, where):
                 found.add(where, error)
@@ -75,7 +75,7 @@ def _wrong_types(inner: dict[str, Any], where: Where) -> Iterator[FieldError]:
 
 
 def object_errors(inner: dict[str, Any], where: Where) -> Iterator[FieldError]:
-    """What is wrong with the apiVersion, kind and metadata of one embedded object."""
+    """Errors in the apiVersion, kind and metadata of one embedded object."""
     wrong = list(_wrong_types(inner, where))
     yield from wrong
     for key, complain in (("apiVersion", _api_version), ("kind", _kind)):
@@ -105,7 +105,7 @@ def _kind(value: str) -> str:
 
 
 def compile_embedded(node: Node) -> Embedded | None:
-    """None when the schema has no embedded objects. `node` itself isn't one, whatever it says."""
+    """None when the schema has no embedded objects. `node` itself never counts as one."""
     find = _compile_find(node)
     return None if find is None else Embedded(find)
 

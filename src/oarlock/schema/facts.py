@@ -1,6 +1,6 @@
-"""The class keywords of `Resource` and `Spoke`, as types for checkers and as a check at import.
+"""The class keywords of `Resource` and `Spoke`: their types for type checkers, and their validation at import.
 
-Everything here is data that ends in a `ResourceDefinition`. Must not know: classes. Next: `resources`.
+All of it is data that ends in a `ResourceDefinition`. Must not know: classes. Next: `resources`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class VersionFacts(TypedDict, total=False):
     - `selectable`: JSON paths of at most 8 scalar fields that field selectors may name.
     - `status_subresource`: serve ``/status``, with its own update rules.
     - `scale`: serve ``/scale``.
-    - `rules`: CEL rules on the whole object; rules on a field go into its ``Annotated``.
-    - `deprecated`: True for the standard warning, ``"use …"`` for the standard warning with a way out, or the warning.
+    - `rules`: CEL rules on the whole object; write rules on a field in its ``Annotated``.
+    - `deprecated`: True for the standard warning, ``"use …"`` for the standard warning with this hint, or the text.
     - `served`: False keeps the version readable in the store and hides it from clients.
     """
 
@@ -38,9 +38,9 @@ class VersionFacts(TypedDict, total=False):
 
 
 class CommonFacts(VersionFacts, total=False):
-    """What is said of a resource in all its versions; the meaning of the last seven is `ResourceDefinition`'s.
+    """Class keywords for a resource in all its versions. `ResourceDefinition` describes the last seven.
 
-    `plural` and `singular` are made of the kind unless given.
+    `plural` and `singular` are derived from the kind unless given.
     """
 
     plural: str
@@ -77,7 +77,7 @@ _NAMES = {
 
 
 def check_facts(subject: str, named: dict[str, Any], facts: Any) -> None:
-    """Refuse keywords that don't exist, and values no server would take. `named` are group, version and kind."""
+    """Refuse unknown keywords and invalid values. `named` are group, version and kind."""
     hints = get_type_hints(ResourceFacts)
     for keyword, value in facts.items():
         if keyword not in hints:
@@ -104,7 +104,7 @@ def check_facts(subject: str, named: dict[str, Any], facts: Any) -> None:
 
 
 def _misfit(value: Any, hint: Any) -> str:
-    """What should be there instead of `value`; empty when it fits."""
+    """The description of a valid value if `value` is invalid; empty if it is valid."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Literal:
         return "" if value in args else "one of " + ", ".join(map(repr, args))

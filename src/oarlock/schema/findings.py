@@ -1,8 +1,8 @@
-"""What validation has found so far: field errors with their places, up to a limit.
+"""The violations that validation has found: field errors with their places, up to a limit.
 
-The text of each error is Kubernetes', down to ``<nil>`` where it names no field. Made only when something is
-wrong, so nothing here is on the fast path. Next: `validation`, `listtypes` and `embedded`, which find.
-Source: kube-openapi's validation errors and how apiextensions words them as field errors.
+The texts are those of Kubernetes, including ``<nil>`` where an error names no field. Runs only when something is
+invalid, so it isn't on the fast path. Next: `validation`, `listtypes` and `embedded`, which use it.
+Source: kube-openapi's validation errors, and their conversion to field errors in apiextensions.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ MAX_ERRORS = 1000
 
 
 class Enough(Exception):
-    """There are `MAX_ERRORS` findings; looking further would help nobody."""
+    """Raised after `MAX_ERRORS` findings to end the validation."""
 
 
 def json_type(value: Any) -> str:
-    """The JSON type of a value as messages name it; an integer beyond 64 bits is a number."""
+    """The JSON type of a value in messages; an integer beyond 64 bits is a number."""
     if type(value) is int:
         return "integer" if -(2**63) <= value < 2**63 else "number"
     return _JSON_TYPES[type(value)]
@@ -35,7 +35,7 @@ _JSON_TYPES = {str: "string", bool: "boolean", float: "number", dict: "object", 
 
 
 class Findings:
-    """Errors with their places, in the order found."""
+    """Errors with their places, in the order in which they were found."""
 
     __slots__ = ("errors", "places")
 
@@ -73,7 +73,7 @@ class Findings:
         self.add(where, Invalid(_shown(path), value, f"{path} in body {rule}"))
 
     def composite(self, where: Where, text: str) -> None:
-        """A finding that names no field; `text` has a ``{}`` for the path."""
+        """An error that names no field; `text` has a ``{}`` for the path."""
         self.add(where, Invalid("<nil>", "", text.format(quote(render(where)))))
 
     def out_of_range(self, where: Where, of_type: str) -> None:

@@ -1,13 +1,13 @@
-"""A hook's changes, brought back into the tree it worked on.
+"""Applies a hook's changes of a typed view to the tree it was made from.
 
-A hook sees a typed view; the tree has more (fields of a newer server, managedFields, other spellings of a
-time). So only the difference between the view before and after goes into the tree, never the view itself.
-Both functions share every untouched subtree with the input, change nothing they are given, and return the
-very same tree when nothing changed.
+The tree has more than the view (fields of a newer server, managedFields, other spellings of a
+time). So only the difference between the view before and after is applied to the tree, never the view itself.
+Both functions share every unchanged subtree with the input, don't change their arguments, and return the
+same tree when nothing changed.
 
-- `fold` knows trees only: list items match by map key, else by equality, else by position.
-- `Session` watches objects: a Model that is still the same object is the same thing, wherever it was moved to.
-  A new Model put in an old place inherits nothing, except in a list whose map key says that it is the same.
+- `fold` compares trees: list items match by map key, else by equality, else by position.
+- `Session` compares objects: a Model that is still the same object is the same item, wherever it was moved.
+  A new Model in an old place inherits nothing, except in a list where the map key says that it is the same.
 
 Must not know: which hook. Next: `registry.collection`.
 """
@@ -31,11 +31,11 @@ _ABSENT: Any = object()
 
 
 class WrongResult(Exception):
-    """What a hook made of an object is something that the object's class can't hold. The text says where."""
+    """The object doesn't fit its class after a hook has changed it. The text says where."""
 
 
 def same(a: Any, b: Any) -> bool:
-    """Equal as JSON: 1, 1.0 and True are three values."""
+    """Equality of JSON values: 1, 1.0 and True are different."""
     if a is b:
         return True
     if type(a) is not type(b):
@@ -48,7 +48,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def fold(tree: Any, before: Any, after: Any, schema: Schema) -> Any:
-    """`tree` with what changed from `before` to `after`; `schema` says which keys tell list items apart."""
+    """`tree` with the changes from `before` to `after`. `schema` has the map keys of list items."""
     if same(before, after):
         return tree
     if isinstance(tree, dict) and isinstance(before, dict) and isinstance(after, dict):
@@ -72,11 +72,11 @@ def fold(tree: Any, before: Any, after: Any, schema: Schema) -> Any:
 
 
 def pair(before: list[Any], after: list[Any], keys: tuple[str, ...], *, by_position: bool) -> list[int | None]:
-    """For each item of `after`, which item of `before` it is; None for a new one."""
+    """For each item of `after`, the matching item of `before`; None for a new one."""
     if keys and all(isinstance(item, dict) for item in (*before, *after)):
         places = {_key(item, keys): i for i, item in enumerate(before)}
         return [places.get(_key(item, keys)) for item in after]
-    # by their text rather than pair by pair: a hook may have put a thousand items in another order
+    # by text rather than pair by pair, which would be quadratic when a hook reorders a thousand items
     alike: dict[bytes, list[int]] = {}
     for i in range(len(before) - 1, -1, -1):
         alike.setdefault(_text(before[i]), []).append(i)
@@ -99,9 +99,9 @@ def _key(item: Any, keys: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 class Session(Generic[T]):
-    """One hook's work on one tree: `object` is what the hook may change, `result()` is the tree afterwards.
+    """One hook's work on one tree: the hook may change `object`; `result()` is the changed tree.
 
-    Made before the hook runs, because what is the same object can't be told afterwards.
+    Must be made before the hook runs, in order to recognise the same objects afterwards.
     """
 
     __slots__ = ("_bytes", "_cls", "_models", "_plan", "_tree", "object")
@@ -112,12 +112,12 @@ class Session(Generic[T]):
         self._tree = tree
         self._plan: TidyPlan = plan_of(cls)
         self._bytes = msgspec.json.encode(self.object)
-        # kept, so that the id of a Model isn't given to another while the hook runs
+        # keeps the Models alive, so that no id is reused while the hook runs
         self._models: list[Any] = []
         _collect(self.object, self._plan, self._models)
 
     def result(self) -> Tree:
-        """The tree with the hook's changes; the very tree that came in when there are none. Raises `WrongResult`."""
+        """The tree with the hook's changes; the original tree when there are none. Raises `WrongResult`."""
         try:
             if msgspec.json.encode(self.object) == self._bytes:
                 return self._tree
@@ -129,7 +129,7 @@ class Session(Generic[T]):
         try:
             view(folded, self._cls)
         except ViewError as error:
-            # A value that is left out may have been left out by the client, and the schema's rules say so.
+            # A missing field may have been left out by the client: schema validation reports it.
             if not str(error.__cause__).startswith(_MISSING):
                 raise WrongResult("; ".join(one.message for one in error.errors[:10])) from error
         return folded
@@ -157,7 +157,7 @@ _Place = tuple[Any, Any] | None
 
 
 def _collect(model: Any, plan: TidyPlan, models: list[Any]) -> None:
-    """Every Model in a view, in one order."""
+    """Every Model in a view, in a fixed order."""
     models.append(model)
     for attribute, _, node in plan.models:
         value = getattr(model, attribute)
@@ -176,7 +176,7 @@ def _collect_value(value: Any, node: TidyNode, models: list[Any]) -> None:
 
 
 def _place_model(model: Any, plan: TidyPlan, tree: Any, before: Any, places: list[_Place]) -> None:
-    """Where every Model in a view was made from, in the order of `_collect`."""
+    """The place of every Model in a view, in the order of `_collect`."""
     known = isinstance(tree, dict)
     places.append((tree, before) if known else None)
     for attribute, name, node in plan.models:
@@ -203,7 +203,7 @@ def _place_value(value: Any, node: TidyNode, tree: Any, before: Any, places: lis
 
 
 def _fold_fields(model: Any, plan: TidyPlan, three: _Three, memory: _Memory) -> Any:
-    """Fold the fields of a Model that is still the same object, or counts as the same."""
+    """Fold the fields of a Model that is the same object, or matches by map key."""
     tree, before, after = three
     folded = {key: value for key, value in tree.items() if key in after or key not in before}
     nodes = {name: (attribute, node) for attribute, name, node in plan.models}

@@ -1,11 +1,11 @@
-"""Types that are somebody else's (a pydantic model, a dataclass), served through three functions.
+"""Serves types of other libraries (a pydantic model, a dataclass) through three functions.
 
     Foo = Foreign(pydantic_shape(FooModel), group="hello.zeng.dev", version="v1", kind="Foo")
 
-The type is never touched: group, version and the rest are said beside it. It must have the fields of a
-whole object, ``metadata`` included when code wants to see it. One version, no conversion.
-Every object is read as the type before it is kept, so that what the type's own code minds is refused, and what it
-makes of a value is what is kept. Must not know: the libraries such types come from.
+The type itself isn't changed: group, version and other keywords are arguments. It must have the fields of a
+whole object, including ``metadata`` if code needs it. One version, no conversion.
+Every object is read as the type before it is stored, so the type's own validation applies, and its normalized
+values are stored. Must not know: the libraries of such types.
 Next: `foreign_pydantic` and `foreign_dataclass`, which make shapes; `foreign_trees`.
 """
 
@@ -40,7 +40,7 @@ _HEAD = {"apiVersion": "string", "kind": "string", "metadata": "object"}
 
 
 class ShapeError(ValueError):
-    """What a `Shape`'s `view` raises for a tree that doesn't fit, to say where: each of `errors` has its path."""
+    """Raised by a `Shape`'s `view` for a tree that doesn't fit the type. Each of `errors` has its path."""
 
     def __init__(self, errors: Iterable[FieldError]) -> None:
         self.errors = list(errors)
@@ -63,7 +63,7 @@ class Shape(Generic[T]):
 
 
 class Foreign(Generic[T]):
-    """A `Shape` with what the class keywords of a `Resource` would say; takes the same keywords."""
+    """A `Shape` with the class keywords of a `Resource`."""
 
     def __init__(self, shape: Shape[T], *, group: str, version: str, kind: str, **facts: Unpack[CommonFacts]) -> None:
         given = cast(ResourceFacts, {**facts, "kind": kind})
@@ -126,10 +126,10 @@ class Foreign(Generic[T]):
         return {"apiVersion": self.said.gvk.api_version, "kind": self.said.kind, **self.shape.wire(model)}
 
     def settled(self, tree: Tree) -> Tree:
-        """`tree` with what the type makes of its values: defaults it makes up, texts it normalizes.
+        """`tree` with the type's normalized values: computed defaults, canonical texts.
 
-        Metadata stays as it is, and so does the whole tree when reading what the type writes gives something else.
-        The very tree when nothing changes. Raises ViewError.
+        Metadata stays as it is. The whole tree stays if reading back what the type writes gives another object.
+        The same tree when nothing changes. Raises ViewError.
         """
         schema = self._fields()
         normal = self.shape.wire(self.view(tree))
@@ -139,9 +139,9 @@ class Foreign(Generic[T]):
         return made
 
     def check(self, new: Tree, old: Tree | None) -> None:
-        """Raise ViewError for what the type minds in `new`.
+        """Raise ViewError if the type's validation refuses `new`.
 
-        What it minds in `old` as well, at a place whose value is the same, is no mistake of this write's.
+        Errors that `old` has too, at a place whose value is unchanged, are ignored (ratcheting).
         """
         try:
             self.view(new)
@@ -160,7 +160,7 @@ class Foreign(Generic[T]):
         return errors
 
     def _as_it_comes_in(self, old: Tree) -> Tree:
-        """What was stored, pruned and with the schema's defaults, as what is compared with it was."""
+        """The stored object, pruned and defaulted like the new one it is compared with."""
         node, tree = parse(self.schema()), copy_json(old)
         prune(tree, node, root=True)
         default = compile_default(node)
@@ -176,7 +176,7 @@ class Foreign(Generic[T]):
             return None
 
     def _fields(self) -> Schema:
-        """The schema without what the server fills in."""
+        """The schema without the fields that the server sets."""
         schema = self.schema()
         return {**schema, "properties": _without_head(schema["properties"])}
 
@@ -196,7 +196,7 @@ def _same_at(new: Tree, old: Tree, path: str) -> bool:
 
 
 def _mistakes(error: ValueError, tree: Tree, schema: Schema) -> Iterable[FieldError]:
-    """What a `view` raised, as field errors of the tree it was given."""
+    """The error raised by a `view`, as field errors of its tree."""
     listed: Any = getattr(error, "errors", None)
     if isinstance(error, ShapeError):
         yield from error.errors

@@ -1,7 +1,7 @@
 """`dataclass_shape`: the `Shape` of a dataclass, nested ones included.
 
-Its hints are taken apart once, into a `ValueForm` for each; the schema is that of a Model with the same fields. What a
-structural schema has no word for is refused, unless the field is said to be JSON. Next: `value_forms`.
+Its type hints are compiled once, to a `ValueForm` each; the schema is that of a Model with the same fields. A hint
+that can't be expressed in a structural schema is refused, unless the field is marked as JSON. Next: `value_forms`.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ _BARE: dict[Any, ValueForm] = {
 
 
 class _Hints:
-    """Takes the hints of a dataclass apart, and of those in it."""
+    """Compiles the hints of a dataclass and of nested ones."""
 
     def __init__(self, cls: type, own: bool, as_json: frozenset[str]) -> None:
         self.subject = cls.__name__
@@ -99,7 +99,7 @@ class _Hints:
             raise HintError(self.subject, f"as_json={path!r}: no field", did_you_mean(path, self.paths))
 
     def record(self, cls: Any, path: str, *, strict: bool) -> Record:
-        """How `cls` is read and written. `strict`: it has a schema, so it may not contain itself."""
+        """The reader and writer for `cls`. `strict`: it has a schema, so it may not be recursive."""
         if strict and cls in self.open:
             raise self._refused(path, f"{cls.__name__} contains itself")
         found = self.records.get((cls, strict))
@@ -152,7 +152,7 @@ class _Hints:
         return name if self.own or not strict or not is_snake_case(name) else camel(name)
 
     def form(self, hint: Any, path: str, *, strict: bool) -> ValueForm:
-        """How the values of a hint are read and written. HintError for one that a schema has no word for."""
+        """The reader and writer for a hint. HintError if it can't be expressed in a schema."""
         self.paths.add(path)
         markers = reflect.take_apart(hint).markers
         if strict and (path in self.as_json or AsJSON in markers):
@@ -233,7 +233,7 @@ class _Hints:
 
 
 def _default(field: Any, form: ValueForm) -> tuple[Any, bool]:
-    """The default as JSON, None for one that is made anew each time, and whether there is any."""
+    """The default as JSON (None if a factory makes it), and whether there is one."""
     if field.default is not dataclasses.MISSING:
         return (None if field.default is None else form.write(field.default)), True
     factory: Callable[[], Any] = field.default_factory

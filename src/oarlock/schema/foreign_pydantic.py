@@ -1,7 +1,7 @@
-"""`pydantic_shape`: the `Shape` of a pydantic 2 model, which is read and written by pydantic itself.
+"""`pydantic_shape`: the `Shape` of a pydantic 2 model. pydantic itself reads and writes the objects.
 
-pydantic is never imported: everything is asked of the model. Next: `pydantic_schema`, which makes its schema;
-`foreign_trees` for what is done to trees.
+pydantic is never imported; only methods of the model are used. Next: `pydantic_schema`, which makes its schema;
+`foreign_trees` for operations on trees.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def pydantic_shape(cls: Any, *, names: Literal["camel", "own"] = "camel", as_jso
 
 
 def _as_published(tree: Any, schema: Schema) -> Any:
-    """What was dumped, without what the schema doesn't know (computed fields) and the None of what may be left out."""
+    """The dumped object without computed fields, which aren't in the schema, and without None in optional fields."""
     if AS_JSON in schema:
         return tree
     if type(tree) is list:

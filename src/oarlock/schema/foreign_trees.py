@@ -1,13 +1,13 @@
-"""Trees of somebody else's types: other names for their fields, what their code made of values, where it saw mistakes.
+"""Trees of foreign types: renaming of fields, the values their code normalized, places of their errors.
 
-A `Shape`'s schema says more than is published, under private keys:
+A `Shape`'s schema has private keys beyond what is published:
 
-- ``x-oarlock-name``: what the type itself calls a field, where that isn't the name on the wire.
-- ``x-oarlock-as-json``: anything may stand here, and it is kept as it was sent; nothing below is renamed.
+- ``x-oarlock-name``: the type's own name of a field, where that isn't the name on the wire.
+- ``x-oarlock-as-json``: free JSON, which is kept as it was sent; nothing below is renamed.
 - ``x-oarlock-kept``: the value is kept as it was sent, because the type doesn't write what it read (a secret).
-- ``x-oarlock-choice``: one of several types stands here; their errors name the one that was tried.
+- ``x-oarlock-choice``: a union of several types; their errors name the one that was tried.
 
-Pure. Must not know: the libraries such types come from. Next: `foreign`.
+Pure. Must not know: the libraries of such types. Next: `foreign`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ABSENT: Any = object()
 
 
 def compile_renaming(schema: Schema, *, to_wire: bool) -> Rename | None:
-    """A function that renames the fields of a tree, in a copy: from the type's own names to those on the wire or back.
+    """A function that renames the fields of a tree, in a copy, from the type's own names to those on the wire or back.
 
     None when all names are the same.
     """
@@ -85,10 +85,10 @@ def _renaming_of(schema: Any, to_wire: bool) -> Rename | None:
 
 
 def written_back(tree: Any, normal: Any, schema: Schema) -> Any:
-    """`tree` with what a type made of it: `normal` is the object that was read from `tree`, written again.
+    """`tree` with the type's normalized values. `normal` is the object that was read from `tree`, written again.
 
-    Fields the type doesn't know stay, and so does every spelling that means the same. What is empty or absent in
-    `normal` isn't added. The very tree when there is nothing to write back.
+    Fields unknown to the type stay, and so do other spellings of the same value. What is empty or absent in
+    `normal` isn't added. The same tree when nothing changes.
     """
     if _is_kept(schema):
         return tree
@@ -125,7 +125,7 @@ def _object_back(tree: dict[str, Any], normal: dict[str, Any], schema: Schema) -
 def _list_back(tree: list[Any], normal: list[Any], schema: Schema) -> list[Any]:
     items: Schema = schema.get("items") or {}
     if schema.get("x-kubernetes-list-type") == "set":
-        # the order is the client's; what is there twice is validation's
+        # keep the client's order; validation reports duplicates
         return tree if set(map(_text, tree)) == set(map(_text, normal)) else normal
     if len(tree) != len(normal):
         return normal
@@ -134,7 +134,7 @@ def _list_back(tree: list[Any], normal: list[Any], schema: Schema) -> list[Any]:
 
 
 def in_order(item: Any) -> tuple[str, Any]:
-    """A key to sort the scalars of a set by: what writes a set may do so in another order each time."""
+    """A sort key for the scalars of a set: each writer may write a set in another order."""
     return type(item).__name__, item
 
 
@@ -156,9 +156,9 @@ def _means_the_same(value: Any, normal: Any, schema: Schema) -> bool:
 
 
 def place_of(steps: Iterable[str | int], schema: Schema, tree: Any) -> Where:
-    """Where in `tree` an error is, of which the type's own validation says these steps.
+    """The place in `tree` of an error of the type's own validation, given its steps.
 
-    They name fields as the type does, and besides them what was tried: a branch of a union, the key of a dict.
+    The steps use the type's field names, and may contain attempts: a branch of a union, the key of a dict.
     """
     where: Where = None
     here: Any = schema
@@ -177,7 +177,7 @@ def place_of(steps: Iterable[str | int], schema: Schema, tree: Any) -> Where:
 
 
 def _child(step: str | int, schema: Schema, value: Any) -> tuple[str | int | None, Schema]:
-    """The next step on the wire and its schema; None for a step that leads nowhere."""
+    """The next step on the wire and its schema; None for a step that has no place in the tree."""
     if isinstance(step, int):
         items = schema.get("items")
         inside = isinstance(value, list) and (items is not None or AS_JSON in schema)
@@ -207,7 +207,7 @@ _STEP = re.compile(r"\[([^\]]*)\]|[^.\[\]]+")
 
 
 def value_at(tree: Any, path: str) -> Any:
-    """What a tree has at the path of a field error; None when it has no such place."""
+    """The value in a tree at the path of a field error; None when there is none."""
     for step in _STEP.finditer(path):
         key = step[1] if step[1] is not None else step[0]
         tree = _value_of(tree, int(key) if isinstance(tree, list) and key.isdecimal() else key)

@@ -1,6 +1,6 @@
-"""The string formats a schema may ask for: yes or no, for each of those that custom resources check.
+"""String formats of schemas: a check for each format that custom resources validate.
 
-A format that isn't listed here is documentation and checks nothing.
+Other formats are documentation and aren't checked.
 Must not know: schemas, wording. Source: the formats CustomResourceDefinitions support (go-openapi strfmt), RFC 3339.
 """
 
@@ -24,9 +24,9 @@ _LONG = 4096
 
 
 def checker(name: str) -> Checker | None:
-    """The function that says whether a text is in format `name`; None for a format that isn't checked.
+    """The check for format `name`; None for a format that isn't checked.
 
-    Dashes don't count: ``date-time`` and ``datetime`` are one, but for Kubernetes' own formats.
+    Dashes are ignored: ``date-time`` equals ``datetime``, except in Kubernetes' own formats.
     """
     return _CHECKERS.get(name) or _CHECKERS.get(name.replace("-", ""))
 

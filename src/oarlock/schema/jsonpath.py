@@ -3,8 +3,8 @@
     .spec.replicas      .metadata.annotations.example\\.com/k      ['a.b']      .items[0]      .items[-1]
     .items[0:2]         .items[*].name      .*      ..name      .status.conditions[?(@.type=="Ready")].status
 
-A path is written from the object's root, with or without a leading ``$`` and with or without braces around it.
-What isn't there yields nothing; the only errors are those of the path itself.
+A path starts at the object's root, with or without a leading ``$`` and with or without braces around it.
+Absent fields yield nothing; only a malformed path is an error.
 Must not know: columns, tables. Next: `cells`. Source: kubectl's JSONPath; CustomResourceDefinition jsonPath.
 """
 
@@ -25,7 +25,7 @@ _MAX_VISITED = 10_000
 
 
 class PathError(ValueError):
-    """A path that can't be read. `column` is where, counted from 1."""
+    """A malformed path. `column` is the position, counted from 1."""
 
     def __init__(self, path: str, column: int, why: str) -> None:
         super().__init__(path, column, why)
@@ -47,7 +47,7 @@ _WORD = re.compile(r"true|false|null")
 
 
 class _Reader:
-    """Reads a path once, from left to right."""
+    """Parses a path once, from left to right."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -70,7 +70,7 @@ class _Reader:
         return found
 
     def steps(self, stop: str = "") -> list[_Step]:
-        """Everything up to the end of the path, or to a character of `stop`."""
+        """The steps up to the end of the path, or to a character of `stop`."""
         steps: list[_Step] = []
         while self.at < len(self.text) and self.text[self.at] not in stop:
             if self.take(".."):
@@ -218,7 +218,7 @@ def _children(value: Any) -> Iterator[Any]:
 
 
 def _descend(value: Any) -> Iterator[Any]:
-    """The value and everything below it, parents first."""
+    """The value and all its descendants, parents first."""
     waiting = [value]
     for _ in range(_MAX_VISITED):
         if not waiting:
@@ -274,7 +274,7 @@ def _walk(steps: list[_Step]) -> Getter:
 
 
 def compile_path(text: str) -> Getter:
-    """A function from a tree to the values the path finds, in order. PathError for a path that can't be read."""
+    """A function from a tree to the values at the path, in order. PathError for a malformed path."""
     steps, simple = _read(text)
     if simple is None or not simple:
         return _walk(steps)
@@ -294,7 +294,7 @@ def compile_path(text: str) -> Getter:
 
 
 def simple_steps(text: str) -> tuple[str, ...]:
-    """The field names of a simple path, ``()`` for any other. PathError for one that can't be read."""
+    """The field names of a simple path, ``()`` for any other. PathError for a malformed path."""
     return tuple(_read(text)[1] or ())
 
 

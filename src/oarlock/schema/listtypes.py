@@ -1,7 +1,7 @@
-"""Lists that are sets or maps: no item may appear twice, no two may have the same key.
+"""Validates lists of type set or map: no duplicate items, no duplicate keys.
 
-Next: `findings`. Source: ``x-kubernetes-list-type`` of structural schemas; only the first repetition of a
-value is reported, at its index, as Kubernetes does.
+Next: `findings`. Source: ``x-kubernetes-list-type`` of structural schemas. Only the first repetition of a
+value is reported, at its index, as in Kubernetes.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ __all__ = ["compile_lists", "frozen"]
 
 
 def frozen(value: Any) -> Any:
-    """A hashable stand-in that is equal for equal JSON values only; ``1``, ``1.0`` and ``true`` are three values.
+    """A hashable key that is equal only for equal JSON values; ``1``, ``1.0`` and ``true`` are different.
 
-    It is flat, so that values of any depth have one.
+    It is flat, so it works at any depth.
     """
     if type(value) is not dict and type(value) is not list:
         return type(value), value
@@ -40,7 +40,7 @@ def frozen(value: Any) -> Any:
 
 
 def compile_lists(node: Node) -> Check | None:
-    """A function that reports repetitions, nested ones too; None when no list in the schema is a set or map."""
+    """A function that reports duplicates, also nested ones; None when no list in the schema is a set or map."""
     if node.list_type in ("set", "map") or node.items is not None:
         return _compile_array(node)
     children = [(key, check) for key, child in node.properties.items() if (check := compile_lists(child))]
@@ -85,7 +85,7 @@ def _compile_array(node: Node) -> Check | None:
 
 
 def _repeated(keys: list[Any]) -> list[int]:
-    """The indices at which a value appears for the second time."""
+    """The indices of the first repetition of each value."""
     try:
         if len(set(keys)) == len(keys):  # texts, which nearly all keys are, need nothing more
             return []
@@ -137,7 +137,7 @@ def _map_check(names: tuple[str, ...]) -> Check:
 
 
 class _NoKey:
-    """Stands for a key that isn't there; equal to itself only."""
+    """Stands for an absent key; equal only to itself."""
 
 
 _NO_KEY = _NoKey()

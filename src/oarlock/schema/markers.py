@@ -1,10 +1,10 @@
-"""What a type hint can say beside its type: constraints, list semantics and names, written in ``Annotated``.
+"""Markers for type hints, written in ``Annotated``: constraints, list semantics and names.
 
     replicas: Annotated[int, Ge(0), Le(100), Doc("How many.")] = 1
 
-Markers are plain values; `reflect` reads constraints by attribute, so those of ``annotated_types`` do as
-well. None of them is checked when an object is built or viewed: the schema that is made of them is, once,
-for every way an object can come in. Next: `reflect`.
+Markers are plain values; `reflect` reads constraints by attribute, so those of ``annotated_types`` work
+too. They aren't checked when an object is built or viewed: the schema made of them is validated once,
+for every request that writes an object. Next: `reflect`.
 Source of the keys: OpenAPI v3 and the structural schemas of CustomResourceDefinitions.
 """
 
@@ -159,9 +159,9 @@ class ListMap:
 
 @dataclass(frozen=True, slots=True)
 class PatchMerge:
-    """A list that strategic merge patches merge: models by this wire name, scalars as values without one.
+    """A list that strategic merge patches merge: models by this wire name, or scalars by value without one.
 
-    A `ListMap` of one key is merged by it without being told.
+    A `ListMap` of one key needs no marker: it is merged by that key.
     Source: API conventions, ``patchStrategy:"merge" patchMergeKey:"…"``.
     """
 
@@ -175,7 +175,7 @@ class _PatchReplace:
 
 @dataclass(frozen=True, slots=True)
 class _RetainKeys:
-    """A model of which patches that clients make list the fields to keep, as for unions; on a merged list, its items.
+    """A model (or the items of a merged list) for which clients' patches list the fields to keep, as for unions.
 
     Source: API conventions, ``patchStrategy:"retainKeys"``.
     """
@@ -183,12 +183,12 @@ class _RetainKeys:
 
 @dataclass(frozen=True, slots=True)
 class _ListSet:
-    """A list of scalars in which none appears twice; apply merges it value by value."""
+    """A list of scalars without duplicates; server-side apply merges it value by value."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Atomic:
-    """A list, dict or model that apply replaces as a whole."""
+    """A list, dict or model that server-side apply replaces as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +198,9 @@ class _Preserve:
 
 @dataclass(frozen=True, slots=True)
 class _AsJSON:
-    """A field of somebody else's type (`Foreign`) that is published as free JSON, whatever its hint is.
+    """A field of a foreign type (`Foreign`) that is published as free JSON, whatever its hint.
 
-    Its type goes on reading and checking it; what was sent is kept as it is.
+    The type still reads and validates it; the value is stored as it was sent.
     """
 
     def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> dict[str, Any]:
@@ -238,16 +238,16 @@ class QuantityMark:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """The field's name on the wire, where camelCase doesn't give it: ``Annotated[str, Name("podCIDR")]``."""
+    """The field's name on the wire, if camelCase doesn't give it: ``Annotated[str, Name("podCIDR")]``."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Proto:
-    """The field's number in protobuf, 1 to 536870911, unique in its type: all fields of a type have one or none has.
+    """The protobuf field number, 1 to 536870911, unique in its type. All fields of a type have one, or none has.
 
-    A number must never change, nor be given to another field. Of a whole object ``metadata`` is field 1.
+    A number must never change or be reused for another field. In a whole object ``metadata`` is field 1.
     """
 
     number: int

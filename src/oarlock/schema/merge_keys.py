@@ -1,8 +1,8 @@
-"""How a list or object takes part in a strategic merge patch: the one place that reads and derives the keys.
+"""The strategic merge patch strategy of a list or object: the one module that reads or derives the merge key.
 
-A schema says it with ``x-kubernetes-patch-strategy`` and ``x-kubernetes-patch-merge-key``. A list whose items one
-field tells apart (``x-kubernetes-list-type: map``) merges by that field without being told; what is derived here is
-also what OpenAPI publishes, because clients make patches by what is published.
+A schema gives it with ``x-kubernetes-patch-strategy`` and ``x-kubernetes-patch-merge-key``. A list of type map
+with one key merges by that key by default; derived keys
+are also published in OpenAPI, because clients make patches from it.
 Must not know: patches. Next: ``patch.strategic_merge.merge_schema``, which compiles whole schemas.
 Source: API conventions, "Strategic Merge Patch"; kube-openapi extension names.
 """
@@ -21,9 +21,9 @@ _NOTHING: dict[str, str] = {}
 
 
 def merge_keys(schema: dict[str, Any]) -> dict[str, str]:
-    """The strategy and merge key of a schema, under the names they are published with; empty for the default.
+    """The strategy and merge key of a schema, under their published names; empty for the default.
 
-    By default objects merge field by field and lists are replaced whole. A strategy may be two, joined by a comma:
+    By default objects merge field by field and lists are replaced as a whole. A strategy may be two, joined by a comma:
     ``merge,retainKeys``.
     """
     strategy, key = _text(schema.get(STRATEGY)), _text(schema.get(MERGE_KEY))

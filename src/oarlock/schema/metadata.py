@@ -1,6 +1,6 @@
-"""The schema of ObjectMeta, for everything that is done to metadata as to any other part of a tree.
+"""The schema of ObjectMeta, so that metadata is handled like any other part of a tree.
 
-Whether names and labels are well formed is `objectmeta`'s. Source: meta/v1 ObjectMeta, OwnerReference,
+`objectmeta` validates names, labels and so on. Source: meta/v1 ObjectMeta, OwnerReference,
 ManagedFieldsEntry.
 """
 

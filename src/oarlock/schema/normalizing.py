@@ -1,6 +1,6 @@
-"""What a compiled-in kind does to null and empty values: null is absent, and so are the zero values of some fields.
+"""Nulls and zero values in built-in kinds: null means absent, and so do the zero values of omitempty fields.
 
-Only for `typed` definitions and for metadata; a custom resource keeps what it was given, see `defaulting`.
+Only for `typed` definitions and for metadata; custom resources keep them, see `defaulting`.
 Source: encoding/json on Kubernetes' Go types (``omitempty``); API conventions on optional fields.
 """
 
@@ -17,7 +17,7 @@ Step = Callable[[Any], None]
 
 
 def compile_normalize(node: Node) -> Step | None:
-    """A function that drops nulls and omitted zero values in place; None when a tree can't contain any.
+    """A function that drops nulls and omitempty zero values in place; None when a tree can't have any.
 
     A null that isn't allowed is removed from an object, and becomes the zero value in a list or map.
     """
@@ -54,12 +54,12 @@ def compile_normalize(node: Node) -> Step | None:
 
 
 def _opaque(node: Node) -> bool:
-    """Anything at all may stand here, null included."""
+    """Whether any value is allowed, including null."""
     return node.preserve and not node.type
 
 
 def _zero(node: Node) -> Any:
-    """How to make the value that null stands for in a list or map; None when null is a value there."""
+    """A function that makes the zero value for a null in a list or map; None when null is allowed there."""
     if node.nullable or _opaque(node):
         return None
     if node.int_or_string:

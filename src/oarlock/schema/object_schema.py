@@ -1,4 +1,4 @@
-"""The schema of a whole object of a declared class: its fields with apiVersion, kind and metadata.
+"""The schema of a whole object of a declared class: its fields, apiVersion, kind and metadata.
 
 Must not know: other versions. Next: `definitions` and `views`, which need it.
 """

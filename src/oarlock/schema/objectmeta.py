@@ -1,7 +1,7 @@
-"""Is the metadata of an object well formed, and may it have changed so?
+"""Validates the metadata of an object, and its changes in an update.
 
-Takes metadata that has the right JSON types (see `metadata`). Must not know: which fields the server sets.
-Source: k8s.io/apimachinery ``api/validation`` of ObjectMeta; texts and order are Kubernetes'.
+The metadata must have the right JSON types (see `metadata`). Must not know: which fields the server sets.
+Source: k8s.io/apimachinery ``api/validation`` of ObjectMeta; messages and order are Kubernetes'.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _RULES: dict[str, Callable[[str], list[str]]] = {
 def validate_object_meta(
     metadata: Metadata, *, namespaced: bool, name_rule: str, path: str = "metadata"
 ) -> list[FieldError]:
-    """Every mistake in `metadata`. `name_rule` is one of `ResourceDefinition.name_rule`; KeyError for another.
+    """Every error in `metadata`. `name_rule` is one of `ResourceDefinition.name_rule`; KeyError for another.
 
-    A ``generateName`` is checked as if something followed a final dash; by then the name has been generated.
+    A trailing dash is allowed in a ``generateName``; the name itself has been generated before.
     """
     found: list[FieldError] = []
     complaints = _RULES[name_rule]
@@ -73,7 +73,7 @@ def _namespace(namespace: str, namespaced: bool, path: str, found: list[FieldErr
             found.append(Invalid(f"{path}.namespace", namespace, text))
 
 
-# What is checked with every write and repeats from object to object is remembered: of valid length, so that a
+# Results are cached for what is checked with every write and repeats between objects: of valid length, so that a
 # hostile client can't fill the memory with it.
 
 _label_complaints = lru_cache(maxsize=2048)(names.dns1123_label)
@@ -102,7 +102,7 @@ def _annotations(annotations: dict[str, str], path: str, found: list[FieldError]
         for text in _key_complaints(key.lower()):
             found.append(Invalid(f"{path}.annotations", key, text))
         size += len(key) + len(value)
-    # characters are at least as many as a fourth of the bytes, and are counted for nothing
+    # a character has at most four bytes in UTF-8; counting characters costs nothing
     if size * 4 > MAX_ANNOTATIONS_BYTES and _bytes(annotations) > MAX_ANNOTATIONS_BYTES:
         found.append(TooLong(f"{path}.annotations", MAX_ANNOTATIONS_BYTES))
 
@@ -185,9 +185,9 @@ _IMMUTABLE: tuple[tuple[str, Any], ...] = (
 
 
 def validate_object_meta_update(new: Metadata, old: Metadata) -> list[FieldError]:
-    """What an update may not change: identity, times, and finalizers may only go once the object is being deleted.
+    """Errors in changes: identity and times are immutable, and a deleted object may only lose finalizers.
 
-    The resourceVersion is the store's affair, and server-set fields are expected to have been restored before.
+    The store checks the resourceVersion. Fields that the server sets must have been restored before.
     """
     found: list[FieldError] = []
     if old.get("deletionTimestamp") is not None:

@@ -1,7 +1,7 @@
-"""Regular expressions as schemas write them: RE2, in linear time, whatever the pattern and the text.
+"""Regular expressions of schemas: RE2, in linear time for any pattern and text.
 
-`CompiledPattern` remembers the short texts it has seen match, because objects are written again and again with the
-same ones and crossing into the library costs more than looking them up. Next: `validation`.
+`CompiledPattern` caches short texts that matched, because objects are written repeatedly with the
+same values and a call of the library costs more than a lookup. Next: `validation`.
 Source: OpenAPI v3 ``pattern``; RE2 is the engine of Kubernetes' own checks.
 """
 
@@ -27,7 +27,7 @@ _GO_WORDS = (
 
 
 class PatternError(ValueError):
-    """The pattern isn't one; the message is Go's, as clients know it."""
+    """The pattern is invalid; the message is that of Go."""
 
 
 def _options() -> re2.Options:

@@ -1,8 +1,8 @@
-"""What has to be done to an object of a class besides msgspec's own work, found out once per class.
+"""`TidyPlan`: post-processing of objects that msgspec can't do, computed once per class.
 
-A `TidyPlan` says where times and floats are (their spelling on the wire is Kubernetes', not msgspec's), where
-free JSON is (it must not be shared with the tree it came from) and where Models are (a hook's changes are
-told apart by their identity). Must not know: what a hook is. Next: `views`.
+A plan has the places of times and floats (Kubernetes' spelling on the wire isn't msgspec's), of
+free JSON (it must not be shared with the source tree) and of Models (a hook's changes are
+found by their identity). Must not know: what a hook is. Next: `views`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["TidyNode", "TidyPlan", "plan_of", "rfc3339", "tidy"]
 
 @dataclass(frozen=True, slots=True)
 class TidyNode:
-    """What to do at one place. `keys` are the wire names that tell the items of a list apart."""
+    """The post-processing at one place. `keys` are the wire names of the map keys of a list."""
 
     kind: Literal["time", "float", "list", "map", "model"]
     inner: Any = None
@@ -66,7 +66,7 @@ def _make(cls: Any, inside: tuple[type, ...]) -> TidyPlan:
 
 
 def _node(hint: Any, plan: TidyPlan, inside: tuple[type, ...]) -> tuple[TidyNode | None, TidyNode | None]:
-    """The Node for tidying and the Node for Models at a hint; None where there is nothing to do."""
+    """The TidyNode for times and floats, and the one for Models, at a hint; None if not needed."""
     apart = reflect.take_apart(hint)
     base = apart.base
     if base is datetime:
@@ -93,7 +93,7 @@ def _node(hint: Any, plan: TidyPlan, inside: tuple[type, ...]) -> tuple[TidyNode
 
 
 def tidy(tree: Any, nodes: dict[str, TidyNode]) -> None:
-    """Spell times and floats of a fresh tree as Kubernetes does, in place."""
+    """Rewrite times and floats of a fresh tree as Kubernetes spells them, in place."""
     for name, node in nodes.items():
         value = tree.get(name)
         if value is not None:

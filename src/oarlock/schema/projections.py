@@ -1,7 +1,7 @@
-"""`Projection`: how code that works with typed objects looks at trees, whatever kind of class they are of.
+"""`Projection`: converts between trees and typed objects, whatever kind of class they have.
 
-One for declared classes, one for foreign types; what is built on a Projection serves both.
-Must not know: who looks. Next: `folding` and `foreign`.
+There is one for declared classes and one for foreign types; code above works with both.
+Must not know: who uses it. Next: `folding` and `foreign`.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class Open(Protocol):
 
 
 class Projection(Protocol):
-    """Looks at trees of one version as objects of one type. Raises `ViewError` for a tree that doesn't fit."""
+    """Converts trees of one version to objects of one type. Raises `ViewError` for a tree that doesn't fit."""
 
     def view(self, tree: Tree) -> Any: ...
 
     def salvage(self, tree: Tree) -> Any | None:
-        """The tree, or as much of it as can be read (see ``salvage``); None where nothing can be."""
+        """The object, as far as the tree can be read (see ``salvage``); None when nothing can be."""
         ...
 
     def open(self, tree: Tree) -> Open: ...

@@ -1,6 +1,6 @@
-"""Field numbers in schemas: which properties have which number, and what each is in protobuf.
+"""Protobuf field numbers in schemas: the number and protobuf kind of each property.
 
-A type's fields are all numbered or none is; a numbered type needs numbers in the types of its fields, too. Of a whole
+All fields of a type are numbered, or none is; a numbered type needs numbers in the types of its fields, too. In a whole
 object apiVersion and kind are in the envelope, and metadata is field 1, as in every kind of Kubernetes.
 Must not know: bytes, classes. Next: ``endpoints.in_protobuf``, which reads and writes by them.
 """
@@ -36,12 +36,12 @@ class ProtoField:
 
 
 def is_numbered(schema: Schema) -> bool:
-    """Whether any field of this type itself has a number."""
+    """Whether any direct field of this type has a number."""
     return any(NUMBER in prop for prop in _properties(schema).values())
 
 
 def number_errors(schema: Schema, *, root: bool) -> Iterator[tuple[str, str]]:
-    """What is wrong with the numbers of a type: the field, and why. Nothing when none has a number."""
+    """Errors in the numbers of a type: the field and the reason. Empty when no field has a number."""
     properties = _properties(schema)
     if not is_numbered(schema):
         return
@@ -66,7 +66,7 @@ def number_errors(schema: Schema, *, root: bool) -> Iterator[tuple[str, str]]:
 
 
 def proto_fields(schema: Any, *, root: bool = True) -> list[ProtoField] | None:
-    """The fields of a numbered type by their numbers, None when it isn't numbered or not well."""
+    """The fields of a numbered type by number; None when it isn't numbered, or has errors."""
     if not isinstance(schema, dict) or not is_numbered(schema) or next(number_errors(schema, root=root), None):
         return None
     required = schema.get("required") or ()
@@ -92,7 +92,7 @@ def _properties(schema: Schema) -> dict[str, Any]:
 
 
 def _kind(schema: Schema) -> tuple[str, str, Schema]:
-    """What a property is: the kind, ``list``, ``map`` or neither, and the schema of one. No kind: it can't be said."""
+    """The kind of a property, ``list``, ``map`` or neither, and the schema of one value. No kind: not supported."""
     many = ""
     inner = schema
     if schema.get("type") == "array" and isinstance(schema.get("items"), dict):

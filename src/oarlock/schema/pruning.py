@@ -1,8 +1,8 @@
-"""Removing the fields that a schema doesn't declare.
+"""Pruning: removes the fields that a schema doesn't declare.
 
-`prune` is the whole rule, in the order of the document. `compile_clean` makes a fast function that only
-answers whether there is anything to do, which is nearly always no; it takes for granted that values have
-the types the schema names. Must not know: metadata beyond that it is left alone in embedded objects.
+`prune` does it, in document order. `compile_clean` makes a fast function that only
+tells whether there is anything to prune, which is rare; it relies on values having
+the types in the schema. Must not know: metadata, except that it isn't pruned in embedded objects.
 Source: CustomResourceDefinition pruning; the paths are those of Kubernetes' strict decoding errors.
 """
 
@@ -26,7 +26,7 @@ _NOTHING = Node()
 def prune(tree: Any, node: Node | None, *, root: bool = False) -> list[str]:
     """Remove undeclared fields in place; returns their paths, at most `MAX_REPORTED`.
 
-    `root` spares the apiVersion, kind and metadata of `tree` itself, as of any embedded object.
+    With `root`, apiVersion, kind and metadata of `tree` itself are kept, as in an embedded object.
     """
     found: list[str] = []
     _prune(tree, node or _NOTHING, None, found, root)
@@ -72,9 +72,9 @@ Clean = Callable[[Any], bool]
 
 
 def compile_clean(node: Node) -> Clean | None:
-    """A function that says whether `prune` would leave a tree as it is; None when it always would.
+    """A function that returns whether `prune` would leave a tree unchanged; None when it always would.
 
-    It may say no for a tree that is clean. It looks at no value whose schema is a scalar.
+    It may return False for a clean tree. It doesn't look at values with a scalar schema.
     """
     if node.type in ("string", "integer", "number", "boolean"):
         return None

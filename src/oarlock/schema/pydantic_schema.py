@@ -1,7 +1,7 @@
-"""The JSON schema of a pydantic model → a structural schema, with the private keys of `foreign_trees`.
+"""Converts the JSON schema of a pydantic model to a structural schema, with the private keys of `foreign_trees`.
 
-What a structural schema has no word for is refused, with the path and the way out: saying that the field is JSON.
-pydantic is never imported: everything is asked of the model. Next: `foreign_pydantic`.
+What a structural schema can't express is refused, with the path and the alternative: marking the field as JSON.
+pydantic is never imported; only methods of the model are used. Next: `foreign_pydantic`.
 Source: JSON schema 2020-12 as pydantic writes it.
 """
 
@@ -43,9 +43,9 @@ _SCALARS = ("string", "integer", "number", "boolean")
 
 
 class Structure:
-    """Turns the JSON schema of one model into a structural one.
+    """Converts the JSON schema of one model to a structural schema.
 
-    There are three of them: with the names on the wire, with the names in Python, and of what the model writes.
+    A model has three JSON schemas: with wire names, with Python names, and of its output.
     """
 
     def __init__(self, cls: Any, names: str, as_json: Sequence[str]) -> None:
@@ -104,7 +104,7 @@ class Structure:
             result["x-kubernetes-preserve-unknown-fields"] = True
 
     def _properties(self, result: Schema, node: Any, path: str, inside: tuple[str, ...]) -> None:
-        """The fields of a model, under the names they have on the wire."""
+        """The fields of a model, by wire name."""
         plain, written = self._counterpart(self.plain, inside), self._counterpart(self.written, inside)
         own = dict(zip(node["properties"], plain.get("properties", ()), strict=False))
         writes = written.get("properties", {})
@@ -164,7 +164,7 @@ class Structure:
         return {**found, **nullable}
 
     def _tagged(self, choices: list[Schema], tag: str, path: str) -> Schema:
-        """An object with the fields of every choice. Which of them go together is the model's to check."""
+        """An object with the fields of every choice. The model itself checks which of them go together."""
         properties: Schema = {}
         for choice in choices:
             for wire, field in choice.get("properties", {}).items():
@@ -189,7 +189,7 @@ class Structure:
 
 
 def _generator_of(cls: Any) -> Any:
-    """The model's own generator of JSON schemas, with what a structural schema needs said otherwise."""
+    """The model's own JSON schema generator, adapted to structural schemas."""
     base = inspect.signature(cls.model_json_schema).parameters["schema_generator"].default
     ways = {
         "decimal_schema": lambda self, schema: {"type": "string", "format": "decimal"},
@@ -203,7 +203,7 @@ _TEXTS = {"decimal": DECIMAL, "duration": DURATION, "time": TIME}
 
 
 def _scalar(node: Any) -> Schema:
-    """What a node says of its own value."""
+    """The constraints of a node on its own value."""
     result: Schema = {key: node[key] for key in _KEPT_KEYS if key in node and key != "required"}
     if "const" in node:
         result["enum"] = [node["const"]]
@@ -242,7 +242,7 @@ def _together(values: list[Any]) -> list[Any]:
 
 
 def _either(one: Schema, other: Schema) -> Schema:
-    """A field that two choices have: what both say, the values of both, or anything."""
+    """A field that two choices have: their common constraints, the values of both, or any value."""
     if one == other:
         return one
     merged = _one_type([one, other]) if "enum" in one and "enum" in other else None
@@ -252,7 +252,7 @@ def _either(one: Schema, other: Schema) -> Schema:
 
 
 def _beside(node: Any) -> Schema:
-    """What may stand beside a reference. A default that says nothing is left out."""
+    """The keywords that may stand beside a reference. An empty default is left out."""
     own: Schema = {key: node[key] for key in ("description", "default") if key in node}
     if own.get("default", 0) in (None, [], {}):
         del own["default"]

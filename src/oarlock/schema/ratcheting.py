@@ -1,7 +1,7 @@
-"""On an update, what was wrong before and hasn't changed is forgiven.
+"""Validation ratcheting: in an update, errors in unchanged values are ignored.
 
-A schema that became stricter would otherwise lock every object made before. A finding is dropped when the
-value it is about, or any value around it, equals the one it replaces.
+Otherwise a stricter schema would block updates of every existing object. A finding is dropped when its
+value, or any value around it, equals that of the old object.
 Next: `validation`, whose findings these are. Source: KEP-4008 (CRD validation ratcheting).
 """
 
@@ -20,14 +20,14 @@ _GONE = object()
 
 
 def still_wrong(found: Findings, node: Node, new: Any, old: Any) -> list[FieldError]:
-    """The findings that an update from `old` to `new` is to blame for."""
+    """The findings that were caused by the update from `old` to `new`."""
     return [
         error for where, error in zip(found.places, found.errors, strict=True) if not _unchanged(where, node, new, old)
     ]
 
 
 def _unchanged(where: Where, node: Node | None, new: Any, old: Any) -> bool:
-    """Whether some value on the way to `where` is what it was."""
+    """Whether some value on the path to `where` is unchanged."""
     if _same(new, old):
         return True
     for step in steps(where):
@@ -55,7 +55,7 @@ def _at(value: Any, step: Step) -> Any:
 
 
 def _old_counterpart(step: Step, node: Node | None, new: Any, old: Any) -> Any:
-    """The value that the one at `step` of `new` replaces; items of lists have one only when the list is a map."""
+    """The old value for the one at `step` of `new`. Items of lists have one only when the list is of type map."""
     if not isinstance(step, int):
         return _at(old, step)
     if node is None or node.list_type != "map" or type(old) is not list:

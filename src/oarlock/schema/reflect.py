@@ -1,8 +1,8 @@
-"""Type hints → structural OpenAPI v3 schema.
+"""Makes a structural OpenAPI v3 schema from type hints.
 
-Everything that has no word in a structural schema is refused here, with the path to it and what to write:
+Hints that a structural schema can't express are refused here, with their path and an alternative:
 bare ``Any`` and ``dict``, unions, recursion. Descriptions are a class's own docstring and `Doc`.
-Knows Structs, not `Resource`; makes data, keeps none. Next: `resources`, which puts schemas into a definition.
+Knows Structs, not `Resource`. Keeps no state. Next: `resources`, which puts schemas into a definition.
 Source: CustomResourceDefinition structural schemas (KEP-1693 and the OpenAPI v3 subset they allow).
 """
 
@@ -94,7 +94,7 @@ _CONSTRAINTS: tuple[tuple[str, str, str, bool], ...] = (
 
 
 class Unresolved(Exception):
-    """A hint names something that isn't defined yet: `why`, in a field of a class (``Class.field``).
+    """A hint refers to a name that isn't defined yet: `why`, in a field of a class (``Class.field``).
 
     `place` is the ``file:line`` of that class, if known.
     """
@@ -108,7 +108,7 @@ class Unresolved(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A hint taken apart: the bare type, whether None is allowed, and what ``Annotated`` added."""
+    """A parsed hint: the bare type, whether None is allowed, and the markers in ``Annotated``."""
 
     base: Any
     optional: bool
@@ -130,7 +130,7 @@ class StructField:
 
 
 def take_apart(hint: Any) -> Hint:
-    """Strip ``Annotated`` and ``| None`` off a hint, in any order."""
+    """Remove ``Annotated`` and ``| None`` from a hint, in any order."""
     markers: tuple[Any, ...] = ()
     optional = False
     while True:
@@ -146,7 +146,7 @@ def take_apart(hint: Any) -> Hint:
 
 
 def fields_of(cls: Any) -> list[StructField]:
-    """The fields of a Struct in order; `Unresolved` while a hint names something that doesn't exist yet."""
+    """The fields of a Struct in order. `Unresolved` if a hint refers to an undefined name."""
     defaults = getattr(cls, "__defaults__", {})
     try:
         infos = msgspec.structs.fields(cls)
@@ -169,7 +169,7 @@ def _unresolved(cls: Any) -> str:
 
 
 def check_fields(cls: Any) -> None:
-    """Refuse hints without a schema as soon as the class exists; those that can't be resolved yet wait."""
+    """Refuse hints without a schema as soon as the class exists. Unresolved hints are checked later."""
     try:
         schema = schema_of(cls)
     except Unresolved:
@@ -180,12 +180,12 @@ def check_fields(cls: Any) -> None:
 
 
 def schema_of(cls: Any) -> Schema:
-    """The schema of a Struct as an object with properties. HintError names the path that has none."""
+    """The schema of a Struct as an object with properties. HintError with the path of a hint that has no schema."""
     return _model(cls, cls.__name__, ())
 
 
 def rule_tree(rule: Rule) -> dict[str, Any]:
-    """A CEL rule as ``x-kubernetes-validations`` writes it."""
+    """A CEL rule in the form of ``x-kubernetes-validations``."""
     tree = {
         "rule": rule.rule,
         "message": rule.message,
@@ -374,7 +374,7 @@ def _shown(hint: Any) -> str:
 
 
 def _mark(schema: Schema, marker: Any, hint: Hint, path: str) -> None:
-    """Add what one marker of ``Annotated`` says."""
+    """Add one marker of ``Annotated`` to the schema."""
     if isinstance(getattr(marker, "documentation", None), str):
         schema["description"] = inspect.cleandoc(marker.documentation)
     elif isinstance(marker, Rule):

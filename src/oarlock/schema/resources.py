@@ -1,6 +1,6 @@
 """`Resource` and `Spoke`: a Model that is served, and another version of it.
 
-Everything a class keyword can say is data and ends in a `ResourceDefinition` (`definition_of`). A mistake
+All class keywords are data and end in a `ResourceDefinition` (`definition_of`). An error
 in a keyword raises a `DeclarationError` at import. Imports nothing of the server, so clients can import
 the classes made here. Next: `classes_conversion`, which goes from one version to another.
 """
@@ -43,7 +43,7 @@ REQUIRED_STATUS = (
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What the class keywords of one class said. `hub` is the class itself for a Resource."""
+    """The class keywords of one class. For a Resource, `hub` is the class itself."""
 
     group: str
     version: str
@@ -76,10 +76,10 @@ class Resource(Model):
         _keep(cls, Declared(group, version, kind, cls, facts, caller_place()))
 
     def default(self) -> None:
-        """Fill in what the schema's defaults can't say, in this version.
+        """Set defaults in this version that the schema can't express, e.g. ones that depend on other fields.
 
-        Runs on every object that comes in, after the schema's defaults and before anything else looks at it, and
-        again after a patch. Pure: it may look at nothing but the object and may not wait.
+        Runs on the object of every write, after the schema's defaults and before everything else, and again after a
+        patch. Must be pure: it may only use the object, and may not wait.
         """
 
 
@@ -87,10 +87,10 @@ HubT = TypeVar("HubT", bound=Resource)
 
 
 class Spoke(Model, Generic[HubT]):
-    """The same kind in another version; group, names and scope are the hub's. Keywords: `VersionFacts`.
+    """Another version of the same kind. Group, names and scope are the hub's. Keywords: `VersionFacts`.
 
-    `to_hub` and `from_hub` are pure and should lose nothing of the spoke (`oarlock.testing.assert_round_trips`).
-    Metadata they don't pass on is carried over; of what they do pass on only labels and annotations count.
+    `to_hub` and `from_hub` are pure and should preserve all fields of the spoke (`oarlock.testing.assert_round_trips`).
+    Metadata that they don't set is carried over; of metadata that they set, only labels and annotations are used.
     """
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
@@ -119,7 +119,7 @@ class Spoke(Model, Generic[HubT]):
 
 
 def declared(cls: Any) -> Declared:
-    """What was declared of a `Resource` or `Spoke` class; KeywordError for any other."""
+    """The declaration of a `Resource` or `Spoke` class; KeywordError for any other."""
     found = vars(cls).get("__declared__") if isinstance(cls, type) else None
     if not isinstance(found, Declared):
         name = getattr(cls, "__name__", repr(cls))

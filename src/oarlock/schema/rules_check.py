@@ -1,4 +1,4 @@
-"""The CEL rules of a declared class are tried when the class is made, so that a mistake in one fails at import.
+"""Compiles the CEL rules of a declared class when the class is made, so that errors are raised at import.
 
 Must not know: class keywords besides the rules. Next: `cel.gate`, which has them compiled; `resources`, which asks.
 """
@@ -18,7 +18,7 @@ __all__ = ["check_rules"]
 
 
 def check_rules(cls: Any, rules: Sequence[Rule]) -> None:
-    """Refuse the first rule of a class or its fields that can't be run; hints that can't be resolved yet wait."""
+    """Refuse the first invalid rule of a class or its fields. Rules with unresolved hints are checked later."""
     try:
         schema = reflect.schema_of(cls)
     except reflect.Unresolved:

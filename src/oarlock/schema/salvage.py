@@ -1,9 +1,9 @@
-"""What can be read of an object that doesn't fit its type, because the type has changed since it was stored.
+"""Reads as much as possible of an object that doesn't fit its type, because the type has changed since it was stored.
 
-A field that can't be read gets its default; without one it is absent where it may be, and else has the zero value of
-its type (``""``, 0, false, nothing in it, the first of its choices), as a Go server would read it. What is around it
-stays. So code that looks at an old object meets the types it was written for.
-Pure: nothing made here is ever stored. Next: `projections`, through which hooks look.
+A field that can't be read gets its default. Without a default an optional field is absent, and a required one has the
+zero value of its type (``""``, 0, false, empty, the first enum value), as a Go server would read it. The values around
+it stay. So hooks that get an old object see the types they were written for.
+Pure. Results are never stored. Next: `projections`, through which hooks get objects.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
 
 def salvaged(tree: Tree, schema: Schema, read: Callable[[Tree], T]) -> T | None:
-    """What `read` makes of `tree`, or of as much of it as fits. None where even an empty object is refused.
+    """The result of `read` for `tree`, or for as much of it as fits. None if even an empty object is refused.
 
     `read` raises ViewError for a tree that doesn't fit; `schema` is that of a whole object. `tree` isn't changed.
     """
@@ -41,7 +41,7 @@ def salvaged(tree: Tree, schema: Schema, read: Callable[[Tree], T]) -> T | None:
         errors = error.errors
     tree = copy_json(tree)
     for number in range(EXACT_ROUNDS + 2):
-        # then what is around them: at first a field of the second level, such as spec.size, at last one of the first
+        # then the values around them: first a field of the second level, such as spec.size, finally one of the first
         depth = max(1, EXACT_ROUNDS + 2 - number) if number >= EXACT_ROUNDS else 0
         unreadable = [error for error in errors if isinstance(error, UNREADABLE)] if number < 2 else []
         if not _mend(tree, schema, unreadable or errors, depth):
@@ -54,7 +54,7 @@ def salvaged(tree: Tree, schema: Schema, read: Callable[[Tree], T]) -> T | None:
 
 
 def _mend(tree: Tree, schema: Schema, errors: Iterable[FieldError], depth: int) -> bool:
-    """Replace what stands where the errors are, `depth` steps below the root at most. Whether there was anything."""
+    """Replace the values at the errors, at most `depth` steps below the root. Returns whether there were any."""
     mended = False
     for error in errors:
         steps = [inside or name for inside, name in _STEP.findall(error.path)]
@@ -65,7 +65,7 @@ def _mend(tree: Tree, schema: Schema, errors: Iterable[FieldError], depth: int) 
 
 
 def _replace(here: Any, schema: Schema, steps: list[str]) -> None:
-    """Put the default at the end of `steps`; where the way there is of another kind, put it there."""
+    """Set the default at the end of `steps`; if a value on the way has another type, set that one's."""
     while steps:
         step, *rest = _joined(here, steps)
         if isinstance(here, dict):
@@ -83,7 +83,7 @@ def _replace(here: Any, schema: Schema, steps: list[str]) -> None:
 
 
 def _joined(here: Any, steps: list[str]) -> list[str]:
-    """The steps, of which the first few may be one: a key of a map with dots in it."""
+    """The steps with the first few joined to one: a map key with dots in it."""
     if isinstance(here, dict) and steps[0] not in here:
         for count in range(2, len(steps) + 1):
             key = ".".join(steps[:count])
@@ -102,7 +102,7 @@ def _reset(here: Any, step: str, schema: Schema, *, required: bool) -> None:
 
 
 def _zero(schema: Schema) -> Any:
-    """What a field holds that nobody has set."""
+    """The zero value of a schema."""
     if "default" in schema:
         return copy_json(schema["default"])
     if schema.get("nullable"):

@@ -1,9 +1,9 @@
-"""What a version can't say: fields of the hub that don't come back from a trip to it.
+"""Finds fields of the hub that a version can't represent: they don't survive a round trip through it.
 
-Found out by trying: objects of the hub are made up from its schema, field by field, and converted there and back by the
-classes' own methods. A field can be said when some object was found in which it comes back; a choice of an enum, and
-true or false, each count by themselves. Of what couldn't be tried (no value is known that fits its pattern, a method
-raised each time) nothing is claimed. Ranges aren't looked at, nor what hangs together with what.
+Found by experiment: objects of the hub are generated from its schema, field by field, and converted to the version and
+back by the classes' own methods. A field is representable when it survives in some object; each enum value, and
+true and false, count separately. Fields that couldn't be tried (no value is known for the pattern, or a method
+raised each time) are not reported. Ranges and dependencies between fields aren't tested.
 Pure. Must not know: why it matters. Next: ``registry.declare``, which asks before a version is stored.
 """
 
@@ -41,7 +41,7 @@ _ABSENT: Any = object()
 
 
 class _Leaf(NamedTuple):
-    """A place that holds a value: its steps (a field, an item of a list, a value of a map) and what may stand there."""
+    """A place of a value: its steps (a field, an item of a list, a value of a map) and its possible values."""
 
     steps: tuple[str, ...]
     values: list[Any]
@@ -49,7 +49,7 @@ class _Leaf(NamedTuple):
 
 
 class _Context(NamedTuple):
-    """What stands around the field that is tried: nothing but what must, or everything; of many choices the nth."""
+    """The other fields in a generated object: only the required ones, or all; of several choices the nth."""
 
     full: bool
     number: int
@@ -57,9 +57,9 @@ class _Context(NamedTuple):
 
 
 def unsayable(conversion: ClassConversion, hub: type, version: str, known: Sequence[str] = ()) -> list[str]:
-    """The paths of the hub's fields that `version` can't say; of a choice that it can't, ``spec.size=big``.
+    """The paths of the hub's fields that `version` can't represent; for an enum value, ``spec.size=big``.
 
-    What is at the paths `known`, or below, isn't looked at.
+    Paths in `known`, and below them, are skipped.
     """
     trial = _Trial(conversion, hub, version)
     found: list[str] = []
@@ -81,7 +81,7 @@ def _is_below(path: str, known: Sequence[str]) -> bool:
 
 
 class _Trial:
-    """The hub and the version that are compared, and how much has been tried."""
+    """The hub and the version being compared, and the number of attempts."""
 
     def __init__(self, conversion: ClassConversion, hub: type, version: str) -> None:
         self.schema: Schema = dict(object_schema(hub))
@@ -98,7 +98,7 @@ class _Trial:
         self._contexts = [(context, _made(self.schema, context)) for context in contexts]
 
     def comes_back(self, steps: tuple[str, ...], value: Any) -> bool | None:
-        """Whether there is an object in which `value` there comes back; None where none could be converted."""
+        """Whether the value there survives in some object; None when none could be converted."""
         seen: bool | None = None
         for context, around in self._contexts:
             self._tries += 1
@@ -118,7 +118,7 @@ class _Trial:
 
 
 def _words(method: Any) -> Iterator[str]:
-    """The texts in a method: those that it compares with are worth a try."""
+    """The string constants in a method: values that it compares with are worth trying."""
     code = getattr(method, "__code__", None)
     waiting: list[Any] = [code] if isinstance(code, CodeType) else []
     while waiting:
@@ -149,7 +149,7 @@ def _leaves(schema: Schema, steps: tuple[str, ...]) -> Iterator[_Leaf]:
 
 
 def _values(schema: Schema) -> list[Any]:
-    """Values that may stand at a place without fields of its own; none where nothing is known that fits."""
+    """Possible values of a field without subfields; empty when none is known."""
     if "enum" in schema:
         return [value for value in schema["enum"] if value is not None]
     if schema.get("x-kubernetes-int-or-string"):
@@ -198,7 +198,7 @@ def _fits(text: str, schema: Schema) -> bool:
 
 
 def _made(schema: Schema, context: _Context) -> Any:
-    """A value of the schema. Raises nothing: where none is known that fits, it is one that doesn't."""
+    """A value for the schema. Never raises: when no valid one is known, it is an invalid one."""
     properties: Schema = schema.get("properties") or {}
     if properties and "enum" not in schema:
         names = properties if context.full else schema.get("required", ())
@@ -221,7 +221,7 @@ def _is_free(schema: Schema) -> bool:
 
 
 def _put(tree: Any, schema: Schema, steps: tuple[str, ...], value: Any, context: _Context) -> None:
-    """Put `value` at the end of `steps`; what is on the way is made."""
+    """Set `value` at the end of `steps`, creating containers on the way."""
     for number, step in enumerate(steps):
         last = number == len(steps) - 1
         child: Schema = _child(schema, step)
@@ -264,7 +264,7 @@ def _path(steps: tuple[str, ...]) -> str:
 
 
 def _joined(paths: list[str], schema: Schema) -> list[str]:
-    """The same with one path for an object of which nothing can be said."""
+    """The same with one path for an object of which no field is representable."""
 
     def look(at: Schema, steps: tuple[str, ...]) -> list[str]:
         here = _path(steps)

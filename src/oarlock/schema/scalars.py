@@ -1,7 +1,7 @@
-"""Constraints on texts and numbers: lengths, patterns, formats, bounds, choices.
+"""Constraints on strings and numbers: lengths, patterns, formats, bounds, enums.
 
-Each function compiles what a node asks of one kind of value into checks that are silent on the fast path.
-Next: `validation`, which puts them together. Source: OpenAPI v3; kube-openapi for the words.
+Each function compiles a node's constraints on one type to checks that allocate nothing on success.
+Next: `validation`, which combines them. Source: OpenAPI v3; kube-openapi for the wording.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FLOAT32_LIMIT = 3.4028235677973366e38
 
 
 def compile_text(node: Node) -> list[Check]:
-    """What a string must be. Lengths count characters."""
+    """The checks of a string. Lengths count characters."""
     rules = node.constraints
     checks: list[Check] = []
     if rules.max_length is not None:
@@ -83,7 +83,7 @@ def _format(name: str, fits: Callable[[str], bool]) -> Check:
 
 
 def compile_number(node: Node) -> list[Check]:
-    """What a number must be, the range of its type included."""
+    """The checks of a number, including the range of its type."""
     rules = node.constraints
     checks: list[Check] = []
     if node.int_or_string:
@@ -103,7 +103,7 @@ def compile_number(node: Node) -> list[Check]:
 
 
 def _int64(expected: str, actual: str) -> Check:
-    """An integer that 64 bits can't hold is read as a floating point number, so it has the wrong type."""
+    """An integer beyond 64 bits is decoded as a float in Go, so it has the wrong type."""
 
     def int64(value: Any, where: Where, found: Findings) -> None:
         if not -(2**63) <= value < 2**63 and type(value) is int:
@@ -148,7 +148,7 @@ def _multiple_of(factor: float | int) -> Check:
 
 
 def _divides(factor: Decimal, value: float | int) -> bool:
-    # 0.3 is a multiple of 0.1 in decimal, which is what people write
+    # 0.3 is a multiple of 0.1 in decimal, but not in binary
     try:
         return Decimal(repr(value)) % factor == 0
     except ArithmeticError:

@@ -1,4 +1,4 @@
-"""`Model`: the root of the classes users write, and the metadata every object has.
+"""`Model`: the base class for users' types, and ObjectMeta.
 
 A class becomes a msgspec Struct with keyword-only fields, camelCase names on the wire, and defaults that
 are always written (``None``, ``[]`` and ``{}`` are left out). Type checkers see a dataclass instead: a
@@ -39,7 +39,7 @@ _FIELD_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*_?")
 
 
 class _Field:
-    """What `field` was told, until the metaclass reads it."""
+    """The arguments of `field`, until the metaclass reads them."""
 
     __slots__ = ("default", "default_factory", "name")
 
@@ -56,12 +56,12 @@ def field(*, default_factory: Callable[[], T], name: str | None = None) -> T: ..
 @overload
 def field(*, name: str | None = None) -> Any: ...
 def field(*, default: Any = NODEFAULT, default_factory: Any = NODEFAULT, name: str | None = None) -> Any:
-    """A field with a default made anew for each object, or with its own name on the wire."""
+    """A field with a default factory, or with its own name on the wire."""
     return _Field(default, default_factory, name)
 
 
 class _Scope(dict[str, Any]):
-    """Where a hint given as text is evaluated; a name that isn't there yet becomes a stand-in."""
+    """The namespace in which a string hint is evaluated; undefined names become placeholders."""
 
     def __init__(self, local: dict[str, Any], module: dict[str, Any]) -> None:
         super().__init__(local)
@@ -80,7 +80,7 @@ class _Scope(dict[str, Any]):
 
 
 class _Later:
-    """Stands in for a name that isn't defined yet: takes whatever a hint may do with it."""
+    """The placeholder for an undefined name: supports all operations of a hint."""
 
     def __or__(self, other: Any) -> Any:
         return self
@@ -96,12 +96,12 @@ class _Later:
 
 
 class _Meta(msgspec.StructMeta):
-    """Makes a Struct of a class users write; hidden from type checkers."""
+    """The metaclass that makes a Struct of a user's class; hidden from type checkers."""
 
     def __new__(mcls, name: str, bases: tuple[type, ...], ns: dict[str, Any], **keywords: Any) -> Any:
         hook = ns.pop("__init_subclass__", None)
         if hook is not None:
-            # Struct would call it before the fields exist, and without the keywords
+            # Struct would call it before the fields are set, and without the keywords
             ns["__declare__"] = classmethod(hook)
         hints = _evaluated(ns, name)
         names = _wire_names(name, hints, ns)
@@ -130,7 +130,7 @@ class _Meta(msgspec.StructMeta):
 
 
 def _bound(name: str, declare: Any, keywords: dict[str, Any]) -> None:
-    """Say in our words that a keyword is missing or, where the class takes no others, unknown."""
+    """Raise a declaration error for a missing or unknown keyword."""
     parameters = inspect.signature(declare).parameters
     others = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     for keyword, parameter in parameters.items():
@@ -155,10 +155,10 @@ def _inherited(bases: tuple[type, ...]) -> dict[str, Any]:
 
 
 def _evaluated(ns: dict[str, Any], name: str) -> dict[str, Any]:
-    """The hints of the class body, evaluated where they can be.
+    """The hints of the class body, evaluated where possible.
 
-    Classes defined inside functions work too, because the names are looked up where the class statement is.
-    A hint that names something not yet defined stays text and is resolved when it is first needed.
+    Works for classes in functions too: names are looked up where the class statement is.
+    A hint with an undefined name stays text, and is resolved on first use.
     """
     hints: dict[str, Any] = ns.get("__annotations__", {})
     known = dict(hints)
@@ -216,7 +216,7 @@ def _check_taken(cls: str, names: dict[str, str], bases: tuple[type, ...]) -> No
 
 
 def is_snake_case(name: str) -> bool:
-    """Can a name on the wire be made of this one?"""
+    """Whether a wire name can be derived from this Python name."""
     return _FIELD_NAME.fullmatch(name) is not None
 
 
@@ -227,10 +227,10 @@ def camel(name: str) -> str:
 
 
 def _own_defaults(cls: str, hints: dict[str, Any], ns: dict[str, Any]) -> dict[str, Any]:
-    """Put factories where Struct would compare by identity; returns the defaults as they were written.
+    """Use factories where Struct would compare by identity; returns the defaults as written.
 
-    Struct leaves a field out when its value *is* the default, so that a parsed 100000 is written and a literal
-    one isn't. The product of a factory is always written, except an empty list or dict.
+    Struct omits a field when its value *is* the default, so a parsed 100000 would be written and a literal
+    one wouldn't. A value made by a factory is always written, except an empty list or dict.
     """
     defaults: dict[str, Any] = {}
     for key, hint in hints.items():
@@ -301,7 +301,7 @@ ModelT = TypeVar("ModelT", bound=Model)
 
 
 def replace(model: ModelT, /, **changes: Any) -> ModelT:
-    """A copy of `model` with some fields changed; TypeError when there is no such field."""
+    """A copy of `model` with some fields changed. TypeError for an unknown field."""
     changed: ModelT = msgspec.structs.replace(model, **changes)  # type: ignore[type-var]
     return changed
 

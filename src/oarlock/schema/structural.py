@@ -1,7 +1,7 @@
-"""A structural schema as nodes: read once from its dict, so that nothing interprets the dict at run time.
+"""A structural schema as nodes, parsed once, so that nothing interprets the dict at run time.
 
-`parse` turns an ``openAPIV3Schema`` into `Node`s and refuses what isn't a schema at all, with the path of
-the mistake. Whether it keeps the rules of a *structural* schema is another question: `structural_rules`.
+`parse` converts an ``openAPIV3Schema`` to `Node`s and refuses malformed ones, with the path of
+the error. `structural_rules` checks the rules of *structural* schemas.
 Must not know: trees of objects, definitions. Next: `compiled`, which makes functions of nodes.
 Source: apiextensions.k8s.io/v1 JSONSchemaProps; structural schemas (KEP-1693).
 """
@@ -28,7 +28,7 @@ MISSING: Final = _Missing()
 
 
 class SchemaError(ValueError):
-    """A schema that can't be used. `path` names the place (``properties[spec].items``), `why` says what is wrong."""
+    """A malformed schema. `path` is the place (``properties[spec].items``), `why` the reason."""
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(path, why)
@@ -41,7 +41,7 @@ class SchemaError(ValueError):
 
 @dataclass(slots=True, eq=False)
 class Constraints:
-    """What a value must be besides having the right type."""
+    """The constraints on a value besides its type."""
 
     enum: list[Any] | None = None
     minimum: float | int | None = None
@@ -66,9 +66,9 @@ class Constraints:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """One level of a schema. `additional` is the schema of fields that `properties` doesn't name, True for anything.
+    """One level of a schema. `additional` is the schema of undeclared fields, True for any value.
 
-    `has_rules` says that there are CEL rules, which are read elsewhere.
+    `has_rules`: there are CEL rules, which are parsed elsewhere.
     """
 
     type: str = ""
@@ -95,7 +95,7 @@ _TYPES = frozenset({"object", "array", "string", "integer", "number", "boolean",
 
 
 def parse(schema: Any, path: str = "") -> Node:
-    """Read a schema. SchemaError where a keyword has a value of the wrong form."""
+    """Parse a schema. SchemaError when a keyword has an invalid value."""
     return _parse(schema, path, 0)
 
 

@@ -1,6 +1,6 @@
-"""Is a schema structural: does it say of every field, outside of allOf, anyOf, oneOf and not, what type it has?
+"""Checks that a schema is structural: each field has a type outside of allOf, anyOf, oneOf and not.
 
-Structural schemas are what pruning, defaulting and apply can work with. Errors carry the paths and words of
+Pruning, defaulting and apply need structural schemas. Errors have the paths and messages of
 Kubernetes. Must not know: definitions. Next: `structural` for the nodes.
 Source: KEP-1693, CustomResourceDefinition structural schemas.
 """
@@ -23,7 +23,7 @@ _EMPTY_TYPE = {
 
 
 def structural_errors(node: Node, path: str = "") -> list[FieldError]:
-    """Everything that keeps a schema from being structural, sorted by text."""
+    """All violations, sorted by text."""
     found = [*_invariants(node, "root", path), *_completeness(node, path)]
     return sorted(found, key=lambda error: error.message)
 
@@ -104,13 +104,13 @@ def _names_only(metadata: Node) -> bool:
 
 
 def _says(rules: Constraints) -> bool:
-    """Whether there is any constraint at all."""
+    """Whether there is any constraint."""
     empty = Constraints()
     return any(getattr(rules, name) != getattr(empty, name) for name in Constraints.__slots__)
 
 
 def _is_int_or_string(rules: Constraints) -> bool:
-    """``anyOf: [{type: integer}, {type: string}]`` and nothing else: the one place where a branch may name types."""
+    """Whether it is exactly ``anyOf: [{type: integer}, {type: string}]``: only here may a branch have types."""
     branches = rules.any_of
     if len(branches) != 2 or [branch.type for branch in branches] != ["integer", "string"]:
         return False
@@ -142,7 +142,7 @@ def _value_rules(rules: Constraints, path: str, skip_any_of: bool, skip_first_al
 
 
 def _nested(node: Node, path: str, skip_any_of: bool = False) -> Iterator[FieldError]:
-    """What a branch may not say, because only the schema outside of it may."""
+    """Keywords that a branch may not have, because they belong outside of it."""
     yield from _value_rules(node.constraints, path, skip_any_of, False)
     if node.items is not None:
         yield from _nested(node.items, _join(path, "items"))
@@ -171,7 +171,7 @@ def _nested(node: Node, path: str, skip_any_of: bool = False) -> Iterator[FieldE
 
 
 def _completeness(node: Node, path: str) -> Iterator[FieldError]:
-    """Every field that a branch speaks of must be specified outside of branches too."""
+    """Every field in a branch must be declared outside of branches too."""
     yield from _branches_complete(node.constraints, node, path, path)
     if node.items is not None:
         yield from _completeness(node.items, _join(path, "items"))

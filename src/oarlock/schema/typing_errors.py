@@ -1,8 +1,8 @@
-"""Wrong JSON types in a body: whether there are any, which is asked of every write, and which ones.
+"""Finds values of wrong JSON types in a body.
 
-For definitions that behave as compiled-in kinds do, a body is decoded into a type before anything looks at it.
-`compile_fits` answers fast whether a tree fits; `misfits` finds every value that doesn't, in the order of the
-document, and words it in JSON's terms. Must not know: constraints, which are `validation`'s.
+For definitions that behave like built-in kinds: there a body is decoded into a type before anything else.
+`compile_fits` is a fast yes/no check, used in every write; `misfits` finds every wrong value, in document
+order, with messages in JSON's terms. Must not know: constraints, which are `validation`'s.
 """
 
 from __future__ import annotations
@@ -26,12 +26,15 @@ _INT64 = (-(2**63), 2**63 - 1)
 
 
 def bounds_of(node: Node) -> tuple[int, int]:
-    """What an integer field can hold."""
+    """The range of an integer field."""
     return _INT_BOUNDS.get(node.format, _INT64)
 
 
 def compile_fits(node: Node) -> Fits | None:
-    """A function that says whether a value has the types of the schema; null fits anywhere. None when all does."""
+    """A function that returns whether a value has the types of the schema; null always fits.
+
+    None when every value does.
+    """
     if node.int_or_string:
         return _fits_int_or_string
     match node.type:
@@ -70,7 +73,7 @@ def _fits_object(node: Node) -> Fits:
         return _fits_map(
             compile_fits(node.additional), {key: compile_fits(child) for key, child in node.properties.items()}
         )
-    # scalars that any value of one Python type fits are compared by type, without a call
+    # scalars without further constraints are compared by Python type, without a call
     plain = {key: kind for key, child in node.properties.items() if (kind := _plain(child)) is not None}
     children = {key: fits for key, child in node.properties.items() if (fits := compile_fits(child)) is not None}
 
@@ -123,7 +126,7 @@ def _fits_array(node: Node) -> Fits:
 
 
 def misfits(value: Any, node: Node, where: Where = None) -> Iterator[WrongType]:
-    """Every value of a wrong type at or below `where`; what is inside of a misfit isn't looked at."""
+    """Every value of a wrong type at or below `where`; the contents of a wrong value aren't checked."""
     if value is None:
         return
     if node.type == "object" and type(value) is dict:
@@ -161,7 +164,7 @@ _NAMES = {
 
 
 def _expected(value: Any, node: Node) -> str:
-    """What should be there, in JSON's terms."""
+    """The expected type, in JSON's terms."""
     if node.int_or_string:
         return "an integer or a string"
     if node.type == "string" and node.format in _TEXT_FORMATS and type(value) is str:

@@ -1,7 +1,7 @@
-"""One look at a tree that tells whether typing, pruning and normalizing would find anything to do.
+"""One walk over a tree that tells whether typing, pruning and normalizing would change or report anything.
 
-For nearly every body they would not, and one walk instead of three says so. The answer no means nothing: the
-steps themselves decide then. Must not know: what the steps do about it. Next: `typing_errors`, `pruning`,
+For nearly every body they wouldn't, so one walk replaces three. A negative result means nothing: then the
+steps themselves are run. Must not know: what the steps do about it. Next: `typing_errors`, `pruning`,
 `normalizing`, whose rules these are.
 """
 
@@ -21,11 +21,11 @@ _PLAIN = {"string": str, "boolean": bool}
 
 
 class _Unsure(Exception):
-    """A schema with something in it that one look doesn't settle."""
+    """The schema has something that this walk can't decide."""
 
 
 def compile_untouched(node: Node) -> Untouched | None:
-    """A function that says whether a tree is as the schema wants it already; None for a schema it doesn't know."""
+    """A function that returns whether a tree needs no change; None for a schema that it doesn't support."""
     try:
         return _compile(node)
     except _Unsure:
@@ -72,7 +72,7 @@ def _scalar(node: Node) -> Untouched:
 
 
 def _is_plain(node: Node) -> bool:
-    """Does the Python type say all there is to say?"""
+    """Whether the Python type alone decides."""
     return node.type in _PLAIN and node.format not in ("date-time", "byte") and not node.int_or_string
 
 

@@ -1,7 +1,7 @@
-"""Is a tree what its schema says? Every violation, with the path and the words of Kubernetes.
+"""Validates a tree against its schema: every violation, with Kubernetes' paths and messages.
 
-`compile_check` makes one function per node of the schema. On the fast path it compares types and calls only
-what has constraints; everything that costs (paths, texts) happens once something is wrong.
+`compile_check` makes one function per node of the schema. The fast path compares types and calls only
+checks of constraints; paths and messages are made only for errors.
 Must not know: metadata, defaults, lists as sets and maps (`listtypes`), embedded objects (`embedded`).
 Source: OpenAPI v3 as CustomResourceDefinitions use it; kube-openapi validation for order and wording.
 """
@@ -34,7 +34,7 @@ _GO_FORMAT = {int: "int64", float: "float64"}
 
 
 def compile_check(node: Node) -> Check | None:
-    """A function that reports what is wrong with a value; None when nothing can be."""
+    """A function that reports the errors of a value; None when there can't be any."""
     accepted = _accepted(node)
     parts = _parts(node)
     if accepted == _ALL and not parts:
@@ -58,7 +58,7 @@ def _accepted(node: Node) -> frozenset[type]:
 
 
 def plain_type(node: Node) -> type | None:
-    """The Python type all of whose values fit the node, if there is one."""
+    """The Python type whose values all fit the node, if there is one."""
     accepted = _accepted(node)
     for kind in (str, bool, float):
         if kind in accepted and accepted != _ALL and not _parts(node).get(kind):
@@ -98,7 +98,7 @@ def _general(node: Node, accepted: frozenset[type], parts: _Parts) -> Check:
 
 
 def _mismatch(node: Node) -> Check:
-    """What to say of a value of another type; a whole number written as 1.0 is an integer."""
+    """The error for a value of another type. A whole number written as 1.0 is an integer."""
     types = ("integer", "string") if node.int_or_string else (node.type,)
     expected = ",".join(types)
     numeric = "number" in types or "integer" in types
@@ -122,7 +122,7 @@ def _mismatch(node: Node) -> Check:
 
 
 def _parts(node: Node) -> _Parts:
-    """The checks that apply to values of each Python type, in the order in which they report."""
+    """The checks for values of each Python type, in the order of their reports."""
     rules = node.constraints
     first: list[Check] = []
     if has_branches(rules):

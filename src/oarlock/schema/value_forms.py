@@ -1,7 +1,7 @@
-"""How values of Python's own types are read from JSON and written to it: one `ValueForm` for each kind of hint.
+"""Reads and writes values of Python's standard types as JSON: one `ValueForm` for each kind of hint.
 
-What msgspec can't do in one step is done here: every mistake is found, with its path, and each form says what stands in
-a schema for it. Must not know: dataclasses. Next: `foreign_dataclass`, which takes hints apart and puts forms together.
+Does what msgspec can't do in one step: it finds every error, with its path, and each form has its
+schema. Must not know: dataclasses. Next: `foreign_dataclass`, which parses hints and combines forms.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ Write: TypeAlias = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class ValueForm:
-    """`hint` is what the schema is made of. `read` adds what is wrong to a list, and then what it returns is nothing.
+    """`hint` is for the schema. `read` appends errors to a list; if there are any, its result is undefined.
 
-    `null` says that None is a value.
+    `null`: None is a valid value.
     """
 
     hint: Any
@@ -118,7 +118,7 @@ _LEAVES: dict[Any, tuple[Any, str, Write]] = {
 
 
 def leaf_form(kind: Any) -> ValueForm | None:
-    """The form of a scalar; None for a type that isn't one."""
+    """The form of a scalar type; None for other types."""
     if kind in _LEAVES:
         hint, expected, write = _LEAVES[kind]
         return ValueForm(hint, _reader(kind, expected), write)
@@ -151,7 +151,7 @@ def _converted(kind: Any, expected: str, make: Callable[[Any], Any]) -> Read:
 
 
 def choice_form(hint: Any, values: Sequence[Any], write: Write = _same) -> ValueForm:
-    """One of these values."""
+    """The form of an enumeration of values."""
 
     def read(value: Any, where: Where, found: Found) -> Any:
         try:
@@ -182,7 +182,7 @@ def _items(value: Any, where: Where, found: Found, read: Read) -> list[Any]:
 
 
 def list_form(inner: ValueForm, hint: Any = None, make: Callable[[Any], Any] = list) -> ValueForm:
-    """An array of any length: a list, or what `make` makes of one."""
+    """An array of any length, as a list or what `make` makes of one."""
 
     def read(value: Any, where: Where, found: Found) -> Any:
         return make(_items(value, where, found, inner.read))
@@ -194,7 +194,7 @@ def list_form(inner: ValueForm, hint: Any = None, make: Callable[[Any], Any] = l
 
 
 def set_form(inner: ValueForm, make: Callable[[Any], Any]) -> ValueForm:
-    """A set of scalars, written in an order of its own."""
+    """A set of scalars, written in sorted order."""
     listed = list_form(inner, Annotated[list[inner.hint], ListSet], list)  # type: ignore[name-defined]
 
     def read(value: Any, where: Where, found: Found) -> Any:
@@ -209,7 +209,7 @@ def set_form(inner: ValueForm, make: Callable[[Any], Any]) -> ValueForm:
 
 
 def tuple_form(each: Sequence[ValueForm]) -> ValueForm:
-    """An array of so many items, each of its own type."""
+    """An array of fixed length, with a type for each item."""
     count = len(each)
     one = each[0].hint if all(form.hint == each[0].hint for form in each) else JSON
     hint: Any = Annotated[list[one], MinItems(count), MaxItems(count)]  # type: ignore[valid-type]
@@ -229,7 +229,7 @@ def tuple_form(each: Sequence[ValueForm]) -> ValueForm:
 
 
 def dict_form(inner: ValueForm) -> ValueForm:
-    """An object of any keys."""
+    """An object with any keys."""
 
     def read(value: Any, where: Where, found: Found) -> Any:
         if type(value) is not dict:

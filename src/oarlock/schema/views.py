@@ -1,7 +1,7 @@
-"""Tree → typed view, and typed object → tree.
+"""Converts trees to typed objects (views), and typed objects to trees.
 
-Pure. A view shares nothing with the tree it was made of. A tree that doesn't fit its class raises `ViewError`,
-an answer of 422 in itself. Must not know: hooks. Next: `folding`, which brings a hook's changes back into the tree.
+Pure. A view shares nothing with its tree. A tree that doesn't fit its class raises `ViewError`,
+which is a 422 response. Must not know: hooks. Next: `folding`, which applies a hook's changes to the tree.
 """
 
 from __future__ import annotations
@@ -32,36 +32,36 @@ _decode = msgspec.json.decode
 
 
 class ViewError(InvalidObject):
-    """A tree that its class can't hold, such as one without a required field.
+    """A tree doesn't fit its class, e.g. because a required field is missing.
 
-    It is raised before the schema's rules have run, so `errors` are what they would have found; where they
-    find nothing, it is what the class minds.
+    Raised before schema validation, so `errors` are the schema's violations; if there
+    are none, the error of the class.
     """
 
 
 def view(tree: Tree, cls: type[T]) -> T:
-    """The tree as an object of a declared class. Fields the class doesn't have are left out.
+    """The tree as an object of a declared class. Fields that the class doesn't have are left out.
 
-    Defaulting and pruning come first: a view adds the class's defaults in memory, never to the tree.
+    The tree should be pruned and defaulted. A view has the class's defaults too, but they aren't added to the tree.
     Raises `ViewError`.
     """
     plan: TidyPlan = cls.__dict__.get("__plan__") or plan_of(cls)
     try:
-        # free JSON would be shared with the tree, so such a class reads a copy
+        # free JSON would be shared with the tree, so such a class is read from a copy
         return _convert(_decode(_encode(tree)) if plan.free else tree, cls)
     except msgspec.ValidationError as error:
         raise _view_error(tree, cls, error) from error
 
 
 def wire(model: Any) -> Tree:
-    """An object of a declared class as a tree, with apiVersion and kind first: what is sent to a server."""
+    """An object of a declared class as a tree, with apiVersion and kind first."""
     cls = type(model)
     said: Declared = cls.__declared__
     return {"apiVersion": said.gvk.api_version, "kind": said.kind, **builtins_of(model)}
 
 
 def builtins_of(model: Any) -> Tree:
-    """The fields of a Model as a tree, times and floats spelled as Kubernetes spells them."""
+    """The fields of a Model as a tree, with times and floats in Kubernetes' spelling."""
     tree: Tree = _to_builtins(model)
     plan: TidyPlan = type(model).__dict__.get("__plan__") or plan_of(type(model))
     if plan.tidy:
@@ -85,7 +85,7 @@ def _view_error(tree: Tree, cls: Any, error: msgspec.ValidationError) -> ViewErr
 
 
 def _checker(cls: Any, said: Declared) -> CompiledVersion:
-    """The schema's rules for this class alone, kept on the class itself."""
+    """The compiled schema of this class, cached on the class."""
     found = cls.__dict__.get("__checker__")
     if not isinstance(found, CompiledVersion):
         version = VersionDefinition(said.version, object_schema(cls))

@@ -1,4 +1,4 @@
-"""Where in a tree something is: a chain of steps that costs nothing to build and is rendered only when needed.
+"""A place in a tree: a linked chain of steps, cheap to build, and rendered only when needed.
 
 A place is None for the root, else ``(place of the parent, step)``. A step is the name of a field, the index
 of an item, or a `Key` of a map where the path shows it in brackets. Knows nothing of schemas.

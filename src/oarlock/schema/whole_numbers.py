@@ -1,7 +1,7 @@
-"""Integers of custom resources that came with a fraction of zero or an exponent: ``5.0`` and ``1e3`` become 5 and 1000.
+"""Whole floats in integer fields of custom resources: ``5.0`` and ``1e3`` become 5 and 1000.
 
-The schema takes them for integers. They are written as such, because clients that read into an integer type take
-nothing else. Must not know: declared types, which refuse them. Next: `normalizing`.
+The schema accepts them as integers. They are written as integers, because clients that decode into an integer type
+accept nothing else. Must not know: declared types, which refuse them. Next: `normalizing`.
 Source: encoding/json, which writes a whole float64 without a fraction.
 """
 
@@ -20,9 +20,9 @@ _MAX_EXACT = 2**53 - 1
 
 
 def compile_whole_numbers(node: Node) -> Step | None:
-    """A function that makes integers of whole floats in place; None for a schema without integers.
+    """A function that converts whole floats to integers in place; None for a schema without integers.
 
-    Floats that aren't whole, or too large to be exact, stay: validation refuses them.
+    Other floats, and those too large to be exact, stay: validation refuses them.
     """
     if node.items is not None:
         return _in_list(node.items)
