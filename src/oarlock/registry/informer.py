@@ -51,10 +51,6 @@ class Informer(Generic[T]):
         self._resource, self._version = find(self.kind)
         self._views.clear()
 
-    @property
-    def synced(self) -> bool:
-        return self._resource is not None
-
     def get(self, name: str, namespace: str = "") -> T | None:
         """The object; None if it doesn't exist or can't be read. Raises NotRunning."""
         resource = self._running()

@@ -79,7 +79,6 @@ class Lines:
         self._changed = asyncio.Event()
         self.closed = False
         self.aborted = False
-        self.arrived = 0
         """How many lines have been written, taken or not."""
 
     @property
@@ -100,7 +99,6 @@ class Lines:
         if self.closed:
             return
         *lines, self._rest = (self._rest + data).split(b"\n")
-        self.arrived += len(lines)
         for line in lines:
             self._arrived.put_nowait(line)
 

@@ -49,8 +49,8 @@ PRECISION_ITEM = {
     },
 }
 
-SCHEMA = strategic_merge.compile_schema(merge_item(), root=False)
-PRECISION = strategic_merge.compile_schema(PRECISION_ITEM, root=False)
+SCHEMA = strategic_merge.compile_schema(merge_item())
+PRECISION = strategic_merge.compile_schema(PRECISION_ITEM)
 
 
 def cases(shared_vectors: Any, group: str) -> list[dict[str, Any]]:
@@ -156,7 +156,7 @@ def test_undeclared_fields(shared_vectors: Any) -> None:
 def test_a_field_that_may_hold_anything_is_no_undeclared_one(shared_vectors: Any) -> None:
     declared = merge_item(1)
     declared["properties"]["jsonItem"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    schema = strategic_merge.compile_schema(declared, root=False)
+    schema = strategic_merge.compile_schema(declared)
     (case,) = [case for case in cases(shared_vectors, "unknown_field") if case["name"] == "json"]
     original, modified = json.loads(case["original"]), json.loads(case["modified"])
     patch = strategic_merge_patches.create(original, modified, schema)

@@ -22,7 +22,6 @@ __all__ = [
     "Filter",
     "difference",
     "excluding",
-    "fields_of_value",
     "has",
     "including",
     "insert",
@@ -266,31 +265,3 @@ def _matching(node: Fields, patterns: dict[str, Any]) -> Fields:
         elif kept:
             result[element] = kept
     return result
-
-
-# Without a schema ----------------------------------------------------------------------------------------------------
-
-_KEY_NAMES = ("key", "id", "name")
-
-
-def fields_of_value(value: Any) -> Fields:
-    """The leaves of a value without a schema. List items with a key, id or name are identified by it."""
-    result: Fields = {}
-    if type(value) is dict:
-        children: Iterable[tuple[str, Any]] = ((elements.field(name), child) for name, child in value.items())
-    else:
-        children = ((_guess(position, item), item) for position, item in enumerate(value))
-    for element, child in children:
-        if type(child) is not dict and type(child) is not list:
-            result[element] = LEAF
-        elif below := fields_of_value(child):
-            result[element] = below
-    return result
-
-
-def _guess(position: int, item: Any) -> str:
-    if type(item) is dict:
-        known = {name: item[name] for name in _KEY_NAMES if type(item.get(name)) in (str, int, float, bool)}
-        if known:
-            return elements.key(known)
-    return elements.index(position)

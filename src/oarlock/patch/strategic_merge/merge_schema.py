@@ -54,14 +54,12 @@ UNDECLARED: Final = MergeSchema()
 """Where nothing is declared: applied like `FREE`, but nobody can make a patch for it."""
 
 
-def compile_schema(schema: Schema, *, root: bool = True) -> MergeSchema:
+def compile_schema(schema: Schema) -> MergeSchema:
     """Compile a structural schema.
 
     At the `root` of an object, apiVersion, kind and metadata have their standard schema.
     """
     node = _compile(schema, 0)
-    if not root:
-        return node
     whole = MergeSchema()
     whole.fields = {**node.fields, "apiVersion": FREE, "kind": FREE, "metadata": _compile(OBJECT_META_SCHEMA, 1)}
     whole.rest = node.rest

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from oarlock.server.serving.header_names import LOWER_CASE
 
 __all__ = [
-    "CANCEL",
     "END_STREAM",
     "ENHANCE_YOUR_CALM",
     "FORBIDDEN",
@@ -31,7 +30,7 @@ __all__ = [
     "window_update",
 ]
 
-NO_ERROR, PROTOCOL_ERROR, INTERNAL_ERROR, REFUSED_STREAM, CANCEL, ENHANCE_YOUR_CALM = 0, 1, 2, 7, 8, 11
+NO_ERROR, PROTOCOL_ERROR, INTERNAL_ERROR, REFUSED_STREAM, ENHANCE_YOUR_CALM = 0, 1, 2, 7, 11
 END_STREAM, END_HEADERS = 0x1, 0x4
 DATA, HEADERS, RST_STREAM, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 6, 7, 8, 9
 LAST_STREAM = 2**31 - 1

@@ -282,11 +282,6 @@ def test_filtering_by_patterns(groups: Groups) -> None:
         assert same(keep(set_of(case["input"])), set_of(case["expect"])), case["name"]
 
 
-def test_the_fields_of_a_value_without_a_type(groups: Groups) -> None:
-    for case in groups["fieldpath.TestFromValue.table"]:
-        assert fieldsets.fields_of_value(load(case["objYAML"])) == set_of(case["set"]), case
-
-
 # Values ----------------------------------------------------------------------------------------------------------
 
 
