@@ -1,4 +1,4 @@
-"""What this program is called and which version of it runs."""
+"""The name and version of this program."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""`APIServer`: everything a server serves, listed in one place. What users write, and all they need to.
+"""`APIServer`: everything a server serves, listed in one place.
 
     server = APIServer(serve=[Flunders, v1alpha1.Flunder], admission=[BanFlunder(fischers)], informers=[fischers])
 
-A value until it is run; making one opens nothing. Next: `run`, which brings it to life.
+Making one opens nothing. See also: `run`, which runs it.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ class APIServer:
     """What to serve.
 
     - `serve`: `Resource` and `Spoke` classes, collections, or finished `Served` values.
-    - `admission`: plugins, asked in this order about every write.
-    - `informers`: those that `admission` or collections read; they are live once the server is ready.
-    - `garbage_collection`: ``external`` when a cluster's controller deletes dependents, so that a delete may leave
-      the finalizers it waits for; ``none`` when nobody does, and such deletes are refused.
-    - `authorizer`: an `Authorizer`, who may do what; everybody who is known may do everything unless given.
+    - `admission`: plugins, called in this order for every write.
+    - `informers`: those that `admission` or collections read; they have data once the server is ready.
+    - `garbage_collection`: ``external`` when a cluster's garbage collector deletes dependents, so that a delete may add
+      its finalizers; ``none`` when there is none, and such deletes are refused.
+    - `authorizer`: an `Authorizer`; without one, every authenticated user may do everything.
     - `name`: of this server, as kubeconfigs and health checks show it.
 
-    Raises `DeclarationError` when two entries of `serve` declare the same thing, when a list holds something else than
-    it says, when a plugin is for a class that isn't served or names a subresource that nothing here has, when an
-    informer's kind isn't stored here, or when `authorizer` can't be asked.
+    Raises `DeclarationError` when two items of `serve` declare the same resource, when a list has an item of the wrong
+    type, when a plugin is for a class that isn't served or names an unknown subresource, when an informer's kind isn't
+    stored here, or when `authorizer` isn't an `Authorizer`.
     """
 
     if not TYPE_CHECKING:  # checkers read `__init__`, which has no positional parameters
@@ -79,23 +79,22 @@ class APIServer:
         self.running: Running | None = None
 
     def main(self, argv: Sequence[str] | None = None) -> None:
-        """Run it, with the options of ``oarlock serve`` (`argv`, or the command line), until it is told to leave.
+        """Run the server, with the options of ``oarlock serve`` (`argv`, or the command line), until SIGTERM or SIGINT.
 
-        Ends the process with an exit code, like any program.
+        Ends the process with an exit code.
         """
-        # Only a process that serves pays for loading what serves: tests and tools import this module too.
+        # Imported here, because tests and tools import this module too and don't need what serves.
         from oarlock.server import command  # noqa: PLC0415 (see above)
 
         command.main(self, argv)
 
     async def replace(self, catalog: Catalog) -> None:
-        """Serve `catalog` once this returns, in the loop the server runs in; one replacement at a time.
+        """Replace the served resources by `catalog`. Call it in the server's event loop, one call at a time.
 
-        The old catalog is served until everything in the new one is loaded. What is unchanged goes on undisturbed. A
-        definition that changed is loaded beside the old one (both are in memory meanwhile), and its watches end when
-        the new one takes over; they go on if the change concerns neither versions, conversion, selectable fields nor
-        field numbers. Raises `NotServing`, and whatever keeps the new catalog from being loaded: then, and when this
-        is cancelled, nothing has changed.
+        The old catalog is served until everything in the new one is loaded. Unchanged resources aren't disturbed. A
+        changed definition is loaded next to the old one (both are in memory meanwhile), and its watches end when it
+        takes over; they go on if versions, conversion, selectable fields and field numbers are unchanged. Raises
+        `NotServing`, and any error of loading; then, and when cancelled, nothing has changed.
         """
         if self.running is None:
             raise NotServing("the server isn't running: run it with main(), or oarlock serve")
@@ -110,7 +109,7 @@ def _check_lists(**given: Any) -> None:
 
 
 def _check_instance(value: Any, kind: type, what: str, instead: str) -> None:
-    """A class in the place of an object would only be noticed by the first request."""
+    """Refuse a class in the place of an object, which otherwise only the first request would notice."""
     if isinstance(value, kind):
         return
     name = getattr(value, "__name__", repr(value))
@@ -119,7 +118,7 @@ def _check_instance(value: Any, kind: type, what: str, instead: str) -> None:
 
 
 def _check_admission(plugins: Sequence[Admission[Any]], catalog: Catalog) -> None:
-    """A plugin for a class that nothing here has, or that names a subresource wrongly, would never be asked."""
+    """Refuse a plugin for a class that isn't served, or with an unknown subresource: it would never be called."""
     versions = [(one.definition, version) for one in catalog.entries for version in one.definition.versions]
     below = [sub for _, version in versions for sub in version.subresources]
     known = {"status", "scale", *(sub.name for sub in below)}

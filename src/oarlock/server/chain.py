@@ -1,8 +1,8 @@
-"""THE order of filters: what happens to every request, outermost first, before a verb sees it.
+"""The order of filters that every request passes, outermost first.
 
-Reading a request starts here. The order is a promise to clients: every answer has an audit id; 401 comes
-before 429, which comes before 403; a leaving process says so before it looks at credentials.
-Next: ``filters``, one file per step; ``endpoints.router``, what is at the end.
+The order is part of the API: every answer has an audit id; 401 comes before 429, which comes before 403; a server that
+is shutting down says so before it checks credentials. See also: ``filters``, one file per filter; ``endpoints.router``,
+at the end of the chain.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ __all__ = ["ChainConfig", "build", "filters"]
 
 
 def _unobserved(state: RequestState, response: Response) -> None:
-    """Takes no metrics."""
+    """Records no metrics."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChainConfig:
-    """What the filters of one server are made with."""
+    """The parameters of the filters of one server."""
 
     resolve: Callable[[RequestState], None]
     authenticator: Authenticator
@@ -56,7 +56,7 @@ class ChainConfig:
 
 
 def filters(config: ChainConfig) -> list[Filter]:
-    """The filters in order; what `build` puts inside the last one is the verb."""
+    """The filters in order; the last one calls the router."""
     return [
         audit_id(config.random),
         panic_recovery(config.observe),
@@ -74,7 +74,7 @@ def filters(config: ChainConfig) -> list[Filter]:
 
 
 def build(filters: Sequence[Filter], dispatch: Next, clock: Clock, unsent: Unsent = UNLIMITED) -> Handler:
-    """Put `filters` around `dispatch`, once; what comes out is called for every request."""
+    """Wrap `filters` around `dispatch`, once; the result is called for every request."""
     chain = dispatch
     for step in reversed(filters):
         chain = _around(step, chain)

@@ -1,4 +1,4 @@
-"""`SystemClock`: the time of the machine. Everything below is handed a clock; only a real process uses this one."""
+"""`SystemClock`: the machine's clock. All other code gets its clock as a parameter; tests pass another one."""
 
 from __future__ import annotations
 

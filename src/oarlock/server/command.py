@@ -1,6 +1,6 @@
-"""A server as a command: options parsed, logging set up, mistakes told in one line, an exit code at the end.
+"""A server as a command: option parsing, logging, one-line error messages, exit codes.
 
-``oarlock serve`` and `APIServer.main` are both made of this. Next: `options`, `lifecycle`.
+``oarlock serve`` and `APIServer.main` use this. See also: `options`, `lifecycle`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = ["CommandError", "main", "new_app", "run_app", "serve_with", "set_up_l
 
 
 class CommandError(Exception):
-    """Something the person at the terminal can put right. The text says what to do."""
+    """An error that the user of the command can correct. The text says how."""
 
 
 _KNOWN = (
@@ -73,7 +73,7 @@ def main(server: ServerDescription, argv: Sequence[str] | None = None) -> None:
 
 
 def new_app(help: str | None = None) -> typer.Typer:
-    """An app that `run_app` can run: plain help, with ``-h`` too, and no traceback but its own."""
+    """A typer app for `run_app`: plain help, also with ``-h``, and no tracebacks of its own."""
     return typer.Typer(
         add_completion=False,
         rich_markup_mode=None,
@@ -84,7 +84,7 @@ def new_app(help: str | None = None) -> typer.Typer:
 
 
 class _Terminal:
-    """The line to try goes to stdout, for scripts; what happens, to stderr, for people."""
+    """The URL or command to try goes to stdout, for scripts; messages go to stderr."""
 
     def announce(self, line: str) -> None:
         print(line, flush=True)  # noqa: T201
@@ -94,17 +94,17 @@ class _Terminal:
 
 
 def serve_with(server: ServerDescription, config: ServerConfig) -> None:
-    """Run until told to leave."""
-    with contextlib.suppress(OSError, ValueError, RuntimeError):  # stderr is no file
+    """Run until SIGTERM or SIGINT."""
+    with contextlib.suppress(OSError, ValueError, RuntimeError):  # stderr isn't a file
         faulthandler.enable()  # a library that breaks is named, on stderr, before the process ends
     with asyncio.Runner(loop_factory=uvloop.new_event_loop if uvloop else None) as runner:
         runner.run(live(server, config, SystemClock(), _Terminal()))
 
 
 def with_serve_options(command: Callable[..., None]) -> Callable[..., None]:
-    """`command(*arguments, options)` as a function that has every option of `ServeOptions` as a parameter, for typer.
+    """`command(*arguments, options)` as a function with every option of `ServeOptions` as a parameter, for typer.
 
-    Parameters that `command` has besides ``options`` stay as they are.
+    Other parameters of `command` stay as they are.
     """
     hints = typing.get_type_hints(ServeOptions, include_extras=True)
     own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "options"]
@@ -125,7 +125,7 @@ def with_serve_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def run_app(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
-    """Run a command; mistakes become one line on stderr. Returns the exit code."""
+    """Run a command; errors become one line on stderr. Returns the exit code."""
     try:
         app(args=None if argv is None else list(argv), standalone_mode=False)
     except AddressInUse as error:
@@ -140,7 +140,7 @@ def run_app(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
     except (typer.Abort, KeyboardInterrupt):
         return 130
     except Exception as error:
-        if not hasattr(error, "format_message"):  # typer's own errors have it, wherever their class lives
+        if not hasattr(error, "format_message"):  # typer's own errors have this attribute, whatever their class
             raise
         context = getattr(error, "ctx", None)
         whole = f"{context.command_path} --help" if context is not None else "--help"
@@ -149,7 +149,7 @@ def run_app(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
 
 
 def _say(text: str, code: int = 1) -> int:
-    """One line, but for those that point at a place in a rule."""
+    """Print an error on one line; several for those that point at a place in a CEL rule."""
     head, *shown = re.split(r"\n(?= \| )", text)
     print("oarlock:", "\n".join([" ".join(head.split()), *shown]), file=sys.stderr)  # noqa: T201
     return code

@@ -1,6 +1,6 @@
-"""`ServerConfig`: everything that can be set about a server process, as one value.
+"""`ServerConfig`: all settings of a server process, as one value.
 
-Knows no command line (`options`) and opens nothing. The defaults are those of `oarlock serve`.
+Independent of the command line (`options`); opens nothing. The defaults are those of `oarlock serve`.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ __all__ = ["EVERY_INTERFACE", "ServerConfig"]
 
 MIB = 1024 * 1024
 EVERY_INTERFACE = ("", "0.0.0.0", "::")
-"""Addresses to listen on that are every one of the machine, and so no place to send clients to."""
+"""Listen addresses that mean every interface, and so can't be shown to clients."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """How one process serves. Times in seconds, sizes in bytes.
+    """The settings of one process. Times in seconds, sizes in bytes.
 
     `storage` is a URL (``memory://``, ``sqlite:///relative``, ``sqlite:////absolute``). Without certificate files a
-    serving certificate is made in `cert_dir`, and that is beside the store unless given; it is for this machine, and
-    for the names and addresses in `tls_sans`. Without
-    `token_auth_file` an admin token is made beside the store. `secure_port` 0 takes any free port.
-    `compaction_interval_s` is how often history is forgotten; between one and two intervals of it are kept.
+    serving certificate is generated in `cert_dir`, by default next to the store, for this machine and the names and
+    addresses in `tls_sans`. Without `token_auth_file` an admin token is generated next to the store. `secure_port` 0
+    takes any free port. `compaction_interval_s` is the interval of compactions; history is kept for one to two
+    intervals.
     """
 
     bind_address: str = "127.0.0.1"
@@ -57,13 +57,13 @@ class ServerConfig:
 
     @property
     def store_name(self) -> str:
-        """What files that belong to the store begin with: ``oarlock`` for ``sqlite:///oarlock.db``."""
+        """The prefix of files that belong to the store: ``oarlock`` for ``sqlite:///oarlock.db``."""
         path = sqlite_path(self.storage)
         return "oarlock" if path is None else path.stem
 
     @property
     def certificates(self) -> Path:
-        """The folder of generated certificates."""
+        """The directory of generated certificates."""
         return self.cert_dir or self.beside_store("pki")
 
     @property
@@ -73,7 +73,7 @@ class ServerConfig:
 
     @property
     def kubeconfig(self) -> Path | None:
-        """The kubeconfig to write; None for none."""
+        """The path of the kubeconfig to write; None for none."""
         if self.write_kubeconfig is not None or self.token_auth_file is not None:
             return self.write_kubeconfig
         return self.beside_store(f"{self.store_name}.kubeconfig")

@@ -1,7 +1,8 @@
-"""Who is let in, and the kubeconfig that lets you in: token files, client authorities, the generated admin token.
+"""Credentials of a server: token file, client CA, generated admin token; and the kubeconfig for clients.
 
-Nobody is let in without a credential, so a server that is given none makes one, readable by its owner only,
-and keeps it beside the store for the next start. Must not know: requests. Next: ``policy.authn``.
+Anonymous access is never allowed, so a server without credentials generates a token, readable by its owner only, and
+keeps it next to the store.
+Must not know: requests. See also: ``policy.authn``.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ TOKEN_BYTES = 32
 
 
 class BadFile(Exception):
-    """A file that was named can't be read or written. The text names it and says why."""
+    """A file given by the user can't be read or written. The text names it and says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerCredentials:
-    """How clients are known, and a token of somebody who may do everything, or of the first there is.
+    """The authenticator, and a token: an administrator's, or the first in the token file.
 
-    `files` is what the authenticator was made of; who is in them when they are read again is known from then on.
+    `files` are the files the authenticator was made of; when they change, it is updated.
     """
 
     authenticator: Authenticator
@@ -49,8 +50,8 @@ class ServerCredentials:
 
 
 def credentials_of(config: ServerConfig, clock: Clock) -> ServerCredentials:
-    """Read or make what `config` says. Raises `BadFile`, `TokenFileError`, `CertificateBundleError`."""
-    tokens = _tokens(config)  # makes the admin's when there is none yet
+    """Load or generate the credentials for `config`. Raises `BadFile`, `TokenFileError`, `CertificateBundleError`."""
+    tokens = _tokens(config)  # generates the admin's if there is none yet
     sources: list[tuple[Path, Callable[[], Authenticator]]] = []
     if config.client_ca_file is not None:
         sources.append((config.client_ca_file, partial(_client_certificates, config.client_ca_file, clock)))
@@ -81,7 +82,7 @@ def _tokens(config: ServerConfig) -> list[tuple[str, User]]:
 
 
 def _kept_token(file: Path) -> str:
-    """The token in `file`, made when there is none. However many servers start at once, all have the same."""
+    """The token in `file`, generated if there is none. All servers that start at once get the same."""
     try:
         token = _token_in(file)
         if token is None:
@@ -96,7 +97,7 @@ def _kept_token(file: Path) -> str:
 
 
 def _token_in(file: Path) -> str | None:
-    """The token in `file`, None when there is no such file."""
+    """The token in `file`, None if there is no such file."""
     try:
         token = file.read_text("ascii").strip()
     except FileNotFoundError:
@@ -112,7 +113,7 @@ def _token_in(file: Path) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Kubeconfig:
-    """What a client needs to know. `ca` is PEM, None when the system's authorities vouch for the server."""
+    """The content of a kubeconfig. `ca` is PEM, None if the certificate is signed by one of the system's CAs."""
 
     url: str
     ca: bytes | None
@@ -122,7 +123,7 @@ class Kubeconfig:
 
 
 def write_kubeconfig(file: Path, kubeconfig: Kubeconfig) -> None:
-    """Write a file that kubectl can use as it is, readable by its owner only. Raises `BadFile`."""
+    """Write a kubeconfig, readable by its owner only. Raises `BadFile`."""
     cluster = {"server": kubeconfig.url}
     if kubeconfig.ca is not None:
         cluster["certificate-authority-data"] = base64.b64encode(kubeconfig.ca).decode()
@@ -144,7 +145,7 @@ def write_kubeconfig(file: Path, kubeconfig: Kubeconfig) -> None:
 
 
 def trusted_by_clients(certificate: Path) -> bytes | None:
-    """Which certificate of a serving certificate's file clients must trust: its root when it has one, in PEM."""
+    """The certificate in a serving certificate's file that clients must trust, in PEM: its root if it has one."""
     last = load_bundle(_read(certificate), str(certificate))[-1]
     return last.public_bytes(Encoding.PEM) if _is_root(last) else None
 

@@ -1,7 +1,8 @@
-"""Numbers in the Prometheus text format, under the names dashboards for Kubernetes use.
+"""Metrics in the Prometheus text format, under Kubernetes' names.
 
-Runs in a thread, where a page of thousands of series delays nobody. Must not know: how anything is counted.
-Source: the Prometheus exposition format 0.0.4; k8s.io/apiserver ``endpoints/metrics``; KEP-3466 for the checks.
+Runs in a thread, so that a page of thousands of series blocks nobody.
+Must not know: how anything is counted. Source: the Prometheus exposition format 0.0.4; k8s.io/apiserver
+``endpoints/metrics``; KEP-3466 for health checks.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _BOUNDS = [str(bound) for bound in BOUNDS_S] + ["+Inf"]
 
 
 def write(page: Numbers | Verdicts) -> bytes:
-    """The text of a page; with `Numbers` come those of the process."""
+    """The text of a page; `Numbers` include those of the process."""
     if isinstance(page, Numbers):
         return _text(_MetricsCollector(page)) + generate_latest(_process())
     return _text(_Checks(page))
@@ -44,7 +45,7 @@ def _process() -> CollectorRegistry:
 
 
 class _MetricsCollector(Collector):
-    """Everything that is counted, as families of samples."""
+    """All metrics, as families of samples."""
 
     def __init__(self, page: Numbers) -> None:
         self._page = page
@@ -149,7 +150,7 @@ def _cumulative(histogram: Histogram) -> list[tuple[str, float]]:
 
 
 class _Checks(Collector):
-    """The health checks as service level indicators."""
+    """The health checks as service level indicators (KEP-3466)."""
 
     def __init__(self, verdicts: Verdicts) -> None:
         self._verdicts = verdicts

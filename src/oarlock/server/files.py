@@ -1,9 +1,9 @@
-"""Files that a server makes for itself and keeps: tokens, keys, certificates, kubeconfigs.
+"""Writes generated files: tokens, keys, certificates, kubeconfigs.
 
-Several servers may start at the same moment on one store, and any of them may be killed at any point. So who makes
-files in a folder holds the folder's lock (``flock``, which the kernel frees however its holder ends) and looks again
-once it has it; and a file appears under its name when it is whole.
-Must not know: what is in them. Next: `credentials`, ``serving.certs``.
+Several servers may start at the same moment on one store, and any may be killed at any point. So a writer holds the
+directory's lock (``flock``, which the kernel releases when the process ends) and checks again once it has it; and a
+file appears under its name only when it is complete.
+Must not know: what is in them. See also: `credentials`, ``serving.certs``.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _LOOK_EVERY_S = 0.01
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Be the only one, of all processes and threads, that makes files in `folder`, which exists.
+    """Hold the lock of `folder`, which must exist, against all processes and threads.
 
-    Not to be nested. Raises OSError: for a folder that can't be opened, and when another process holds the lock for
-    ten seconds. On a file system without such locks nothing is locked.
+    Must not be nested. Raises OSError if the directory can't be opened, and after ten seconds if another process holds
+    the lock. On a file system without locks nothing is locked.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -48,14 +48,15 @@ def _try(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     except OSError:
-        pass  # network file systems may refuse; two first starts at once are then a race, as without any lock
+        pass  # network file systems may not support locks; two first starts at once are then a race
     return True
 
 
 def write_file(file: Path, content: bytes, mode: int) -> None:
-    """Put a whole file in place of the old one, on the disk when this returns. Hold the lock of its folder.
+    """Write or replace a file atomically, and sync it to disk. Hold the lock of its directory.
 
-    Others see the old content or the new. What a crash left behind is overwritten by the next. Raises OSError.
+    Others see the old content or the new. A temporary file left by a crash is overwritten by the next call. Raises
+    OSError.
     """
     temporary = file.with_name(f".{file.name}.new")
     temporary.unlink(missing_ok=True)

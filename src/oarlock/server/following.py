@@ -1,7 +1,8 @@
-"""Files that are read again while the server runs, because somebody replaced them: credentials and certificates.
+"""Reloads files that are replaced while the server runs: credentials and certificates.
 
-A file is looked at by its inode, time and size. What can't be read any more is told once, and what was read before
-stays in force. Must not know: what the files are for. Next: `credentials`, `lifecycle`.
+A change is detected by inode, modification time and size. A file that can't be read any more is logged once, and what
+was read before stays in force.
+Must not know: what the files are for. See also: `credentials`, `lifecycle`.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ __all__ = ["LOOK_EVERY_S", "FollowedFiles", "follow"]
 log = logging.getLogger("oarlock.server")
 
 LOOK_EVERY_S = 5.0
-"""How often the files are looked at: a change is in force at most this much later, in seconds."""
+"""The interval of checks, in seconds: a change takes effect after at most this time."""
 
 RENEW_EVERY_S = 3600.0
-"""How often it is looked whether something expires, in seconds."""
+"""How often certificates are checked for expiry, in seconds."""
 
 _Signature = tuple[tuple[int, int, int] | None, ...]
 
 
 class FollowedFiles:
-    """Files that are one thing together, such as a certificate and its key. Make it before they are read first.
+    """Files that belong together, such as a certificate and its key. Create it before they are first read.
 
-    `read` reads them and puts what they say in force. It raises one of `refusals`, whose text is for the log, when they
-    can't be used, and changes nothing then.
+    `read` reads them and applies the content. If they can't be used, it raises one of `refusals`, whose text is logged,
+    and changes nothing.
     """
 
     def __init__(self, paths: Sequence[Path], read: Callable[[], None], refusals: tuple[type[Exception], ...]) -> None:
@@ -39,7 +40,7 @@ class FollowedFiles:
         self._seen = self._signature()
 
     def look(self) -> None:
-        """Read the files if one of them has changed since they were read, or tried, last."""
+        """Read the files if one of them has changed since the last attempt."""
         now = self._signature()
         if now == self._seen:
             return
@@ -65,7 +66,7 @@ def _of_file(path: Path) -> tuple[int, int, int] | None:
 
 
 async def follow(files: Sequence[FollowedFiles], renew: Callable[[], Awaitable[None]] | None = None) -> None:
-    """Look at `files` every few seconds, and call `renew` every hour, until cancelled."""
+    """Check `files` every few seconds, and call `renew` every hour, until cancelled."""
     due_s = RENEW_EVERY_S
     while True:
         await asyncio.sleep(LOOK_EVERY_S)

@@ -1,7 +1,7 @@
-"""``/healthz``, ``/livez`` and ``/readyz``, whole, check by check, verbose and with exclusions.
+"""``/healthz``, ``/livez`` and ``/readyz``, with ``?verbose`` and ``?exclude=``, and one path for each check.
 
-Checks are named as Kubernetes names them, so that probes and scripts written for it work: ``etcd`` is the store,
-whichever it is; ``storage-integrity`` is ours. What fails is only named; why is in the log.
+Checks have Kubernetes' names, so that probes and scripts written for it work: ``etcd`` is the store, whichever it is;
+``storage-integrity`` is our own. Clients only get the names of failed checks; the reason is in the log.
 Must not know: what is served. Source: k8s.io/apiserver ``server/healthz``.
 """
 
@@ -36,12 +36,12 @@ STARTED: dict[str, Sequence[Probe]] = {
 """What Kubernetes names the parts of a start, and their probes. Here they are one check: that it is finished."""
 
 Test = Callable[[], Awaitable[str]]
-"""What is wrong, ``""`` when nothing is."""
+"""Returns what is wrong, ``""`` if nothing is."""
 
 
 @dataclass(frozen=True, slots=True)
 class HealthCheck:
-    """One named test, and the probes it is part of."""
+    """A named test, and the probes it is part of."""
 
     name: str
     test: Test
@@ -49,7 +49,7 @@ class HealthCheck:
 
 
 class Tally:
-    """How often a check went well and didn't, and how it went the last time (None: it hasn't been run)."""
+    """How often a check passed and failed, and its last result (None: never run)."""
 
     __slots__ = ("failed", "last", "succeeded")
 
@@ -65,12 +65,12 @@ class Tally:
 
 
 async def always() -> str:
-    """Being able to answer is all that is asked."""
+    """Always passes: the server can answer."""
     return ""
 
 
 def when(ready: Callable[[], bool], otherwise: str) -> Test:
-    """Well when `ready()`, else `otherwise` is what is wrong."""
+    """Passes if `ready()`; else `otherwise` is the reason."""
 
     async def test() -> str:
         return "" if ready() else otherwise
@@ -79,7 +79,7 @@ def when(ready: Callable[[], bool], otherwise: str) -> Test:
 
 
 def in_time(call: Callable[[], Awaitable[object]], seconds: float) -> Test:
-    """Well when `call` neither raises nor takes longer than this."""
+    """Passes if `call` ends within this time without raising."""
 
     async def test() -> str:
         asked = asyncio.ensure_future(call())
@@ -95,9 +95,9 @@ def in_time(call: Callable[[], Awaitable[object]], seconds: float) -> Test:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What the checks of a server look at. `hooks` are names of further things that must be `started`.
+    """The state that the checks test. `hooks` are further named conditions, added to `started`.
 
-    `sound` is about damage in the store; without it there is no such check.
+    `sound` reports damage in the store; without it there is no such check.
     """
 
     store: Test
@@ -124,7 +124,7 @@ def checks_of(conditions: Conditions) -> list[HealthCheck]:
 
 
 class Health:
-    """Answers the probes and each of their checks, and remembers how often each went well."""
+    """Answers the probes and their checks, and counts results."""
 
     def __init__(self, checks: Iterable[HealthCheck]) -> None:
         self._probes: dict[str, tuple[Probe, list[HealthCheck]]] = {}
@@ -144,7 +144,7 @@ class Health:
         return (*self._probes, *self._single)
 
     async def respond(self, state: RequestState) -> Response | None:
-        """The answer, or None for a path that is none of `paths`."""
+        """The answer, or None for a path that isn't in `paths`."""
         path = state.request.path
         whole = self._probes.get(path)
         if whole is not None:
@@ -163,7 +163,7 @@ class Health:
         return wrong
 
     def _tell(self, probe: Probe, failed: str) -> None:
-        """Log what is wrong when it becomes so: probes come every few seconds."""
+        """Log a change of the result only: probes come every few seconds."""
         if failed and self._told.get(probe, "") != failed:
             log.warning("%s check failed: %s", probe, failed)
         self._told[probe] = failed

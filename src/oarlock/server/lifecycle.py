@@ -1,7 +1,8 @@
-"""The life of a server process: start, say where it is, wait for a signal, leave in order.
+"""Start, signals and shutdown of a server process.
 
 SIGTERM or SIGINT begins the phases of ``Running.leave``; a second one ends the process at once, which is safe:
-what was acknowledged is on disk. Must not know: command lines. Next: `run`.
+acknowledged writes are on disk.
+Must not know: command lines. See also: `run`.
 """
 
 from __future__ import annotations
@@ -44,33 +45,34 @@ __all__ = ["Terminal", "live", "start"]
 log = logging.getLogger("oarlock.server")
 
 YOUNG_OBJECTS, OLDER_TIMES, OLDEST_TIMES = 2_000, 10, 5_000
-"""When the collector looks for cycles: at the young objects, when there are so many more; at those that stayed, after
-so many times, when there are 20,000; at all, which takes seconds, after so many times again, at 100 million.
+"""Thresholds of Python's garbage collector: fewer, and larger, collections than by default.
 
-It looks in one piece, at two or three million a second. Requests make no objects that stay, and none in cycles; large
-trees and schemas that are compiled are many objects.
+The young generation is collected after this many new objects; the second after so many collections of the first
+(20,000 objects); the oldest, which takes seconds, after so many of the second (100 million). A collection stops the
+process, at two or three million objects a second. Requests make no long-lived objects and no cycles; large trees and
+compiled schemas are many objects.
 """
 
 SWITCH_S = 0.001
-"""How long a thread that works on a large object may keep the loop waiting for its turn."""
+"""Python's thread switch interval, in seconds: how long a worker thread may keep the event loop waiting."""
 
 
 class Terminal(Protocol):
-    """Where a process says what it does."""
+    """Where a process prints its messages."""
 
     def announce(self, line: str) -> None:
-        """The one line to try, once the server is ready."""
+        """The one line to try, when the server is ready."""
         ...
 
     def tell(self, line: str) -> None:
-        """Where it serves, at the start, and that it has stopped, at the end."""
+        """A message: the address at the start, the stop at the end."""
         ...
 
 
 async def live(server: ServerDescription, config: ServerConfig, clock: Clock, terminal: Terminal) -> None:
-    """Serve until told to leave.
+    """Serve until SIGTERM or SIGINT.
 
-    Raises what keeps it from starting: `BadFile`, `BadCertificateFile`, `TokenFileError`, `CertificateBundleError`,
+    Raises errors of the start: `BadFile`, `BadCertificateFile`, `TokenFileError`, `CertificateBundleError`,
     `CannotListen`, `StorageError`, `StoreTooNew`.
     """
     told = _signals()
@@ -93,7 +95,7 @@ async def live(server: ServerDescription, config: ServerConfig, clock: Clock, te
 
 
 def _signals() -> asyncio.Event:
-    """Set by the first signal; the second ends the process."""
+    """An event that the first signal sets; the second signal ends the process."""
     loop = asyncio.get_running_loop()
     told = asyncio.Event()
 
@@ -108,13 +110,13 @@ def _signals() -> asyncio.Event:
 
 
 async def start(server: ServerDescription, config: ServerConfig, clock: Clock, terminal: Terminal) -> Running:
-    """Listen, load the store and write the kubeconfig. Signals and the collector are left alone.
+    """Listen, load the store and write the kubeconfig. Doesn't touch signals and garbage collector.
 
-    `Running.leave` ends what this begins. Raises what `live` does.
+    End it with `Running.leave`. Raises what `live` does.
     """
     try:
         check_storage(config.storage)
-    except StorageError as error:  # before anything is made beside a store that can't be there
+    except StorageError as error:  # before creating files next to a store whose directory can't exist
         raise StorageError(f"--storage={config.storage}: {error}") from None
     credentials = credentials_of(config, clock)
     identity = _given(config) if config.tls_cert_file is not None else _generated(config, clock)
@@ -140,7 +142,7 @@ async def start(server: ServerDescription, config: ServerConfig, clock: Clock, t
 
 
 async def _start_to_stay(server: ServerDescription, config: ServerConfig, clock: Clock, terminal: Terminal) -> Running:
-    """`start`, in a process that does nothing else."""
+    """`start`, with settings for a process that does nothing else."""
     with _nothing_to_collect():
         sys.setswitchinterval(SWITCH_S)
         return await start(server, config, clock, terminal)
@@ -148,9 +150,9 @@ async def _start_to_stay(server: ServerDescription, config: ServerConfig, clock:
 
 @dataclass(frozen=True, slots=True)
 class _Identity:
-    """What a server shows its clients. `ca` is the authority they must trust for it, None for one of the system's.
+    """The serving certificate. `ca` is the CA clients must trust, None for one of the system's.
 
-    `renew` makes a certificate that is about to expire anew, if it was made here; `files` are then read again.
+    `renew` replaces a generated certificate that is about to expire; then `files` are read again.
     """
 
     tls: ssl.SSLContext
@@ -160,7 +162,7 @@ class _Identity:
 
 
 def _given(config: ServerConfig) -> _Identity:
-    """The certificate that is named in `config`."""
+    """The certificate in the files that `config` names."""
     certificate, key = config.tls_cert_file, config.tls_private_key_file
     assert certificate is not None
     assert key is not None
@@ -170,7 +172,7 @@ def _given(config: ServerConfig) -> _Identity:
 
 
 def _generated(config: ServerConfig, clock: Clock) -> _Identity:
-    """A certificate that is made here, and made anew before it expires."""
+    """A generated certificate, renewed before it expires."""
     host = config.bind_address
     names = [socket.gethostname() if host in EVERY_INTERFACE else host, *config.tls_sans]
 
@@ -198,7 +200,7 @@ def _tls(config: ServerConfig, certificate: Path, key: Path) -> ssl.SSLContext:
 
 
 def _introduce(running: Running, credentials: ServerCredentials, ca: bytes | None, terminal: Terminal) -> None:
-    """Write the kubeconfig; say where the server is, how it is used and how it is stopped."""
+    """Write the kubeconfig; print the address, how to use and how to stop the server."""
     config, server = running.parts.config, running.parts.server
     url = running.url
     for everywhere, local in (("//0.0.0.0:", "//127.0.0.1:"), ("//[::]:", "//[::1]:")):
@@ -228,7 +230,7 @@ def _quoted(file: Path) -> str:
 
 @contextlib.contextmanager
 def _nothing_to_collect() -> Iterator[None]:
-    """Loading makes many objects that stay: looking through them for cycles, then or later, finds nothing."""
+    """Exclude the objects made so far from garbage collection: they live as long as the process."""
     gc.disable()
     try:
         yield

@@ -1,9 +1,8 @@
-"""What is counted: requests, watches, store calls. Plain lists and dicts that cost about a microsecond per request.
+"""Request, watch and store metrics, in plain lists and dicts that cost about a microsecond per request.
 
-Counting happens on the event loop; `snapshot` copies the numbers, so that they can be written out elsewhere.
-Label values come from the catalog or a fixed list, never from a client, so the number of series is bounded.
-Names and labels are those dashboards for Kubernetes use. Source: k8s.io/apiserver ``endpoints/metrics``.
-Next: `exposition`, which prints them.
+Counting happens on the event loop; `snapshot` copies the numbers, so that they can be printed in a thread. Label values
+come from the catalog or a fixed list, never from a client, so the number of series is bounded. Names and labels are
+Kubernetes'. Source: k8s.io/apiserver ``endpoints/metrics``. See also: `exposition`, which prints them.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ BOUNDS_S = (
     *(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5),
     *(2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0),
 )
-"""Upper bounds of the histograms' buckets, in seconds; one more bucket takes the rest."""
+"""Upper bounds of the histograms' buckets, in seconds; one more bucket has the rest."""
 
 Labels = tuple[str, str, str, str, str, str, str]
 """verb, group, version, resource, subresource, scope, dry_run."""
@@ -43,7 +42,7 @@ ByResource = dict[tuple[str, str], int]
 ByGroupVersion = dict[tuple[str, str, str], int]
 
 Verdicts = dict[tuple[str, Probe], tuple[bool, int, int]]
-"""By name and probe of a health check that has been made: the last result, how often it went well, how often not."""
+"""By name and probe of a health check that has run: the last result, how often it passed, how often it failed."""
 
 _VERBS = {"create": "POST", "update": "PUT"} | {
     verb: verb.upper()
@@ -52,7 +51,7 @@ _VERBS = {"create": "POST", "update": "PUT"} | {
 
 
 class Histogram:
-    """How often each duration was seen, and how long they were together, in seconds."""
+    """A histogram of durations, and their sum, in seconds."""
 
     __slots__ = ("buckets", "sum_s")
 
@@ -72,7 +71,7 @@ class Histogram:
 
 
 class _Series:
-    """The requests with one set of labels. `open` are those whose answer goes on; None when there never was one."""
+    """The requests with one set of labels. `open` counts answers that are still open; None if there never was one."""
 
     __slots__ = ("codes", "durations", "open")
 
@@ -82,7 +81,7 @@ class _Series:
         self.open: int | None = None
 
     def began(self, status: int) -> None:
-        """Counted as it begins: a watch may last for an hour."""
+        """Count it at the beginning: a watch may last for an hour."""
         self.codes[status] = self.codes.get(status, 0) + 1
         self.open = (self.open or 0) + 1
 
@@ -92,7 +91,7 @@ class _Series:
 
 @dataclass(frozen=True, slots=True)
 class RequestSnapshot:
-    """Request counters at one moment."""
+    """A copy of the request counters."""
 
     codes: dict[Labels, dict[int, int]]
     durations: dict[Labels, Histogram]
@@ -100,7 +99,7 @@ class RequestSnapshot:
 
 
 class RequestMetrics:
-    """Counts requests. `own_paths` are the paths outside every API group that get series of their own."""
+    """Counts requests. `own_paths` are the non-resource paths with series of their own."""
 
     def __init__(self, own_paths: frozenset[str] = frozenset()) -> None:
         self._own_paths = own_paths
@@ -157,14 +156,14 @@ def _scope(target: Target) -> str:
 
 
 class StoreMetrics:
-    """How long the store took, by (operation, group, resource), and how often it failed."""
+    """Durations of store calls by (operation, group, resource), and the number of failures."""
 
     def __init__(self) -> None:
         self._durations: dict[tuple[str, str, str], Histogram] = {}
         self._failed: dict[tuple[str, str, str], int] = {}
 
     def add(self, operation: str, key: str, seconds: float, *, failed: bool = False) -> None:
-        """`key` is the key or range the call was about: ``/registry/{group}/{resource}/…``."""
+        """`key` is the key or range of the call: ``/registry/{group}/{resource}/…``."""
         parts = key.split("/", 4)
         labels = (operation, parts[2], parts[3]) if len(parts) > 3 and parts[1] == "registry" else (operation, "", "")
         histogram = self._durations.get(labels)
@@ -180,7 +179,7 @@ class StoreMetrics:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Everything ``/metrics`` says, at one moment."""
+    """A copy of all numbers on ``/metrics``."""
 
     requests: RequestSnapshot
     store: dict[tuple[str, str, str], Histogram]

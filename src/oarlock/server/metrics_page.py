@@ -1,7 +1,7 @@
-"""``/metrics`` and ``/metrics/slis``: numbers copied on the loop, written out in a thread.
+"""``/metrics`` and ``/metrics/slis``: numbers are copied on the event loop and printed in a thread.
 
-What writes them (`exposition`, and prometheus_client below it) is only loaded by the first who asks, in that thread:
-it would be a tenth of the time a server takes to start.
+`exposition`, and prometheus_client, are imported by the first request, in that thread: it would be a tenth of the
+server's start.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where the numbers come from. `objects` counts stored objects by (group, resource), `watch_events` the
-    events sent by (group, version, resource)."""
+    """The sources of the numbers.
+
+    `objects` counts stored objects by (group, resource), `watch_events` the sent events by (group, version, resource).
+    """
 
     requests: RequestMetrics
     store: StoreMetrics
@@ -44,7 +46,7 @@ class MetricsPage:
         self._health = health
 
     async def respond(self, path: str) -> Response | None:
-        """The answer, or None for a path that is none of `paths`."""
+        """The answer, or None for a path that isn't in `paths`."""
         if path == "/metrics":
             page: Numbers | Verdicts = self._numbers()
         elif path == "/metrics/slis":
@@ -75,6 +77,6 @@ class MetricsPage:
 
 
 def _write(page: Numbers | Verdicts) -> bytes:
-    from oarlock.server import exposition  # noqa: PLC0415 (loaded by the first who asks)
+    from oarlock.server import exposition  # noqa: PLC0415 (imported by the first request)
 
     return exposition.write(page)

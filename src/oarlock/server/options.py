@@ -1,7 +1,6 @@
-"""The options of ``oarlock serve``, as one declared value, and their way into a `ServerConfig`.
+"""The options of ``oarlock serve``, as one declared value, and their translation to a `ServerConfig`.
 
-Names and meanings are kube-apiserver's wherever it has the same option. Opens nothing.
-Next: `command`, which parses them.
+Names and meanings are kube-apiserver's for the options it has. Opens nothing. See also: `command`, which parses them.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _FALSE = ("false", "0", "f", "no")
 
 
 class BadOption(Exception):
-    """An option has a value it can't have. The text names the option and says what it takes."""
+    """An invalid value of an option. The text names the option and the values it takes."""
 
 
 File = Path | None
@@ -34,7 +33,7 @@ File = Path | None
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """What may be written after ``oarlock serve``; help texts are shown by ``--help``."""
+    """The options of ``oarlock serve``; help texts are shown by ``--help``."""
 
     bind_address: Annotated[
         str, typer.Option(metavar="IP", help="Listen on this address; 0.0.0.0 and :: are every one.")
@@ -122,7 +121,7 @@ class ServeOptions:
 
 
 def config_of(options: ServeOptions) -> ServerConfig:
-    """The options as the value a server is run with. Raises `BadOption`."""
+    """The `ServerConfig` for the options. Raises `BadOption`."""
     if _boolean("--anonymous-auth", options.anonymous_auth):
         raise BadOption("--anonymous-auth=true is not supported: name the paths anybody may read in --anonymous-paths")
     if (options.tls_cert_file is None) != (options.tls_private_key_file is None):

@@ -1,8 +1,8 @@
-"""A server put together: backend → cache → resources → router → chain → listener, and taken apart again.
+"""Assembles a server: backend → cache → resources → router → filters → listener; and takes it apart again.
 
-The order is here and nowhere else. The listener opens first, so that a port in use is known at once and probes are
-answered while a large store loads; until the catalog is there everything else is told to come back.
-Must not know: command lines, signals. Next: `lifecycle`, which decides when; `chain`, what a request meets.
+The listener opens first, so that a port in use is detected at once and probes are answered while a large store loads;
+until the catalog is served, other requests are told to retry later.
+Must not know: command lines, signals. See also: `lifecycle`, which decides when; `chain`, the filters.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ Loaded = Mapping[tuple[str, str], AnyResource]
 
 
 class ServerDescription(Protocol):
-    """What a server is made from. `APIServer` is one, and stands above everything that runs it."""
+    """What a server is made from. `APIServer` is one; it can't be imported here."""
 
     catalog: Catalog
     admission: tuple[Admission[Any], ...]
@@ -67,7 +67,7 @@ class ServerDescription(Protocol):
 
 
 class ServerParts:
-    """The pieces of one server that requests and the process's life both touch."""
+    """The parts of a server that both requests and the lifecycle use."""
 
     def __init__(self, server: ServerDescription, config: ServerConfig, backend: Backend, clock: Clock) -> None:
         self.server = server
@@ -95,7 +95,7 @@ class ServerParts:
         self.started = False
 
     def handler(self, authenticator: Authenticator) -> Handler:
-        """The chain, ready for the serving layer."""
+        """The filter chain as a handler for the serving layer."""
         chain_config = chain.ChainConfig(
             resolve=self.router.resolve,
             authenticator=authenticator,
@@ -110,7 +110,7 @@ class ServerParts:
         return chain.build(chain.filters(chain_config), self._dispatch, self.clock, self.unsent)
 
     async def serve_catalog(self, catalog: Catalog, address: str) -> None:
-        """Bring `catalog` to life and serve it from the next request on; when that fails, nothing has changed."""
+        """Load `catalog` and serve it from the next request on. If that fails, nothing has changed."""
         loaded = await self.live.load(catalog.entries)
         try:
             resources = loaded.resources
@@ -126,20 +126,20 @@ class ServerParts:
         except BaseException:
             self.live.discard(loaded)
             raise
-        # From here on nothing waits and nothing fails: the exchange is one step of the loop.
+        # From here on nothing waits and nothing fails: the replacement is one step of the event loop.
         for informer in self.server.informers:
             informer.attach(lambda kind: _find(resources, kind))
         self.router.replace(route_table, self.live.commit(loaded))
 
     async def _dispatch(self, state: RequestState) -> Response:
-        if state.route is None:  # no catalog yet: probes are answered all the same
+        if state.route is None:  # no catalog yet: probes are answered already
             own = await self._own(state)
             if own is not None:
                 return own
         return await self.router.dispatch(state)
 
     async def _own(self, state: RequestState) -> Response | None:
-        """The paths this server answers itself."""
+        """Answer the server's own paths."""
         return await self.health.respond(state) or await self.metrics.respond(state.request.path)
 
     async def _may(self, ctx: Context, verb: str) -> None:
@@ -169,7 +169,7 @@ class ServerParts:
         response.on_sent(partial(self._log, state, response.status))
 
     def _log(self, state: RequestState, status: int, whole: bool) -> None:
-        """A line for a request whose answer has been sent, or was cut."""
+        """Log a request whose answer has been sent, or was cut."""
         request = state.request
         access_log.info(
             'verb="%s" URI=%s latency="%.1fms" userAgent=%s audit-ID=%s srcIP="%s:%d" user=%s resp=%d%s',
@@ -182,7 +182,7 @@ class ServerParts:
 
 
 class Running:
-    """A server that has been started. `url` is where it is."""
+    """A server that has been started, at `url`."""
 
     def __init__(self, parts: ServerParts, listening: Any, url: str) -> None:
         self.parts = parts
@@ -207,7 +207,7 @@ class Running:
         parts.server.running = self
 
     def accompany(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run `work` beside the requests, until the server closes if it has no end of its own."""
+        """Run `work` in a task, until it ends or the server closes."""
         self._tasks.append(asyncio.create_task(work))
 
     async def replace(self, catalog: Catalog) -> None:
@@ -216,10 +216,10 @@ class Running:
             await self.parts.serve_catalog(catalog, self._address)
 
     async def leave(self) -> None:
-        """Shut down in phases: fail ``/readyz``, wait, take no new requests, end watches, finish the rest, close.
+        """Shut down in phases: fail ``/readyz``, wait, refuse new requests, end watches, finish the rest, close.
 
-        Clients that watch ``/readyz`` have gone elsewhere before anything is refused; a watch ends as if its time
-        were up, which every client follows with a new one.
+        Load balancers that watch ``/readyz`` have switched before anything is refused. Watches end as with a timeout,
+        after which every client starts a new one.
         """
         parts, listening = self.parts, self._listening
         parts.server.running = None
@@ -236,7 +236,7 @@ class Running:
         await self.close()
 
     async def close(self) -> None:
-        """Cut what is left and let go of the store. Safe after a failed `load`."""
+        """Cut what is left and close the store. Safe after a failed `load`."""
         self.parts.shutdown.leaving = Leaving.NOW
         await self._listening.close()
         for task in self._tasks:
@@ -252,7 +252,7 @@ Listen = Callable[[Handler], Awaitable[Any]]
 
 
 async def assemble(parts: ServerParts, authenticator: Authenticator, listen: Listen) -> Running:
-    """Listen with `listen` (``serving.serve`` with its configuration); nothing but probes is answered until `load`."""
+    """Listen with `listen` (``serving.serve`` with its configuration); only probes are answered until `load`."""
     listening = await listen(parts.handler(authenticator))
     parts.in_flight.on_full = listening.want_slot
     host = parts.config.bind_address

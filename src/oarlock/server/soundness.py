@@ -1,7 +1,7 @@
-"""Is the store damaged? Looked at once after the start, beside the requests, and told by log and health check.
+"""Checks the store for damage once after the start, in the background; reports to log and health check.
 
-A store may be damaged where nobody reads for months; whoever operates it should hear of it while there are backups
-from before. Must not know: which store it is. Next: `health`, which asks; ``storage.backend`` for what is checked.
+A store may be damaged in places that nobody reads for months; the operator should know while there are old backups.
+Must not know: which store it is. See also: `health`, which shows the result; ``storage.backend``, for what is checked.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ log = logging.getLogger("oarlock.server")
 
 FIRST_PAUSE_S = 60.0
 LONGEST_PAUSE_S = 3600.0
-"""How long to wait before looking again when the store had too much to do, at first and at most."""
+"""Seconds before checking again when the store was too busy; also the longest pause."""
 
 SHOWN = 3
 
 
 class Soundness:
-    """`findings` is what is wrong with the store, one line each, as far as it has been looked at."""
+    """`findings` is what is wrong with the store, one line each, as far as it has been checked."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self.findings: Sequence[str] = ()
 
     async def look(self) -> None:
-        """Look through the store once; when it has too much to do, again later."""
+        """Check the store once; later again if it is too busy."""
         pause_s = FIRST_PAUSE_S
         while True:
             try:
@@ -47,7 +47,7 @@ class Soundness:
             log.error("see `oarlock storage check` for everything, and restore the store from a backup")
 
     async def test(self) -> str:
-        """For the health check: what is wrong, ``""`` when nothing is, or nothing is known yet."""
+        """The health check: what is wrong, ``""`` if nothing is known to be."""
         more = len(self.findings) - SHOWN
         shown = "; ".join(self.findings[:SHOWN])
         return f"{shown}; and {more} more" if more > 0 else shown

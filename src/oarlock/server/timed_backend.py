@@ -1,4 +1,4 @@
-"""`TimedBackend`: any backend, with the time each call takes counted. Next: `metrics`."""
+"""`TimedBackend`: wraps a backend and measures the duration of its calls. See also: `metrics`."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ T = TypeVar("T")
 
 
 class TimedBackend:
-    """Hands every call on. What isn't a read or write of a client's request is not timed."""
+    """Passes every call on. Only reads and writes for clients' requests are measured."""
 
     def __init__(self, inner: Backend, metrics: StoreMetrics, clock: Clock) -> None:
         self._inner = inner
         self._metrics = metrics
         self._monotonic = clock.monotonic
         self.caps: Caps = inner.caps
-        self.known_rev = inner.known_rev  # asked by every read
+        self.known_rev = inner.known_rev  # used by every read
 
     async def _timed(self, operation: str, key: str, call: Awaitable[T]) -> T:
         began = self._monotonic()

@@ -1,4 +1,4 @@
-"""Every answer carries ``Audit-Id``, so that it can be found in the log, and a ``Cache-Control``.
+"""Sets ``Audit-Id``, by which an answer is found in the log, and ``Cache-Control`` on every answer.
 
 Source: k8s.io/apiserver ``endpoints/filters`` audit_init and cachecontrol.
 """
@@ -18,11 +18,11 @@ NO_CACHE = ("cache-control", "no-cache, private")
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 IDS_AT_ONCE = 256
 LONGEST = 1024
-"""A longer ``Audit-Id`` isn't taken: clients could not read the answer."""
+"""A longer ``Audit-Id`` is replaced: clients couldn't read the answer."""
 
 
 def uuid_pool(random: Callable[[int], bytes]) -> Callable[[], str]:
-    """Makes UUIDs of version 4, asking `random` for many at once: a system call each would be most of the cost."""
+    """Generates version 4 UUIDs, calling `random` for many at once, because the system call is most of the cost."""
     ready: list[str] = []
 
     def uuid() -> str:
@@ -37,13 +37,13 @@ def uuid_pool(random: Callable[[int], bytes]) -> Callable[[], str]:
 
 
 def audit_id(random: Callable[[int], bytes] = os.urandom) -> Filter:
-    """The client's ``Audit-Id`` is kept as it is; without one, or one that is no short printable ASCII, a new UUID."""
+    """Keep the client's ``Audit-Id`` if it is short printable ASCII; else generate a UUID."""
     uuid = uuid_pool(random)
 
     async def give_audit_id(state: RequestState, next: Next) -> Response:
         given = state.request.headers.get("audit-id")
         if not given or len(given) > LONGEST or not given.isascii() or not given.isprintable():
-            given = uuid()  # what goes back into a header may hold nothing that ends one
+            given = uuid()  # no control characters: it goes back into a header
         state.audit_id = given
         response = await next(state)
         headers = response.headers

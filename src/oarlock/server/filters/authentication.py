@@ -1,6 +1,6 @@
-"""Who asks. A request without credentials gets no further, except to the paths that are open to everybody.
+"""Authenticates requests. Without credentials only the anonymous paths are allowed.
 
-Source: k8s.io/apiserver ``endpoints/filters/authentication``. Next: ``policy.authn``.
+Source: k8s.io/apiserver ``endpoints/filters/authentication``. See also: ``policy.authn``.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ log = logging.getLogger("oarlock.authn")
 
 
 def authentication(authenticator: Authenticator, anonymous_paths: Collection[str] = ()) -> Filter:
-    """`anonymous_paths` are compared with the path as it was sent, exactly.
+    """The filter. `anonymous_paths` are compared exactly, with the path as it was sent.
 
-    Bad credentials are refused on every path: somebody who tried to say who they are is never taken for nobody.
+    Invalid credentials are refused with 401 on every path, the anonymous ones too.
     """
     open_paths = frozenset(anonymous_paths)
 

@@ -1,4 +1,4 @@
-"""Whether they may. Source: k8s.io/apiserver ``endpoints/filters/authorization``. Next: ``policy.authz``."""
+"""Authorizes requests. Source: k8s.io/apiserver ``endpoints/filters/authorization``. See also: ``policy.authz``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["authorization"]
 
 
 def authorization(authorizer: Authorizer) -> Filter:
-    """Asks `authorizer`; what isn't allowed is forbidden."""
+    """The filter: 403 for what `authorizer` doesn't allow."""
     code = UsersCode(f"{type(authorizer).__qualname__}.decide")
     waits = authorizer.waits
 

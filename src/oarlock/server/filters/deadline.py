@@ -1,8 +1,7 @@
-"""No request takes longer than the server promised, nor than its ``?timeout=`` says; what goes on has its own rule.
+"""Limits the duration of requests to the server's timeout, or to a shorter ``?timeout=``; not of watches and streams.
 
-A request that never waits costs neither timer nor task: only when the rest of the chain first suspends does
-`_Timed` take over its driving. Source: k8s.io/apiserver ``endpoints/filters/request_deadline`` and
-``server/filters/timeout``.
+A request that never waits needs neither timer nor task: only when the rest of the chain first suspends, `_Timed` takes
+over. Source: k8s.io/apiserver ``endpoints/filters/request_deadline`` and ``server/filters/timeout``.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ TIMED_OUT = (
 
 
 def deadline(timeout_s: float) -> Filter:
-    """`timeout_s` counts from when the request was received; ``?timeout=`` may only make it shorter."""
+    """The filter. `timeout_s` counts from the receipt of the request; ``?timeout=`` can only make it shorter."""
 
     async def keep_deadline(state: RequestState, next: Next) -> Response:
         request = state.request
@@ -55,7 +54,7 @@ def deadline(timeout_s: float) -> Filter:
 
 
 def _asked_for(query: str, most_s: float) -> float:
-    """The seconds ``?timeout=`` allows; 0, less, or more than `most_s` mean `most_s`."""
+    """The timeout in seconds; 0, less, or more than `most_s` in ``?timeout=`` mean `most_s`."""
     for key, value in parse_query(query):
         if key == "timeout" and value:
             try:
@@ -67,10 +66,10 @@ def _asked_for(query: str, most_s: float) -> float:
 
 
 class _Timed:
-    """Drives a coroutine that has begun to wait, until it ends or the time is up.
+    """Runs a suspended coroutine until it ends or the time is up.
 
-    What the coroutine waits for is handed on as it is, so whatever task runs the request waits for it without a
-    detour. That task isn't made yet when the timer starts, so the timer cancels what is waited for, not the task.
+    It passes on the futures that the coroutine waits for, so the request's task waits for them directly. There is no
+    task yet when the timer starts, so the timer cancels the future, not the task.
     """
 
     __slots__ = ("_cut", "_remaining_s", "_rest", "_waits_for", "late")
@@ -109,7 +108,7 @@ class _Timed:
             timer.cancel()
 
     def _expire(self) -> None:
-        """Cancel what is waited for: what a task does when it is cancelled itself."""
+        """Cancel the future that is waited for, as cancelling a task does."""
         self.late = True
         if asyncio.isfuture(self._waits_for):
             self._cut = self._waits_for.cancel()

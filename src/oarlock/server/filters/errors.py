@@ -1,4 +1,4 @@
-"""Where an error that was raised anywhere further in becomes the answer it stands for."""
+"""Turns errors from further in into answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["answer_errors"]
 
 
 async def answer_errors(state: RequestState, next: Next) -> Response:
-    """Errors of the known families become a Status; any other goes on outwards and is a bug."""
+    """Answer known errors with a Status. Any other is a bug, and raised again."""
     try:
         return await next(state)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What a filter is. Next: ``server.chain``, where they are put in order."""
+"""The type of a filter. See also: ``server.chain``, which puts them in order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Next = Callable[[RequestState], Coroutine[Any, Any, Response]]
 """The rest of the chain."""
 
 Filter = Callable[[RequestState, Next], Coroutine[Any, Any, Response]]
-"""One step: looks at the request, calls the rest or answers itself, looks at the answer.
+"""A filter: looks at the request, calls the rest of the chain or answers itself, looks at the answer.
 
-Runs for every request, without a current task until the request first waits (see ``serving.eager``).
+Runs without a current task until the request first waits (see ``serving.eager``).
 """

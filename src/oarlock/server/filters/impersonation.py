@@ -1,8 +1,7 @@
-"""Requests that ask to be treated as somebody else's (``kubectl --as``) are refused.
+"""Refuses impersonation (``kubectl --as``) with 403.
 
-Impersonation isn't built. Carrying such a request out as its sender would do, with the sender's rights, what
-the sender wanted to see tried with somebody else's; so it ends here, with the wording of a user who may not.
-Source: k8s.io/apiserver ``endpoints/filters/impersonation``.
+It isn't implemented, and ignoring the headers would run the request with the sender's own permissions. Source:
+k8s.io/apiserver ``endpoints/filters/impersonation``.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ PREFIX = "impersonate-"
 
 
 async def no_impersonation(state: RequestState, next: Next) -> Response:
-    if PREFIX in "\n".join(state.request.headers):  # one search is cheaper than a loop over the names
+    if PREFIX in "\n".join(state.request.headers):  # one search is faster than a loop over the names
         names = [name for name in state.request.headers if name.startswith(PREFIX)]
         if names:
             raise _refusal(state, names)

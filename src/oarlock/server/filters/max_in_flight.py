@@ -1,8 +1,7 @@
-"""Not more requests at a time than the process can finish in time: 429, and a hint when to come back.
+"""Limits the number of concurrent requests: 429 with Retry-After.
 
-The same for everybody while too much is kept for clients that don't read (``endpoints.unsent``).
-A request counts until its answer has been sent, a watch until it has started.
-Source: k8s.io/apiserver ``server/filters/maxinflight``.
+Also 429 while the budget of unsent bytes is exhausted (``endpoints.unsent``). A request counts until its answer has
+been sent, a watch until it has started. Source: k8s.io/apiserver ``server/filters/maxinflight``.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ READING = frozenset({"get", "list", "watch", "head", "options"})
 
 
 class MaxInFlight:
-    """A filter with two counters. 0 means no limit; members of ``system:masters`` are never turned away.
+    """A filter with two counters. 0 means no limit; members of ``system:masters`` are never refused.
 
-    `on_full` is told of everybody who is turned away because too many are in progress.
+    `on_full` is called for every request that is refused because too many are in progress.
     """
 
     __slots__ = ("mutating", "mutating_limit", "on_full", "read_only", "read_only_limit")
@@ -76,7 +75,7 @@ class MaxInFlight:
 
 
 def _nobody() -> None:
-    """Nobody is told."""
+    """The default `on_full`."""
 
 
 def turned_away() -> Response:

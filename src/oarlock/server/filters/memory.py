@@ -1,9 +1,8 @@
-"""Room in memory is kept: what would need more of it is refused while there is still some left.
+"""Refuses writes with 503 when the address space is nearly exhausted (``ulimit -v``, ``RLIMIT_AS``).
 
-Where the address space is limited (``ulimit -v``, ``RLIMIT_AS``), an allocation fails some day. Python says
-MemoryError then, but a C library may not have looked: msgspec 0.22 ends the process with SIGSEGV when there is no room
-for a long string. So before a write is taken it is tried whether a reserve can be had. A limit on what is resident (a
-container's) can't be seen this way: there the kernel ends the process.
+When an allocation fails, Python raises MemoryError, but a C library may crash: msgspec 0.22 ends the process with
+SIGSEGV for a long string. So before each write, a reserve is allocated as a test. Limits of resident memory (a
+container's) can't be detected this way: there the kernel ends the process.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ log = logging.getLogger("oarlock.server")
 GROWING = frozenset({"create", "update", "patch"})
 BLOCK = 4 * 1024 * 1024
 BLOCKS = 12
-"""48 MiB in pieces, as freed memory is: sixteen bodies of the largest size that is taken."""
+"""48 MiB in pieces, as freed memory is fragmented: sixteen request bodies of the largest size."""
 
 LOOK_EVERY_S = 0.05
 LOOK_EVERY_BYTES = BLOCK
@@ -43,7 +42,7 @@ def is_limited() -> bool:
 
 
 def _can_be_had() -> bool:
-    """Whether `BLOCKS` can be allocated now. Nothing of them is touched, so they cost no memory."""
+    """Whether `BLOCKS` can be allocated now. They are never touched, so they take no physical memory."""
     blocks: list[int] = []
     while len(blocks) < BLOCKS and (block := _malloc(BLOCK)):
         blocks.append(block)
@@ -53,7 +52,7 @@ def _can_be_had() -> bool:
 
 
 class MemoryReserve:
-    """A filter that refuses creates and changes with 503 while the reserve can't be had."""
+    """A filter that refuses writes with 503 while the reserve can't be allocated."""
 
     __slots__ = ("_bytes", "_due", "_short")
 

@@ -1,4 +1,4 @@
-"""Answers in plain text: what filters that run before anything is negotiated say."""
+"""Plain-text answers, for filters that run before content negotiation."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ __all__ = ["plain"]
 
 
 def plain(status: int, text: str) -> Response:
-    """`text` as it is, with the two headers of Go's ``http.Error``."""
+    """`text`, with the two headers of Go's ``http.Error``."""
     headers = [("content-type", "text/plain; charset=utf-8"), ("x-content-type-options", "nosniff")]
     return Response(status, headers, text.encode())

@@ -1,4 +1,4 @@
-"""A bug costs one request its answer, never the process or the connection; it is counted like any other answer.
+"""Answers unexpected exceptions with 500, so that a bug never ends the process or the connection.
 
 Source: k8s.io/apiserver ``server/filters/wrap``.
 """
@@ -22,7 +22,7 @@ TEXT = "This request caused apiserver to panic. Look in the logs for details.\n"
 
 
 def panic_recovery(observe: Callable[[RequestState, Response], None]) -> Filter:
-    """What nobody knew how to answer is logged with its traceback and answered with 500, of which `observe` is told."""
+    """The filter: logs an exception with its traceback, and answers 500, which `observe` counts."""
 
     async def recover(state: RequestState, next: Next) -> Response:
         try:
@@ -39,7 +39,7 @@ def panic_recovery(observe: Callable[[RequestState, Response], None]) -> Filter:
 
 
 def _below_the_chain(error: Exception) -> TracebackType | None:
-    """The traceback from where the request was handed on: the filters above are the same for every request."""
+    """The traceback without the filters, which are the same for every request."""
     step = start = error.__traceback__
     while step is not None and step.tb_next is not None:
         if step.tb_frame.f_globals.get("__name__", "").startswith("oarlock.server."):

@@ -1,4 +1,4 @@
-"""What the request is about, found once for authorization, metrics and the verb alike; metrics are taken here.
+"""Finds target and route of a request, for authorization, metrics and the verb; records metrics.
 
 Source: k8s.io/apiserver ``endpoints/filters/requestinfo``.
 """
@@ -17,9 +17,9 @@ __all__ = ["request_info"]
 
 
 def request_info(resolve: Callable[[RequestState], None], observe: Callable[[RequestState, Response], None]) -> Filter:
-    """`resolve` sets ``state.target`` and ``state.route`` or raises `StatusError`.
+    """The filter. `resolve` sets ``state.target`` and ``state.route`` or raises `StatusError`.
 
-    `observe` is told of every answer before it is sent.
+    `observe` is called with every answer before it is sent.
     """
 
     async def find_out(state: RequestState, next: Next) -> Response:

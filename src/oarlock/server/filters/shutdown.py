@@ -1,6 +1,6 @@
-"""What a process that is leaving says to those who still ask it.
+"""Answers for a server that is shutting down.
 
-Source: k8s.io/apiserver ``server/filters`` with_retry_after and waitgroup. Next: ``server.lifecycle``.
+Source: k8s.io/apiserver ``server/filters`` with_retry_after and waitgroup. See also: ``server.lifecycle``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ALWAYS_ANSWERED = ("/readyz", "/livez", "/healthz", "/metrics")
 
 
 class Leaving(Enum):
-    """`NO`: everything is served. `SOON`: new requests are sent elsewhere, 429. `NOW`: they are refused, 503."""
+    """`NO`: serve everything. `SOON`: answer new requests with 429. `NOW`: refuse them with 503."""
 
     NO = 0
     SOON = 1
@@ -29,7 +29,7 @@ class Leaving(Enum):
 
 
 class Shutdown:
-    """A filter that turns new requests away once the process leaves. What is in progress goes on."""
+    """A filter that refuses new requests during shutdown. Requests in progress go on."""
 
     __slots__ = ("leaving",)
 

@@ -1,4 +1,4 @@
-"""``Warning`` headers: what hooks and verbs had to say to the client besides the answer; kubectl prints them.
+"""``Warning`` headers: warnings of hooks and verbs to the client; kubectl prints them.
 
 Source: KEP-1693; RFC 7234 §5.5; k8s.io/apiserver ``endpoints/filters/warning``.
 """
@@ -18,7 +18,7 @@ __all__ = ["MOST_HEADERS", "recorded_warnings", "warning_headers"]
 TOTAL_RUNES = 4096
 RUNES_EACH = 256
 MOST_HEADERS = 64
-"""How many ``Warning`` headers an answer has at most: clients take some hundred headers in all."""
+"""The most ``Warning`` headers of an answer: clients accept about a hundred headers in all."""
 
 _control = re.compile("[\x00-\x1f\x7f-\x9f]").search
 _Lines = list[tuple[str, str]]
@@ -26,7 +26,7 @@ _alone: Memo[str, _Lines] = Memo(256 * 1024, entry_bytes=512, per_byte=8)
 
 
 async def recorded_warnings(state: RequestState, next: Next) -> Response:
-    """Adds what was noted by the time the answer begins."""
+    """The filter: adds the warnings that were noted before the answer begins."""
     response = await next(state)
     noted = state.notes.warnings
     if noted:
@@ -35,7 +35,7 @@ async def recorded_warnings(state: RequestState, next: Next) -> Response:
 
 
 def _of_one(text: str) -> _Lines:
-    # the same few deprecation warnings come with most requests
+    # cached: the same few deprecation warnings come with most requests
     found = _alone.get(text)
     if found is None:
         found = _headers((text,))
@@ -50,9 +50,9 @@ def _headers(texts: Sequence[str]) -> _Lines:
 def warning_headers(texts: Sequence[str]) -> list[str]:
     """The values of the ``Warning`` headers, each text once.
 
-    Texts with control characters are left out. When all together have more than 4096 characters each is cut
-    to 256, and those after the first 4096 are left out. Of more than `MOST_HEADERS` the last says how many there are
-    besides: ``37 more warnings``.
+    Texts with control characters are left out. If all together have more than 4096 characters, each is cut to 256, and
+    those after the first 4096 are left out. If there are more than `MOST_HEADERS`, the last one has the number of the
+    rest: ``37 more warnings``.
     """
     texts = [t for t in dict.fromkeys(texts) if t and not _has_controls(t)]
     if sum(map(len, texts)) > TOTAL_RUNES:
@@ -79,6 +79,6 @@ def _has_controls(text: str) -> bool:
 
 
 def _header(text: str) -> str:
-    """`text` as a quoted string (RFC 9110 §5.6.4). What no UTF-8 can be made of is replaced."""
+    """`text` as a quoted string (RFC 9110 §5.6.4). Characters that UTF-8 can't encode are replaced."""
     escaped = text.encode("utf-8", "replace").decode().replace("\\", "\\\\").replace('"', '\\"')
     return f'299 - "{escaped}"'

@@ -1,5 +1,5 @@
-"""What carries requests and answers: TLS, HTTP/1.1 and HTTP/2, over asyncio transports.
+"""The HTTP server: TLS, HTTP/1.1 and HTTP/2, over asyncio transports.
 
-Above it only `oarlock.endpoints.http` is visible (Request, Response, Stream), so another server could stand
-here. Knows no Kubernetes. Next: `server` (listeners), `config` (limits), `eager` (how handlers run).
+Its interface is `oarlock.endpoints.http` (Request, Response, Stream); it knows nothing of Kubernetes. See also:
+`server` (listeners), `config` (limits), `eager` (how handlers run).
 """

@@ -1,6 +1,6 @@
-"""`RequestBody`: what has arrived of one request's body, and the one who waits for it.
+"""`RequestBody`: the received part of a request's body, and who waits for the rest.
 
-Knows no protocol: a connection feeds it and is told through `on_wait` that somebody wants the rest.
+Independent of the protocol: a connection feeds it, and `on_wait` is called when somebody waits for the rest.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ async def no_body() -> bytes:
 
 
 class RequestBody:
-    """A body as it arrives. `read` may be called many times, by one reader at a time."""
+    """A body that is being received. `read` may be called many times, by one reader at a time."""
 
     __slots__ = (
         "_chunks",
@@ -51,13 +51,13 @@ class RequestBody:
         self._waiter: asyncio.Future[None] | None = None
         self.complete = False
         self.limit = limit
-        self.length = length  # as declared; None when it isn't known before the end
+        self.length = length  # the Content-Length; None if there is none
         self.received = 0
         if length is not None and length > limit:
             self._error = BodyTooLarge(limit)
 
     def feed(self, data: bytes) -> None:
-        """More has arrived. What is beyond the limit, or after a failure, is counted and dropped."""
+        """Add received data. What exceeds the limit, or follows a failure, is counted and dropped."""
         self.received += len(data)
         if self._error is not None:
             return
@@ -71,12 +71,12 @@ class RequestBody:
             self._joined += data
 
     def finish(self) -> None:
-        """It has arrived whole."""
+        """The body is complete."""
         self.complete = True
         self._wake()
 
     def fail(self, error: Exception) -> None:
-        """It will not arrive: every `read` from now on raises `error`. A complete body stays what it is."""
+        """The rest won't come: every `read` from now on raises `error`. A complete body isn't changed."""
         if self._error is None and not self.complete:
             self._error = error
             self._chunks.clear()

@@ -1,7 +1,7 @@
-"""A certificate authority and a serving certificate, made when none are given.
+"""Generates a CA and a serving certificate if none are given.
 
-In a directory: ``ca.crt``, ``ca.key``, ``tls.crt``, ``tls.key``; keys are readable by their owner only. What is
-there is used again while it is valid for another 30 days and names every host. Next: `tls`.
+Files: ``ca.crt``, ``ca.key``, ``tls.crt``, ``tls.key``; keys are readable by their owner only. An existing certificate
+is used while it is valid for another 30 days and names every host. See also: `tls`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RENEW_DAYS = 30
 
 @dataclass(frozen=True, slots=True)
 class ServingFiles:
-    """Where the certificates are."""
+    """The paths of the certificates."""
 
     ca: Path
     certificate: Path
@@ -42,26 +42,26 @@ class ServingFiles:
 
 @contextmanager
 def held_certificates(directory: Path, hosts: Sequence[str], now: float) -> Iterator[ServingFiles]:
-    """The serving certificate in `directory` for localhost and `hosts`, made if it's missing or no longer fits.
+    """The serving certificate in `directory` for localhost and `hosts`, generated if missing or unsuitable.
 
-    `now` is in seconds since the epoch. A new certificate is signed by the CA that is there, so clients that trust it
-    go on. While the context lasts no other server puts other files in place: load them in it. However many servers
-    start at once, there is one CA, and whatever one that was killed left behind is completed.
-    Raises `BadCertificateFile` for files that are there but can't be read, or don't belong together.
+    `now` is in seconds since the epoch. A new certificate is signed by the existing CA, so clients that trust it go on.
+    The directory is locked while the context lasts: load the files in it. However many servers start at once, there is
+    one CA, and files left incomplete by a crash are completed. Raises `BadCertificateFile` for files that can't be
+    read, or don't belong together.
     """
     with _locked(directory):
         yield _ensured(directory, hosts, datetime.fromtimestamp(now, UTC))
 
 
 def ensure_certificates(directory: Path, hosts: Sequence[str], now: float) -> ServingFiles:
-    """The same for who needs to know where the files are, and that they are there."""
+    """The same without the lock, for callers that only need the paths."""
     with held_certificates(directory, hosts, now) as files:
         return files
 
 
 @contextmanager
 def _locked(directory: Path) -> Iterator[None]:
-    """Hold the lock of `directory`, made if there is none; what can't be written there is a `BadCertificateFile`."""
+    """Lock `directory`, created if missing. Raises `BadCertificateFile` if it can't be written."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locked(directory):
@@ -117,7 +117,7 @@ def _authority(directory: Path, moment: datetime) -> tuple[x509.Certificate, ec.
 def _write_pair(
     certificate_file: Path, certificate: x509.Certificate, key_file: Path, key: ec.EllipticCurvePrivateKey
 ) -> None:
-    """The old certificate goes first: whatever a crash leaves behind, it is never a pair that doesn't match."""
+    """Remove the old certificate first: a crash must not leave a certificate with another one's key."""
     certificate_file.unlink(missing_ok=True)
     write_file(key_file, _pem(key), 0o600)
     write_file(certificate_file, certificate.public_bytes(Encoding.PEM), 0o644)

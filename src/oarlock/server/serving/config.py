@@ -1,8 +1,7 @@
-"""`ServingConfig` and `ConnectionLimits`: how one listener is opened and what a single peer may cost.
+"""`ServingConfig` and `ConnectionLimits`: the settings of one listener, and the limits of one client.
 
-Values only; nothing here opens a socket. The defaults are those of Kubernetes' API server where it has
-one (``MaxHeaderBytes`` 1 MiB, ``ReadHeaderTimeout`` 32 s, ``IdleTimeout`` 90 s, 250 HTTP/2 streams, bodies
-of 3 MiB). Next: `server`.
+Values only. The defaults are those of kube-apiserver where it has one (``MaxHeaderBytes`` 1 MiB, ``ReadHeaderTimeout``
+32 s, ``IdleTimeout`` 90 s, 250 HTTP/2 streams, bodies of 3 MiB). See also: `server`.
 """
 
 from __future__ import annotations
@@ -19,24 +18,23 @@ MIB = 1024 * KIB
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """What one peer may cost. Times in seconds, sizes in bytes.
+    """Limits of one client. Times in seconds, sizes in bytes.
 
-    *Slow readers.* An answer that ends by itself is cut when less than `progress_bytes` of it were taken for
-    `stall_timeout_s`, or when it isn't sent `answer_timeout_s` after it began. One that goes on (a watch) may always
-    hold `stream_budget_bytes`, those of a connection together `connection_budget_bytes`, for as long as they like;
-    above that it must be taken at the same pace: writers are not throttled, so a client that keeps reading may be far
-    behind and is still served. The `…_hard_bytes` limits apply at once. What all clients together may leave unread is
-    bounded by the process's budget (``endpoints.unsent``).
+    *Slow readers.* A finite answer is cut when less than `progress_bytes` of it were read within `stall_timeout_s`, or
+    when it isn't sent `answer_timeout_s` after it began. An open-ended one (a watch) may buffer `stream_budget_bytes`,
+    those of a connection together `connection_budget_bytes`, for any time; above that it must be read at the same pace:
+    a client that keeps reading may be far behind and is still served. The `…_hard_bytes` limits apply at once. The
+    unread bytes of all clients together are bounded by the process's budget (``endpoints.unsent``).
     """
 
     max_header_bytes: int = MIB
-    """The request line and headers together; more is answered 431."""
+    """Request line and headers together; more is answered with 431."""
     max_headers: int = 1000
-    """How many header lines; more is answered 431."""
+    """Number of header lines; more is answered with 431."""
     max_request_bytes: int = 3 * MIB
-    """A body; more makes `Request.read` raise `BodyTooLarge`."""
+    """A request body; for more, `Request.read` raises `BodyTooLarge`."""
     max_connections: int = 20_000
-    """More connections than this wait in the kernel's backlog."""
+    """Further connections wait in the kernel's backlog."""
 
     header_timeout_s: float = 32.0
     """From the first byte of a request (or from the start of a connection) to the end of its headers."""
@@ -44,7 +42,7 @@ class ConnectionLimits:
     """How long a connection may stay open without a request."""
     tls_handshake_timeout_s: float = 15.0
     linger_s: float = 1.0
-    """How long a refused client is listened to before the connection is cut, so that it sees the answer."""
+    """How long a refused client is still read before the connection is closed, so that it receives the answer."""
 
     stream_budget_bytes: int = 4 * MIB
     connection_budget_bytes: int = 16 * MIB
@@ -55,27 +53,30 @@ class ConnectionLimits:
     connection_hard_bytes: int = 256 * MIB
 
     body_window_bytes: int = 256 * KIB
-    """How much of a body is taken before somebody asks for it; HTTP/2: the initial window of a stream."""
+    """How much of a body is received before somebody reads it; HTTP/2: the initial window of a stream."""
     upload_budget_bytes: int = 16 * MIB
-    """HTTP/2: bodies in progress on one connection may take this much beyond their initial windows."""
+    """HTTP/2: how much the bodies of one connection may take beyond their initial windows."""
 
     max_concurrent_streams: int = 250
     resets_per_s: float = 100.0
-    """HTTP/2 streams given up per second, sustained (CVE-2023-44487); `resets_burst` may come at once."""
+    """HTTP/2: sustained rate of reset streams (CVE-2023-44487); `resets_burst` may come at once."""
     resets_burst: int = 1000
     control_frames_per_s: float = 500.0
-    """HTTP/2 frames that carry nothing (SETTINGS, PING, PRIORITY, RST_STREAM, unknown, nearly empty DATA, and
-    WINDOW_UPDATE beyond four for each request and DATA frame) per second; `control_burst` at once."""
+    """HTTP/2: sustained rate of useless frames per second; `control_burst` may come at once.
+
+    They are SETTINGS, PING, PRIORITY, RST_STREAM, unknown, nearly empty DATA, and WINDOW_UPDATE beyond four for each
+    request and DATA frame.
+    """
     control_burst: int = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class ServingConfig:
-    """How a listener is opened.
+    """The settings of a listener.
 
-    `port` 0 takes any free port. `sockets` are already bound (inherited) and replace host and port.
-    Without `tls` the listener speaks plain HTTP, with HTTP/2 for clients that begin with its preface.
-    `reuse_port` lets several processes listen on the same port (SO_REUSEPORT).
+    `port` 0 takes any free port. `sockets` are already bound (inherited) and replace host and port. Without `tls` the
+    listener serves plain HTTP, with HTTP/2 for clients that begin with its preface. `reuse_port` lets several processes
+    listen on the same port (SO_REUSEPORT).
     """
 
     host: str = "127.0.0.1"
@@ -86,5 +87,5 @@ class ServingConfig:
     backlog: int = 1024
     reuse_port: bool = False
     sweep_interval_s: float = 1.0
-    """How often the time limits are looked at; they are late by at most this much."""
+    """The interval at which time limits are checked; they are late by at most this much."""
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)

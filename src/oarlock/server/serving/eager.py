@@ -1,9 +1,8 @@
-"""Run a handler without a task for as long as it doesn't wait, in a task from there on.
+"""Runs a handler without a task until it first waits, and in a task from there on.
 
-Most requests are answered from memory and never suspend, so a task for each (3–5 µs) would be waste.
-`run_eagerly` takes the first step of the coroutine on the spot; only when that step suspends does it make an
-`asyncio.Task` that carries on where the coroutine stopped. Code in that first step has no current task:
-what needs one (``asyncio.timeout``, ``TaskGroup``) calls ``registry.waiting.in_task`` first.
+Most requests are answered from memory and never suspend, so a task for each (3–5 µs) would be waste. `run_eagerly` runs
+the coroutine's first step at once; only if that suspends, an `asyncio.Task` continues it. In the first step there is no
+current task: code that needs one (``asyncio.timeout``, ``TaskGroup``) calls ``registry.waiting.in_task`` first.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ T = TypeVar("T")
 
 
 def run_eagerly(awaitable: Awaitable[T], loop: asyncio.AbstractEventLoop) -> T | asyncio.Task[T]:
-    """Take the first step of `awaitable` now: its result, or the task that carries on.
+    """Run the first step of `awaitable`: returns its result, or the task that continues it.
 
-    What the coroutine raises in its first step is raised here. Both parts run in one copied `contextvars`
-    context, so a variable set before the first wait can be reset after it and is seen by nobody else.
-    Called from inside a task it makes an ordinary task at once: a coroutine that had seen somebody else's
-    current task in its first step could not be moved to its own.
+    Exceptions in the first step are raised here. Both parts run in one copied `contextvars` context, so a variable set
+    before the first wait can be reset after it and isn't visible outside. Called from inside a task it makes an
+    ordinary task at once: a coroutine that has seen another current task in its first step couldn't be moved to its
+    own.
     """
     # nearly always a coroutine; asking the abstract class of all of them is slow
     is_one = type(awaitable) is types.CoroutineType or isinstance(awaitable, Coroutine)

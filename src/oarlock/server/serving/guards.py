@@ -1,4 +1,4 @@
-"""`Bucket`: so many at once, so many per second. `Share`: so much in one turn of the loop. Next: `http2`."""
+"""`Bucket`: rate limit with bursts. `Share`: work limit for one turn of the event loop. See also: `http2`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Bucket:
         self._at = now
 
     def take(self, count: int, now: float) -> bool:
-        """Take `count`; False when it isn't there. `now` is in monotonic seconds."""
+        """Take `count` tokens; False if there aren't enough. `now` is in monotonic seconds."""
         left = self._left - count
         if left < 0:  # only then is the time that passed worth looking at
             left = min(float(self._burst), self._left + (now - self._at) * self._per_s) - count
@@ -31,8 +31,10 @@ class Bucket:
 
 
 class Share:
-    """What one connection may start in one turn of the loop: `most` requests, and no more than fit into a slice of
-    time; but always one."""
+    """What one connection may start in one turn of the event loop: `most` requests, within one slice of time.
+
+    At least one is always allowed.
+    """
 
     __slots__ = ("_monotonic", "_most", "_until")
 
@@ -42,7 +44,7 @@ class Share:
         self._until = 0.0
 
     def left(self) -> bool:
-        """Whether one more may be started, which then counts."""
+        """Whether one more may be started, which is then counted."""
         if self._until == 0.0:
             self._until = self._monotonic() + SLICE_S
         elif self._most <= 0 or self._monotonic() > self._until:

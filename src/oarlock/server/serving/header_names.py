@@ -1,7 +1,6 @@
-"""The names of request headers: those that clients send are found as text at once, any other is decoded each time.
+"""Names of request headers: a fixed table of common ones; any other is decoded each time.
 
-What is found is fixed: were names remembered as they come, one client could fill the table with its own.
-Next: `http1_request`, `wire2`.
+The table is fixed, because a client could fill a cache with names of its own. See also: `http1_request`, `wire2`.
 """
 
 from __future__ import annotations
@@ -72,10 +71,10 @@ _USUAL = (
 )
 
 LOWER_CASE = {name.encode(): name for name in _USUAL}
-"""As HTTP/2 has them."""
+"""As in HTTP/2."""
 
 ANY_CASE = LOWER_CASE | {name.title().encode(): name for name in _USUAL}
-"""As HTTP/1.1 has them from most clients; for the others there is `header_name`."""
+"""As most clients send them in HTTP/1.1; for others there is `header_name`."""
 
 
 def header_name(raw: bytes) -> str:

@@ -1,15 +1,15 @@
-"""`Http1Connection`: HTTP/1.1 and 1.0 on one connection: what is answered, when, and how it is sent.
+"""`Http1Connection`: HTTP/1.1 and 1.0 on one connection.
 
-Requests of a pipeline are answered one after the other, in order. A handler starts only after the data at
-hand was parsed, so that a body that came in the same packet is complete and `Request.read` never waits.
-What is malformed is answered in plain text, in its turn, and ends the connection. `http1_incoming` parses,
-`wire1` has the bytes of answers, `http1_stream` answers that go on. Next: `http2`.
+Pipelined requests are answered one after the other. A handler starts after all received data was parsed, so that a body
+in the same packet is complete and `Request.read` never waits. A malformed request is answered in plain text, in its
+turn, and ends the connection. `http1_incoming` parses, `wire1` encodes answers, `http1_stream` sends long ones. See
+also: `http2`.
 
-While the client doesn't take what is there, no further request of its pipeline is carried out, and what is large is
-made no further ahead than it reads.
+While the client doesn't read, no further request of its pipeline is carried out, and large answers are produced only as
+fast as it reads.
 
-What follows a request with an ``Upgrade`` waits until that is answered: by a 101 the connection is handed over as
-an `Http1Tunnel`; with any other answer the upgrade was declined (RFC 9110 §7.8) and HTTP goes on.
+Data after a request with ``Upgrade`` waits until that is answered: with a 101 the connection becomes an `Http1Tunnel`;
+with any other answer the upgrade was declined (RFC 9110 §7.8), and HTTP goes on.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from oarlock.server.serving.service import Service, body_length, callback_failed
 
 __all__ = ["Http1Connection", "QueuedRequest"]
 
-DRAINED_BYTES = 256 * 1024  # of a body nobody read, to keep the connection
-REQUESTS_AT_ONCE = 64  # of a pipeline, before other connections have their turn
+DRAINED_BYTES = 256 * 1024  # bytes of an unread body that are skipped to keep the connection
+REQUESTS_AT_ONCE = 64  # requests of a pipeline, before other connections have their turn
 
 
 class Http1Connection(Incoming):
-    """One connection. `data_received` has it parsed, `_advance` answers, `sweep` looks at the clock."""
+    """One connection. `data_received` parses, `_advance` answers, `sweep` checks time limits."""
 
     def __init__(self, service: Service, transport: Any, peer: Peer, secure: bool, now: float) -> None:
         super().__init__(service, peer, now)
@@ -49,20 +49,20 @@ class Http1Connection(Incoming):
         self._response: Response | None = None  # that of `_current`, once there is one
         self._stream: Http1Stream | None = None
         self._tunnel: Http1Tunnel | None = None
-        self._again: asyncio.Handle | None = None  # goes on with what this turn of the loop had no time for
+        self._again: asyncio.Handle | None = None  # scheduled: continues with what there was no time for
         self._reading = Reading(transport, service.loop)
         self._draining = service.draining
         # the way out
         self.out = Http1Outgoing(service, transport, secure)
         self._pace = Pace(now)
-        self._marked = False  # it is going to be flushed
+        self._marked = False  # a flush is scheduled
         self._advancing = False
-        self._cut_at = 0.0  # when a refused client has had the time to read why
+        self._cut_at = 0.0  # when lingering for a refused client ends
         self._was_cut = False
         self._lost = False
         service.joined(self)
 
-    # What the transport calls.
+    # Called by the transport.
 
     def data_received(self, data: bytes) -> None:
         if self._stopped:
@@ -78,7 +78,7 @@ class Http1Connection(Incoming):
         self._advance()
 
     def eof_received(self) -> None:
-        """The client sends nothing more. As in Go's server that is taken for its leaving."""
+        """The client has closed its half. As in Go's server that counts as a disconnect."""
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._lost:
@@ -95,7 +95,7 @@ class Http1Connection(Incoming):
         if self._stream is not None:
             self._stream.ended()
         over(self._response, False)
-        del self._parser  # which knows this object's methods
+        del self._parser  # break the reference cycle
         self.service.left(self)
 
     def pause_writing(self) -> None:
@@ -106,12 +106,12 @@ class Http1Connection(Incoming):
         self.out.buffer.settle()
         self._mark()
 
-    # What the listener calls.
+    # Called by the listener.
 
     def sweep(self, now: float) -> None:
         limits = self.service.limits
         self._watch_reader(now)
-        if self._reading.peer_left(wholly=self._stream is None):  # an answer that goes on ends with its client
+        if self._reading.peer_left(wholly=self._stream is None):  # an open-ended answer ends with its client
             self.abort()
         elif self._cut_at:
             if self.out.unsent:
@@ -128,7 +128,7 @@ class Http1Connection(Incoming):
             self._close(now)
 
     def drain(self) -> None:
-        """An idle connection ends now: its client may be asleep, and would answer TLS's goodbye when it wakes."""
+        """An idle connection is aborted: its client may be asleep and not answer TLS's close_notify."""
         self._draining = True
         if self._current is None and not self._queue and not self._in_head and self._incoming is None:
             flushed = not self.out.size and not self.out.unsent
@@ -142,7 +142,7 @@ class Http1Connection(Incoming):
         self._transport.abort()
 
     def readers(self) -> Iterator[SlowReader]:
-        """The client, while something waits for it."""
+        """The client, if bytes wait for it."""
         stream, held = self._stream, self.out.buffer.held
         waiting = stream is not None and stream.waiting
         if (held or waiting) and not self._lost and not self._was_cut:
@@ -150,7 +150,7 @@ class Http1Connection(Incoming):
             yield SlowReader(self._pace.since, held, stream is None or not stream.endless, self.cut)
 
     def cut(self, reason: str) -> None:
-        """End it because the client takes too little."""
+        """Abort: the client reads too slowly."""
         if not self._lost and not self._was_cut:
             self._was_cut = True
             log.info("%s:%d takes too little: cut (%s)", self._peer.address, self._peer.port, reason)
@@ -159,16 +159,16 @@ class Http1Connection(Incoming):
                 self._stream.ended()
             self.abort()
 
-    # What a stream calls.
+    # Called by a stream.
 
     def stream_ended(self, stream: Http1Stream) -> None:
-        """`stream` was closed by its writer and everything of it is with the transport."""
+        """`stream` was closed by its writer, and all of it was passed to the transport."""
         if stream is self._stream and self._current is not None and not self._lost:
             self._finish(self._current, self._current.close or self._draining)
             self._advance()
 
     def hold_back(self, full: bool) -> None:
-        """A tunnel has as much as it takes for now, or has room again."""
+        """The buffer of a tunnel is full, or has room again."""
         if self._lost:
             return
         if full:
@@ -179,7 +179,7 @@ class Http1Connection(Incoming):
     # Answering.
 
     def _advance(self) -> None:
-        """Answer what waits, one after the other, as far as it goes without waiting and is this connection's share."""
+        """Answer the waiting requests in order, as far as possible without waiting, within this connection's share."""
         if self._advancing:
             return
         self._advancing = True
@@ -292,7 +292,7 @@ class Http1Connection(Incoming):
             stream.abort()
 
     def _hand_over(self, queued: QueuedRequest, response: Response) -> None:
-        """Answer 101, after which the connection is no longer HTTP's. Raises ValueError where that can't be."""
+        """Answer 101 and start the tunnel. Raises ValueError if the request can't be upgraded."""
         if not queued.upgrade or queued.old or response.stream is None:
             raise ValueError("a 101 for a request that asked for no upgrade, or with nobody to take the connection")
         self.out.put(wire1.switch(response.headers, self.service.date()))
@@ -310,7 +310,7 @@ class Http1Connection(Incoming):
             log.error("an answer failed halfway", exc_info=task.exception())
 
     def _send_head(self, queued: QueuedRequest, response: Response) -> bool:
-        """Queue the head, and the body if it is at hand and small: whether there is more."""
+        """Queue the head, and a small body that is ready. Returns whether more is to come."""
         close = queued.close or self._draining or not self._body_can_be_skipped(queued)
         status = response.status
         body = response.body
@@ -346,7 +346,7 @@ class Http1Connection(Incoming):
         return False
 
     def _body_can_be_skipped(self, queued: QueuedRequest) -> bool:
-        """Whether what is left of the request's body is worth reading past, to keep the connection."""
+        """Whether to skip the rest of the request's body, to keep the connection."""
         body = queued.body
         if body is None or body.complete:
             return True
@@ -394,7 +394,7 @@ class Http1Connection(Incoming):
     # The way out, and how fast the way in is.
 
     def _mark(self) -> None:
-        """Have what can be sent now sent at the end of this turn of the loop."""
+        """Schedule a flush at the end of this turn of the event loop."""
         if not self._marked:
             self._marked = True
             self.service.flusher.add(self)
@@ -420,7 +420,7 @@ class Http1Connection(Incoming):
             self._regulate()
 
     def _regulate(self) -> None:
-        """Read no further than a window ahead of what is being answered."""
+        """Pause reading when a window's worth of data is waiting."""
         ahead = bool(self._queue) or bool(self._held)
         if self._incoming is not None:
             body = self._incoming.body
@@ -434,7 +434,7 @@ class Http1Connection(Incoming):
             self._reading.resume()
 
     def _watch_reader(self, now: float) -> None:
-        """Cut a client that takes too little of what is there for it (see `ConnectionLimits`)."""
+        """Cut a client that reads too slowly (see `ConnectionLimits`)."""
         out, stream, limits = self.out, self._stream, self.service.limits
         out.buffer.settle()
         unsent = out.unsent

@@ -1,8 +1,8 @@
-"""`Incoming`: the half of a connection over HTTP/1 that parses, with httptools (llhttp in its strict mode).
+"""`Incoming`: the parsing half of an HTTP/1 connection, with httptools (llhttp in its strict mode).
 
-Every request that is complete up to its headers becomes a `QueuedRequest` in a queue; `http1` answers them. What is
-malformed becomes the last of them: after a broken message nobody can say where the next one begins (RFC 9112 §2.2,
-§11.2). Must not know: handlers, answers, transports. Next: `http1_request`, which makes requests of headers.
+Every request with complete headers becomes a `QueuedRequest` in a queue; `http1` answers them. A malformed request
+becomes the last one: it is unknown where the next message would begin (RFC 9112 §2.2, §11.2).
+Must not know: handlers, answers, transports. See also: `http1_request`, which makes requests of headers.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from oarlock.server.serving.service import Receiver, Service
 
 __all__ = ["Incoming"]
 
-SLICE = 8192  # bytes parsed at once: bounds how many requests of a pipeline can be waiting
+SLICE = 8192  # bytes parsed at once: bounds the number of waiting requests of a pipeline
 EMPTY_LINE = b"\r\n\r\n"
-OVERHEAD = 16  # bytes of chunk framing tolerated per byte of body, beyond a header's worth
+OVERHEAD = 16  # bytes of chunk framing allowed per byte of body, besides the size of a header
 
 
 class _Stop(Exception):
-    """Ends the parser: the connection takes no more requests."""
+    """Stops the parser: no more requests are accepted."""
 
 
 class Incoming(Receiver):
-    """`_take` parses; requests wait in `_queue`, what isn't parsed yet in `_held`."""
+    """`_take` parses; requests are queued in `_turns`, unparsed data in `_held`."""
 
     def __init__(self, service: Service, peer: Peer, now: float) -> None:
         self.service = service
@@ -54,17 +54,17 @@ class Incoming(Receiver):
         self._undecided = False  # what follows a request to upgrade: HTTP or not?
 
     def _close(self, now: float) -> None:
-        """Close after what was written."""
+        """Close after everything written was sent."""
         raise AssertionError("a connection says how it is closed")
 
     def _body_wanted(self) -> None:
         """Somebody waits for the rest of the body."""
         raise AssertionError("a connection says how more is read")
 
-    # Parsing. The names are httptools'; an exception in one of them ends the parser.
+    # Parsing. The names are httptools'; an exception in one of them stops the parser.
 
     def _take(self, data: bytes) -> None:
-        """Parse `data` in slices; hold what would only lengthen the queue."""
+        """Parse `data` in slices; hold it back while enough requests wait."""
         if len(data) <= SLICE:
             self._parse(data)
             return
@@ -80,7 +80,7 @@ class Incoming(Receiver):
                 return
 
     def _parse(self, data: bytes) -> None:
-        """Parse `data` in pieces none of which goes beyond the end of a message."""
+        """Parse `data` in pieces that don't cross the end of a message."""
         start, size = 0, len(data)
         if self._incoming is None and not self._in_head:
             self._tail = b""
@@ -101,7 +101,7 @@ class Incoming(Receiver):
             self._tail = (self._tail + data[-3:])[-3:]
 
     def _end_of_piece(self, data: bytes, start: int) -> int:
-        """Where the message may end that goes on at `start`: heads and chunked bodies end with an empty line."""
+        """Where the message at `start` may end: heads and chunked bodies end with an empty line."""
         body = self._incoming.body if self._incoming is not None else None
         if body is not None and body.length is not None:
             return start + body.length - body.received
@@ -149,7 +149,7 @@ class Incoming(Receiver):
         if queued is not None and queued.skipped_to is not None:
             self._close(self._now)
         elif queued is not None and queued.body is not None:
-            # Its handler may be running: reading fails, and unless it has answered this is the answer.
+            # The handler may be running: reading fails, and this is the answer unless it has answered.
             self._stopped = True
             self._incoming = None
             queued.close = True
@@ -161,7 +161,7 @@ class Incoming(Receiver):
             self._stopped = True
 
     def _refuse(self, status: int, why: str) -> None:
-        """Answer what is being parsed with `status`, once the requests before it are answered."""
+        """Answer the message being parsed with `status`, after the requests before it."""
         self._stopped = True
         self._in_head = False
         self._queue.append(QueuedRequest(None, (status, why)))
@@ -179,7 +179,7 @@ class Incoming(Receiver):
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._in_head:  # else it's a trailer, which nobody asked for
+        if self._in_head:  # else it's a trailer, which is ignored
             lines = self._lines
             lines.append((name, value))
             if len(lines) > self._most_lines:
@@ -202,7 +202,7 @@ class Incoming(Receiver):
         return size > self.service.limits.max_header_bytes
 
     def _begin(self) -> tuple[int, str] | None:
-        """Make a turn of the headers that are complete; or say why not."""
+        """Queue a request with the complete headers, or refuse them."""
         method = self._parser.get_method()
         line = b"%b %b HTTP/" % (method, self._url)
         if not self._head[0].startswith(line) and not self._is_http(line):

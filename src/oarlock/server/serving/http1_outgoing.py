@@ -1,7 +1,7 @@
-"""`Http1Outgoing`: what leaves on one connection over HTTP/1.
+"""`Http1Outgoing`: the send side of one HTTP/1 connection.
 
-Small things of one turn of the loop leave in one write. Whoever has more looks at `congested` between pieces, so that
-no more than a buffer of the transport is ever copied for a client that doesn't read. Next: `http1_stream`.
+Small writes of one turn of the event loop are sent together. Writers of more check `congested` between pieces, so that
+no more than the transport's buffer is copied for a client that doesn't read. See also: `http1_stream`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from oarlock.server.serving.transport import HIGH_BYTES, LOW_BYTES, TransportBuf
 __all__ = ["Http1Outgoing"]
 
 JOINED_BYTES = 64 * 1024
-"""More than this in several parts is handed over without being joined."""
+"""In bytes. Larger writes are passed on without joining their parts."""
 
 
 class Http1Outgoing:
@@ -35,13 +35,13 @@ class Http1Outgoing:
 
     @property
     def unsent(self) -> int:
-        """Bytes the kernel has not taken yet."""
+        """Bytes the kernel hasn't accepted yet."""
         size: int = self._unsent()
         return size
 
     @property
     def taken(self) -> int:
-        """Bytes the kernel has taken."""
+        """Bytes the kernel has accepted."""
         return self.sent - self.unsent
 
     def put(self, data: bytes) -> None:
@@ -49,7 +49,7 @@ class Http1Outgoing:
         self.size += len(data)
 
     def send(self, data: bytes) -> None:
-        """`data`, behind what was put before, now."""
+        """Send `data` now, after what was put before."""
         if self._parts or self.lost:
             self.put(data)
             self.flush()

@@ -1,4 +1,4 @@
-"""`QueuedRequest` and `queued_request`: what the headers of a message over HTTP/1 ask for. Next: `http1`."""
+"""`QueuedRequest` and `queued_request`: a request from the headers of an HTTP/1 message. See also: `http1`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["QueuedRequest", "queued_request"]
 
 
 class QueuedRequest:
-    """One request of a pipeline and how it is to be answered."""
+    """One request of a pipeline, and how it is to be answered."""
 
     __slots__ = (
         "body",
@@ -34,12 +34,12 @@ class QueuedRequest:
         self.refusal = refusal
         self.body: RequestBody | None = None
         self.close = refusal is not None
-        self.expects = False  # it waits for "100 Continue"
+        self.expects = False  # the client waits for "100 Continue"
         self.continued = False
         self.head_only = False
         self.old = False  # HTTP/1.0
         self.upgrade = False
-        self.skipped_to: int | None = None  # answered; how far its body is still read past
+        self.skipped_to: int | None = None  # answered; how much of its body is still to be skipped
 
 
 def queued_request(
@@ -50,16 +50,16 @@ def queued_request(
     peer: Peer,
     now: float,
 ) -> QueuedRequest | tuple[int, str]:
-    """The request that the headers `raw` ask for, its body not yet looked at; or status and reason of a refusal."""
+    """The request for the headers `raw`, without its body; or status and reason of a refusal."""
     lines = [(ANY_CASE.get(name) or header_name(name), value.decode("latin-1").strip(" \t")) for name, value in raw]
-    headers = dict(reversed(lines))  # the first line of each name
+    headers = dict(reversed(lines))  # the first value of each name
     version = parser.get_http_version()
     if version != "1.1":
         if version != "1.0":
             return 505, "unsupported protocol version"
         if "transfer-encoding" in headers:
             return 400, "Transfer-Encoding needs HTTP/1.1"
-        if "upgrade" in headers:  # which must be ignored here (RFC 9110 §7.8)
+        if "upgrade" in headers:  # to be ignored in HTTP/1.0 (RFC 9110 §7.8)
             del headers["upgrade"]
             lines = [line for line in lines if line[0] != "upgrade"]
     elif "host" not in headers:

@@ -1,7 +1,7 @@
-"""`Http1Stream`: an answer over HTTP/1.1 that isn't sent at once: because it goes on, or because it is large.
+"""`Http1Stream`: a long answer over HTTP/1.1, either open-ended or large.
 
-All that is written in one turn of the loop leaves as one chunk in one `transport.write`, as far as the client takes
-it; the rest waits here. Next: `http1`.
+All that is written in one turn of the event loop is sent as one chunk in one `transport.write`, as far as the client
+reads; the rest is buffered here. See also: `http1`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["PIECE_BYTES", "Http1Owner", "Http1Stream"]
 
 PIECE_BYTES = 128 * 1024
 TURN_BYTES = 512 * 1024
-"""How much leaves in one turn of the loop, so that one client that reads fast doesn't keep the others waiting."""
+"""The most bytes sent in one turn of the event loop, so that a fast client doesn't keep others waiting."""
 FORMATTED_BYTES = 16 * 1024
 
 
@@ -38,7 +38,7 @@ class Http1Owner(Protocol):
 
 
 class Http1Stream(BaseStream):
-    """See `oarlock.endpoints.http.Stream`. Without `chunked` its length was said, or the connection's end ends it."""
+    """See `oarlock.endpoints.http.Stream`. Not `chunked`: with Content-Length, or ended by closing the connection."""
 
     __slots__ = ("_add", "_chunked", "_connection", "_hard", "_marked", "_out")
 
@@ -49,7 +49,7 @@ class Http1Stream(BaseStream):
         self._add = connection.service.flusher.add
         self._hard = connection.service.limits.stream_hard_bytes
         self._chunked = chunked
-        self._marked = False  # it is going to be flushed
+        self._marked = False  # a flush is scheduled
 
     def write(self, data: bytes) -> None:
         if self.ending or self.closed or not data:
@@ -65,7 +65,7 @@ class Http1Stream(BaseStream):
             self._connection.cut(HARD)
 
     def put(self, body: ResponseBody) -> None:
-        """A whole answer at once: `body`, then the end."""
+        """Send a whole answer: `body`, then the end."""
         if isinstance(body, BodySource):
             self.source = body
         else:
@@ -81,7 +81,7 @@ class Http1Stream(BaseStream):
 
     @property
     def waiting(self) -> bool:
-        """Whether there is more to send, or to make, once the client takes it."""
+        """Whether there is more to send, or to produce, when the client reads."""
         return bool(self.pending or self.source is not None or self._waiters)
 
     def close(self) -> None:
@@ -101,22 +101,22 @@ class Http1Stream(BaseStream):
     room = drained
 
     def resume(self) -> None:
-        """The client takes more again."""
+        """The client reads again."""
         if not self._marked:
             self.flush()
 
     def mark(self) -> None:
-        """Have it flushed at the end of this turn."""
+        """Schedule a flush at the end of this turn."""
         if not self._marked:
             self._marked = True
             self._add(self)
 
     def flush(self) -> None:
-        """Send what is waiting as far as the client takes it; then the end, if it was closed."""
+        """Send what is buffered, as far as the client reads; then the end, if it was closed."""
         self._marked = False
         out = self._out
         if 0 < self.pending <= FORMATTED_BYTES and self._chunked and not (out.congested or self.ending or self._offset):
-            out.send(b"%x\r\n%b\r\n" % (self.pending, self.shift_all()))  # an event to a client that keeps up
+            out.send(b"%x\r\n%b\r\n" % (self.pending, self.shift_all()))  # fast path: one event
             if self._waiters and not out.congested:
                 self.wake()
             return

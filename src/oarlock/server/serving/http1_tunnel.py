@@ -1,7 +1,7 @@
-"""`Http1Tunnel`: a connection that was handed over after a 101, raw bytes both ways.
+"""`Http1Tunnel`: a connection after a 101: raw bytes both ways.
 
-Writing is that of an answer without chunks (`http1_stream`); what comes in waits here until it is read, and when
-that is much the transport isn't read any further, so that the client has to wait. Next: `http1`.
+Writes are those of an answer without chunks (`http1_stream`); received data is buffered here, and reading from the
+transport pauses when the buffer is full. See also: `http1`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from oarlock.server.serving.http1_stream import Http1Owner, Http1Stream
 __all__ = ["Http1Tunnel"]
 
 WINDOW_BYTES = 256 * 1024
-"""How much may wait to be read before the client has to."""
+"""The size of the receive buffer, in bytes."""
 
 
 class Http1Tunnel(Http1Stream):
@@ -28,7 +28,7 @@ class Http1Tunnel(Http1Stream):
         self._reader: asyncio.Future[None] | None = None
 
     def feed(self, data: bytes) -> None:
-        """`data` has come in."""
+        """Add received `data`."""
         if self.closed or not data:
             return
         self._arrived.append(data)
@@ -38,7 +38,7 @@ class Http1Tunnel(Http1Stream):
         self._wake()
 
     async def read(self) -> bytes:
-        """One reader at a time. What came before the end is still given."""
+        """One reader at a time. Data from before the end is still returned."""
         if not self._arrived and not self.closed:
             self._reader = self._connection.service.loop.create_future()
             await self._reader

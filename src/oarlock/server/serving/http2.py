@@ -1,9 +1,8 @@
 """`Http2Connection`: HTTP/2 on one connection (RFC 9113).
 
-`machine` says what came in, `outgoing` sends; this module turns streams into requests, runs their handlers
-and defends itself. What a client may cost is bounded by `ConnectionLimits`; a client that overdoes it is told so with
-GOAWAY ENHANCE_YOUR_CALM. Handlers start after all data at hand was parsed, so a body that came in the same
-packet is complete, and a request that was withdrawn in the same packet never starts.
+`machine` parses, `outgoing` sends; this module turns streams into requests, runs their handlers and enforces
+`ConnectionLimits`: a client that exceeds them gets GOAWAY ENHANCE_YOUR_CALM. Handlers start after all received data was
+parsed, so that a body in the same packet is complete, and a request that was reset in the same packet never starts.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from oarlock.server.serving.service import Receiver, Service, body_length, log, 
 __all__ = ["Http2Connection"]
 
 STARTED_AT_ONCE = 64  # requests, before other connections have their turn
-TINY = 64  # a DATA frame with less than this is counted as carrying nothing
+TINY = 64  # a smaller DATA frame is counted as useless
 CONTROL_BYTES = 4 * 1024 * 1024  # unsent, although data waits its turn: the client doesn't read what it asks for
 MAX_CREDIT = 20_000
 HEADERS_IN_FLIGHT = 4  # times `max_header_bytes`, of all requests in progress
@@ -43,7 +42,7 @@ DRAIN_S = 1.0
 
 
 class Http2Connection(Receiver):
-    """One connection. `data_received` parses and starts requests, `sweep` looks at the clock."""
+    """One connection. `data_received` parses and starts requests, `sweep` checks time limits."""
 
     def __init__(self, service: Service, transport: Any, peer: Peer, secure: bool, now: float) -> None:
         limits = service.limits
@@ -57,21 +56,21 @@ class Http2Connection(Receiver):
         self._readers = Http2Readers(self, self.out, limits, now)
         self._streams: dict[int, Http2Stream] = {}
         self._starting: deque[Http2Stream] = deque()
-        self._withdrawn: set[asyncio.Task[Any]] = set()  # cancelled, and not yet done
+        self._withdrawn: set[asyncio.Task[Any]] = set()  # cancelled, but not done yet
         self._uploads: dict[int, Http2Stream] = {}
         self._granted = 0
         self._header_bytes = 0
         self._resets = Bucket(limits.resets_per_s, limits.resets_burst, now)
         self._control = Bucket(limits.control_frames_per_s, limits.control_burst, now)
-        self._useful = 0  # frames of this slice that carry something
+        self._useful = 0  # useful frames of this slice
         self._now = self._idle_since = self._stuck_since = now
         self._frames_seen = -1
-        self._final: int | None = None  # no stream above it is served
+        self._final: int | None = None  # streams above it are refused
         self._draining_since: float | None = None
         self._cut_at = 0.0
         self._was_cut = False
         self._lost = False
-        self._again: asyncio.Handle | None = None  # goes on with what this turn of the loop had no time for
+        self._again: asyncio.Handle | None = None  # scheduled: continues with what there was no time for
         self._reading = Reading(transport, service.loop)
         self._on: dict[type, Callable[[Any], None]] = {
             Opened: self._opened,
@@ -89,7 +88,7 @@ class Http2Connection(Receiver):
         if service.draining:
             self.drain()
 
-    # What the transport calls.
+    # Called by the transport.
 
     def data_received(self, data: bytes) -> None:
         if self._cut_at or self._lost:
@@ -102,7 +101,7 @@ class Http2Connection(Receiver):
             self._go_on()
 
     def _go_on(self) -> None:
-        """Parse and start what there is, as far as it is this connection's share of a turn of the loop."""
+        """Parse, and start requests, within this connection's share of a turn of the event loop."""
         self._again = None
         if self._cut_at or self._lost:
             return
@@ -117,7 +116,7 @@ class Http2Connection(Receiver):
                 self._start(stream)
         if (self._starting or self._machine.waiting) and not self._cut_at and not self._lost:
             self._reading.pause()
-            if not self.out.congested:  # else once the client has read what it has
+            if not self.out.congested:  # else once the client has read more
                 self._again = self.service.loop.call_soon(self._go_on)
         else:
             self._reading.resume()
@@ -126,7 +125,7 @@ class Http2Connection(Receiver):
             self.cut(CONTROL)
 
     def eof_received(self) -> None:
-        """The client sends nothing more. As in Go's server that is taken for its leaving."""
+        """The client has closed its half. As in Go's server that counts as a disconnect."""
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self._lost:
@@ -150,7 +149,7 @@ class Http2Connection(Receiver):
         if (self._starting or self._machine.waiting) and self._again is None:
             self._again = self.service.loop.call_soon(self._go_on)
 
-    # What the listener calls.
+    # Called by the listener.
 
     def sweep(self, now: float) -> None:
         limits = self.service.limits
@@ -182,7 +181,7 @@ class Http2Connection(Receiver):
             self._readers.look(list(self._streams.values()), now)
 
     def drain(self) -> None:
-        """Say that there will be no new streams; which is the last one is said when that was heard (§6.8)."""
+        """Graceful shutdown with two GOAWAY frames: the last stream is named when the first was acknowledged (§6.8)."""
         if self._draining_since is None and not self._cut_at:
             self._draining_since = self._monotonic()
             self.out.send(wire2.goaway(wire2.LAST_STREAM, wire2.NO_ERROR))
@@ -194,11 +193,11 @@ class Http2Connection(Receiver):
         self.out.abort()
 
     def readers(self) -> Iterator[SlowReader]:
-        """Those who haven't taken all of their answers."""
+        """The streams, or the connection, with unsent bytes."""
         return self._readers.found(list(self._streams.values())) if not self._lost and not self._was_cut else iter(())
 
     def cut(self, reason: str) -> None:
-        """End the connection because the client takes too little."""
+        """End the connection: the client reads too slowly."""
         if not self._lost and not self._was_cut:
             self._was_cut = True
             log.info("%s:%d takes too little: cut (%s)", self._peer.address, self._peer.port, reason)
@@ -206,7 +205,7 @@ class Http2Connection(Receiver):
             self.abort()
 
     def cut_stream(self, stream: Http2Stream, reason: str) -> None:
-        """End one stream because the client takes too little of it."""
+        """Reset one stream: the client reads it too slowly."""
         if not stream.closed:
             log.info("%s:%d takes too little of a stream: cut (%s)", self._peer.address, self._peer.port, reason)
             self.service.unsent.count_cut(reason)
@@ -329,9 +328,9 @@ class Http2Connection(Receiver):
             self.out.send(wire2.window_update(0, increment))
 
     def _grant(self, stream: Http2Stream) -> None:
-        """Let the client send more of a body somebody waits for, while the connection's budget lasts.
+        """Widen the window of a body somebody waits for, while the connection's budget lasts.
 
-        Beyond the budget only the oldest unfinished one may go on, so that they can't all wait for each other.
+        Beyond the budget only the oldest unfinished body goes on, so that they can't all wait for each other.
         """
         if stream.uploaded or stream.closed or stream.body is None or stream.body.failed:
             return
@@ -381,7 +380,7 @@ class Http2Connection(Receiver):
             self._finish_draining(heard=True)
 
     def _leaving(self, event: jh2.ConnectionTerminated) -> None:
-        """The client opens no more streams; those that are open are answered."""
+        """The client sent GOAWAY: it opens no more streams; open ones are answered."""
         self._draining_since = self._draining_since or self._now
         self._finish_draining()
 
@@ -483,7 +482,7 @@ class Http2Connection(Receiver):
     # The end of streams, and of the connection.
 
     def sent_end(self, stream: Http2Stream, frames: list[Any]) -> None:
-        """The end of the answer is in `frames`. A client that is still sending its request is told to stop (§8.1)."""
+        """The end of the answer is in `frames`. A client that is still sending its request gets RST_STREAM (§8.1)."""
         if not stream.uploaded:
             frames.append(wire2.reset(stream.id, wire2.NO_ERROR))
         self._machine.forget(stream.id, reset=not stream.uploaded)
@@ -492,7 +491,7 @@ class Http2Connection(Receiver):
         self._over(stream, whole=True)
 
     def reset(self, stream: Http2Stream, code: int) -> None:
-        """Cut one stream."""
+        """Reset one stream."""
         if stream.closed:
             return
         self._machine.forget(stream.id, reset=True)
@@ -528,7 +527,7 @@ class Http2Connection(Receiver):
             self._withdraw(stream, error)
 
     def _finish_draining(self, heard: bool = False) -> None:
-        """With `heard`, the client has had what was sent, or the time for it: TLS's goodbye isn't waited for then."""
+        """`heard` says that the client has received everything, or had time to: don't wait for TLS's close_notify."""
         if self._final is None:
             self._final = self._machine.highest_inbound_stream_id
             self.out.send(wire2.goaway(self._final, wire2.NO_ERROR))
@@ -546,7 +545,7 @@ class Http2Connection(Receiver):
             self.abort()
 
     def _quit(self, code: int | None, why: str) -> None:
-        """End the connection now. With `code` None jh2 has written the GOAWAY itself."""
+        """End the connection now. With `code` None, jh2 has written the GOAWAY itself."""
         if self._cut_at or self._lost:
             return
         own = self._machine.take()

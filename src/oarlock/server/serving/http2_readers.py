@@ -1,7 +1,7 @@
-"""`Http2Readers`: who on one HTTP/2 connection takes too little: all of it, or one stream of it.
+"""`Http2Readers`: detects slow readers on one HTTP/2 connection.
 
-A client that doesn't read the connection stops all streams; one that doesn't widen the window of a stream, that one.
-Next: `readers` for what is too little, `http2`.
+A client that doesn't read the connection stalls all streams; one that doesn't widen a stream's window stalls that one.
+See also: `readers`, for what is too slow; `http2`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Http2Readers"]
 
 
 class Http2Readers:
-    """Measures the pace of a connection, and that of every stream that has to wait."""
+    """Measures the pace of a connection, and of every stream that waits."""
 
     __slots__ = ("_connection", "_limits", "_now", "_out", "_pace")
 
@@ -30,7 +30,7 @@ class Http2Readers:
         self._now = now
 
     def found(self, streams: Sequence[Http2Stream]) -> Iterator[SlowReader]:
-        """The connection, while its transport keeps something; else every stream that waits."""
+        """The connection, while its transport has unsent bytes; else every stream that waits."""
         held = self._out.buffer.held
         if held:
             held += sum([stream.pending for stream in streams])
@@ -44,7 +44,7 @@ class Http2Readers:
                 yield SlowReader(since, stream.pending, not stream.endless, cut)
 
     def look(self, streams: Sequence[Http2Stream], now: float) -> None:
-        """Cut streams, or all of it, when the client takes too little of what is there (see `ConnectionLimits`)."""
+        """Cut streams, or the connection, if the client reads too slowly (see `ConnectionLimits`)."""
         self._now = now
         endless, held = False, 0
         for stream in streams:

@@ -1,4 +1,4 @@
-"""`Http2Stream`: one request over HTTP/2 and its answer, which may go on. Next: `outgoing`, `http2`."""
+"""`Http2Stream`: one request over HTTP/2 and its answer. See also: `outgoing`, `http2`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from oarlock.server.serving.stream import LOW_BYTES, BaseStream
 __all__ = ["AHEAD_BYTES", "Http2Owner", "Http2Stream", "SendQueue"]
 
 AHEAD_BYTES = 64 * 1024
-"""How much of a body that may have to wait is made at a time."""
+"""How many bytes of a body that may have to wait are produced at a time."""
 
 
 class SendQueue(Protocol):
@@ -48,7 +48,7 @@ class Http2Owner(Protocol):
 
 
 class Http2Stream(BaseStream):
-    """See `oarlock.endpoints.http.Stream`. `flow` is jh2's stream, which keeps the window."""
+    """See `oarlock.endpoints.http.Stream`. `flow` is jh2's stream, which has the window."""
 
     __slots__ = (
         "_connection",
@@ -85,21 +85,21 @@ class Http2Stream(BaseStream):
         self.response: Response | None = None
         self.body: RequestBody | None = None
         self.task: asyncio.Task[Any] | None = None
-        self.uploaded = uploaded  # the request has come whole
+        self.uploaded = uploaded  # the request is complete
         self.header_bytes = 0
-        self.owed = 0  # bytes of its body its window wasn't widened for
-        self.granted = 0  # bytes it was
+        self.owed = 0  # received body bytes for which its window wasn't widened yet
+        self.granted = 0  # bytes for which it was
         self.answered = False
-        self.expects = False  # it waits for a 100 before it sends its body
-        self.streaming = False  # it's written to bit by bit
-        self.hungry: asyncio.Future[None] | None = None  # whoever waits to make more once the client takes it
+        self.expects = False  # the client waits for a 100 before it sends its body
+        self.streaming = False  # an open-ended answer
+        self.hungry: asyncio.Future[None] | None = None  # the producer that waits for the client to read
         self.hard_bytes = connection.service.limits.stream_hard_bytes
         self.queued = False
 
     # The writer's side.
 
     def put(self, body: ResponseBody) -> None:
-        """A whole answer at once: `body`, then the end."""
+        """Send a whole answer: `body`, then the end."""
         if isinstance(body, BodySource):
             self.source = body
         else:
@@ -129,12 +129,12 @@ class Http2Stream(BaseStream):
 
     @property
     def waiting(self) -> bool:
-        """Whether there is more to send, or to make, once the client takes it."""
+        """Whether there is more to send, or to produce, when the client reads."""
         return bool(self.pending or self.source is not None or self.hungry is not None)
 
     @property
     def unfinished(self) -> bool:
-        """Whether something, if only the end, is to be sent or made as soon as the windows allow."""
+        """Whether something, if only the end, is to be sent or produced when the windows allow."""
         return self.waiting or self.ending
 
     def close(self) -> None:
@@ -152,7 +152,7 @@ class Http2Stream(BaseStream):
             await self.wait()
 
     async def room(self) -> None:
-        """Wait until nothing is waiting and the client's windows are open. One may wait."""
+        """Wait until nothing is buffered and the client's windows are open. One task may wait."""
         while not self.closed and (self.pending or not self._out.open_to(self)):
             self.hungry = asyncio.get_running_loop().create_future()
             if not self.queued:
@@ -163,7 +163,7 @@ class Http2Stream(BaseStream):
                 self.hungry = None
 
     def feed(self) -> None:
-        """Whoever waits to make more may do so."""
+        """Wake the producer."""
         if self.hungry is not None and not self.hungry.done():
             self.hungry.set_result(None)
 
@@ -176,7 +176,7 @@ class Http2Stream(BaseStream):
     # The connection's side.
 
     def take(self, parts: list[Any], allowed: int) -> int:
-        """Put one DATA frame of at most `allowed` bytes into `parts`: how many bytes of data it has."""
+        """Add one DATA frame of at most `allowed` bytes to `parts`; returns its number of data bytes."""
         size = self.pending
         if size <= allowed:
             parts.append(size.to_bytes(3, "big") + (self._tail_end if self.ending else self._tail))
@@ -198,7 +198,7 @@ class Http2Stream(BaseStream):
         return size
 
     def finish(self, whole: bool) -> None:
-        """It is over, whoever ended it. Called once, by the connection."""
+        """The stream has ended. Called once, by the connection."""
         if self.streaming:
             self._out.pending -= self.pending
         over(self.response, whole)

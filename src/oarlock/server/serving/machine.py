@@ -1,12 +1,12 @@
-"""`Machine`: jh2's HTTP/2 state machine, for what comes in only.
+"""`Machine`: jh2's HTTP/2 state machine, for the receive side only.
 
-jh2 parses frames, keeps the states of streams and both sides' windows, acknowledges SETTINGS and PING.
-What goes out is written by `outgoing`, four to ten times cheaper than jh2 does, which keeps jh2's state true:
-it takes what it sends from jh2's own windows (`outbound_flow_control_window` of the connection and of each
-stream) and says through `forget` when a stream is over. All of our dealings with jh2's insides are here.
+jh2 parses frames, tracks the states of streams and both sides' windows, and acknowledges SETTINGS and PING. `outgoing`
+writes frames itself, four to ten times faster than jh2. To keep jh2's state correct, it takes what it sends from jh2's
+own windows (`outbound_flow_control_window` of the connection and of each stream) and calls `forget` when a stream has
+ended. All access to jh2's internals is here.
 
-Where we differ from it: a malformed or superfluous request costs its stream, not the connection; a client's
-GOAWAY lets its streams finish; the peer's windows begin at RFC 9113's defaults; unknown settings aren't kept.
+Differences from jh2: a malformed or superfluous request costs its stream, not the connection; after a client's GOAWAY
+its streams finish; the peer's windows begin with RFC 9113's defaults; unknown settings aren't stored.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KNOWN_SETTINGS = frozenset(SettingCodes)
 TABLE_BYTES = 4096  # of HPACK, both ways
 FRAMES_AT_ONCE = 512
 HEADER_BYTES_AT_ONCE = 256 * 1024
-REQUEST_BYTES = 4096  # what a request counts as, besides its headers
+REQUEST_BYTES = 4096  # what a request counts besides its headers
 # A block says each byte of a header itself, in five bits at least, or refers to the table. One that comes to more than
 # this refers to the same again and again, which only an attack does.
 DECODED_PER_BYTE = 4
@@ -41,7 +41,7 @@ RawHeaders = list[tuple[bytes, bytes, bool]]
 
 
 class Opened:
-    """A client opened a stream. `raw` are its headers, not yet looked at, of `size` bytes as RFC 9113 counts them."""
+    """A client opened a stream. `raw` are its headers, unchecked, of `size` bytes as RFC 9113 counts them."""
 
     __slots__ = ("ended", "raw", "size", "stream", "stream_id")
 
@@ -54,7 +54,7 @@ class Opened:
 
 
 class LengthMismatch:
-    """A stream carried more or less than its content-length said."""
+    """The length of a stream's body differs from its content-length."""
 
     __slots__ = ("flow_controlled_length", "stream_id")
 
@@ -64,7 +64,7 @@ class LengthMismatch:
 
 
 class Machine(H2Connection):  # type: ignore[misc]
-    """`feed` takes data; `events` gives `Opened`, `LengthMismatch` and jh2's. `take` gives what jh2 wants sent."""
+    """`feed` takes data; `events` yields `Opened`, `LengthMismatch` and jh2's events; `take` returns jh2's frames."""
 
     MAX_CLOSED_STREAMS = RESETS_REMEMBERED
 
@@ -108,7 +108,7 @@ class Machine(H2Connection):  # type: ignore[misc]
         self.increment_flow_control_window(min(window, 2**30) - CONNECTION_WINDOW)
 
     def feed(self, data: bytes) -> None:
-        """`data` has come in. Raises ProtocolError when it isn't how a connection begins."""
+        """Take received `data`. Raises ProtocolError for an invalid preface."""
         self.waiting = True
         try:
             self.incoming_buffer.add_data(data)
@@ -140,7 +140,7 @@ class Machine(H2Connection):  # type: ignore[misc]
         return found
 
     def take(self) -> bytes:
-        """What jh2 wants sent: acknowledgements, resets of its own, the GOAWAY of a connection error."""
+        """jh2's frames to send: acknowledgements, its own resets, the GOAWAY of a connection error."""
         waiting = self._data_to_send
         if not waiting:
             return b""
@@ -148,37 +148,37 @@ class Machine(H2Connection):  # type: ignore[misc]
         return bytes(waiting)
 
     def forget(self, stream_id: int, reset: bool) -> None:
-        """The stream is over for us. After a `reset` frames still under way for it are not an error."""
+        """The stream has ended on our side. After a `reset`, frames that are still on their way aren't errors."""
         if self.streams.pop(stream_id, None) is not None and reset:
             self._closed_streams[stream_id] = StreamClosedBy.SEND_RST_STREAM
 
     def received(self, length: int) -> int:
-        """`length` bytes of the connection's window are free again: by how much to tell the peer to widen it."""
+        """`length` bytes were consumed; returns the increment for a WINDOW_UPDATE of the connection."""
         return self._inbound_flow_control_window_manager.process_bytes(length) or 0
 
     def widen(self, stream_id: int, length: int) -> int:
-        """The same of a stream's window."""
+        """The same for a stream's window."""
         stream = self.streams.get(stream_id)
         return 0 if stream is None else stream._inbound_window_manager.process_bytes(length) or 0
 
     def dismiss(self) -> None:
-        """Nothing more will come in. Lets go of itself, so that no garbage collector is needed."""
+        """Nothing more will be received. Breaks reference cycles, to free memory at once."""
         self._frame_dispatch_table.clear()
 
     @property
     def midway(self) -> bool:
-        """Whether a frame or a header block has begun and isn't complete."""
+        """Whether a frame or a header block is incomplete."""
         buffer = self.incoming_buffer
         return bool(buffer._preamble_len or len(buffer._data) > buffer._data_offset or buffer._headers_buffer)
 
     @property
     def said_goodbye(self) -> bool:
-        """Whether jh2 has ended the connection, with a GOAWAY in what `take` gives."""
+        """Whether jh2 has ended the connection, with a GOAWAY in `take`."""
         return bool(self.state_machine.state is ConnectionState.CLOSED)
 
     @property
     def open_inbound_streams(self) -> int:
-        """Always 0 to jh2, which would end the connection when there are too many: `http2` refuses the stream."""
+        """Always 0 for jh2, which would end the connection for too many streams: `http2` refuses the stream instead."""
         return 0
 
     def _receive_frame(self, frame: Any) -> Any:
@@ -187,7 +187,7 @@ class Machine(H2Connection):  # type: ignore[misc]
 
     def _receive_headers_frame(self, frame: Any) -> Any:
         stream_id = frame.stream_id
-        # Up to twice the limit a stream is answered 431; beyond it is an attack on the decoder.
+        # Up to twice the limit a stream is answered with 431; more is an attack on the decoder.
         self.decoder.max_header_list_size = min(
             self._most_header_bytes, DECODED_BYTES + DECODED_PER_BYTE * len(frame.data)
         )

@@ -1,9 +1,9 @@
-"""`Outgoing`: the frames of one HTTP/2 connection on their way out.
+"""`Outgoing`: the send side of one HTTP/2 connection.
 
-All frames of one turn of the loop leave in one `transport.write`: a write per stream would cost a system
-call and a TLS record each, four times as much. Streams with something to send take turns of one DATA frame,
-within their windows and the connection's; while the transport is congested data waits here, in its streams.
-Next: `http2_stream`, which hands data in, and `machine`, whose windows are used up here.
+All frames of one turn of the event loop are sent in one `transport.write`: a write per stream would cost a system call
+and a TLS record each, four times as much. Streams take turns of one DATA frame, within their windows and the
+connection's; while the transport is congested, data waits in its streams. See also: `http2_stream`, which passes data
+in; `machine`, whose windows are used up here.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from oarlock.server.serving.transport import HIGH_BYTES, LOW_BYTES, TransportBuf
 
 __all__ = ["CREDIT_PER_FRAME", "Outgoing"]
 
-MAX_FRAME = 16_384  # longer frames would let one stream hold up the others
-FLUSH_BYTES = 512 * 1024  # at once: what is left goes in the next turn of the loop
-AHEAD_BYTES = 128 * 1024  # of a body that is made as it is read
-PUMPED_BYTES = 64 * 1024  # what somebody who is told to make more is expected to make
+MAX_FRAME = 16_384  # longer frames would let one stream delay the others
+FLUSH_BYTES = 512 * 1024  # at once: the rest is sent in the next turn of the event loop
+AHEAD_BYTES = 128 * 1024  # of a body that is produced while it is sent
+PUMPED_BYTES = 64 * 1024  # what a producer that is woken is expected to produce
 CREDIT_PER_FRAME = 4
 
 
 class Outgoing:
-    """What waits to be sent. `control` leaves first, in order; data as windows allow."""
+    """The frames to send: `control` first, in order; then data, as windows allow."""
 
     __slots__ = (
         "_dirty",
@@ -60,17 +60,17 @@ class Outgoing:
         self.control: list[bytes] = []
         self.congested = False
         self.closed = False
-        self.asked_to_close = False  # an answer said ``connection: close``
-        self.pending = 0  # data of all streams that go on
+        self.asked_to_close = False  # an answer had ``connection: close``
+        self.pending = 0  # data of all open-ended streams
         self.sent = 0
-        self.credit = 0  # control frames the peer may send us for what we sent it
+        self.credit = 0  # control frames the peer may send in reaction to ours
         self.hard_bytes = service.limits.connection_hard_bytes
         self.buffer = TransportBuffer(service.unsent, transport, secure)
         transport.set_write_buffer_limits(high=HIGH_BYTES, low=LOW_BYTES)
 
     @property
     def unsent(self) -> int:
-        """Bytes handed to the transport that the kernel has not taken yet."""
+        """Bytes passed to the transport that the kernel hasn't accepted yet."""
         size: int = self._transport.get_write_buffer_size()
         return size
 
@@ -79,11 +79,11 @@ class Outgoing:
         return min(int(self.machine.max_outbound_frame_size), MAX_FRAME)
 
     def hold(self) -> None:
-        """`flush` is about to be called: nobody needs to ask for it."""
+        """`flush` is about to be called: none need be scheduled."""
         self._dirty = True
 
     def mark(self) -> None:
-        """There is something to send: do it at the end of this turn."""
+        """Schedule a flush at the end of this turn."""
         if not self._dirty:
             self._dirty = True
             self._flusher.add(self)
@@ -93,9 +93,9 @@ class Outgoing:
         self.mark()
 
     def block(self, status: int, headers: Iterable[tuple[str, str]], date: str, length: int | None) -> bytes:
-        """The header block of an answer. Raises ValueError for a header that can't be sent.
+        """The header block of an answer. Raises ValueError for an invalid header.
 
-        What is about the connection, the framing and the date is left out of `headers`.
+        Connection and framing headers and the date are left out of `headers`.
         """
         names = self._names
         fields: list[tuple[bytes, bytes, bool]] = [(b":status", b"%d" % status, False), (b"date", date.encode(), False)]
@@ -162,7 +162,7 @@ class Outgoing:
             self.mark()
 
     def _fill(self, parts: list[Any]) -> None:
-        """One DATA frame of each stream in turn, as long as there is window and room."""
+        """One DATA frame of each stream in turn, as long as windows and transport allow."""
         machine, ready = self.machine, self._ready
         room = FLUSH_BYTES
         window = machine.outbound_flow_control_window
@@ -182,7 +182,7 @@ class Outgoing:
                     ready.append(stream)  # it waits for the connection's window
                     skipped += 1
                 else:
-                    stream.queued = False  # until its own is widened
+                    stream.queued = False  # until its own window is widened
                 continue
             skipped = 0
             if not stream.pending:
@@ -209,14 +209,14 @@ class Outgoing:
         machine.outbound_flow_control_window = window
 
     def widened(self, stream: Http2Stream | None) -> None:
-        """A window has grown: the stream's, or with None the connection's."""
+        """A window was widened: the stream's, or with None the connection's."""
         if stream is not None and not stream.queued and stream.unfinished:
             self.queue(stream)
         elif self._ready:
             self.mark()
 
     def open_to(self, stream: Http2Stream) -> bool:
-        """Whether the client takes data of `stream` right now."""
+        """Whether the windows allow data of `stream` right now."""
         return (
             not self.congested
             and self.machine.outbound_flow_control_window > 0
@@ -224,7 +224,7 @@ class Outgoing:
         )
 
     def data_fits(self, stream: Http2Stream, size: int) -> bool:
-        """Whether a whole body can leave at once, in one frame."""
+        """Whether a whole body can be sent at once, in one frame."""
         return (
             not self.congested
             and size <= self.max_frame
@@ -245,5 +245,5 @@ class Outgoing:
 
     @property
     def taken(self) -> int:
-        """Bytes the kernel has taken."""
+        """Bytes the kernel has accepted."""
         return self.sent - self.unsent

@@ -1,7 +1,7 @@
-"""`ProtocolDetector`: the first moment of a connection, in which it is decided what it speaks.
+"""`ProtocolDetector`: chooses the protocol of a new connection.
 
-Over TLS the client said so in ALPN. On a plain connection an HTTP/2 client begins with its preface
-("prior knowledge", RFC 9113 §3.3); anything else is HTTP/1. Next: `http1`, `http2`.
+Over TLS, by ALPN. On a plain connection, an HTTP/2 client begins with its preface ("prior knowledge", RFC 9113 §3.3);
+anything else is HTTP/1. See also: `http1`, `http2`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TELLING = 3  # no request of HTTP/1 begins with "PRI"
 
 
 class ProtocolDetector(Receiver):
-    """Stands at a connection until it is known which protocol takes over."""
+    """The protocol of a connection until HTTP/1 or HTTP/2 takes over."""
 
     def __init__(self, service: Service, secure: bool, http2: bool) -> None:
         self.service = service

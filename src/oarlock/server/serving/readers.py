@@ -1,9 +1,9 @@
-"""Slow readers: how a client's pace is measured, when it is too slow, and who is cut when memory runs short.
+"""Slow readers: measures how fast clients read, and cuts the slowest when memory runs short.
 
-A client that takes a byte now and then is as slow as one that takes nothing: what counts is whether it takes
-`progress_bytes` of its `ConnectionLimits` within `stall_timeout_s`. An answer that ends by itself must be taken at
-that pace, and whole within `answer_timeout_s`; one that goes on may wait for as long as it likes while little is kept.
-Must not know: protocols. Next: `config` for the limits, ``endpoints.unsent`` for the budget of the process.
+A client that reads a byte now and then is as slow as one that reads nothing: it must read `progress_bytes` of its
+`ConnectionLimits` within `stall_timeout_s`. A finite answer must be read at that pace, and whole within
+`answer_timeout_s`; an open-ended one may wait for any time while few bytes are buffered.
+Must not know: protocols. See also: `config` for the limits, ``endpoints.unsent`` for the budget of the process.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ BUDGET = "budget"
 SLOTS = "in-flight"
 
 STALLED_S = 3.0
-"""How long an answer stands still before it may have to go for others that are turned away, in seconds."""
+"""How long an answer must have stalled before it is cut in favour of refused requests, in seconds."""
 
 RELIEVED = 0.75
-"""When readers are cut to keep the budget, this part of it is reached before the rest may stay."""
+"""When readers are cut for the budget, it is brought down to this part of the limit."""
 
 
 class Pace:
-    """How fast one reader takes what is waiting for it. It hasn't taken much `since` then (monotonic seconds)."""
+    """The pace of one reader. Its last progress was at `since` (monotonic seconds)."""
 
     __slots__ = ("_mark", "_tolerated", "since")
 
@@ -42,26 +42,26 @@ class Pace:
         self.since = now
 
     def look(self, now: float, waiting: bool, taken: int, enough: int) -> None:
-        """`taken` is what it has taken in all; `enough` of that since the last mark is progress."""
+        """`taken` is what it has read in all; `enough` of that since the last mark is progress."""
         if not waiting or taken - self._mark >= enough:
             self._mark = taken
             self.since = now
 
     def tolerate(self, now: float) -> None:
-        """What waits at the moment may wait for as long as it likes."""
+        """What is buffered at the moment may wait for any time."""
         self._tolerated = now
 
     def verdict(self, now: float, limits: ConnectionLimits, began: float | None) -> str:
-        """Why a reader is to be cut, ``""`` when it isn't. `began` is when an answer that ends by itself began."""
+        """Why a reader is to be cut, ``""`` if it isn't. `began` is when a finite answer began."""
         if now - max(self.since, self._tolerated) > limits.stall_timeout_s:
             return SLOW
         return TIMEOUT if began is not None and now - began > limits.answer_timeout_s else ""
 
 
 class SlowReader(NamedTuple):
-    """Somebody who hasn't taken all of his answer: `held` bytes are kept for him, or more is made as he reads.
+    """A client that hasn't read all of its answer: `held` bytes are buffered, or more is produced as it reads.
 
-    `ends` tells of an answer that ends by itself. `cut` ends it now, for a reason.
+    `ends` is True for a finite answer. `cut` ends it now, for a reason.
     """
 
     since: float
@@ -71,9 +71,9 @@ class SlowReader(NamedTuple):
 
 
 def free_slots(readers: Iterable[SlowReader], now: float, count: int) -> int:
-    """Cut `count` answers at most that end by themselves and have stood still for a while: how many.
+    """Cut at most `count` finite answers that have stalled; returns how many.
 
-    They count as requests in progress, and others are turned away because of them.
+    They count as requests in progress, so others are refused because of them.
     """
     stalled = [one for one in readers if one.ends and now - one.since >= STALLED_S]
     stalled.sort(key=lambda one: one.since)
@@ -83,9 +83,9 @@ def free_slots(readers: Iterable[SlowReader], now: float, count: int) -> int:
 
 
 def relieve(readers: Iterable[SlowReader], unsent: Unsent) -> int:
-    """Cut readers, the slowest first, until the budget is kept again with something to spare: how many.
+    """Cut the slowest readers until the budget is kept with something to spare; returns how many.
 
-    Bytes that others wait for too stay when one of them is cut, so this may have to be done again.
+    Bytes that other clients wait for too aren't freed with one of them, so this may have to be repeated.
     """
     excess = unsent.size - unsent.limit * RELIEVED
     cut = 0

@@ -1,7 +1,7 @@
-"""`Reading`: whether a connection's transport is read, and whether its peer is still there while it isn't.
+"""`Reading`: pauses reading from a transport, and detects disconnects while it is paused.
 
-A transport that isn't read doesn't learn that its peer has left: the end of the stream waits behind what was sent
-before. So the socket itself is asked. Next: `http1`, `http2`.
+A paused transport doesn't notice a disconnect: the end of the stream is behind unread data. So the socket itself is
+polled. See also: `http1`, `http2`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 __all__ = ["Reading"]
 
 CUT = select.POLLHUP | select.POLLERR | select.POLLNVAL
-ENDED = getattr(select, "POLLRDHUP", 0)  # Linux: the peer sends nothing more, whatever is still to be read
+ENDED = getattr(select, "POLLRDHUP", 0)  # Linux: the peer has closed its half, even if data is still unread
 
 
 class Reading:

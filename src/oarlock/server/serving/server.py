@@ -1,8 +1,7 @@
-"""`serve`: open a listener and answer what comes, over TLS or plain, HTTP/1.1 and HTTP/2.
+"""`serve`: a listener for TLS or plain connections, HTTP/1.1 and HTTP/2.
 
-The only module that opens sockets. It knows connections only as `service.Connection`; which protocol a new
-one speaks is decided by `ProtocolDetector`. Shutting down goes `stop_accepting`, `drain`, `close`.
-Next: `http1`, `http2`.
+The only module that opens sockets. It knows connections only as `service.Connection`; `ProtocolDetector` chooses the
+protocol. The order of shutdown is `stop_accepting`, `drain`, `close`. See also: `http1`, `http2`.
 """
 
 from __future__ import annotations
@@ -36,18 +35,18 @@ OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class CannotListen(OSError):
-    """The address can't be listened on. The message has address and port."""
+    """Can't listen on the address. The message has address and port."""
 
 
 class AddressInUse(CannotListen):
-    """Somebody else listens there."""
+    """The address is in use."""
 
 
 async def serve(handler: Handler, config: ServingConfig, clock: Clock, unsent: Unsent | None = None) -> Listening:
     """Listen as `config` says and answer every request with `handler`, until the result is closed.
 
-    `handler` runs without a task until it first waits (see `eager.run_eagerly`). `unsent` is the budget of what clients
-    haven't taken yet, one of its own unless given. Raises `AddressInUse`, `CannotListen`.
+    `handler` runs without a task until it first waits (see `eager.run_eagerly`). `unsent` is the budget of unsent
+    bytes, by default one of its own. Raises `AddressInUse`, `CannotListen`.
     """
     sockets = list(config.sockets) or _bound(config)
     loop = asyncio.get_running_loop()
@@ -86,7 +85,7 @@ def _bound(config: ServingConfig) -> list[socket.socket]:
 
 def _prepare(sock: socket.socket, config: ServingConfig) -> None:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    # Accepted sockets inherit these: a peer that vanished is noticed although nobody writes to it.
+    # Accepted sockets inherit these: a vanished peer is noticed even if nobody writes to it.
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 9)):
         if hasattr(socket, option):
@@ -98,7 +97,7 @@ def _prepare(sock: socket.socket, config: ServingConfig) -> None:
 
 
 class Listening:
-    """A listener at work."""
+    """An open listener."""
 
     def __init__(self, service: Service, config: ServingConfig, sockets: list[socket.socket]) -> None:
         self._service = service
@@ -110,7 +109,7 @@ class Listening:
         self._timer: asyncio.TimerHandle | None = None
         self._relieving: asyncio.Handle | None = None
         self._closed = False
-        self._wanted = 0  # requests in progress that would have to end for others
+        self._wanted = 0  # how many requests in progress are to be cut in favour of refused ones
         service.unsent.on_overflow = self._relieve_soon
         self._broken = ThrottledLog(logging.INFO, service.monotonic)
         self._refused = ThrottledLog(logging.ERROR, service.monotonic)
@@ -119,7 +118,7 @@ class Listening:
 
     @property
     def port(self) -> int:
-        """The port, also of a listener that was asked for port 0; 0 for a UNIX socket."""
+        """The port, also if port 0 was asked for; 0 for a UNIX socket."""
         port: int = self._port
         return port
 
@@ -130,22 +129,22 @@ class Listening:
 
     @property
     def connections(self) -> int:
-        """How many connections are open."""
+        """The number of open connections."""
         return len(self._service.connections)
 
     def stop_accepting(self) -> None:
-        """Close the listening sockets; connections that are open go on."""
+        """Close the listening sockets; open connections go on."""
         for sock in self._sockets:
             self._ignore(sock)
             sock.close()
         self._sockets = []
 
     async def drain(self, timeout_s: float) -> int:
-        """Let every connection finish what it is answering and close it; how many are left after `timeout_s`.
+        """Let every connection finish its answers and close; returns how many are left after `timeout_s`.
 
-        HTTP/1: idle connections are closed, the next answer of the others says ``connection: close``.
-        HTTP/2: GOAWAY, so that clients send nothing new; streams in progress go on. An answer without an end
-        (a watch) is ended by whoever writes it, or cut by `close`.
+        HTTP/1: idle connections are closed, the next answer of others has ``connection: close``. HTTP/2: GOAWAY, so
+        that clients send nothing new; streams in progress go on. An open-ended answer (a watch) is ended by its writer,
+        or cut by `close`.
         """
         service = self._service
         service.draining = True
@@ -161,7 +160,7 @@ class Listening:
         return len(service.connections)
 
     async def close(self) -> None:
-        """Stop accepting and cut every connection that is left."""
+        """Stop accepting and cut all connections."""
         self._closed = True
         self.stop_accepting()
         if self._timer is not None:
@@ -178,7 +177,7 @@ class Listening:
             self._errors.restore()
 
     def sweep(self, now: float) -> None:
-        """Look at the time limits of every connection. Done by a timer; `now` is in monotonic seconds."""
+        """Check the time limits of every connection. Called by a timer; `now` is in monotonic seconds."""
         for connection in list(self._service.connections):
             try:
                 connection.sweep(now)
@@ -192,7 +191,7 @@ class Listening:
             self.relieve()
 
     def want_slot(self) -> None:
-        """A request was turned away because too many are in progress: the next `sweep` ends one that stands still."""
+        """A request was refused because too many are in progress: the next `sweep` cuts a stalled one."""
         self._wanted += 1
 
     def _readers(self) -> Iterator[SlowReader]:
@@ -269,7 +268,7 @@ class Listening:
         options: dict[str, Any] = {}
         if tls is not None:
             options["ssl_handshake_timeout"] = self._config.limits.tls_handshake_timeout_s
-            # Our own sweep ends a client that takes nothing; this would cut a slow one in the middle of an answer.
+            # Our own sweep cuts stalled clients; this would cut a slow one in the middle of an answer.
             options["ssl_shutdown_timeout"] = 3600.0
             if connect_accepted_socket is not None:
                 options["ssl_outgoing_bio_size"] = TLS_BUFFER_BYTES

@@ -1,6 +1,6 @@
-"""`Service`: what all connections of one listener share — the handler, the limits, the clock, the flusher.
+"""`Service`: what all connections of one listener share: handler, limits, clock, flusher.
 
-Knows no protocol. Next: `http1`, `http2`.
+Independent of the protocol. See also: `http1`, `http2`.
 """
 
 from __future__ import annotations
@@ -42,31 +42,31 @@ READ_BYTES = 64 * 1024
 
 
 class Connection(Protocol):
-    """What a listener can do with any of its connections."""
+    """The interface of a connection to its listener."""
 
     def sweep(self, now: float) -> None:
-        """Look at the time limits; `now` is in monotonic seconds."""
+        """Check the time limits; `now` is in monotonic seconds."""
         ...
 
     def drain(self) -> None:
-        """Take no new request; close once the ones in progress are answered."""
+        """Accept no new request; close when those in progress are answered."""
         ...
 
     def abort(self) -> None:
-        """Cut it."""
+        """Abort the connection."""
         ...
 
     def readers(self) -> Iterable[SlowReader]:
-        """Those for whom bytes are kept here."""
+        """The clients or streams with unsent bytes."""
         ...
 
 
 class Receiver(asyncio.BufferedProtocol):
-    """A protocol that gets its data through one buffer that all connections share.
+    """A protocol that receives through one buffer shared by all connections.
 
-    An ordinary protocol is handed a new object of 256 KB for each read, which costs three system calls and
-    page faults to make, shrink and free. The transports of the selector loops and of uvloop fill the buffer
-    and report it within one callback, so there is never more than one user of it.
+    An ordinary protocol gets a new object of 256 KB for each read, which costs three system calls and page faults. The
+    transports of the selector loops and of uvloop fill the buffer and report it within one callback, so it never has
+    more than one user.
     """
 
     service: Service
@@ -88,9 +88,9 @@ class Flushed(Protocol):
 
 
 class Flusher:
-    """Calls `flush` of everything that was written to in this turn of the loop, once, with one callback for all.
+    """Calls `flush` of everything that was written to in this turn of the event loop, in one callback.
 
-    Writers only note that they are dirty, so a connection with a hundred streams sends one joined piece.
+    So a connection with a hundred streams sends one joined piece.
     """
 
     __slots__ = ("_call_soon", "_dirty")
@@ -116,7 +116,7 @@ class Flusher:
 
 
 class Service:
-    """What the connections of one listener share."""
+    """The parameters and state that connections of one listener share."""
 
     __slots__ = (
         "_date",
@@ -169,7 +169,7 @@ class Service:
 
 
 def body_length(body: ResponseBody) -> int | None:
-    """The size of a body in bytes, None when only its end will tell. Raises TypeError for what can't be sent."""
+    """The size of a body in bytes, None if unknown before its end. Raises TypeError for an unsupported type."""
     if isinstance(body, bytes):
         return len(body)
     if isinstance(body, BodySource):
@@ -180,7 +180,7 @@ def body_length(body: ResponseBody) -> int | None:
 
 
 def over(response: Response | None, whole: bool) -> None:
-    """Tell those who wait for it that `response` was sent, or wasn't. Never raises."""
+    """Call the `on_sent` callbacks of `response`. Never raises."""
     if response is None:
         return
     try:
@@ -195,12 +195,12 @@ def callback_failed() -> None:
 
 
 def panic() -> Response:
-    """The answer to a request whose handler failed (as Kubernetes' panic recovery has it)."""
+    """The answer to a request whose handler failed, as Kubernetes' panic recovery has it."""
     return Response(500, list(PANIC), PANIC_TEXT)
 
 
 class Sink(Protocol):
-    """The stream of a connection, as `pump` needs it."""
+    """A connection's stream, as `pump` uses it."""
 
     def write(self, data: bytes) -> None: ...
 
@@ -212,12 +212,12 @@ class Sink(Protocol):
     def abort(self) -> None: ...
 
     async def room(self) -> None:
-        """Wait until the client would take more right now, or until the stream has ended."""
+        """Wait until the client can receive more, or the stream has ended."""
         ...
 
 
 async def pump(body: AsyncIterator[bytes], sink: Sink) -> None:
-    """Send what `body` yields; the next piece is asked for when the client takes it. An exception cuts the answer."""
+    """Send what `body` yields, as fast as the client reads. An exception cuts the answer."""
     try:
         while True:
             await sink.room()

@@ -1,7 +1,7 @@
-"""`BaseStream`: what waits to be sent of one answer, whichever protocol carries it.
+"""`BaseStream`: the unsent bytes of one answer, independent of the protocol.
 
-What is written is kept by reference, so an event that a thousand watches wait for is there once. What a flush leaves
-behind is charged to the budget of the process (`Unsent`). Next: `http1_stream`, `http2_stream`.
+Bytes are held by reference, so an event for a thousand watches exists once. What a flush leaves is counted against the
+budget of the process (`Unsent`). See also: `http1_stream`, `http2_stream`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from oarlock.server.serving.service import log
 __all__ = ["LOW_BYTES", "BaseStream"]
 
 LOW_BYTES = 64 * 1024
-"""A writer that waits goes on when no more than this is waiting."""
+"""A waiting writer goes on when no more bytes than this are buffered."""
 
 
 class BaseStream:
-    """See `oarlock.endpoints.http.Stream`; a subclass says how its bytes leave.
+    """See `oarlock.endpoints.http.Stream`; subclasses send the bytes.
 
-    `source` is read when nothing else is waiting and the client takes more. `taken` counts what has left.
+    `source` is read when the buffer is empty and the client can receive more. `taken` counts sent bytes.
     """
 
     __slots__ = (
@@ -49,8 +49,8 @@ class BaseStream:
     def __init__(self, unsent: Unsent) -> None:
         self._unsent = unsent
         self._chunks: deque[bytes] = deque()
-        self._offset = 0  # how much of the first chunk has left
-        self._charged = 0  # how many of the first chunks are charged
+        self._offset = 0  # how much of the first chunk was sent
+        self._charged = 0  # how many of the first chunks are counted
         self._callbacks: list[Callable[[], None]] = []
         self._waiters: list[asyncio.Future[None]] = []
         self.pending = 0
@@ -58,7 +58,7 @@ class BaseStream:
         self.source: BodySource | None = None
         self.ending = False
         self.closed = False
-        self.endless = False  # an answer without an end of its own: a watch, a tunnel
+        self.endless = False  # an open-ended answer: a watch, a tunnel
         self.began = 0.0  # when its head was made, in monotonic seconds
         self.pace: Pace | None = None
 
@@ -69,7 +69,7 @@ class BaseStream:
             self._callbacks.append(callback)
 
     async def wait(self) -> None:
-        """Return when what is waiting has become little, or when it is over; at the next `wake`."""
+        """Wait until the buffer is small, or the stream has ended; at the next `wake`."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         await waiter
@@ -85,7 +85,7 @@ class BaseStream:
         self.pending += len(data)
 
     def read_source(self, most: int) -> None:
-        """Make the next piece of the body, of about `most` bytes."""
+        """Produce the next piece of the body, of about `most` bytes."""
         source = self.source
         assert source is not None
         data = source.read(most)
@@ -96,7 +96,7 @@ class BaseStream:
             self.ending = True
 
     def shift_all(self) -> bytes:
-        """All that waits, in one piece. Nothing of its first chunk may have left."""
+        """All buffered bytes, in one piece. Nothing of the first chunk may have been sent."""
         chunks = self._chunks
         data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         self.taken += self.pending
@@ -107,13 +107,13 @@ class BaseStream:
         return data
 
     def _release(self) -> None:
-        """Nothing that is here is charged any more."""
+        """Release what was counted against the budget."""
         for chunk in islice(self._chunks, self._charged):
             self._unsent.release(chunk)
         self._charged = 0
 
     def shift(self, parts: list[Any], most: int) -> int:
-        """Move the first bytes that wait, `most` at most, to `parts`: how many."""
+        """Move at most `most` buffered bytes to `parts`; returns how many."""
         chunks = self._chunks
         size = self.pending
         if size <= most:
@@ -153,7 +153,7 @@ class BaseStream:
             self._unsent.release(chunk)
 
     def charge(self) -> None:
-        """What is still here waits for the client: count it."""
+        """Count what is still buffered against the budget."""
         new = len(self._chunks) - self._charged
         if new > 0:
             self._charged += new
@@ -161,7 +161,7 @@ class BaseStream:
                 self._unsent.hold(chunk)
 
     def ended(self) -> None:
-        """It is over, whoever ended it: tell those who asked."""
+        """The stream has ended: call the `on_close` callbacks."""
         if self.closed:
             return
         self.closed = True

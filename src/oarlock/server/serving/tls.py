@@ -1,9 +1,9 @@
-"""TLS: the context a listener serves with, and who is at the other end.
+"""TLS: the context of a listener, and the client's certificate.
 
-TLS 1.2 and later, ALPN ``h2`` and ``http/1.1``. A client certificate is asked for but never fails the
-handshake: it reaches authentication as it was presented, which answers 401 for a bad one, as Kubernetes
-does. Nothing is verified here but that the client holds the key of the certificate it shows (TLS itself
-does that). Next: `certs` for certificates when none are given, `server` for who uses this.
+TLS 1.2 and later, ALPN ``h2`` and ``http/1.1``. A client certificate is requested but never fails the handshake: it is
+passed to authentication as it is, which answers 401 for a bad one, as in Kubernetes. TLS itself verifies that the
+client has its key; nothing else is verified here. See also: `certs` for generated certificates; `server`, which uses
+this.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ log = logging.getLogger("oarlock.serving")
 SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF = 44, 0  # openssl/ssl.h
 SSL_CTRL_SET_MAX_CERT_LIST = 51
 CERTIFICATES_BYTES = 32 * 1024
-"""How long a client's chain of certificates may be; it is kept for as long as the connection."""
-CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"  # TLS 1.2; those of TLS 1.3 are all sound
+"""The largest chain of a client's certificates, which is held as long as the connection."""
+CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"  # for TLS 1.2; those of TLS 1.3 are all secure
 
 
 class BadCertificateFile(Exception):
-    """A certificate or key file can't be used. The message names the file and what is wrong with it."""
+    """A certificate or key file can't be used. The message names the file and the reason."""
 
 
 def server_context(
@@ -44,11 +44,11 @@ def server_context(
     client_certificates: bool = False,
     client_ca: Path | None = None,
 ) -> ssl.SSLContext:
-    """The context for a listener.
+    """The TLS context of a listener.
 
-    With `client_certificates` the client is asked for one and any is let through, unverified. Where the
-    interpreter doesn't allow that, OpenSSL verifies against `client_ca` and a certificate it doesn't know
-    fails the handshake. Raises `BadCertificateFile`.
+    With `client_certificates` the client is asked for one, and any is accepted unverified. If the interpreter doesn't
+    allow that, OpenSSL verifies against `client_ca`, and an unknown certificate fails the handshake. Raises
+    `BadCertificateFile`.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -70,7 +70,7 @@ def server_context(
 
 
 def reload_certificate(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
-    """Serve with these files from the next handshake on. Raises `BadCertificateFile` and changes nothing then."""
+    """Use these files from the next handshake on. Raises `BadCertificateFile` and changes nothing then."""
     _check_pair(certificate, key)
     try:
         context.load_cert_chain(certificate, key)
@@ -79,7 +79,7 @@ def reload_certificate(context: ssl.SSLContext, certificate: Path, key: Path) ->
 
 
 def _check_pair(certificate: Path, key: Path) -> None:
-    """Say which of two files is wrong: OpenSSL's own messages don't."""
+    """Find out which of two files is wrong: OpenSSL's messages don't say."""
     try:
         leaf = x509.load_pem_x509_certificates(certificate.read_bytes())[0]
     except OSError as error:
@@ -112,8 +112,8 @@ LET_THROUGH = VerifyCallback(lambda _ok, _store: 1)
 def _openssl(context: ssl.SSLContext) -> tuple[ctypes.CDLL, int] | None:
     """OpenSSL, and its own context behind Python's: its pointer is the first field of Python's object.
 
-    That this is so is tested by reading back, through it, what was set through the documented API. None, and nothing
-    is changed, where it isn't so.
+    This is checked by reading back, through it, what was set through the documented API. If the check fails, returns
+    None and changes nothing.
     """
     if sys.implementation.name != "cpython":
         return None
@@ -143,10 +143,10 @@ def _openssl(context: ssl.SSLContext) -> tuple[ctypes.CDLL, int] | None:
 
 
 def _keep_nothing(context: ssl.SSLContext) -> None:
-    """Keep no sessions, and take no endless chains of certificates.
+    """Store no sessions, and limit certificate chains.
 
-    OpenSSL keeps the sessions of TLS 1.2 clients that take no ticket, with the certificates that they showed: twenty
-    thousand of them, for anybody. They make a full handshake each time; tickets, and TLS 1.3, resume without a memory.
+    OpenSSL stores the sessions of TLS 1.2 clients without tickets, with their certificates: up to twenty thousand, for
+    any client. Without, they make a full handshake each time; tickets, and TLS 1.3, need no server-side state.
     """
     openssl = _openssl(context)
     if openssl is not None:
@@ -156,10 +156,10 @@ def _keep_nothing(context: ssl.SSLContext) -> None:
 
 
 def _accept_any_certificate(context: ssl.SSLContext) -> bool:
-    """Ask for a client certificate and let every one through (Go's ``tls.RequestClientCert``).
+    """Request a client certificate and accept any (Go's ``tls.RequestClientCert``).
 
-    Python's ssl has no such mode, so OpenSSL is given a verify callback that always agrees. False, and nothing is
-    changed, where OpenSSL can't be reached.
+    Python's ssl has no such mode, so OpenSSL gets a verify callback that always agrees. If OpenSSL can't be reached,
+    returns False and changes nothing.
     """
     openssl = _openssl(context)
     if openssl is None:
@@ -170,7 +170,7 @@ def _accept_any_certificate(context: ssl.SSLContext) -> bool:
 
 
 def peer_of(transport: Any) -> Peer:
-    """The other end of a connection whose handshake, if any, is done. Read once per connection."""
+    """The client of a connection, after the TLS handshake, if any. Called once per connection."""
     name = transport.get_extra_info("peername")
     address, port = (str(name[0]), int(name[1])) if isinstance(name, tuple) and len(name) >= 2 else ("", 0)
     tls = transport.get_extra_info("ssl_object")
@@ -181,7 +181,7 @@ def peer_of(transport: Any) -> Peer:
 
 
 def _further(tls: Any, certificate: bytes) -> list[bytes]:
-    """What the client sent besides its own certificate. Python says so publicly from 3.13 on."""
+    """The certificates after the client's own. Python has a public API for them from 3.13 on."""
     chain = getattr(tls, "get_unverified_chain", None)
     try:
         found = chain() if chain is not None else tls._sslobj.get_unverified_chain()

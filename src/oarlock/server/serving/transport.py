@@ -1,6 +1,6 @@
-"""`TransportBuffer`: what a transport keeps of what was written to it, charged to the budget of the process.
+"""`TransportBuffer`: counts a transport's write buffer against the budget of the process.
 
-Next: `http1_outgoing`, `outgoing`.
+See also: `http1_outgoing`, `outgoing`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ __all__ = ["HIGH_BYTES", "LOW_BYTES", "TLS_BUFFER_BYTES", "TransportBuffer"]
 HIGH_BYTES = 128 * 1024
 LOW_BYTES = 32 * 1024
 TLS_BUFFER_BYTES = 4 * (16 * 1024 + 64)
-"""The encrypted bytes a TLS connection gathers before it sends them: four records."""
+"""The encrypted bytes a TLS connection collects before it sends them: four records."""
 
 
 class TransportBuffer:
-    """What is charged for one transport. A TLS connection that is behind keeps a buffer of records as well."""
+    """The counted bytes of one transport. A TLS connection that is behind has a buffer of records as well."""
 
     __slots__ = ("_overhead", "_transport", "_unsent", "held")
 
@@ -27,10 +27,10 @@ class TransportBuffer:
         self._transport = transport
         self._overhead = TLS_BUFFER_BYTES if secure else 0
         self.held = 0
-        """Bytes that are charged, as of the last look."""
+        """Bytes that are counted, as of the last `settle`."""
 
     def settle(self) -> None:
-        """Look again. Called after writes that left something, and now and then while there is something."""
+        """Update the count. Called after writes that left something, and periodically while there is something."""
         size = self._transport.get_write_buffer_size()
         if size:
             size += self._overhead

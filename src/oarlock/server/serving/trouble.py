@@ -1,6 +1,6 @@
-"""What is logged of connections that fail: one line each, and few of those that any stranger can cause at will.
+"""Rate-limited logging of connection errors, most of which any client can cause at will.
 
-Next: `server`, whose connections these are.
+See also: `server`, whose connections these are.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ EVERY_S = 10.0
 
 
 class ThrottledLog:
-    """Lines of one kind: the first at once, then no more than one in `EVERY_S` seconds, which says how many weren't
-    written."""
+    """Lines of one kind: the first at once, then one in `EVERY_S` seconds, with the number of lines left out."""
 
     __slots__ = ("_level", "_monotonic", "_next", "_unwritten")
 
@@ -46,10 +45,10 @@ class ThrottledLog:
 
 
 class ConnectionErrors:
-    """The exception handler of a loop, for what transports report of connections that broke.
+    """The event loop's exception handler for errors that transports report of broken connections.
 
-    To them that is an error worth a traceback (and of an aborted handshake the report can't even be formatted: it has
-    a class for an exception). To a server it is what clients do. Everything else is left to whoever handled it before.
+    asyncio logs them with a traceback (and can't format the report of an aborted handshake, whose exception is a
+    class). For a server they are normal. Everything else is passed to the previous handler.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, lines: ThrottledLog) -> None:

@@ -1,6 +1,6 @@
-"""HTTP/1.1 as bytes: the head of an answer, and the plain-text answers of the serving layer itself.
+"""Encodes HTTP/1.1: the head of an answer, and the plain-text answers of the serving layer itself.
 
-Pure functions. Next: `http1`.
+Pure functions. See also: `http1`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ FRAMING = frozenset(
 
 
 class UnsendableHeader(ValueError):
-    """An answer has a header that would break the message apart."""
+    """A header of an answer contains a line break or other invalid characters."""
 
 
 def head(status: int, headers: Iterable[tuple[str, str]], framing: str, date: str) -> bytes:
     """The head of an answer, in UTF-8.
 
-    `framing` is the lines of the serving layer itself, each ended by CRLF; whatever `headers` say about
-    framing, connection or date is left out. Raises `UnsendableHeader` for a header with a line break.
+    `framing` are the serving layer's own header lines, each ended by CRLF; connection and framing headers and the date
+    in `headers` are left out. Raises `UnsendableHeader` for a header with a line break.
     """
     lines = [f"HTTP/1.1 {status} {REASONS.get(status, '')}", f"date: {date}"]
     lines += [f"{name}: {value}" for name, value in headers if name not in FRAMING]
@@ -37,7 +37,7 @@ def head(status: int, headers: Iterable[tuple[str, str]], framing: str, date: st
 
 
 def switch(headers: Iterable[tuple[str, str]], date: str) -> bytes:
-    """The head of a 101, to the protocol that `headers` name as ``upgrade``. Raises `UnsendableHeader`."""
+    """The head of a 101, to the protocol in the header ``upgrade``. Raises `UnsendableHeader`."""
     lines = list(headers)
     protocol = next((value for name, value in lines if name == "upgrade"), "")
     if not protocol or not protocol.isprintable():
@@ -46,7 +46,7 @@ def switch(headers: Iterable[tuple[str, str]], date: str) -> bytes:
 
 
 def refusal(status: int, detail: str, date: str) -> bytes:
-    """A whole answer that ends the connection, for what never reached a handler."""
+    """A complete answer that ends the connection, for a request that never reached a handler."""
     text = f"{status} {REASONS[status]}" + (f": {detail}" if detail else "")
     body = text.encode("utf-8", "replace")
     return (

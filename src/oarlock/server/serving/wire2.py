@@ -1,6 +1,6 @@
-"""HTTP/2 as bytes (RFC 9113): frames that go out, and what a client's header list means.
+"""Encodes HTTP/2 frames, and decodes a client's header list (RFC 9113).
 
-Pure functions. Incoming frames are `machine`'s; next: `http2`.
+Pure functions. Received frames are parsed by `machine`. See also: `http2`.
 """
 
 from __future__ import annotations
@@ -90,13 +90,13 @@ Head = tuple[str, str, dict[str, str], list[tuple[str, str]]]
 def request_head(raw: Sequence[tuple[bytes, bytes, bool]]) -> Head:
     """Method, target, first value of each header, and all headers in order, of a decoded header list.
 
-    ``:authority`` becomes ``host``; of several cookies there is one, at the end (§8.2.3).
-    Raises `MalformedRequest` (§8.2, §8.3).
+    ``:authority`` becomes ``host``; several cookies are joined to one, at the end (§8.2.3). Raises `MalformedRequest`
+    (§8.2, §8.3).
     """
     pseudo: dict[bytes, bytes] = {}
     for name, value, _ in raw:
         if name not in PSEUDO:
-            break  # others that begin with a colon, and those that are there twice, are no header names below
+            break  # other pseudo-headers, and repeated ones, are invalid header names below
         pseudo[name] = value
     values = b"".join([value for _, value, _ in raw])
     if b"\n" in values or b"\r" in values or b"\0" in values:  # ten times as fast as `BREAKS`, in a megabyte
