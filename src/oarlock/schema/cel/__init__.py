@@ -1,8 +1,8 @@
-"""Rules in CEL, the Common Expression Language, as Kubernetes extends it.
+"""CEL, the Common Expression Language, with Kubernetes' extensions, for validation rules.
 
-A rule goes through `parsing` (text → `ast`), `checker` (types from the structural schema), `compiling` (closures)
-and is run by `rules`, which walks an object. Nothing is loaded while no rule is declared.
-Must not know: definitions, storage, HTTP. Next: `gate`, the way in.
+A rule goes through `parsing` (text → `ast`), `checker` (types from the structural schema) and `compiling` (closures).
+`rules` runs the rules of an object. None of this is imported while no rule is declared.
+Must not know: definitions, storage, HTTP. Next: `gate`, the entry point.
 Source: the CEL language definition; KEP-2876 (CRD validation expressions).
 """
 

@@ -1,6 +1,6 @@
-"""The syntax tree of an expression, small and our own, so that no parser is known beyond its adapter.
+"""The syntax tree of an expression, independent of the parser.
 
-Macros are already expanded: what loops is a `Fold`. The checker writes `type` on every node and turns dotted
+Macros are expanded: every loop is a `Fold`. The checker sets `type` on every node and turns dotted
 names into one `Ident` or `Call`. Next: `parsing`, which builds it; `checker`, which reads it.
 Source: cel.expr.ParsedExpr (cel-spec).
 """
@@ -16,7 +16,7 @@ __all__ = ["Call", "Const", "Expr", "Fold", "Ident", "ListOf", "MapOf", "Select"
 
 @dataclass(slots=True, eq=False)
 class Expr:
-    """`offset` is where it stands in the text, in code points."""
+    """`offset` is the position in the text, in code points."""
 
     offset: int
     type: CelType = field(default=DYN, kw_only=True)
@@ -24,7 +24,7 @@ class Expr:
 
 @dataclass(slots=True, eq=False)
 class Const(Expr):
-    """A literal, as the value it means."""
+    """A literal, as its value."""
 
     value: object
 
@@ -62,7 +62,7 @@ class ListOf(Expr):
 
 @dataclass(slots=True, eq=False)
 class MapOf(Expr):
-    """``{k: v, ?k: v}``; each entry says whether it has a question mark. `message` is what stands before the brace."""
+    """``{k: v, ?k: v}``; each entry says whether it has a question mark. `message` is the name before the brace."""
 
     entries: list[tuple[Expr, Expr, bool]]
     message: str = ""

@@ -1,8 +1,8 @@
-"""The types of an expression: every node gets one, or there is a mistake with its place.
+"""The type checker: gives every node a type, or reports errors with their positions.
 
-Overloads are chosen by unification; several that fit make the result dyn when theirs differ. Dotted names are
-resolved here, longest first, so that ``net.IP`` and ``sets.contains`` become one name. Literals that can never be
-what a function takes (a duration, a time, a regular expression) are mistakes too, and so are lists and maps of mixed
+Overloads are chosen by unification; if several fit with different result types, the result is dyn. Dotted names are
+resolved here, longest first, so that ``net.IP`` and ``sets.contains`` become one name. Also errors: literals that are
+invalid arguments (a duration, a time, a regular expression), and list and map literals of mixed
 types. Must not know: values of trees, cost. Next: `signatures`; `compiling`.
 Source: cel-spec "Gradual Type Checking"; cel-go's AST validators, as Kubernetes turns them on.
 """
@@ -37,9 +37,9 @@ _LITERALS: dict[type, CelType] = {
 
 
 def check(tree: Expr, source: str, variables: dict[str, CelType], *, mixed: bool = False) -> Expr:
-    """The tree with types and resolved names. CompileError with all mistakes.
+    """The tree with types and resolved names. CompileError with all errors.
 
-    With `mixed`, literals may hold values of several types, which rules may not.
+    With `mixed`, literals may hold values of several types, which isn't allowed in rules.
     """
     checker = _Checker(variables, mixed)
     checked = run(checker.visit(tree))
@@ -59,7 +59,7 @@ class _Checker:
         self.mistakes: list[Mistake] = []
 
     def settle(self) -> None:
-        """Replace type variables by what they were bound to; what stays free is dyn."""
+        """Replace type variables by their bindings; unbound ones become dyn."""
         for node in self._seen:
             node.type = _ground(resolved(self._bound, node.type))
 
@@ -125,7 +125,7 @@ class _Checker:
         return any(name in scope for scope in self._scopes)
 
     def _dotted(self, node: Expr) -> str | None:
-        """``a.b.c`` when that is all the expression is, and ``a`` isn't a variable."""
+        """``a.b.c`` when that is the whole expression and ``a`` isn't a variable."""
         if isinstance(node, Ident):
             return None if self._is_variable(node.name) else node.name
         if isinstance(node, Select) and not node.test:
@@ -263,7 +263,7 @@ class _Checker:
         return joined
 
     def _unwrapped(self, node: Expr, type_: CelType) -> CelType:
-        """The type inside the optional that stands behind a question mark."""
+        """The type inside an optional with a question mark."""
         found = resolved(self._bound, type_)
         if found.kind == "optional":
             return found.params[0]

@@ -1,9 +1,9 @@
 """A checked expression → closures.
 
-Every node becomes a function of one argument, the environment: a list of what was spent, what may be spent, and the
-variables. Costs that are the same whenever a stretch of the expression runs are summed while compiling and charged
-once; where it branches or loops, the branch and the turn charge theirs. The sums are those of cel-go's cost tracker.
-What the schema types is read from the tree as it is (`Code.decl`) and converted only when it leaves that.
+Every node becomes a function of one argument, the environment: a list of the cost so far, the cost limit, and the
+variables. Constant costs of a part of the expression are summed at compile time and charged
+once; branches and iterations of loops charge their own. The costs are those of cel-go's cost tracker.
+Values that the schema describes are read from the tree as they are (`Code.decl`) and converted only when needed.
 Must not know: syntax, rules. Next: `folding` for loops, `functions` for what is called.
 Source: cel-spec "Evaluation" (errors of ``&&`` and ``||`` are forgiven when the other side decides).
 """
@@ -35,9 +35,9 @@ _FIRST_SLOT = 2
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """`cost` is for the caller to charge; with `decl` the value is the tree's own, described by it.
+    """A compiled node. The caller charges `cost`; with `decl` the value is part of the tree, described by it.
 
-    What is `fixed` is the same whatever the variables are.
+    `fixed`: the value doesn't depend on variables.
     """
 
     run: Run
@@ -56,7 +56,7 @@ class Program:
         self._slots = slots
 
     def run(self, values: tuple[Any, ...], limit: int) -> tuple[Any, int]:
-        """The value and the cost for these values of the variables. EvalError or OverBudget, with `cost` set on it."""
+        """The value and the cost for these values of the variables. EvalError or OverBudget, with its `cost` set."""
         env: Env = [self._code.cost, limit, *values, *([None] * self._slots)]
         try:
             value = self._code.run(env)
@@ -94,7 +94,7 @@ _REGEX = frozenset({"matches", "find", "findAll"})
 
 
 class Compiler:
-    """Makes `Code` of nodes. One per expression."""
+    """Makes `Code` from nodes. One per expression."""
 
     def __init__(self, source: str, roots: dict[str, Decl | None], *, optimize: bool) -> None:
         self._source = source
@@ -113,7 +113,7 @@ class Compiler:
         return self._next - 1
 
     def within(self, names: dict[str, tuple[int, Decl | None]], node: Expr) -> Steps[Code]:
-        """Compile a node that sees more names."""
+        """Compile a node with additional variables."""
         outer = self._scope
         self._scope = {**outer, **names}
         code: Code = yield self.native(node)
@@ -123,7 +123,7 @@ class Compiler:
     # nodes ------------------------------------------------------------------------------------------
 
     def native(self, node: Expr) -> Steps[Code]:
-        """Compile a node whose value leaves what the schema describes."""
+        """Compile a node and convert its value from the tree's form."""
         code: Code = yield self.compile(node)
         return _native(code)
 
@@ -161,7 +161,7 @@ class Compiler:
         return Code(lambda env: value, 0)
 
     def _operand(self, node: Expr) -> Steps[Code]:
-        """What a field or an item is read from; an expression that isn't itself a reading costs 1 to look into."""
+        """The operand of a field or index access. One that isn't itself such an access costs 1."""
         code: Code = yield self.compile(node)
         if isinstance(node, Ident | Select) or (isinstance(node, Call) and node.function in _READING):
             return code
@@ -264,7 +264,7 @@ class Compiler:
         return Code(reading.priced(FUNCTIONS[node.function], runs, CALL_COSTS[node.function]), base)
 
     def _branch(self, code: Code) -> Run:
-        """A part that doesn't always run charges for itself."""
+        """A part that doesn't always run charges its own cost."""
         cost, run = code.cost, code.run
         if not cost:
             return run
@@ -460,7 +460,7 @@ class Compiler:
 
 
 def _name_of(node: Call) -> str:
-    """The function meant; the few that share their name with another are told apart by what they are called on."""
+    """The name of the function. Functions with a shared name are told apart by the type of their target."""
     target = node.target
     if target is not None and node.function == "ip":
         return "CIDR.ip"
@@ -470,7 +470,7 @@ def _name_of(node: Call) -> str:
 
 
 def _native(code: Code) -> Code:
-    """What gives a value, not the tree's own."""
+    """Code whose value is a CEL value, not part of the tree."""
     if code.decl is None:
         return code
     return Code(reading.converted(code.run, code.decl.convert), code.cost)
@@ -480,7 +480,7 @@ _READING = frozenset({"_[_]", "_[?_]", "_?._", "_?_:_"})
 
 
 def _read(run: Run, cost: int, child: Decl) -> Code:
-    """A reading of the tree: scalars become values at once, containers stay the tree's own."""
+    """Code that reads the tree: scalars are converted at once, containers stay part of the tree."""
     if child.fields or child.item is not None or child.type.kind == "object":
         return Code(run, cost, child)
     return Code(run if child.convert is None else reading.converted(run, child.convert), cost)
@@ -497,7 +497,7 @@ def _applied(called: Callable[..., Any], runs: list[Run]) -> Run:
 
 
 def _compared(compare: Callable[[Any, Any], bool], runs: list[Run], nodes: list[Expr]) -> Run:
-    """A comparison of scalars whose types are known: Python's own operator."""
+    """A comparison of scalars of known types, with Python's own operator."""
     first, second = runs
     if isinstance(nodes[1], Const):
         bound = nodes[1].value
@@ -522,7 +522,7 @@ def _compared(compare: Callable[[Any, Any], bool], runs: list[Run], nodes: list[
 
 
 def _gathered(node: Fold) -> tuple[Expr | None, Expr] | None:
-    """The predicate, if there is one, and the item of a loop that only makes a list."""
+    """The predicate, if any, and the item of a loop that only makes a list."""
     step, only, accumulator = node.step, None, node.accumulator
     if not (isinstance(node.start, ListOf) and isinstance(node.condition, Const) and node.condition.value is True):
         return None

@@ -1,7 +1,7 @@
-"""What a call costs when it runs, where that isn't 1.
+"""The runtime cost of calls that don't cost 1.
 
-The unit and the sums are cel-go's and Kubernetes', so that a rule that fits the budget there fits here. One is
-added: comparing nested lists and maps is charged for all they hold. Next: `estimate`, the same before anything runs.
+Units and costs are those of cel-go and Kubernetes, so a rule within the budget there is within it here. One addition:
+comparing nested lists and maps is charged for all their contents. Next: `estimate`, the static cost.
 Source: cel-go runtime cost tracking; k8s.io/apiserver pkg/cel/library cost estimator.
 """
 
@@ -23,7 +23,7 @@ _SCALARS = frozenset({bool, int, float, UInt, type(None)})
 
 
 def tenths(units: int | float) -> int:
-    """Traversing text: a tenth of a unit for each character, rounded up."""
+    """The cost of traversing text: a tenth of a unit for each character, rounded up."""
     return int(-(-units // 10))
 
 
@@ -34,7 +34,7 @@ def _size(value: Any) -> int:
 
 
 def _weight(value: Any) -> int:
-    """How many values there are inside, itself not counted unless it is a scalar."""
+    """The number of values inside; the value itself counts only if it is a scalar."""
     if isinstance(value, list):
         return len(value) if is_flat(value) else sum(map(_weight, value))
     if isinstance(value, dict):
@@ -119,7 +119,7 @@ def _contains_cidr(cidr: Any, other: Any) -> int:
 
 
 def format_cost(size: int, pattern: int) -> int:
-    """Validating a text of this size by a format whose pattern has this length."""
+    """The cost of validating a text of this size by a format whose pattern has this length."""
     return tenths(1 + size) * -(-pattern // 4)
 
 
@@ -130,7 +130,7 @@ def _validate(form: Any, text: Any) -> int:
 def _distinct(items: Any) -> int:
     if not isinstance(items, list):
         return 1
-    # unlike items are compared with one another; a list of scalars is done in one go
+    # items of different types are compared one by one; a list of scalars in one step
     length = len(items)
     return length if all(type(item) is str for item in items) else max(1, length * length // 10)
 

@@ -1,8 +1,8 @@
-"""A structural schema as expressions see it: a type for each level, and how to make values of what a tree has there.
+"""The view of a structural schema in expressions: a type for each level, and the conversion of tree values.
 
-`Decl` stands beside a `structural.Node`. Trees are read as they are for as long as the checker knows the schema of
-what is read (`Decl` and all); what leaves that, to be compared or handed to a function, is converted first. A level
-without a `convert` needs none. Fields that the schema doesn't type can't be seen.
+A `Decl` corresponds to a `structural.Node`. Trees are read as they are while the checker knows the schema
+(`Decl`); values that are compared or passed to a function are converted first. A level
+without a `convert` needs no conversion. Fields without a type in the schema aren't accessible.
 Next: `native`, the conversions. Source: KEP-2876; apiextensions' schema model for CEL.
 """
 
@@ -34,7 +34,7 @@ _to_unescape = re.compile(r"__(?:dot|dash|slash|underscores)__").sub
 
 
 def escape(name: str) -> str | None:
-    """The name of a field as an expression writes it; None for one that can't be written."""
+    """The name of a field in an expression; None for one that can't be written."""
     if name in _RESERVED:
         return f"__{name}__"
     if _IDENTIFIER.fullmatch(name) is None:
@@ -43,7 +43,7 @@ def escape(name: str) -> str | None:
 
 
 def unescape(name: str) -> str:
-    """The field that an expression means by `name`."""
+    """The field for `name` in an expression."""
     if name.startswith("__") and name.endswith("__") and name[2:-2] in _RESERVED:
         return name[2:-2]
     return _to_unescape(lambda found: _UNESCAPED[found[0]], name)
@@ -51,7 +51,7 @@ def unescape(name: str) -> str:
 
 @dataclass(slots=True, eq=False)
 class Decl:
-    """One level of a schema. `fields` is by escaped name: the name in the tree, and what is there."""
+    """One level of a schema. `fields` is by escaped name: the name in the tree, and its Decl."""
 
     type: CelType
     node: Node
@@ -73,7 +73,7 @@ _FORMATS: dict[str, tuple[CelType, Convert]] = {
 
 
 def declare(node: Node | None, *, root: bool = False, path: str = "self") -> Decl | None:
-    """What expressions see of a level; None for nothing. `root` is a whole object, which always has metadata."""
+    """The Decl of a schema level; None if expressions can't access it. `root` is a whole object, which has metadata."""
     if node is None:
         return None
     if node.int_or_string:

@@ -1,8 +1,8 @@
-"""What an expression can cost at most, before it ever runs.
+"""The static cost estimate: the maximum cost of an expression.
 
-The estimate goes through the expression as it will run, with the largest lists and texts its schema allows. It also
-remembers which of them have no bound, so that a refusal can name them.
-Next: `sizes`; `costs`, the same when it runs. Source: cel-go checker cost estimation; Kubernetes' cost estimator.
+Evaluates the cost with the largest lists and texts that the schema allows. Remembers
+which of them have no bound, so that an error message can name them.
+Next: `sizes`; `costs`, the cost at run time. Source: cel-go checker cost estimation; Kubernetes' cost estimator.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Estimate", "Estimator", "estimate"]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """At least, and at most; of costs as of sizes."""
+    """A minimum and a maximum, of costs or sizes."""
 
     low: int = 0
     high: int = 0
@@ -60,7 +60,7 @@ _SCALARS = frozenset({"bool", "int", "uint", "double", "timestamp", "duration", 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is known of the value of an expression: its size, and what of the schema it is or its items are.
+    """The known size of a value, and the schema of it or its items.
 
     `inside` is the size of the items of a list that the expression makes.
     """
@@ -75,7 +75,7 @@ _Visited = tuple[Estimate, _Known]
 
 
 def estimate(tree: Expr, roots: dict[str, Decl | None]) -> tuple[Estimate, list[str]]:
-    """The cost of a checked expression, and what has no bound: ``self.spec.ports (maxItems)``, …"""
+    """The cost of a checked expression, and the values without bound: ``self.spec.ports (maxItems)``, …"""
     estimator = Estimator(roots)
     cost, _ = run(estimator.visit(tree))
     return cost, list(dict.fromkeys(estimator.unbounded))
@@ -93,13 +93,13 @@ class Estimator:
         return _Known(Estimate(0, max_elements(decl.node)), decl, decl.item)
 
     def _sized(self, known: _Known) -> Estimate:
-        """A size that the cost depends on."""
+        """The size of a value, for the cost."""
         if known.decl is not None and (word := bound_word(known.decl.node)):
             self.unbounded.append(f"{known.decl.path} ({word})")
         return known.size
 
     def visit(self, node: Expr) -> Steps[_Visited]:
-        """What a node costs, and what is known of its value."""
+        """The cost of a node, and its known value."""
         cost, known = yield from self._inner(node)
         if known.decl is None and node.type.kind in _SCALARS:
             known = _Known(_ONE)
@@ -222,7 +222,7 @@ class Estimator:
         return sizes[0].either(sizes[1]) if sizes[0] is not None and sizes[1] is not None else None
 
     def _result(self, name: str, nodes: list[Expr], known: list[_Known]) -> Estimate:
-        """The size of what a call gives."""
+        """The size of the result of a call."""
         if not known:
             return _ANY
         size = known[0].size
@@ -253,7 +253,7 @@ class Estimator:
         return size
 
     def _replaced_size(self, known: list[_Known]) -> Estimate:
-        """Each of what is replaced takes at least its own size, or stands between any two characters if it is empty."""
+        """The size of the result of ``replace``: an empty pattern matches between any two characters."""
         whole, old, new = (found.size for found in known[:3])
         if old.low == 0:
             return Estimate(0, _cap(_cap(whole.high + 1) * new.high + whole.high))
@@ -330,7 +330,7 @@ class Estimator:
 
 
 def _literal_count(name: str, nodes: list[Expr]) -> int:
-    """How many items a list has at most whose length the arguments say, if they are written out."""
+    """The maximum length of a list whose length depends on arguments, if these are literals."""
     numbers = [arg.value if isinstance(arg, Const) and type(arg.value) is int else None for arg in nodes]
     last = numbers[-1]
     if last is None or last < 0:

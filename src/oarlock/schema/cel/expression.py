@@ -1,6 +1,6 @@
-"""An expression in, a program or a refusal out: all that rules need to know of the language.
+"""Compiles one expression: all that rules need of the language.
 
-Next: `parsing`, `checker`, `compiling`, the three steps on the way.
+Next: `parsing`, `checker`, `compiling`, the three steps.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """An expression whose types fit."""
+    """An expression that has passed the type checker."""
 
     source: str
     tree: Expr
@@ -37,11 +37,11 @@ class Checked:
 
     @property
     def type(self) -> CelType:
-        """The type of its value."""
+        """The type of the result."""
         return self.tree.type
 
     def program(self) -> Program:
-        """What runs it. CompileError for what is bound to fail."""
+        """The compiled program. CompileError for an expression that always fails."""
         try:
             return compile_program(self.tree, self.source, {name: found.decl for name, found in self.variables.items()})
         except RecursionError as error:

@@ -1,6 +1,6 @@
-"""The ``fieldPath`` of a rule: which field its error is about.
+"""The ``fieldPath`` of a rule: the field that its error is reported for.
 
-``.a['b.c'].d`` from where the rule stands; every step must be a field or a key that the schema has. No list items.
+``.a['b.c'].d`` relative to the rule; every step must be a field or a key in the schema. No list items.
 Next: `rules`. Source: CustomResourceDefinition x-kubernetes-validations fieldPath.
 """
 
@@ -14,7 +14,7 @@ __all__ = ["FieldPathError", "normalized"]
 
 
 class FieldPathError(ValueError):
-    """The path leads nowhere, or isn't one; the message is Kubernetes'."""
+    """The path is malformed or isn't in the schema; the message is that of Kubernetes."""
 
 
 _token = re.compile(r"'(?:[^\\']|\\.)*'|[.\[\]]|[^.\[\]]+", re.DOTALL)
@@ -39,7 +39,7 @@ def _quoted(token: str) -> str:
 
 
 def normalized(path: str, node: Node) -> str:
-    """The path as field errors show it: ``a.b.c``, ``labels[app]``. FieldPathError when it leads nowhere."""
+    """The path as field errors show it: ``a.b.c``, ``labels[app]``. FieldPathError when it isn't in the schema."""
     tokens = iter(_token.findall(path))
     shown = ""
     here: Node | None = node

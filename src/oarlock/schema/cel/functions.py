@@ -1,7 +1,7 @@
-"""What functions and operators do: the standard ones here, the rest in the `library_*` modules.
+"""Implementations of functions and operators: the standard ones here, the rest in the `library_*` modules.
 
-Functions are chosen by name; those with many overloads look at their arguments, whose types the checker has seen or
-couldn't know. Must not know: syntax, cost. Next: `library_text`, `library_lists`, `library_nets`, `library_kinds`.
+Functions are chosen by name; those with several overloads inspect their arguments, whose types may be
+dyn. Must not know: syntax, cost. Next: `library_text`, `library_lists`, `library_nets`, `library_kinds`.
 Source: cel-spec "Functions"; error texts are cel-go's.
 """
 
@@ -166,7 +166,7 @@ def _in(item: Any, found: Any) -> bool:
 
 
 def _map_insert(found: dict[Any, Any], *entry: Any) -> dict[Any, Any]:
-    """The map a macro builds is its own, so it grows in place."""
+    """Adds to the map in place, since only the macro has it."""
     new = {to_key(entry[0]): entry[1]} if len(entry) == 2 else entry[0]
     if not isinstance(found, dict) or not isinstance(new, dict):
         raise no_overload()

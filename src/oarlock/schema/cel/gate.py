@@ -1,6 +1,6 @@
-"""The way in: whether a schema has rules at all, and only then the rest of this package.
+"""The entry point: imports the rest of this package only if a schema has rules.
 
-Most schemas have none, and what makes programs of rules takes longer to load than all other modules of schemas
+Most schemas have none, and the compiler takes longer to import than all other modules of schemas
 together. Next: `rules`.
 """
 
@@ -18,12 +18,12 @@ class Rules(Protocol):
     """The rules of a schema."""
 
     def validate(self, tree: Any, old: Any = None) -> list[FieldError]:
-        """The broken rules of an object; with `old`, of an update."""
+        """The violated rules of an object; with `old`, of an update."""
         ...
 
 
 def rules_of(schema: Any, node: Node, path: str = "") -> tuple[Rules | None, list[FieldError]]:
-    """The rules in `schema`, which `node` was parsed from, and what is wrong with them; None when there are none."""
+    """The compiled rules in `schema`, from which `node` was parsed, and their errors; None without rules."""
     if not _any(node):
         return None, []
     from oarlock.schema.cel import rules  # noqa: PLC0415 (loaded by the first schema that has rules)

@@ -1,8 +1,8 @@
-"""Text → tokens.
+"""The lexer: text → tokens.
 
-One regular expression finds them all; what it can't match ends the list with a token of kind `BAD`, which no rule
-of the grammar takes, so that mistakes are told in the order of the text. Kinds are the token itself for what is
-always written the same, else the name it has in the grammar, because messages show them.
+One regular expression finds all tokens. Text that it can't match ends the list with a token of kind `BAD`, which no
+grammar rule accepts, so errors are reported in the order of the text. The kind of a fixed token is its text, else
+its name in the grammar, because error messages show it.
 Must not know: what tokens mean. Next: `literals`, `parsing`. Source: cel-spec, "Syntax"; the lexer of cel-go.
 """
 
@@ -56,7 +56,7 @@ class Tokens(NamedTuple):
 
 
 def tokens_of(source: str) -> Tokens:
-    """The tokens of a text. The text of a `BAD` one is what was read until it could be no token any more."""
+    """The tokens of a text. A `BAD` token has the text up to the first invalid character."""
     kinds: list[str] = []
     texts: list[str] = []
     offsets: list[int] = []

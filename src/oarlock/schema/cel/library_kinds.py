@@ -55,7 +55,7 @@ def _a_quantity(value: Any) -> Quantity:
 
 def _whole(value: Any) -> int | None:
     quantity = _a_quantity(value)
-    # Kubernetes reckons in 64 bits and looks no further than they reach
+    # Kubernetes calculates in 64 bits and doesn't accept larger values
     if not quantity.is_whole() or quantity.scale > 19:
         return None
     whole = quantity.scaled(0)
@@ -88,7 +88,7 @@ _MAX_VERSION = 1000
 @total_ordering
 @dataclass(frozen=True, slots=True, eq=False)
 class Semver:
-    """A semantic version. Equal and ordered without what stands behind the plus."""
+    """A semantic version. Build metadata (behind the plus) is ignored in comparisons."""
 
     numbers: tuple[int, int, int]
     pre: tuple[str, ...] = ()
@@ -113,7 +113,7 @@ class Semver:
 
 
 def _normalized(text: str) -> str:
-    """With three numbers, none of them with zeros in front, and no ``v``."""
+    """With three numbers, without leading zeros and without ``v``."""
     text = text.removeprefix("v")
     cut = min((at for at in (text.find("-"), text.find("+")) if at >= 0), default=len(text))
     parts = [part.lstrip("0") or "0" if part else part for part in text[:cut].split(".")]
@@ -167,7 +167,7 @@ def _number(at: int) -> Callable[[Any], int]:
 
 @dataclass(frozen=True, slots=True)
 class NamedFormat:
-    """A named format. `pattern_length` is what its cost is reckoned with."""
+    """A named format. `pattern_length` determines its cost."""
 
     name: str
     complaints: Callable[[str], list[str]]

@@ -1,6 +1,6 @@
-"""Addresses: ``ip``, ``cidr`` and ``url``.
+"""IP addresses, networks and URLs: ``ip``, ``cidr`` and ``url``.
 
-An address has no zone and is no IPv4 address in IPv6 clothes; a network keeps the address it was written with.
+An address has no zone and isn't IPv4-m IPv6; a network keeps its address as written.
 Next: `library_kinds`. Source: Kubernetes' ip, cidr and url libraries; Go's net/netip and net/url.
 """
 
@@ -35,7 +35,7 @@ class IP:
 
 @dataclass(frozen=True, slots=True)
 class CIDR:
-    """A network: an address, and how many of its first bits count."""
+    """A network: an address and a prefix length."""
 
     address: _Address
     bits: int
@@ -55,7 +55,7 @@ class CIDR:
 
 @dataclass(frozen=True, slots=True)
 class URL:
-    """A URL in its parts. `path` is as it was written; ``[]`` belong to `host`."""
+    """A parsed URL. `path` is as written; ``[]`` are part of `host`."""
 
     scheme: str
     host: str
@@ -68,7 +68,7 @@ class URL:
 
 
 def _why(text: str) -> str:
-    """Why Go doesn't take a text for an address."""
+    """Go's error message for a text that isn't an address."""
     if ":" not in text and "." not in text:
         return "unable to parse IP"
     if "%" in text:

@@ -1,7 +1,7 @@
-"""The text of a literal → the value it means.
+"""Converts the text of a literal to its value.
 
-Must not know: places. Next: `parsing`, which tells where a mistake is. Source: cel-spec, "String and Bytes Values";
-the messages are cel-go's.
+Must not know: positions. Next: `parsing`, which reports the position of an error. Source: cel-spec, "String and Bytes
+Values"; the messages are cel-go's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ESCAPE = re.compile(r"\\(?:([0-3][0-7][0-7])|[xX](..)|(u....|U........)|(.))")
 
 
 def int_value(text: str) -> int:
-    """Of ``12``, ``-12`` or ``0x1F``. ValueError when 64 bits can't hold it."""
+    """The value of ``12``, ``-12`` or ``0x1F``. ValueError beyond 64 bits."""
     value = _whole(text)
     if not INT_MIN <= value <= INT_MAX:
         raise ValueError("invalid int literal")
@@ -29,7 +29,7 @@ def int_value(text: str) -> int:
 
 
 def uint_value(text: str) -> UInt:
-    """Of ``12u`` or ``0x1Fu``. ValueError when 64 bits can't hold it."""
+    """The value of ``12u`` or ``0x1Fu``. ValueError beyond 64 bits."""
     value = _whole(text[:-1])
     if value > UINT_MAX:
         raise ValueError("invalid uint literal")
@@ -37,7 +37,7 @@ def uint_value(text: str) -> UInt:
 
 
 def _whole(text: str) -> int:
-    """What has more digits than 64 bits can need is more than they can hold; Python needn't multiply it out."""
+    """More digits than 64 bits need are out of range; this avoids converting very long ones."""
     digits = text.removeprefix("-")
     base = 16 if digits.startswith("0x") else 10
     digits = digits.removeprefix("0x").lstrip("0")
@@ -46,7 +46,7 @@ def _whole(text: str) -> int:
 
 
 def double_value(text: str) -> float:
-    """Of ``1.5e3``. ValueError when it is larger than a double can be."""
+    """The value of ``1.5e3``. ValueError beyond the range of a double."""
     value = float(text)
     if math.isinf(value):
         raise ValueError("invalid double literal")
@@ -54,7 +54,7 @@ def double_value(text: str) -> float:
 
 
 def _body(text: str) -> tuple[str, bool]:
-    """What stands between the quotes, and whether it is raw."""
+    """The text between the quotes, and whether it is raw."""
     raw = text[0] in "rR"
     if raw:
         text = text[1:]
@@ -66,7 +66,7 @@ def _body(text: str) -> tuple[str, bool]:
 
 
 def text_value(text: str) -> str:
-    """Of a string literal with its quotes. ValueError for an escape that is no character."""
+    """The value of a string literal with its quotes. ValueError for an invalid escape."""
     inside, plain = _body(text)
     return inside if plain else _ESCAPE.sub(_character, inside)
 
@@ -82,7 +82,7 @@ def _character(match: re.Match[str]) -> str:
 
 
 def bytes_value(text: str) -> bytes:
-    """Of a bytes literal with its ``b`` and its quotes. ValueError for an escape that is no byte."""
+    """The value of a bytes literal with its ``b`` and its quotes. ValueError for an invalid escape."""
     inside, plain = _body(text[1:])
     if plain:
         return inside.encode()

@@ -1,7 +1,7 @@
-"""Loops: what macros become.
+"""Loops, to which macros are compiled.
 
-``all``, ``exists``, ``map`` and ``filter`` have forms without an accumulator, because most rules over lists are these.
-The cost of a turn is charged before the turn, so that no loop outlives its budget. Next: `compiling`.
+``all``, ``exists``, ``map`` and ``filter`` have forms without an accumulator, because most loops in rules are these.
+The cost of an iteration is charged before it runs, so no loop exceeds its budget. Next: `compiling`.
 Source: cel-spec "Macros"; the costs are those of the loops cel-go runs.
 """
 
@@ -30,7 +30,7 @@ class LoopSlots:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopParts:
-    """What a loop does. Without `condition` it goes to the end."""
+    """The parts of a loop. Without `condition` it runs to the end."""
 
     over: Run
     start: Run
@@ -42,7 +42,7 @@ class LoopParts:
 
 
 def _sequence(found: Any, shape: LoopSlots) -> list[Any]:
-    """What the first variable is, turn by turn, of a loop with one variable."""
+    """The values of the first variable in a loop with one variable."""
     convert = shape.convert
     if isinstance(found, list):
         return found if convert is None else [convert(item) for item in found]
@@ -65,7 +65,7 @@ def _pairs(found: Any, shape: LoopSlots) -> Iterable[tuple[Any, Any]]:
 
 
 def fold(parts: LoopParts, shape: LoopSlots) -> Run:
-    """Any loop."""
+    """The general loop."""
     over, start, condition, step, result = parts.over, parts.start, parts.condition, parts.step, parts.result
     first, second, accumulator = shape.first, shape.second, shape.accumulator
     condition_cost, step_cost = parts.condition_cost, parts.step_cost
@@ -92,7 +92,7 @@ def fold(parts: LoopParts, shape: LoopSlots) -> Run:
 
 
 def gather(over: Run, shape: LoopSlots, item: Run, cost: int, only: tuple[Run, int] | None) -> Run:
-    """``map``, and with `only`, which is a predicate and its cost, ``filter``: the list is made as it goes."""
+    """``map``, or ``filter`` with `only`, a predicate and its cost. Builds the list directly."""
     first, second = shape.first, shape.second
     predicate, asking = only or (None, 0)
     turn = cost if predicate is None else asking
@@ -130,7 +130,7 @@ def quantifier(over: Run, shape: LoopSlots, predicate: Run, cost: int, *, every:
     undecided = every
 
     def slowly(env: Env, items: list[Any]) -> bool:
-        """With errors, or near the end of the budget."""
+        """The path for errors, and for the end of the budget."""
         error: EvalError | None = None
         for at, item in enumerate(items):
             if second < 0:

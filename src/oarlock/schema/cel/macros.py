@@ -1,7 +1,7 @@
-"""Calls that are no calls: ``has``, ``all``, ``map`` and their like, written out as the loops they stand for.
+"""Expands macros: ``has``, ``all``, ``map`` and so on become loops in the syntax tree.
 
-Everything a macro makes stands where its opening parenthesis does. Some forms use an argument twice, and so a short
-text could become a tree without end; `Macros` counts what it copies and stops.
+Every node of an expansion has the position of the opening parenthesis. Some macros copy an argument, so a short
+text could expand to a huge tree; `Macros` counts the copies and stops.
 Must not know: tokens. Next: `ast`, what is built; `parsing`, which asks for every call.
 Source: cel-spec "Macros"; cel-go's standard macros, two-variable comprehensions, optional types and lists library,
 which are those of Kubernetes' environment. ``cel.bind`` isn't among them.
@@ -28,7 +28,7 @@ _Expand = Callable[["Macros", int, Expr, list[Expr]], Expr]
 
 
 class _WrongArguments(Exception):
-    """The arguments of a macro aren't what it takes."""
+    """The arguments of a macro are invalid."""
 
     def __init__(self, node: Expr, text: str) -> None:
         super().__init__(text)
@@ -36,7 +36,7 @@ class _WrongArguments(Exception):
 
 
 class Macros:
-    """Writes the macros of one expression out. What is wrong with them is added to `mistakes`."""
+    """Expands the macros of one expression. Errors are added to `mistakes`."""
 
     def __init__(self, source: str, mistakes: list[Mistake]) -> None:
         self._source = source
@@ -65,7 +65,7 @@ class Macros:
             return target
 
     def copy(self, node: Expr) -> Expr:
-        """The same tree made of other nodes, because the checker writes on nodes."""
+        """A copy of the tree, because the checker changes nodes."""
         return run(self._copy(node))
 
     def _copy(self, node: Expr) -> Steps[Expr]:
@@ -125,7 +125,7 @@ def _free(node: Expr, name: str) -> str:
 
 
 def _names(args: list[Expr], count: int) -> tuple[str, str]:
-    """The variables of a loop; the second is empty where there is but one."""
+    """The variables of a loop; the second is empty when there is only one."""
     names = [_name(node, "argument must be a simple name") for node in args[:count]]
     if count == 1:
         return _free(args[0], names[0]), ""
@@ -159,7 +159,7 @@ def _quantifier(kind: str, variables: int) -> _Expand:
 
 
 def _gathered(at: int, over: Expr, names: tuple[str, str], start: Expr, step: Expr, only: Expr | None) -> Fold:
-    """A loop that adds something each turn, or each turn that `only` holds."""
+    """A loop that appends an item in each iteration, or in each one for which `only` holds."""
     if only is not None:
         step = _call(at, "_?_:_", only, step, _result(at))
     return Fold(at, over, *names, _RESULT, start, Const(at, True), step, _result(at))
@@ -197,7 +197,7 @@ def _transform_entries(macros: Macros, at: int, over: Expr, args: list[Expr]) ->
 
 
 def _bound(at: int, name: str, value: Expr, inside: Expr) -> Fold:
-    """`inside`, which sees `value` by a name: a loop over nothing."""
+    """`inside` with `value` bound to a name: a loop over an empty list."""
     return Fold(at, ListOf(at, []), _UNUSED, "", name, value, Const(at, False), Ident(at, name), inside)
 
 

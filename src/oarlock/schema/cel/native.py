@@ -1,7 +1,7 @@
-"""What a tree has → the value an expression works with, one function for each form of schema.
+"""Converts tree values to CEL values, with one function for each form of schema.
 
-They are made once per schema. None stays None: only lists and maps can hold it. A tree that doesn't have the form
-its schema promises is an EvalError in Kubernetes' words. Next: `declared`, which chooses them.
+Compiled once per schema. None stays None: only lists and maps can contain it. A value that doesn't fit
+its schema is an EvalError with Kubernetes' message. Next: `declared`, which chooses them.
 Source: apiserver's UnstructuredToVal.
 """
 

@@ -1,9 +1,9 @@
-"""Text → `ast`: the grammar of CEL.
+"""The parser: text → `ast`.
 
-Operators are sorted by their precedence, without recursion; what nests does so by steps, so that no text overflows
-Python's stack. Chains of ``&&`` and ``||`` become balanced trees, as in cel-go, for they may be long. Limits are
-those of Kubernetes: 250 levels, 100,000 code points. A mistake in the syntax ends the reading; other mistakes
-(a reserved word, a number that is too large) are collected, and all are told.
+Operators are parsed by precedence without recursion, and nesting uses `steps`, so no text overflows
+Python's stack. Chains of ``&&`` and ``||`` become balanced trees, as in cel-go, because they may be long. Limits are
+those of Kubernetes: 250 levels, 100,000 code points. A syntax error ends the parsing; other errors
+(a reserved word, a number out of range) are collected and all reported.
 Must not know: types, names, schemas. Next: `lexing`, `literals`, `macros`; `checker`.
 Source: cel-spec, "Syntax"; the grammar, the limits and the messages of cel-go's parser.
 """
@@ -69,7 +69,7 @@ _Deep = tuple[Expr, int]
 
 
 def parse(source: str) -> Expr:
-    """The tree of an expression. CompileError with place and caret."""
+    """The tree of an expression. CompileError with position and caret."""
     if len(source) > MAX_SOURCE:
         size = f"size: {len(source)}, limit {MAX_SOURCE}"
         raise CompileError(f"ERROR: <input>:-1:0: expression code point size exceeds limit: {size}")
@@ -85,7 +85,7 @@ def parse(source: str) -> Expr:
 
 
 class _ExpressionParser:
-    """Reads one expression. `at` is the index of the token that comes next."""
+    """Parses one expression. `at` is the index of the next token."""
 
     def __init__(self, source: str) -> None:
         self.kinds, self.texts, self.offsets = tokens_of(source)
@@ -108,7 +108,7 @@ class _ExpressionParser:
         raise CompileError.of(self.source, [*self.mistakes, Mistake(offset, text)])
 
     def _unexpected(self, wanted: frozenset[str] | set[str], *, extraneous: bool = False) -> NoReturn:
-        """What comes next can't stand here."""
+        """The error for an unexpected next token."""
         self._unreadable()
         names = [kind if kind in _NAMED else f"'{kind}'" for kind in _ORDER if kind in wanted]
         expected = names[0] if len(names) == 1 else f"{{{', '.join(names)}}}"
@@ -126,7 +126,7 @@ class _ExpressionParser:
         return Const(offset, None)
 
     def _expect(self, kind: str, then: frozenset[str]) -> None:
-        """Take a token of this kind; `then` is what may stand behind it."""
+        """Take a token of this kind; `then` are the tokens that may follow it."""
         if self.kinds[self.at] == kind:
             self.at += 1
             return
@@ -161,7 +161,7 @@ class _ExpressionParser:
         return found
 
     def _or(self, end: _End) -> Steps[_Deep]:
-        """``a && b || c``, where the parts compare and calculate."""
+        """``a && b || c``, whose operands are comparisons and arithmetic."""
         either: list[Expr] = []
         both: list[Expr] = []
         either_at: list[int] = []
@@ -215,7 +215,7 @@ class _ExpressionParser:
         return (Call(offset, f"{kind}_", None, [node]) if count % 2 else node), depth
 
     def _signed(self) -> bool:
-        """Whether a number with its sign comes next."""
+        """Whether a signed number comes next."""
         return self.kinds[self.at] == "-" and self.kinds[self.at + 1] in ("NUM_INT", "NUM_FLOAT")
 
     # what is read from something --------------------------------------------------------------------
@@ -270,20 +270,20 @@ class _ExpressionParser:
         return text
 
     def _no_name(self) -> NoReturn:
-        """What comes next, behind a dot, is no name."""
+        """The error for a token after a dot that is no name."""
         if self.kinds[self.at] in ("true", "false", "null"):
             self._unexpected({"IDENTIFIER"})
         self._no_way()
 
     def _no_way(self) -> NoReturn:
-        """What comes next can't stand behind what is before it, whatever that was to become."""
+        """The error for a token that can't follow the previous one in any rule."""
         self._unreadable()
         end = self.offsets[self.at] + (0 if self.kinds[self.at] == EOF else len(self.texts[self.at]))
         read = _escaped(self.source[self.offsets[self.at - 1] : end])
         self._fail(self.offsets[self.at], f"Syntax error: no viable alternative at input '{read}'")
 
     def _arguments(self, end: _End) -> Steps[tuple[list[Expr], int]]:
-        """What stands in parentheses, of which the first has been read."""
+        """The arguments in parentheses; the opening one has been read."""
         args: list[Expr] = []
         deepest = 0
         if self.kinds[self.at] == ")":
@@ -338,7 +338,7 @@ class _ExpressionParser:
             return self._mistake(offset, str(error))
 
     def _name(self, end: _End, dot: str) -> Steps[_Deep]:
-        """``a``, ``a(b)``, or the ``a.b{…}`` of a message; behind a dot that says it is a name of the root."""
+        """``a``, ``a(b)``, or ``a.b{…}``, a message; a leading dot makes it a name of the root."""
         offset, name = self.offsets[self.at], self.texts[self.at]
         kinds = self.kinds
         brace = self.at + 1
@@ -359,7 +359,7 @@ class _ExpressionParser:
         return self.macros.global_call(offset, dot + name, args), deepest
 
     def _list(self, offset: int) -> Steps[_Deep]:
-        """``[a, ?b]``, of which the bracket has been read."""
+        """``[a, ?b]``; the bracket has been read."""
         items: list[Expr] = []
         optional: list[int] = []
         deepest = 0
@@ -384,7 +384,7 @@ class _ExpressionParser:
         return ListOf(offset, items, frozenset(optional)), deepest
 
     def _entries(self, offset: int, message: str | None) -> Steps[_Deep]:
-        """``{k: v, ?k: v}``, of which the brace has been read; `message` is the name before it."""
+        """``{k: v, ?k: v}``; the brace has been read. `message` is the name before it."""
         entries: list[tuple[Expr, Expr, bool]] = []
         deepest = 0
         inside = frozenset({",", "}"})
@@ -420,7 +420,7 @@ class _ExpressionParser:
 
 
 def _balanced(name: str, terms: list[Expr], offsets: list[int]) -> Expr:
-    """A chain of one operator as a tree of the least depth; `offsets` are the operators' places."""
+    """A chain of one operator as a balanced tree; `offsets` are the operators' positions."""
     if len(terms) == 1:
         return terms[0]
     middle = len(offsets) // 2

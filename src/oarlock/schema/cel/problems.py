@@ -1,12 +1,12 @@
-"""What can go wrong with an expression, as one family.
+"""The errors of expressions.
 
     CelError
-    ├─ CompileError      it can't be parsed, or its types don't fit; knows line, column and a caret
-    ├─ EvalError         it was run and has no value
-    └─ OverBudget        it cost more than it may; nothing in the expression can catch it
+    ├─ CompileError      syntax or type errors, with line, column and a caret
+    ├─ EvalError         the evaluation failed
+    └─ OverBudget        it exceeded the cost limit; the expression can't catch this
 
-Nothing else comes out of running an expression: functions and readings say what they can't do with a value. Any other
-exception is a mistake of ours, and is never taken for one of the rule's.
+Running an expression raises nothing else. Any other
+exception is a bug of this package, and is never reported as an error of the rule.
 Next: `parsing` and `checker`, which raise the first; `compiling`, which raises the rest.
 """
 
@@ -21,14 +21,14 @@ _LONGEST_SNIPPET = 16_384
 
 
 class CelError(Exception):
-    """Something is wrong with an expression. `cost` is what was spent when it came up while running."""
+    """An error in an expression. `cost` is the cost up to the error, if it occurred at run time."""
 
     cost = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """One mistake, at an offset in code points."""
+    """One error, at an offset in code points."""
 
     offset: int
     text: str
@@ -48,7 +48,7 @@ class Mistake:
 
 
 class CompileError(CelError):
-    """The expression can't be run. `mistakes` has every one that has a place."""
+    """The expression is invalid. `mistakes` has every error with its position."""
 
     def __init__(self, text: str, mistakes: tuple[Mistake, ...] = ()) -> None:
         super().__init__(text)
@@ -61,8 +61,8 @@ class CompileError(CelError):
 
 
 class EvalError(CelError):
-    """The expression has no value for this input; the text is cel-go's."""
+    """The evaluation failed for this input; the message is that of cel-go."""
 
 
 class OverBudget(CelError):
-    """The expression was stopped because it cost too much."""
+    """The evaluation was stopped at its cost limit."""

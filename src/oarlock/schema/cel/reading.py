@@ -1,6 +1,6 @@
-"""Small closures that read: variables, fields, keys and items, from trees and from values.
+"""Closures that read variables, fields, keys and items, from trees and from CEL values.
 
-Each comes in the form its place allows: what the schema knows to be an object is read without asking what it is.
+Each has variants for what the schema guarantees: a value known to be an object is read without a type check.
 Next: `compiling`, which chooses. Source: cel-spec "Field Selection", "Indexing"; Kubernetes: a field that is null
 is absent.
 """
@@ -71,7 +71,7 @@ def missing(name: str) -> Run:
 
 
 def field(run: Run, name: str, slot: int | None) -> Run:
-    """A field of an object of a tree; of the variable in `slot` when it is known to be one."""
+    """A field of an object in a tree; with a variable's `slot`, directly of that variable."""
     if slot is not None:
 
         def of_variable(env: Env) -> Any:
@@ -99,7 +99,7 @@ def field(run: Run, name: str, slot: int | None) -> Run:
 
 
 def _object(value: Any) -> dict[str, Any]:
-    """An object of a tree, where the schema has one."""
+    """Check for an object where the schema has one."""
     if type(value) is not dict:
         raise no_overload()
     return value
@@ -110,7 +110,7 @@ _FORMS: dict[str, tuple[type, str]] = {"array": (list, NO_ARRAY), "object": (dic
 
 
 def has_field(run: Run, name: str, child: Decl) -> Run:
-    """``has(object.field)`` of an object of a tree. What is there must have the form its schema promises."""
+    """``has(object.field)`` for an object in a tree. The field's value must fit the schema."""
     if child.node.int_or_string:
         return _has_converted(run, name, child.convert)
     form = _FORMS.get(child.node.type)
@@ -139,7 +139,7 @@ def _has_converted(run: Run, name: str, convert: Callable[[Any], Any] | None) ->
 
 
 def map_key(run: Run, key: str) -> Run:
-    """``map.key`` of a map of a tree; its value may be null."""
+    """``map.key`` of a map in a tree; its value may be null."""
 
     def read(env: Env) -> Any:
         found = _object(run(env))
@@ -155,7 +155,7 @@ def has_key(run: Run, key: str) -> Run:
 
 
 def _select(value: Any, name: str) -> Any:
-    """What `name` is in a value; KeyError where there is nothing."""
+    """The field `name` of a value; KeyError when it is absent."""
     if type(value) is Obj:
         found = value.get(value.shown[name])
         if found is None:
@@ -302,7 +302,7 @@ def maybe_index(run: Run, key: Run) -> Run:
 
 
 def equals_text(run: Run, text: str, negated: bool) -> Run:
-    """``value == 'text'``, charged as the shorter of both."""
+    """``value == 'text'``, charged by the shorter of both."""
     longest = len(text)
 
     def equal(env: Env) -> bool:
@@ -320,7 +320,7 @@ def equals_text(run: Run, text: str, negated: bool) -> Run:
 
 
 def priced(called: Callable[..., Any], runs: list[Run], price: Callable[..., int]) -> Run:
-    """A call whose cost depends on its arguments; it is charged before it is made."""
+    """A call whose cost depends on its arguments; charged before the call."""
 
     def call(env: Env) -> Any:
         try:
@@ -337,7 +337,7 @@ def priced(called: Callable[..., Any], runs: list[Run], price: Callable[..., int
 
 
 def items_of(run: Run, decl: Decl) -> Run:
-    """A list or map of a tree, to be looped over."""
+    """A list or map of a tree, for a loop."""
     wanted, otherwise = _FORMS[decl.node.type]
 
     def items(env: Env) -> Any:

@@ -1,4 +1,4 @@
-"""Regular expressions of rules: RE2, found and extracted as Go does.
+"""Regular expressions in rules: RE2, with the semantics of Go's find and extract.
 
 Next: `patterns` of schemas, which only match. Source: RE2 syntax; Kubernetes' regex library for CEL.
 """
@@ -20,7 +20,7 @@ def _options() -> re2.Options:
 
 
 class Regex:
-    """A compiled expression. PatternError, in Go's words, when it can't be."""
+    """A compiled expression. PatternError with Go's message if it is invalid."""
 
     __slots__ = ("_compiled", "matches", "source")
 
@@ -36,7 +36,7 @@ class Regex:
         return "" if found is None else found[0].decode("utf-8", "surrogatepass")
 
     def find_all(self, text: str, limit: int = -1) -> list[str]:
-        """The first `limit` matches that don't overlap; all of them when it is negative."""
+        """The first `limit` non-overlapping matches; all if it is negative."""
         found: list[str] = []
         if limit == 0:
             return found
@@ -51,12 +51,12 @@ class Regex:
         return found
 
 
-# RE2 lets one expression grow to 8 MiB while it matches, and a client may bring both the expression and the text.
+# By default RE2 may use 8 MiB for one expression, and a client may send both the expression and the text.
 _compiled: Memo[str, Regex] = Memo(64 * 1024 * 1024, entry_bytes=8 * 1024 * 1024)
 
 
 def regex_of(source: str) -> Regex:
-    """`source`, which an object brings, compiled; the last few are remembered. A rule's own are compiled with it."""
+    """The compiled `source`, a pattern from an object; the last few are cached. A rule's own are compiled with it."""
     found = _compiled.get(source)
     if found is None:
         found = Regex(source)

@@ -1,4 +1,4 @@
-"""One rule, compiled where it stands, and what it says when it is broken.
+"""One compiled rule, and its error message.
 
 Next: `rules`, which finds the rules of a schema and walks an object. Source: x-kubernetes-validations (KEP-2876,
 KEP-4008); wording of apiextensions-apiserver 1.36.
@@ -30,7 +30,7 @@ _OUT = "validation failed due to running out of cost budget, no further validati
 
 
 class InvalidHere(Invalid):
-    """An invalid value that isn't shown, because it is an object or a list."""
+    """An invalid value that isn't shown in the message, because it is an object or a list."""
 
     __slots__ = ()
 
@@ -41,7 +41,7 @@ class InvalidHere(Invalid):
 
 @dataclass(slots=True)
 class Budget:
-    """What the rules of an object may cost together, and each call of an expression alone."""
+    """The cost limits of all rules of an object together, and of each evaluation."""
 
     left: int
     per_call: int
@@ -52,7 +52,7 @@ class Budget:
         return min(self.per_call, self.left)
 
     def charge(self, cost: int) -> bool:
-        """Whether there was enough; when not, no rule runs any more."""
+        """Charge the total. Returns False when it is exceeded; then no more rules run."""
         if cost > self.left:
             self.stop()
             return False
@@ -65,7 +65,7 @@ class Budget:
 
 
 def variables_at(decl: Decl, *, optional_old: bool) -> dict[str, Variable]:
-    """What a rule may speak of where `decl` stands."""
+    """The variables of a rule at `decl`."""
     old = Variable(types.optional_of(decl.type)) if optional_old else Variable(decl.type, decl)
     return {"self": Variable(decl.type, decl), "oldSelf": old}
 
@@ -91,7 +91,7 @@ def mentions(tree: Expr, name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CompiledRule:
-    """A compiled rule. `field_path` is normalized; `shows_value` says whether its errors show the value."""
+    """A compiled rule. `field_path` is normalized; `shows_value`: its errors show the value."""
 
     program: Program
     decl: Decl
@@ -105,7 +105,7 @@ class CompiledRule:
     shows_value: bool
 
     def broken(self, path: str, value: Any, old: Any, budget: Budget) -> tuple[FieldError | None, bool]:
-        """The error of this rule for a value, if any, and whether it may be forgiven where nothing changed."""
+        """The error of this rule for a value, if any, and whether ratcheting may ignore it."""
         if self.uses_old and old is GONE and not self.optional_old:
             return None, False
         values = (value, self._old(old))
@@ -152,7 +152,7 @@ class CompiledRule:
         return f"{error} evaluating rule: {self.named}"
 
     def _said(self, values: tuple[Any, ...], budget: Budget) -> str:
-        """The message: made by the expression if that works, else the one that was written, else the rule."""
+        """The error message: of the messageExpression if that works, else the message, else the rule."""
         otherwise = self.message.strip() or f"failed rule: {self.source.strip()}"
         if self.message_program is None:
             return otherwise

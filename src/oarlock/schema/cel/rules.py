@@ -1,8 +1,8 @@
-"""The rules of a schema, compiled, and an object checked against them.
+"""Compiles the rules of a schema, and validates objects by them.
 
-`compile_rules` reads ``x-kubernetes-validations`` at every level of a schema and refuses rules that can't be: a
-mistake in the text, a wrong type, an impossible path, a cost without bound. `RuleSet.validate` walks an object. On
-an update a rule about something that hasn't changed isn't held against it, unless the rule compares with the old.
+`compile_rules` reads ``x-kubernetes-validations`` at every level of a schema and refuses invalid rules: a
+syntax or type error, an invalid path, an unbounded cost. `RuleSet.validate` walks an object. In
+an update, violations by unchanged values are ignored (ratcheting), unless the rule uses the old value.
 Must not know: definitions, requests. Next: `rule`, one of them; `estimate`, for the cost.
 Source: KEP-2876, KEP-4008; validation of CustomResourceDefinitions.
 """
@@ -49,7 +49,7 @@ _REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "
 
 @dataclass(slots=True, eq=False)
 class _Level:
-    """The rules of one level of a schema, and the levels inside that have any."""
+    """The rules of one level of a schema, and its child levels that have rules."""
 
     rules: tuple[CompiledRule, ...] = ()
     fields: dict[str, _Level] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class _Level:
 
 @dataclass(frozen=True, slots=True)
 class _Nearest:
-    """The nearest value around that has an old one. Compared only once a rule is broken."""
+    """The nearest enclosing value with an old counterpart. Compared only when a rule is violated."""
 
     new: Any
     old: Any
@@ -77,7 +77,7 @@ class _Nearest:
 
 
 class RuleSet:
-    """All rules of a schema. Made by `compile_rules`; never changes."""
+    """All rules of a schema. Made by `compile_rules`; immutable."""
 
     __slots__ = ("_level",)
 
@@ -85,11 +85,11 @@ class RuleSet:
         self._level = level
 
     def validate(self, tree: Any, old: Any = None) -> list[FieldError]:
-        """The broken rules of an object; with `old`, of an update. None is no old object."""
+        """The violated rules of an object; with `old`, of an update. None means no old object."""
         return self.spend(tree, old, Budget(OBJECT_BUDGET, CALL_LIMIT))
 
     def spend(self, tree: Any, old: Any, budget: Budget, *, at: Where = None) -> list[FieldError]:
-        """`validate` with a budget of the caller's."""
+        """Like `validate`, with a budget of the caller's."""
         walk = _RuleWalk(budget)
         was = GONE if old is None else old
         walk.visit(self._level, tree, was, _Nearest(tree, was), at)
@@ -97,7 +97,7 @@ class RuleSet:
 
 
 class _RuleWalk:
-    """One object, checked. Stops at the end of the budget."""
+    """The validation of one object. Stops when the budget is exhausted."""
 
     __slots__ = ("budget", "found")
 
@@ -164,10 +164,10 @@ def _key_of(item: Any, keys: tuple[str, ...]) -> tuple[Any, ...] | None:
 def compile_rules(
     schema: Any, node: Node, path: str = "", *, bounded: bool = True
 ) -> tuple[RuleSet | None, list[FieldError]]:
-    """The rules in `schema`, which `node` was parsed from, and what is wrong with them; None when there are none.
+    """The compiled rules in `schema`, from which `node` was parsed, and their errors; None without rules.
 
-    `path` leads to the schema, for the errors. Without `bounded` a rule may be too dear by the estimate; what it
-    really costs is limited all the same.
+    `path` leads to the schema, for the errors. Without `bounded` the estimated cost isn't checked;
+    the cost at run time is limited in any case.
     """
     build = _Build(bounded=bounded)
     decl = declare(node, root=True)
@@ -181,10 +181,10 @@ def compile_rules(
 
 @dataclass(frozen=True, slots=True)
 class _LevelPlace:
-    """Where a level stands.
+    """The place of a level in the schema.
 
-    `lost` is the list around it whose items have no counterpart in the old object. There are at most `count` of it
-    in an object, None for as many as fit into a request, because of what is in `unbounded`.
+    `lost` is the enclosing list whose items have no counterpart in the old object. An object has at most `count` values
+    at this place, None for as many as fit into a request because the lists or maps in `unbounded` have no limit.
     """
 
     lost: str = ""
@@ -207,7 +207,7 @@ class _Build:
         self.errors: list[FieldError] = []
 
     def level(self, schemas: list[tuple[Any, str]], node: Node | None, decl: Decl | None, place: _LevelPlace) -> _Level:
-        """One level. What `allOf` says of it counts as well; `anyOf`, `oneOf` and `not` can't have rules."""
+        """One level. Rules in `allOf` count as well; `anyOf`, `oneOf` and `not` can't have rules."""
         made = _Level()
         if node is None:
             return made
@@ -356,7 +356,7 @@ class _Build:
             self._wrong(Invalid(f"{where}.rule", said["rule"], text))
 
     def _check_cost(self, tree: Expr, where: str, decl: Decl, place: _LevelPlace, names: tuple[str, str]) -> None:
-        """Kubernetes' estimate and wording, and then which lists, maps and strings have no bound."""
+        """Errors of the estimate with Kubernetes' wording, then the unbounded lists, maps and strings."""
         if not self._bounded:
             return
         once, unbounded = estimate(tree, {"self": decl, "oldSelf": decl})
@@ -397,7 +397,7 @@ def _with_all_of(schemas: list[tuple[Any, str]]) -> Iterator[tuple[Any, str]]:
 
 
 def _field_of(decl: Decl | None, name: str, child: Node) -> Decl | None:
-    """What expressions see of a property; a name that can't be written still has its rules."""
+    """The Decl of a property; one whose name can't be written in an expression still has its rules."""
     if decl is not None:
         for raw, inner in decl.fields.values():
             if raw == name:

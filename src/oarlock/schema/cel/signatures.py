@@ -1,7 +1,7 @@
-"""Every function and operator a rule may call, as signatures.
+"""The signatures of all functions and operators.
 
 ``recv:name(args)->result`` is called on a value, ``name(args)->result`` is not; capital letters are type variables.
-What the functions do is in `functions` and the `library_*` modules, what they cost in `costs`.
+Implementations are in `functions` and the `library_*` modules, costs in `costs`.
 Next: `checker`, which chooses among overloads.
 Source: cel-spec standard definitions; cel-go extensions strings v2, lists v3, sets, two-variable comprehensions and
 optional types; Kubernetes' libraries of the 1.36 base environment.
@@ -22,7 +22,7 @@ __all__ = ["CONSTANTS", "Overload", "overloads", "parse_type"]
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """One signature. Of a `member` the first parameter is what it is called on."""
+    """One signature. For a `member` the first parameter is the target."""
 
     member: bool
     params: tuple[CelType, ...]

@@ -1,6 +1,6 @@
-"""How large what a schema describes can get, given that a request can't exceed 3 MiB.
+"""The maximum size of values that a schema describes, given that a request can't exceed 3 MiB.
 
-Bounds of the schema where it has any, else what fits into a request. Next: `estimate`.
+Uses the bounds of the schema where it has any, else what fits into a request. Next: `estimate`.
 Source: apiserver's CEL limits and schema model (KEP-2876).
 """
 
@@ -20,7 +20,7 @@ _STRINGS = {"duration": (3, 32), "date": (12, 12), "date-time": (21, 32)}
 
 
 def min_serialized(node: Node, depth: int = 0) -> int:
-    """Bytes of the shortest JSON of a value."""
+    """The size in bytes of the shortest JSON of a value."""
     if node.type == "boolean":
         return 4
     if node.type in ("integer", "number") or node.int_or_string or depth > 100:
@@ -36,7 +36,7 @@ def min_serialized(node: Node, depth: int = 0) -> int:
 
 
 def max_elements(node: Node) -> int:
-    """Items of the longest list, entries of the largest map, bytes of the longest text; 1 of anything else."""
+    """The maximum of a list's items, a map's entries or a text's bytes; 1 for anything else."""
     rules = node.constraints
     if node.type == "array":
         if rules.max_items is not None:
@@ -62,7 +62,7 @@ def max_elements(node: Node) -> int:
 
 
 def bound_word(node: Node) -> str:
-    """The keyword that would bound a value; empty when it is bounded."""
+    """The keyword that would bound a value (``maxItems`` …); empty when it is bounded."""
     rules = node.constraints
     if node.type == "array":
         return "maxItems" if rules.max_items is None else ""

@@ -1,8 +1,8 @@
-"""Recursion that can't overflow: functions that ask for what is inside by yielding it.
+"""Recursion without stack overflow: generator functions that yield their recursive calls.
 
-An expression may nest 250 deep, and its tree a few times that, which is more than Python's stack holds for
-functions that call one another. A step is a generator: it yields another step and is sent that one's result. However
-deep they go, `run` alone is on the stack. Must not know: expressions. Next: `parsing`, `checker`, `compiling` and
+An expression may nest 250 levels, and its tree a few times that, which is more than Python's stack allows for
+recursive functions. A step is a generator: it yields another step and is sent that one's result. However
+deep they go, only `run` is on the stack. Must not know: expressions. Next: `parsing`, `checker`, `compiling` and
 `estimate`, which are written that way.
 """
 
@@ -20,7 +20,7 @@ Steps = Generator[Any, Any, _Result]
 
 
 def run(first: Steps[_Result]) -> _Result:
-    """The result of a step and of all it asks for. What one of them raises ends all of them."""
+    """The result of a step and all steps that it yields. An exception in one ends all of them."""
     waiting: list[Steps[Any]] = []
     current: Steps[Any] = first
     sent: Any = None

@@ -25,7 +25,7 @@ def _special(value: float) -> str:
 
 
 def double_text(value: float) -> str:
-    """Go's ``%g`` with as few digits as tell the number apart."""
+    """Go's ``%g`` with the shortest representation."""
     if not math.isfinite(value):
         return _special(value)
     if not value:
@@ -54,7 +54,7 @@ def duration_text(value: Duration) -> str:
 
 
 def timestamp_text(value: Timestamp) -> str:
-    """RFC 3339 with as many decimals as there are, in the zone it was read in."""
+    """RFC 3339 with as many decimals as needed, in its original zone."""
     seconds, rest = divmod(value.ns, 10**9)
     zone = timezone(timedelta(minutes=value.offset)) if value.offset else UTC
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)

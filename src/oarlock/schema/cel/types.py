@@ -1,8 +1,8 @@
-"""Types of expressions, and when one fits where another is asked for.
+"""Types of expressions, and which type is assignable to which.
 
 Unification as the CEL specification has it: type variables of a signature are bound while its arguments are
 compared. An expression of a few lines can have a type of a million parts, or one that nests deeper than Python's
-stack, so types have bounds; see `MAX_PARTS`. Must not know: schemas, functions. Next: `signatures`, `checker`.
+stack, so types are limited; see `MAX_PARTS`. Must not know: schemas, functions. Next: `signatures`, `checker`.
 Source: cel-spec, "Gradual Type Checking".
 """
 
@@ -72,7 +72,7 @@ class CelType:
 
     @property
     def unwieldy(self) -> bool:
-        """Whether it exceeds the bounds."""
+        """Whether it exceeds the limits."""
         return self.parts > MAX_PARTS or self.depth > MAX_DEPTH
 
     def __str__(self) -> str:
@@ -128,7 +128,7 @@ Bindings = dict[str, CelType]
 
 
 class Overlay(Bindings):
-    """Bindings on trial: what is bound goes here, what isn't found here is looked up below."""
+    """Tentative bindings: new ones go here, lookups fall back to the underlying bindings."""
 
     __slots__ = ("_below",)
 
@@ -144,7 +144,7 @@ _NULLABLE = frozenset({"null", "object", "opaque", "optional", "timestamp", "dur
 
 
 def resolved(bound: Bindings, type: CelType) -> CelType:
-    """`type` with its variables replaced; one that is free stays free. CompileError beyond the bounds of types."""
+    """`type` with its variables replaced; unbound ones stay. CompileError beyond the limits of types."""
     if type.kind == "variable":
         found = bound.get(type.name)
         return type if found is None else resolved(bound, found)
@@ -164,7 +164,7 @@ def _occurs(bound: Bindings, name: str, type: CelType) -> bool:
 
 
 def assignable(bound: Bindings, given: CelType, wanted: CelType) -> bool:
-    """Whether `given` fits where `wanted` is asked for; binds variables of both in `bound`."""
+    """Whether `given` is assignable to `wanted`; binds variables of both in `bound`."""
     if given is wanted:
         return True
     if wanted.kind == "variable":

@@ -1,4 +1,4 @@
-"""Values of expressions: Python's own where they mean the same, and small classes where they don't.
+"""CEL values: Python's own types where the semantics are the same, else small classes.
 
 bool, int, float, str, bytes, None, list and dict are themselves. A key of a map that is a bool is a `BoolKey`,
 since Python takes True for 1. Lists that the schema calls sets or maps compare without order.
@@ -53,7 +53,7 @@ class UInt(int):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Timestamp:
-    """A moment, in nanoseconds since 1970-01-01T00:00:00Z. `offset`, in minutes, is of the zone it is written in."""
+    """A point in time, in nanoseconds since 1970-01-01T00:00:00Z. `offset` is that of its time zone, in minutes."""
 
     ns: int
     offset: int = field(default=0, compare=False)
@@ -68,7 +68,7 @@ class Duration:
 
 @dataclass(frozen=True, slots=True)
 class TypeValue:
-    """A type as a value: what ``type(x)`` gives."""
+    """A type as a value: the result of ``type(x)``."""
 
     name: str
 
@@ -94,7 +94,10 @@ NONE = Optional(False)
 
 
 class Obj(dict[str, Any]):
-    """An object of a schema: `shown` are the fields an expression may see, `type_name` what ``type()`` calls it."""
+    """An object with a schema.
+
+    `shown` are the fields accessible in expressions, `type_name` the result of ``type()``.
+    """
 
     __slots__ = ("shown", "type_name")
 
@@ -105,13 +108,13 @@ class Obj(dict[str, Any]):
 
 
 class SetList(list[Any]):
-    """A list of ``x-kubernetes-list-type: set``: order doesn't count."""
+    """A list of ``x-kubernetes-list-type: set``, compared without order."""
 
     __slots__ = ()
 
 
 class MapList(list[Any]):
-    """A list of ``x-kubernetes-list-type: map``: items are told apart by `keys`, order doesn't count."""
+    """A list of ``x-kubernetes-list-type: map`` with these `keys`, compared without order."""
 
     __slots__ = ("keys",)
 
@@ -144,7 +147,7 @@ def is_flat(items: list[Any]) -> bool:
 
 
 def as_double(value: float) -> float:
-    """A number as a double; a whole number of hundreds of digits, which JSON may have, is infinite."""
+    """A number as a double; an integer beyond its range is infinite."""
     try:
         return float(value)
     except OverflowError:
@@ -220,7 +223,7 @@ def contains(items: list[Any], wanted: Any) -> bool:
 
 
 def add_lists(a: list[Any], b: list[Any]) -> list[Any]:
-    """``a + b``: a set gets what it lacks, a map's items replace those with their key."""
+    """``a + b``: a set gets the new items of `b`; in a map, items of `b` replace those with the same key."""
     if type(a) is SetList:
         both = [*a, *b]
         alike = is_flat(both) and bool not in set(map(type, both))
