@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import cbor2
+import pytest
 from walk_kit import BOATS, BOATS_V1, boat, fleet, made, walk
 
 from oarlock.codec import cbor
@@ -129,6 +130,7 @@ class Items(Events):
         self.data += data
 
 
+@pytest.mark.slow
 @walk
 async def test_a_watch_is_a_sequence():
     api, _ = fleet()

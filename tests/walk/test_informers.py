@@ -63,6 +63,7 @@ async def test_what_an_informer_reads_cannot_be_withdrawn():
         assert (await api.get(PORTS)).status == 200
 
 
+@pytest.mark.slow
 @walk
 async def test_a_long_list_is_whole():
     clock = VirtualClock()

@@ -240,6 +240,7 @@ async def test_of_two_large_writes_with_one_version_one_wins():
         assert (await api.get(f"{V2}/a")).json["spec"]["owner"] == won["spec"]["owner"]
 
 
+@pytest.mark.slow
 @walk
 async def test_patches_of_a_large_object_that_race_all_arrive():
     async with server() as api:

@@ -35,6 +35,8 @@ from oarlock.server.serving import header_names, wire2
 from oarlock.storage.cache.entry import Interner
 from oarlock.testing.server import InMemory
 
+pytestmark = pytest.mark.slow
+
 MIB = 1024 * 1024
 Attack = Callable[[], Awaitable[list[Memo[Any, Any]]]]
 

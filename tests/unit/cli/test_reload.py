@@ -40,6 +40,7 @@ def _until(process: subprocess.Popen[str], text: str) -> str:
     raise AssertionError(f"it ended without saying {text!r}")
 
 
+@pytest.mark.slow
 def test_the_server_starts_again_when_its_file_changes(reloading: subprocess.Popen[str], folder: Path):
     source = (folder / "things.py").read_text()
     line = _until(reloading, "serving at")

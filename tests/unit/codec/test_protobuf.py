@@ -206,6 +206,7 @@ _trees = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(_trees)
 @settings(max_examples=200, deadline=None)
 def test_every_kind_of_field_comes_back(tree):

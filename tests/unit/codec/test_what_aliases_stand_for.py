@@ -82,6 +82,7 @@ NODES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(NODES, min_size=1, max_size=30))
 def test_no_document_becomes_more_than_its_bytes_and_the_budget(nodes: list[str]) -> None:
     data = "".join(f"- {node}\n" for node in ["&a 1", "&b 2", *nodes]).replace("LONG", "z" * 40_000).encode()

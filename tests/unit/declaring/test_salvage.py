@@ -106,6 +106,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(JSON, st.dictionaries(st.sampled_from([*WHOLE, "horse", "load"]), JSON))
 def test_whatever_is_stored_can_be_looked_at_and_stays_as_it_is(spec: Any, fields: dict[str, Any]) -> None:

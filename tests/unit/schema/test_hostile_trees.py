@@ -64,6 +64,7 @@ TREES = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(TREES, st.booleans())
 def test_any_tree_is_answered(compiled: Any, tree: Any, typed: bool) -> None:
     version = compiled(SPEC, typed=typed)
@@ -78,6 +79,7 @@ def test_any_tree_is_answered(compiled: Any, tree: Any, typed: bool) -> None:
     version.selectable_values(tree)
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_any_value_at_the_root_is_answered(compiled: Any, tree: Any) -> None:
     version = compiled(SPEC)
@@ -94,6 +96,7 @@ def deep(levels: int, leaf: Any = None) -> Any:
     return leaf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["free", "unknown", "set", "keyed", "map", "text", "template"])
 def test_deep_trees(compiled: Any, where: str) -> None:
     tree = {"metadata": {}, "spec": {where: deep(5_000)}}

@@ -94,6 +94,7 @@ def test_threads_that_start_at_once_agree(tmp_path: Path) -> None:
     assert belongs_together(tmp_path / "pki", "tls")
 
 
+@pytest.mark.slow
 def test_processes_that_start_at_once_agree(tmp_path: Path) -> None:
     storage = f"sqlite:///{tmp_path}/store.db"
     running = [script(STARTER, storage, f"host-{number % 2}") for number in range(6)]
@@ -112,6 +113,7 @@ def test_processes_that_start_at_once_agree(tmp_path: Path) -> None:
     assert belongs_together(tmp_path / "pki", "ca")
 
 
+@pytest.mark.slow
 def test_whoever_is_killed_while_making_them_leaves_what_the_next_completes(tmp_path: Path) -> None:
     for _ in range(KILLED):
         maker = script(MAKER, str(tmp_path))

@@ -15,6 +15,7 @@ from oarlock.schema import structural
 KEY = "k" * 300_000
 
 
+@pytest.mark.slow
 def test_a_thousand_conflicts_are_named_and_the_rest_counted() -> None:
     found = [OwnerConflict("them", ("f:spec", f"f:{KEY}", f"f:a{i}")) for i in range(5000)]
     text, causes = conflicts.message(found), conflicts.causes(found)
