@@ -1,7 +1,7 @@
 """`RequestState`: one request on its way through the filters, with what they have found out so far.
 
 The filters of ``server.chain`` fill it, the verb reads it and makes the immutable `Context` for the packages below,
-which never see an Exchange.
+which never see a RequestState.
 """
 
 from __future__ import annotations

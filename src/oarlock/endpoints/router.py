@@ -139,7 +139,7 @@ class Router:
         return self._route_table
 
     def resolve(self, state: RequestState) -> None:
-        """Find the route of a request: sets ``x.target`` and ``x.route``. Raises BadRequest."""
+        """Find the route of a request: sets ``state.target`` and ``state.route``. Raises BadRequest."""
         request, route_table = state.request, self._route_table
         key = (request.method, request.path, request.query)
         if route_table is None:

@@ -207,21 +207,21 @@ class SqliteBackend:
         self._writer.submit(QueuedWrite(key, value, expect, expires, future))
         return future
 
-    def _report(self, outcome: BatchResult) -> None:
-        if outcome.rev:
+    def _report(self, batch_result: BatchResult) -> None:
+        if batch_result.rev:
             # Watches first: whoever gets a result may rely on every watch of this process having had the event.
-            self._feed.take(outcome.floor, outcome.events, outcome.rev)
-        error = outcome.error
+            self._feed.take(batch_result.floor, batch_result.events, batch_result.rev)
+        error = batch_result.error
         if error is None and not self._presence.kept():
             self._missing()
             # It was committed to, or decided by, a file that may never be at the path again.
-            error = (OutcomeUnknown if outcome.rev else Gone)(self._presence.wrong, 5.0)
+            error = (OutcomeUnknown if batch_result.rev else Gone)(self._presence.wrong, 5.0)
         if error is not None:
-            for write in outcome.writes:
+            for write in batch_result.writes:
                 if not write.future.done():
                     write.future.set_exception(copy.copy(error))
             return
-        for write, result in zip(outcome.writes, outcome.results, strict=True):
+        for write, result in zip(batch_result.writes, batch_result.results, strict=True):
             if not write.future.done():
                 write.future.set_result(result)
 

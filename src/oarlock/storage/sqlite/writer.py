@@ -195,17 +195,17 @@ class Writer:
                     writes, self._waiting = self._waiting, []
                 if not writes:
                     return
-                outcome = self._transaction(writes)
-            if outcome.events and (base := max(self._posted, self._published())) < outcome.floor:
-                outcome = self._with_others(outcome, base)
+                batch_result = self._transaction(writes)
+            if batch_result.events and (base := max(self._posted, self._published())) < batch_result.floor:
+                batch_result = self._with_others(batch_result, base)
         except Exception as error:
             self._waiting = []
-            outcome = BatchResult(batch, error=self._understand(error))
-        if outcome.rev:
-            self._posted = max(self._posted, outcome.rev)
-        post(self._loop, self._report, outcome)
+            batch_result = BatchResult(batch, error=self._understand(error))
+        if batch_result.rev:
+            self._posted = max(self._posted, batch_result.rev)
+        post(self._loop, self._report, batch_result)
         self.local_from = 0
-        if outcome.events and not self._files.membership.alone:
+        if batch_result.events and not self._files.membership.alone:
             self._files.peers.send(b"r")
 
     def _must_be_able(self) -> None:
@@ -240,18 +240,20 @@ class Writer:
             raise understood from error
         return BatchResult(writes, decided.results, None, rev, decided.events, decided.rev)
 
-    def _with_others(self, outcome: BatchResult, base: Rev) -> BatchResult:
+    def _with_others(self, batch_result: BatchResult, base: Rev) -> BatchResult:
         """The result, preceded by what other processes committed since `base`: the loop publishes without a gap."""
-        missing = outcome.floor - base
+        missing = batch_result.floor - base
         try:
             stretch = log_after(self._connection, base, missing)
         except Exception as error:
             # The writes are durable and must be acknowledged; the feed sees the gap and ends the watches.
             self._understand(error)
-            return outcome
-        floor = min(stretch.floor, outcome.floor)
-        others = [event for event in stretch.events if event.rev <= outcome.floor]
-        return BatchResult(outcome.writes, outcome.results, None, floor, [*others, *outcome.events], outcome.rev)
+            return batch_result
+        floor = min(stretch.floor, batch_result.floor)
+        others = [event for event in stretch.events if event.rev <= batch_result.floor]
+        return BatchResult(
+            batch_result.writes, batch_result.results, None, floor, [*others, *batch_result.events], batch_result.rev
+        )
 
     def _transact(self, job: Callable[[apsw.Connection], T]) -> T:
         self._must_be_able()
