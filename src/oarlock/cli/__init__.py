@@ -1,4 +1,4 @@
-"""The ``oarlock`` command. Next: `commands`."""
+"""The ``oarlock`` command. See also: `commands`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""What an APIServer would serve, as lines for a terminal, and what is doubtful about it.
+"""Describes an APIServer as lines for a terminal, with warnings for doubtful declarations (``oarlock check``).
 
-A mistake is refused when a class is declared or a server made; here is what is allowed and probably not meant.
-Must not know: where the server comes from. Next: `commands`.
+Errors are raised when a class is declared or a server made; the warnings are for what is allowed but probably not
+meant.
+Must not know: where the server comes from. See also: `commands`.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def _version(definition: ResourceDefinition, version: VersionDefinition, *, stor
 
 
 def doubts(server: APIServer) -> Iterator[str]:
-    """What is allowed, and probably not meant, each with what to write instead."""
+    """Warnings for what is allowed but probably not meant, each with what to write instead."""
     for served in server.catalog.entries:
         definition = served.definition
         for version in definition.versions:

@@ -1,8 +1,9 @@
-"""Find the `APIServer` a command line names: ``module:attribute``, or a file that has one.
+"""Imports the `APIServer` that a command line names: ``module:attribute``, or a file that has one.
 
-A file is imported under its full name: the folders above it that are packages are part of it, and what lies above
-those is where imports are looked for. Relative imports work in it, and absolute ones from there or from the
-working directory. Must not know: what is done with the server.
+A file is imported under its full name: directories above it that are packages are part of the name, and the directory
+above those is put on the import path. Relative imports work in it, and absolute ones from there or from the working
+directory.
+Must not know: what is done with the server.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ log = logging.getLogger("oarlock.cli")
 
 
 def load_server(where: str) -> APIServer:
-    """The server `where` names. Raises `CommandError`, and `DeclarationError` as it comes."""
+    """The server at `where`. Raises `CommandError`, and `DeclarationError` unchanged."""
     name, colon, attribute = where.rpartition(":") if ":" in where else (where, "", "")
     if colon and not attribute.isidentifier():
         raise CommandError(f"{where}: write MODULE:ATTRIBUTE or FILE.py, and {attribute!r} is no attribute's name")
@@ -40,7 +41,7 @@ def load_server(where: str) -> APIServer:
 
 
 def source_folder(where: str) -> Path:
-    """The folder that the sources of the server `where` names are in: the file's, or the working directory."""
+    """The directory of the server's sources: the file's, or the working directory."""
     name = where.rpartition(":")[0] if ":" in where else where
     return Path(name).resolve().parent if name.endswith(".py") or os.sep in name else Path.cwd()
 
@@ -65,7 +66,7 @@ def _import_file(file: Path) -> ModuleType:
 
 
 def _look_in(folder: Path) -> None:
-    """Imports are looked for here first."""
+    """Put a directory first on the import path."""
     text = str(folder)
     if text in sys.path:
         sys.path.remove(text)
@@ -93,7 +94,7 @@ def _failed(error: BaseException, where: str) -> CommandError:
 
 
 def _place(error: BaseException) -> str:
-    """Where in the user's files it happened."""
+    """The place of an error in the user's files."""
     if isinstance(error, SyntaxError):
         return ""  # says so itself
     frames = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]

@@ -17,13 +17,13 @@ from pathlib import Path
 __all__ = ["serve_again_and_again", "sources"]
 
 EVERY_S = 0.5
-"""How often the files are looked at."""
+"""The interval of checks for changed files, in seconds."""
 
 MAX_FILES = 20_000
-"""More files than this aren't looked at: the folder isn't that of one project."""
+"""With more files than this, none is checked: the directory isn't one project's."""
 
 LEAVING_S = 10.0
-"""How long a child may take to leave before it is ended; nothing acknowledged is lost either way."""
+"""How long a child may take to shut down before it is killed, in seconds; acknowledged writes are safe either way."""
 
 
 def serve_again_and_again(arguments: Sequence[str], folder: Path) -> int:
@@ -42,7 +42,7 @@ def serve_again_and_again(arguments: Sequence[str], folder: Path) -> int:
 
 
 def _changed(folder: Path, before: dict[Path, tuple[int, int]], stopped: list[int]) -> Path | None:
-    """Wait for a change: a file that changed, came or went. None when told to stop."""
+    """Wait until a file is changed, added or removed. None when told to stop."""
     while not stopped:
         time.sleep(EVERY_S)
         now = sources(folder)
@@ -68,7 +68,7 @@ def sources(folder: Path) -> dict[Path, tuple[int, int]]:
         try:
             status = path.stat()
         except OSError:
-            continue  # it has just gone
+            continue  # removed meanwhile
         found[path] = (status.st_mtime_ns, status.st_size)
         if len(found) >= MAX_FILES:
             break

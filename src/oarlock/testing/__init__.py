@@ -1,7 +1,7 @@
-"""What users import in their tests: the real server in memory or on a port, a clock they move, contract suites.
+"""The test kit for users: the real server in memory or on a port, a virtual clock, contract suites.
 
-Nothing here is a double of our own code: `InMemory` runs the whole chain, only without sockets. Names are loaded when
-first used, because some need hypothesis or pytest, which ``pip install 'oarlock[testing]'`` brings.
+Nothing here is a mock: `InMemory` runs the whole filter chain, only without sockets. Names are loaded on first use,
+because some need hypothesis or pytest, which ``pip install 'oarlock[testing]'`` installs.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""What a test that isn't async asks a server with: `InMemoryClient` without sockets, `HTTPClient` over TLS.
+"""Clients for synchronous tests: `InMemoryClient` without sockets, `HTTPClient` over TLS.
 
     with InMemoryClient(server) as client:
         assert client.post("/apis/…/flunders", {"metadata": {"name": "a"}}).status == 201
         with client.watch("/apis/…/flunders") as events:
             kind, tree = events.next()
 
-Both are a `TestClient`, so that a test may be moved from one to the other. Must not know: pytest.
-Next: `server`, what an async test uses; `thread`, the server that `HTTPClient` talks to.
+Both are a `TestClient`, so that a test can use either.
+Must not know: pytest. See also: `server`, for async tests; `thread`, a server for `HTTPClient`.
 """
 
 from __future__ import annotations
@@ -36,25 +36,31 @@ T = TypeVar("T")
 
 
 class Watching(ABC):
-    """A watch that is open."""
+    """An open watch."""
 
     @abstractmethod
     def next(self, timeout_s: float = 30.0) -> tuple[str, Any]:
-        """The next event's type and object. EOFError when the watch has ended; TimeoutError."""
+        """The next event's type and object. Raises EOFError when the watch has ended, and TimeoutError."""
 
 
 class TestClient(ABC):
     """One user's requests. Keywords of the short forms are headers: ``client.get(path, accept="application/yaml")``."""
 
-    __test__ = False  # pytest collects what is named Test…
+    __test__ = False  # pytest collects classes named Test…
 
     @abstractmethod
     def request(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
-        """Send a request; a `body` that isn't bytes is sent as JSON. What goes on is answered once it has ended."""
+        """Send a request; a `body` that isn't bytes is sent as JSON.
+
+        A streamed answer is returned when it has ended.
+        """
 
     @abstractmethod
     def watch(self, path: str, **headers: str) -> AbstractContextManager[Watching]:
-        """Watch `path` (``?watch=1`` is added) while the context lasts. AssertionError unless that is a 200."""
+        """Watch `path` (``?watch=1`` is added) while the context lasts.
+
+        Raises AssertionError unless the answer is 200.
+        """
 
     def get(self, path: str, **headers: str) -> Answer:
         return self.request("GET", path, None, header_names(headers))
@@ -82,10 +88,10 @@ class _WatchingInMemory(Watching):
 
 
 class InMemoryClient(TestClient):
-    """`InMemory` for tests that aren't async; takes the same arguments.
+    """`InMemory` for synchronous tests; takes the same arguments.
 
-    The server's event loop runs in this thread, and only while a request is answered or an event waited for.
-    RuntimeError when it is used in an async test, which can use `InMemory` itself.
+    The server's event loop runs in this thread, and only while a request is answered or an event waited for. Raises
+    RuntimeError in an async test, which can use `InMemory` itself.
     """
 
     def __init__(
@@ -102,7 +108,7 @@ class InMemoryClient(TestClient):
 
     @property
     def clock(self) -> Clock:
-        """What the server takes for the time: a `VirtualClock` unless another was given."""
+        """The server's clock: a `VirtualClock` unless another was given."""
         return self.api.clock
 
     def run(self, scenario: Coroutine[Any, Any, T]) -> T:
@@ -178,7 +184,7 @@ class _WatchingOverHTTP(Watching):
 class HTTPClient(TestClient):
     """A client of a server that listens at `url`, with a connection for each request.
 
-    Without a `token` it is nobody. A watch that has raised TimeoutError is over.
+    Without a `token`, requests are unauthenticated. A watch that has raised TimeoutError is over.
     """
 
     def __init__(self, url: str, tls: ssl.SSLContext, token: str = "") -> None:

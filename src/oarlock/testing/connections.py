@@ -1,11 +1,11 @@
-"""What `InMemory.connect` and `InMemory.upgrade` give: the client's end of a connection that left HTTP.
+"""Client ends of upgraded connections, from `InMemory.connect` and `InMemory.upgrade`.
 
     async with api.connect("/apis/…/foos/a/exec?command=date") as client:
         client.send(0, b"input")
         assert await client.receive() == (1, b"output")
         assert (await client.outcome())["status"] == "Success"
 
-Must not know: the server. Next: `server`, whose requests make these.
+Must not know: the server. See also: `server`, whose requests make these.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ERROR_CHANNEL = 3
 
 
 class _Way:
-    """Bytes in one direction, kept until they are taken."""
+    """The buffer of one direction."""
 
     def __init__(self) -> None:
         self._waiting: list[bytes] = []
@@ -59,7 +59,7 @@ class _Way:
 
 
 class MemoryTunnel:
-    """The server's end, see `oarlock.endpoints.http.Tunnel`; what the client doesn't read holds the server back."""
+    """The server's end, see `oarlock.endpoints.http.Tunnel`; with backpressure while the client doesn't read."""
 
     def __init__(self, response: Response | None = None) -> None:
         self._response = response
@@ -116,22 +116,22 @@ class RawClient:
         self.tunnel.to_server.put(data)
 
     async def read(self, timeout_s: float = 60.0) -> bytes:
-        """What has come, or comes next; ``b""`` once the server has closed. TimeoutError."""
+        """The next bytes; ``b""`` once the server has closed. Raises TimeoutError."""
         return await asyncio.wait_for(self.tunnel.to_client.take(), timeout_s)
 
     def leave(self) -> None:
-        """Be gone."""
+        """Disconnect."""
         self.tunnel.close()
 
 
 class WebSocketClient(RawClient):
-    """The client of a WebSocket with channels. `protocol` is what the server agreed to."""
+    """The client of a WebSocket with channels. `protocol` is the negotiated subprotocol."""
 
     def __init__(self, tunnel: MemoryTunnel, protocol: str) -> None:
         super().__init__(tunnel)
         self.protocol = protocol
         self.closed: tuple[int, str] | None = None
-        """Code and reason of the server's Close."""
+        """Code and reason of the server's Close frame."""
         self.pings = 0
         self._socket = Connection(ConnectionType.CLIENT)
         self._messages: list[tuple[int, bytes]] = []
@@ -146,18 +146,18 @@ class WebSocketClient(RawClient):
             self.write(self._socket.send(BytesMessage(data=bytes((channel,)) + data)))
 
     def close_channel(self, channel: int) -> None:
-        """Say that nothing more comes on a channel (``v5.channel.k8s.io``)."""
+        """Close a channel (``v5.channel.k8s.io``)."""
         self.send(255, bytes((channel,)))
 
     def ping(self) -> None:
         self.write(self._socket.send(Ping()))
 
     def close(self, code: int = 1000) -> None:
-        """Say goodbye."""
+        """Send a Close frame."""
         self.write(self._socket.send(CloseConnection(code=code)))
 
     async def receive(self) -> tuple[int, bytes]:
-        """The next message that isn't empty: its channel, what it says. EOFError once the server has closed."""
+        """Channel and data of the next message that isn't empty. Raises EOFError once the server has closed."""
         while not self._messages:
             if self.closed is not None:
                 raise EOFError(f"the server has closed: {self.closed}")
@@ -169,7 +169,7 @@ class WebSocketClient(RawClient):
         return self._messages.pop(0)
 
     async def rest(self) -> dict[int, bytes]:
-        """Everything up to the server's Close, by channel."""
+        """All data up to the server's Close frame, by channel."""
         found: dict[int, bytes] = {}
         try:
             while True:
@@ -179,7 +179,7 @@ class WebSocketClient(RawClient):
             return found
 
     async def outcome(self) -> Any:
-        """The Status at the end; what comes before it is passed over. KeyError when there is none."""
+        """The final Status; other messages are skipped. Raises KeyError if there is none."""
         return json.loads((await self.rest())[ERROR_CHANNEL])
 
     def _take(self, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""What to say where a part of the test kit needs a package that only the extra ``testing`` brings."""
+"""The error for parts of the test kit that need packages of the extra ``testing``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ __all__ = ["missing"]
 
 
 def missing(part: str, error: ModuleNotFoundError) -> ModuleNotFoundError:
-    """The error to raise instead of `error`: what needs the package, and how to get it."""
+    """The error to raise instead of `error`: which package is missing, and how to install it."""
     text = f"{part} needs {error.name}, which isn't installed: pip install 'oarlock[testing]'"
     return ModuleNotFoundError(text, name=error.name)

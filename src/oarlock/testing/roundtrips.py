@@ -1,8 +1,8 @@
-"""`assert_round_trips`: does a version lose anything on its way to the hub and back?
+"""`assert_round_trips`: checks that conversion to the hub and back loses nothing.
 
-Objects of every declared version are made up from its schema, small ones first; what doesn't come back is
-shown with the smallest example there is. Needs hypothesis. Must not know: servers.
-Next: ``schema.classes_conversion``, which is what is tested.
+Generates objects of every declared version from its schema, small ones first, and shows the smallest that fails. Needs
+hypothesis.
+Must not know: servers. See also: ``schema.classes_conversion``, which is tested.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Tree = dict[str, Any]
 
 
 class LossyRoundTrip(AssertionError):
-    """A version loses something. `tree` is the smallest object found, `came_back` what is left of it."""
+    """A version loses data. `tree` is the smallest object found, `came_back` the result of the round trip."""
 
     def __init__(self, served: Served, version: str, tree: Tree, came_back: Tree | Exception) -> None:
         self.tree = tree
@@ -52,12 +52,11 @@ class LossyRoundTrip(AssertionError):
 
 
 def assert_round_trips(*classes: Any, examples: int = 200) -> None:
-    """Fail when any version of these resources isn't the same after a trip to the hub and back.
+    """Fail if an object of any version differs after conversion to the hub and back.
 
-    `classes` are what a server would be told to serve: hubs, spokes, collections. Made-up objects obey the
-    schema but not CEL rules or `validate`; they have passed the schema's defaults and ``default()``. A null, or
-    an empty list or map, that is the default of its field is the same as nothing.
-    Raises `LossyRoundTrip`.
+    `classes` are what a server would serve: hubs, spokes, collections. Generated objects obey the schema but not CEL
+    rules or `validate`; the schema's defaults and ``default()`` were applied. A null, empty list or empty map that is
+    its field's default equals a missing one. Raises `LossyRoundTrip`.
     """
     for served in served_from(classes):
         for version in served.definition.versions:
@@ -87,7 +86,7 @@ def _check(served: Served, version: str, examples: int) -> None:
 
 
 def _settled(served: Served, compiled: CompiledVersion, version: str, tree: Tree) -> Tree:
-    """What the server makes of an object before anybody converts it."""
+    """The object as the server defaults and prunes it before conversion."""
     definition = served.definition
     made: Tree = {"apiVersion": definition.api_version(version), "kind": definition.names.kind, **tree}
     compiled.normalize(made)

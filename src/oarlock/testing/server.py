@@ -1,4 +1,4 @@
-"""`InMemory`: a whole server inside a test, on a store in memory, without sockets and in milliseconds.
+"""`InMemory`: a whole server inside a test, with a store in memory and without sockets.
 
     async with InMemory(server) as api:
         made = await api.post("/apis/…/flunders", {"metadata": {"name": "a"}})
@@ -6,7 +6,8 @@
         async with api.watch("/apis/…/flunders") as events:
             kind, tree = await events.next()
 
-Requests pass the whole chain, authentication aside: they are made by `user`. Must not know: pytest.
+Requests pass the whole filter chain; authentication always returns `user`.
+Must not know: pytest.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _WEBSOCKET = {
 
 
 class Answer:
-    """What a request was answered with. Header names are lower case."""
+    """An answer. Header names are lower case."""
 
     def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         self.status = status
@@ -68,7 +69,7 @@ class Answer:
 
 
 class Lines:
-    """An answer that goes on, line by line. `buffered` is what a client that doesn't read would leave waiting."""
+    """A streamed answer, line by line. `buffered` counts the bytes that weren't read."""
 
     def __init__(self, response: Response | None = None) -> None:
         self._arrived: asyncio.Queue[bytes | None] = asyncio.Queue()
@@ -114,14 +115,14 @@ class Lines:
             self._response.sent(not self.aborted)
 
     async def line(self, timeout_s: float = 5.0) -> bytes:
-        """The next line, without its end. EOFError when there is none any more; TimeoutError."""
+        """The next line, without its end. Raises EOFError at the end, and TimeoutError."""
         line = await asyncio.wait_for(self._arrived.get(), timeout_s)
         if line is None:
             raise EOFError("the answer has ended")
         return line
 
     def rest(self) -> bytes:
-        """Everything that has arrived and wasn't taken."""
+        """All lines that were written and not yet read."""
         found = []
         while not self._arrived.empty():
             line = self._arrived.get_nowait()
@@ -145,18 +146,18 @@ class Events(Lines):
     """The stream of a watch. `next` waits; `pending` takes what has arrived. A line is an event."""
 
     async def next(self, timeout_s: float = 5.0) -> tuple[str, Any]:
-        """The next event's type and object. EOFError when the watch has ended; TimeoutError."""
+        """The next event's type and object. Raises EOFError when the watch has ended, and TimeoutError."""
         event = json.loads(await self.line(timeout_s))
         return event["type"], event["object"]
 
     def pending(self) -> list[tuple[str, Any]]:
-        """Every event that has arrived and wasn't taken."""
+        """All events that were written and not yet read."""
         events = [json.loads(line) for line in self.rest().splitlines()]
         return [(event["type"], event["object"]) for event in events]
 
 
 class _As:
-    """Everybody is `user`."""
+    """Authenticates every request as `user`."""
 
     waits = False
 
@@ -168,7 +169,7 @@ class _As:
 
 
 class _NoListener:
-    """Stands where the listener is; there is nothing to close."""
+    """In the place of a listener; nothing to close."""
 
     port = 0
 
@@ -183,7 +184,7 @@ class _NoListener:
 
 
 class InMemory:
-    """Runs `server` on `backend` (memory unless given) while the context lasts. `clock` is virtual unless given."""
+    """Runs `server` on `backend` (memory by default) while the context lasts. `clock` is virtual by default."""
 
     def __init__(
         self,
@@ -218,7 +219,10 @@ class InMemory:
     async def request(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
-        """Send a request; a `body` that isn't bytes is sent as JSON. What goes on is answered once it has ended."""
+        """Send a request; a `body` that isn't bytes is sent as JSON.
+
+        A streamed answer is returned when it has ended.
+        """
         response = await self._send(method, path, body, headers or {})
         if response.stream is not None:
             lines = Lines(response)
@@ -246,7 +250,10 @@ class InMemory:
 
     @asynccontextmanager
     async def watch(self, path: str, **headers: str) -> AsyncIterator[Events]:
-        """Watch `path` (``?watch=1`` is added) while the context lasts. AssertionError unless that is a 200."""
+        """Watch `path` (``?watch=1`` is added) while the context lasts.
+
+        Raises AssertionError unless the answer is 200.
+        """
         response = await self._send("GET", with_watch(path), None, header_names(headers))
         if response.stream is None:
             raise AssertionError(f"the watch was answered with {response.status}: {response.body!r}")
@@ -259,7 +266,7 @@ class InMemory:
 
     @asynccontextmanager
     async def follow(self, path: str, **headers: str) -> AsyncIterator[Lines]:
-        """Read an answer that goes on, line by line, while the context lasts. AssertionError unless it is one."""
+        """Read a streamed answer, line by line, while the context lasts. Raises AssertionError for any other answer."""
         response = await self._send("GET", path, None, header_names(headers))
         if response.stream is None:
             raise AssertionError(f"the stream was answered with {response.status}: {response.body!r}")
@@ -274,7 +281,7 @@ class InMemory:
     async def connect(
         self, path: str, protocol: str = "v5.channel.k8s.io", **headers: str
     ) -> AsyncIterator[WebSocketClient]:
-        """Talk to a subresource that connects while the context lasts. AssertionError when it is refused."""
+        """Connect to a subresource while the context lasts. Raises AssertionError when refused."""
         named = {**_WEBSOCKET, **({"sec-websocket-protocol": protocol} if protocol else {}), **header_names(headers)}
         tunnel, answer = await self._tunnel(path, named)
         client = WebSocketClient(tunnel, answer.get("sec-websocket-protocol", ""))
@@ -285,7 +292,7 @@ class InMemory:
 
     @asynccontextmanager
     async def upgrade(self, path: str, protocol: str, **headers: str) -> AsyncIterator[RawClient]:
-        """Speak `protocol` with a subresource while the context lasts. AssertionError when it is refused."""
+        """Connect to a subresource with `protocol` while the context lasts. Raises AssertionError when refused."""
         tunnel, _ = await self._tunnel(path, {"connection": "Upgrade", "upgrade": protocol, **header_names(headers)})
         client = RawClient(tunnel)
         try:

@@ -3,8 +3,8 @@
     with ServerThread(server) as running:
         kubernetes.config.load_kube_config(str(running.kubeconfig))
 
-TLS, HTTP/2, authentication and the store are the real ones; signals, logging and the garbage collector are left to the
-test. Must not know: pytest. Next: ``server.lifecycle``, which starts it; `client`, whose `HTTPClient` talks to it.
+TLS, HTTP/2, authentication and the store are the real ones; signals, logging and the garbage collector aren't touched.
+Must not know: pytest. See also: ``server.lifecycle``, which starts it; `client`, for its `HTTPClient`.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ __all__ = ["ServerThread"]
 
 JOIN_S = 60.0
 LEAVE_S = 0.5
-"""How long requests may go on that are being answered when the server is stopped."""
+"""How long requests in progress may go on when the server is stopped, in seconds."""
 
 
 class ServerThread:
     """Runs `server` while the context lasts. Several may run at once, each with an `APIServer` of its own.
 
-    Certificates, the token and the kubeconfig are files in `folder`, or in one that is removed at the end. The store
-    is in memory and the token an administrator's, unless `config` says otherwise; the address, the port, the
-    certificate and the kubeconfig that it names are passed over. The certificate is for localhost, 127.0.0.1 and ::1.
+    Certificates, the token and the kubeconfig are files in `folder`, or in a temporary directory. By default the store
+    is in memory and the token an administrator's; `config` may change that, but its address, port, certificate and
+    kubeconfig are ignored. The certificate is for localhost, 127.0.0.1 and ::1.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class ServerThread:
         self.url = ""
         """``https://127.0.0.1:`` and the port, once it runs."""
         self.token = ""
-        """A bearer token, once it runs: an administrator's, or the first of the token file in `config`."""
+        """A bearer token, once it runs: an administrator's, or the first in `config`'s token file."""
         self._given = folder, config or ServerConfig(storage="memory://")
         self._clock = clock or SystemClock()
         self._folder: Path | None = None
@@ -71,12 +71,12 @@ class ServerThread:
 
     @property
     def ca(self) -> Path:
-        """The file of the authority that signed its certificate."""
+        """The file of the CA that signed its certificate."""
         return self._in_folder("pki") / "ca.crt"
 
     @property
     def kubeconfig(self) -> Path:
-        """The file that kubectl and clients in every language read all of this from."""
+        """The kubeconfig, for kubectl and clients in any language."""
         return self._in_folder("kubeconfig")
 
     def tls(self) -> ssl.SSLContext:
@@ -84,11 +84,11 @@ class ServerThread:
         return ssl.create_default_context(cafile=str(self.ca))
 
     def client(self, token: str | None = None) -> HTTPClient:
-        """Somebody who asks: the bearer of `token`, of this server's own unless given; nobody when it is empty."""
+        """A client with `token`, by default this server's; unauthenticated if it is empty."""
         return HTTPClient(self.url, self.tls(), self.token if token is None else token)
 
     def start(self) -> Self:
-        """Start, and wait until it is ready. Raises what keeps it from starting."""
+        """Start, and wait until it is ready. Raises errors of the start."""
         if self._life is not None:
             raise RuntimeError("the server is running")
         folder, config = self._given
@@ -105,7 +105,7 @@ class ServerThread:
         return self
 
     def stop(self) -> None:
-        """End watches, let requests finish for a moment, close the store. Raises what went wrong on the way."""
+        """End watches, let requests finish for a moment, close the store. Raises errors of the shutdown."""
         life, self._life = self._life, None
         try:
             if life is not None:
@@ -176,7 +176,7 @@ class _Life:
 
 
 class _Nobody:
-    """Who is told where a server in a test serves: a `Terminal`."""
+    """A `Terminal` that prints nothing."""
 
     def announce(self, line: str) -> None:
         return None
@@ -186,7 +186,7 @@ class _Nobody:
 
 
 async def _leave(running: Running) -> None:
-    """As a process does, but for requests that don't end: a test isn't held up by them."""
+    """Shut down like a process, but don't wait for requests that don't end."""
     leaving = asyncio.ensure_future(running.leave())
     done, _ = await asyncio.wait((leaving,), timeout=LEAVE_S)
     if not done:

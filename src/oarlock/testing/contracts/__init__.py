@@ -1,4 +1,4 @@
-"""What implementations must keep, as suites to subclass: `backend` for stores, `skipping` for what stands above them.
+"""Contract suites to subclass: `backend` for stores; `skipping`, a store for tests of what uses one.
 
 Needs pytest; `histories` needs hypothesis.
 """

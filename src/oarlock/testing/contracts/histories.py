@@ -1,8 +1,8 @@
-"""Random histories, each step compared with the memory store: what hypothesis finds is shrunk to a few steps.
+"""Random histories of calls, each compared with the memory store; hypothesis shrinks failures to a few steps.
 
-Revisions needn't be the same numbers, for a store may skip some: they are compared by their order.
+Revisions are compared by their order, not as numbers, because a store may skip some.
 
-Must not know: any particular backend. Next: `oarlock.storage.memory`, the model.
+Must not know: any particular backend. See also: `oarlock.storage.memory`, the model.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class _Run:
         self.watches.append((pair[0], pair[1]))
 
     async def expire(self) -> None:
-        """The order among keys that expire at once is free: each is taken over where the backend put it."""
+        """Keys that expire at once may go in any order: take over the backend's."""
         before = await self.real.current_rev()
         recorder = Recorder(before)
         watch = await self.real.watch(START, END, after=before, deliver=recorder.deliver, failed=recorder.failed)

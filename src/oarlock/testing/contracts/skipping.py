@@ -1,10 +1,9 @@
-"""A backend whose revisions have holes and whose store others write to, as in etcd or a shared database.
+"""A memory store with gaps between revisions and with other writers, like etcd or a shared database.
 
-What stands above a backend may assume that revisions grow, and nothing else about them. Run its tests over
-this one: a memory store that skips revisions at random, where keys outside of everybody's range are written
-in between, and where progress comes only when it is asked for.
+Code above a backend may only assume that revisions grow. Run its tests on this backend, which skips revisions at
+random, writes keys outside of all ranges in between, and reports progress only when asked.
 
-Must not know: who is tested with it. Next: `oarlock.storage.memory`.
+Must not know: who is tested with it. See also: `oarlock.storage.memory`.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from oarlock.storage.memory import MemoryBackend
 __all__ = ["FOREIGN", "SkippingBackend"]
 
 FOREIGN = "/foreign/"
-"""Where the others write."""
+"""The prefix of the other writers' keys."""
 
 
 class SkippingBackend:
-    """`seed` makes it repeatable; `holes` is the greatest number of revisions skipped at once."""
+    """`seed` makes it repeatable; `holes` is the most revisions skipped at once."""
 
     def __init__(self, clock: Clock, *, seed: int = 0, holes: int = 5) -> None:
         self._dice = random.Random(seed)
@@ -52,7 +51,7 @@ class SkippingBackend:
         return await self._inner.epoch()
 
     def known_rev(self) -> Rev | None:
-        """Never: in a store that others write to nobody knows without asking."""
+        """None: in a store with other writers the current revision is unknown without asking."""
         return None
 
     async def current_rev(self) -> Rev:
@@ -103,11 +102,11 @@ class SkippingBackend:
         return await self._inner.check(quick=quick)
 
     def reap(self) -> int:
-        """Delete what has expired; how many keys."""
+        """Delete expired keys; returns how many."""
         return self._inner.reap()
 
     async def _others(self) -> None:
-        """Sometimes somebody else creates, updates or deletes a key of their own."""
+        """Sometimes write a key of another writer."""
         for _ in range(self._dice.choice((0, 0, 1, 3))):
             key = f"{FOREIGN}{self._dice.randrange(3)}"
             rev = self._foreign.get(key, 0)

@@ -1,6 +1,6 @@
-"""What the contract suites share: a watch that writes down, and the base of every suite.
+"""Shared by the contract suites: a recording watch, and the base class.
 
-Must not know: any particular backend. Next: `backend`.
+Must not know: any particular backend. See also: `backend`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Test = TypeVar("Test", bound=Callable[..., Any])
 
 
 class Recorder:
-    """The receiving end of a watch: keeps what it is told, and checks what must hold of every delivery."""
+    """A watcher that records events, and checks each delivery."""
 
     def __init__(self, after: Rev = 0) -> None:
         self.events: list[Event] = []
@@ -62,7 +62,7 @@ class Recorder:
         self.error = error
 
     async def until(self, rev: Rev) -> None:
-        """Wait for the promise that everything up to `rev` has been delivered."""
+        """Wait until progress says that everything up to `rev` was delivered."""
         await eventually(lambda: self.rev >= rev, f"a watch stays at {self.rev} below {rev}: {self.error}")
 
     async def until_over(self, rev: Rev) -> None:
@@ -89,7 +89,7 @@ class Suite:
     """
 
     def __init_subclass__(cls) -> None:
-        """The tests of two servers are no tests of a backend that is for one."""
+        """Without a `replica`, leave out the tests of two servers."""
         if cls.backend is not Suite.backend and cls.replica is Suite.replica:
             for name in dir(cls):
                 if hasattr(getattr(cls, name), _TWO_SERVERS):
@@ -134,7 +134,7 @@ class Suite:
 
 
 async def eventually(true: Callable[[], bool], why: str) -> None:
-    """Wait until `true`, without a pause of more than a few milliseconds; fail when it takes absurdly long."""
+    """Wait until `true`, polling every few milliseconds; fail after a long time."""
     give_up = time.monotonic() + _PATIENCE_S
     while not true():
         assert time.monotonic() < give_up, why
@@ -151,7 +151,7 @@ async def refused(call: Awaitable[object], kind: type[Refusal]) -> Refusal:
 
 
 async def running(tasks: Sequence[asyncio.Task[Any]]) -> bool:
-    """Whether any of `tasks` goes on; gives them the loop for a turn."""
+    """Whether any of `tasks` is still running, after one turn of the event loop."""
     await asyncio.sleep(0)
     return not all(task.done() for task in tasks)
 
@@ -170,7 +170,7 @@ def fold(state: dict[str, tuple[bytes, Rev]], events: list[Event]) -> dict[str, 
 
 
 async def mutate_at_random(backend: Backend, seed: int, writes: int, keys: int = 8) -> int:
-    """Create, update and delete a few keys with whatever revision was last seen; how many writes succeeded."""
+    """Create, update and delete a few keys with the last known revisions; returns how many writes succeeded."""
     dice = random.Random(seed)
     seen: dict[str, Rev] = {}
     succeeded = 0

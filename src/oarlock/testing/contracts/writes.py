@@ -104,7 +104,7 @@ class RevisionContract(Suite):
         asyncio.run(scenario())
 
     def test_r4_a_read_never_runs_ahead_of_the_counter(self, tmp_path: Path) -> None:
-        """Whoever has read revision R must not be told a smaller current revision afterwards."""
+        """After a client has read revision R, the current revision must not be smaller."""
 
         async def scenario() -> None:
             async with self.opened(tmp_path) as backend:
