@@ -49,7 +49,7 @@ class ShapeError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Shape(Generic[T]):
-    """A type as three functions.
+    """A foreign type as three functions.
 
     - `schema()`: the structural schema of an object, without apiVersion, kind and metadata.
     - `view(tree)`: the tree as a T, sharing nothing with it; raises ValueError when it doesn't fit: a `ShapeError`, or

@@ -20,9 +20,9 @@ __all__ = ["Open", "Projection", "projection_of"]
 
 
 class Open(Protocol):
-    """An object being worked on; `result()` is its tree with the changes, the same tree when there are none.
+    """A tree open for changes through an object; `result()` is the changed tree, the same tree when nothing changed.
 
-    Raises `WrongResult` when what was made of it is something that its type can't hold.
+    Raises `WrongResult` when the object doesn't fit its type any more.
     """
 
     object: Any
@@ -102,7 +102,7 @@ class _ForeignOpen:
 
 
 def projection_of(what: Any) -> Projection:
-    """The Projection of a declared class or of a `Foreign`."""
+    """The Projection for a declared class or a `Foreign`."""
     if isinstance(what, Foreign):
         return _ForeignProjection(what, what.schema())
     declared(what)

@@ -1,6 +1,6 @@
 """IP addresses, networks and URLs: ``ip``, ``cidr`` and ``url``.
 
-An address has no zone and isn't IPv4-m IPv6; a network keeps its address as written.
+An address has no zone and isn't IPv4-mapped IPv6; a network keeps its address as written.
 Next: `library_kinds`. Source: Kubernetes' ip, cidr and url libraries; Go's net/netip and net/url.
 """
 

@@ -20,7 +20,7 @@ __all__ = ["Feed"]
 
 
 class Feed:
-    """`last` is the revision up to which every watch of this process has been told."""
+    """`last` is the revision up to which all watches of this process have been delivered."""
 
     def __init__(self, rev: Rev) -> None:
         self.last: Rev = rev
