@@ -12,10 +12,9 @@ from typing import Any
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.fielderrors import WrongType
-from oarlock.meta.gotext import quote
 from oarlock.patch.errors import PatchFormatError
 
-__all__ = ["apply", "parse", "strict_errors"]
+__all__ = ["apply", "parse"]
 
 
 def parse(data: bytes) -> dict[str, Any]:
@@ -27,11 +26,6 @@ def parse(data: bytes) -> dict[str, Any]:
     if not isinstance(patch, dict):
         raise PatchFormatError(WrongType("", "an object", patch).body)
     return patch
-
-
-def strict_errors(data: bytes) -> list[str]:
-    """Errors of strict field validation in the patch itself: ``duplicate field "spec.a"``."""
-    return [f"duplicate field {quote(path)}" for path in json.duplicates(data)]
 
 
 def apply(tree: Any, patch: Any) -> Any:

@@ -12,14 +12,9 @@ from oarlock.patch import merge_patch
 from oarlock.patch.strategic_merge.applying import apply
 from oarlock.patch.strategic_merge.merge_schema import MergeSchema, compile_schema
 
-__all__ = ["MergeSchema", "apply", "compile_schema", "parse", "strict_errors"]
+__all__ = ["MergeSchema", "apply", "compile_schema", "parse"]
 
 
 def parse(data: bytes) -> dict[str, Any]:
     """The patch in a request body, which must be an object. Raises PatchFormatError."""
     return merge_patch.parse(data)
-
-
-def strict_errors(data: bytes) -> list[str]:
-    """Errors of strict field validation in the patch itself: ``duplicate field "spec.a"``."""
-    return merge_patch.strict_errors(data)

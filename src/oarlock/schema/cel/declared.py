@@ -17,7 +17,7 @@ from oarlock.schema.cel import native, types
 from oarlock.schema.cel.types import CelType
 from oarlock.schema.structural import Node
 
-__all__ = ["Decl", "declare", "escape", "unescape"]
+__all__ = ["Decl", "declare", "escape"]
 
 Convert = Callable[[Any], Any]
 
@@ -26,11 +26,9 @@ _KEYWORDS = (
     *("let", "loop", "package", "namespace", "return", "var", "void", "while"),
 )
 _RESERVED = frozenset(_KEYWORDS)
-_UNESCAPED = {"__dot__": ".", "__dash__": "-", "__slash__": "/", "__underscores__": "__"}
-_ESCAPED = {text: name for name, text in _UNESCAPED.items()}
+_ESCAPED = {".": "__dot__", "-": "__dash__", "/": "__slash__", "__": "__underscores__"}
 _IDENTIFIER = re.compile(r"[a-zA-Z_][a-zA-Z0-9_./-]*")
 _to_escape = re.compile(r"__|[./-]").sub
-_to_unescape = re.compile(r"__(?:dot|dash|slash|underscores)__").sub
 
 
 def escape(name: str) -> str | None:
@@ -40,13 +38,6 @@ def escape(name: str) -> str | None:
     if _IDENTIFIER.fullmatch(name) is None:
         return None
     return _to_escape(lambda found: _ESCAPED[found[0]], name)
-
-
-def unescape(name: str) -> str:
-    """The field for `name` in an expression."""
-    if name.startswith("__") and name.endswith("__") and name[2:-2] in _RESERVED:
-        return name[2:-2]
-    return _to_unescape(lambda found: _UNESCAPED[found[0]], name)
 
 
 @dataclass(slots=True, eq=False)

@@ -12,10 +12,7 @@ from oarlock.server.serving.readers import HARD
 from oarlock.server.serving.service import Service, over
 from oarlock.server.serving.stream import LOW_BYTES, BaseStream
 
-__all__ = ["AHEAD_BYTES", "Http2Owner", "Http2Stream", "SendQueue"]
-
-AHEAD_BYTES = 64 * 1024
-"""How many bytes of a body that may have to wait are produced at a time."""
+__all__ = ["Http2Owner", "Http2Stream", "SendQueue"]
 
 
 class SendQueue(Protocol):

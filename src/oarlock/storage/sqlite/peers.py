@@ -50,11 +50,6 @@ class Peers:
             ) from None
         self.refresh()
 
-    @property
-    def others(self) -> tuple[str, ...]:
-        """The sockets of the others, as of the last `refresh`."""
-        return self._others
-
     def refresh(self) -> tuple[str, ...]:
         """List the sockets again; those of dead processes are removed."""
         names = os.listdir(self._folder_fd)
