@@ -111,7 +111,7 @@ class Http1Connection(Incoming):
     def sweep(self, now: float) -> None:
         limits = self.service.limits
         self._watch_reader(now)
-        if self._reading.peer_left(wholly=self._stream is None):  # an open-ended answer ends with its client
+        if self._reading.peer_left(wholly=self._stream is None):  # a streamed answer ends with its client
             self.abort()
         elif self._cut_at:
             if self.out.unsent:

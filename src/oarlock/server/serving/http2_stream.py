@@ -88,7 +88,7 @@ class Http2Stream(BaseStream):
         self.granted = 0  # bytes for which it was
         self.answered = False
         self.expects = False  # the client waits for a 100 before it sends its body
-        self.streaming = False  # an open-ended answer
+        self.streaming = False  # written in pieces, through `Stream`
         self.hungry: asyncio.Future[None] | None = None  # the producer that waits for the client to read
         self.hard_bytes = connection.service.limits.stream_hard_bytes
         self.queued = False
