@@ -34,7 +34,7 @@ def describe(key: str, value: bytes, rev: int, create_rev: int) -> Entry:
     _, _, _, _, namespace, name = key.split("/")
     labels = INTERNER.labels({"app": f"app-{hash(name) % 50}", "tier": "back"})
     body = value[:40] + b'"resourceVersion":"%d",' % rev + value[40:]
-    return Entry(key, INTERNER.text(namespace), name, rev, create_rev, body, labels, ("",))
+    return Entry(key, sys.intern(namespace), name, rev, create_rev, body, labels, ("",))
 
 
 def resident_mb() -> float:

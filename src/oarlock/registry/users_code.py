@@ -58,13 +58,11 @@ class UsersCode:
         began = ctx.clock.monotonic()
         try:
             return hook(*arguments)
-        except FieldError as error:
-            raise InvalidObject(self._about or ctx.target.group_kind, self._named(ctx, tree), [error]) from error
-        except StatusError as error:
-            told = error.about(ctx.target, self._named(ctx, tree))
-            if told is error:
+        except (FieldError, StatusError) as error:
+            answer = self._answer(error, ctx, tree)
+            if answer is error:
                 raise
-            raise told from error
+            raise answer from error
         finally:
             held_s = ctx.clock.monotonic() - began
             if held_s > HELD_S:
@@ -76,13 +74,11 @@ class UsersCode:
         """Call an asynchronous hook and wait for it. Raises the answer it refuses with."""
         try:
             return await self.timed(ctx.clock, hook(*arguments, **named))
-        except FieldError as error:
-            raise InvalidObject(self._about or ctx.target.group_kind, self._named(ctx, tree), [error]) from error
-        except StatusError as error:
-            told = error.about(ctx.target, self._named(ctx, tree))
-            if told is error:
+        except (FieldError, StatusError) as error:
+            answer = self._answer(error, ctx, tree)
+            if answer is error:
                 raise
-            raise told from error
+            raise answer from error
 
     @types.coroutine
     def timed(self, clock: Clock, awaitable: Awaitable[T]) -> Generator[Any, Any, T]:
@@ -183,6 +179,13 @@ class UsersCode:
         self._quiet_until, self._unsaid = now + QUIET_S, 0
         text = "%s held the event loop for %.0f ms: nobody else was answered meanwhile%s"
         log.warning(text, self.name, held_s * 1000, besides)
+
+    def _answer(self, error: FieldError | StatusError, ctx: Context, tree: Tree | None) -> StatusError:
+        """What the client is told of `error`, which may be `error` itself."""
+        name = self._named(ctx, tree)
+        if isinstance(error, FieldError):
+            return InvalidObject(self._about or ctx.target.group_kind, name, [error])
+        return error.about(ctx.target, name)
 
     def _named(self, ctx: Context, tree: Tree | None) -> str:
         metadata = (tree or {}).get("metadata") or {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from oarlock.endpoints.http import BodySource, ResponseBody
+from oarlock.endpoints.http import ResponseBody
 from oarlock.server.serving.http1_outgoing import Http1Outgoing
 from oarlock.server.serving.readers import HARD
 from oarlock.server.serving.service import Service
@@ -66,12 +66,7 @@ class Http1Stream(BaseStream):
 
     def put(self, body: ResponseBody) -> None:
         """Send a whole answer: `body`, then the end."""
-        if isinstance(body, BodySource):
-            self.source = body
-        else:
-            assert isinstance(body, bytes)
-            self.append(body)
-            self.ending = True
+        self.load(body)
         if not self._marked:
             self.flush()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Protocol
 
-from oarlock.endpoints.http import BodySource, Request, Response, ResponseBody
+from oarlock.endpoints.http import Request, Response, ResponseBody
 from oarlock.server.serving import wire2
 from oarlock.server.serving.body import RequestBody
 from oarlock.server.serving.readers import HARD
@@ -97,12 +97,7 @@ class Http2Stream(BaseStream):
 
     def put(self, body: ResponseBody) -> None:
         """Send a whole answer: `body`, then the end."""
-        if isinstance(body, BodySource):
-            self.source = body
-        else:
-            assert isinstance(body, bytes)
-            self.append(body)
-            self.ending = True
+        self.load(body)
         self._out.queue(self)
 
     def write(self, data: bytes) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from oarlock.endpoints.http import BodySource
+from oarlock.endpoints.http import BodySource, ResponseBody
 from oarlock.endpoints.unsent import Unsent
 from oarlock.server.serving.readers import Pace
 from oarlock.server.serving.service import log
@@ -79,6 +79,15 @@ class BaseStream:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
+
+    def load(self, body: ResponseBody) -> None:
+        """Take a whole answer: bytes at once, a source as it is read."""
+        if isinstance(body, BodySource):
+            self.source = body
+        else:
+            assert isinstance(body, bytes)
+            self.append(body)
+            self.ending = True
 
     def append(self, data: bytes) -> None:
         self._chunks.append(data)
