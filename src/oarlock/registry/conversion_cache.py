@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-__all__ = ["ConversionCache"]
+__all__ = ["ConversionCache", "ConversionKey"]
+
+ConversionKey = tuple[str, int, object]
+"""The key of an object, its revision, and the mark of a version."""
 
 _OVERHEAD = 200  # memory of an item besides its bytes
 
 
 class ConversionCache:
-    """An LRU cache of at most `limit_bytes`. Keys are (object key, revision, mark).
+    """An LRU cache of at most `limit_bytes`.
 
     A mark is one version of one `StoredResource`, so that a changed definition never finds the bodies of the old one.
     """
@@ -22,16 +25,16 @@ class ConversionCache:
 
     def __init__(self, limit_bytes: int = 32 * 1024 * 1024) -> None:
         self.limit_bytes = limit_bytes
-        self._items: OrderedDict[tuple[str, int, object], bytes] = OrderedDict()
+        self._items: OrderedDict[ConversionKey, bytes] = OrderedDict()
         self._size = 0
 
-    def get(self, key: tuple[str, int, object]) -> bytes | None:
+    def get(self, key: ConversionKey) -> bytes | None:
         found = self._items.get(key)
         if found is not None:
             self._items.move_to_end(key)
         return found
 
-    def keep(self, key: tuple[str, int, object], body: bytes) -> None:
+    def keep(self, key: ConversionKey, body: bytes) -> None:
         if key in self._items:
             return
         self._items[key] = body

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from oarlock.meta.errors import InvalidObject, StatusError
 from oarlock.meta.fielderrors import FieldError
 from oarlock.registry.complaints import Complaints
 from oarlock.registry.conversion import ConversionError, Converter, Tree, lend, name_of
+from oarlock.registry.workers import Offload
 from oarlock.schema.definition import ResourceDefinition
 
 __all__ = ["FAILED", "Conversions"]
@@ -65,8 +67,21 @@ class Conversions:
     ) -> list[Tree]:
         """The same, waiting where necessary."""
         made = self.now(trees, from_version, to_version, stored=stored)
-        if made is not None:
-            return made
+        return made if made is not None else await self._waited_for(trees, from_version, to_version, stored)
+
+    async def one(
+        self, tree: Tree, from_version: str, to_version: str, *, offload: Offload | None = None, stored: bool = False
+    ) -> Tree:
+        """One tree in another version. `offload` runs the conversion of a large object in a thread."""
+        if offload is None:
+            made = self.now([tree], from_version, to_version, stored=stored)
+        else:
+            made = await offload(partial(self.now, stored=stored), [tree], from_version, to_version)
+        if made is None:
+            made = await self._waited_for([tree], from_version, to_version, stored)
+        return made[0]
+
+    async def _waited_for(self, trees: list[Tree], from_version: str, to_version: str, stored: bool) -> list[Tree]:
         try:
             made = await self._converter.convert(trees, from_version, to_version)
         except Exception as error:

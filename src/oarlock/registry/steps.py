@@ -65,8 +65,7 @@ class WriteRequest(NamedTuple):
 
     async def convert(self, tree: Tree, from_version: str, to_version: str) -> Tree:
         """`tree` in another version; it must not be used afterwards."""
-        made = self.resource.served.conversions.now([tree], from_version, to_version) if not self.size else None
-        return made[0] if made else await self.resource.convert(tree, from_version, to_version, self.size)
+        return await self.resource.convert(tree, from_version, to_version, self.size)
 
 
 async def finish(write: WriteRequest, new: Tree, live: LiveObject | None) -> Ready:

@@ -20,7 +20,7 @@ from oarlock.meta.context import Context
 from oarlock.meta.errors import NotFound, StatusError, StorageReadError
 from oarlock.registry.body import compile_bodies
 from oarlock.registry.conversion import copy_tree, lend
-from oarlock.registry.conversion_cache import ConversionCache
+from oarlock.registry.conversion_cache import ConversionCache, ConversionKey
 from oarlock.registry.keys import after_prefix, object_key
 from oarlock.registry.late import Late
 from oarlock.registry.managed_fields import tracker_of
@@ -35,9 +35,6 @@ from oarlock.storage.cache.watch_cache import ResourceCache, WatchCache
 __all__ = ["Settings", "StoredResource"]
 
 T = TypeVar("T")
-
-ConversionKey = tuple[str, int, object]
-"""The key of an object, its revision, and the mark of a version."""
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -243,13 +240,8 @@ class StoredResource:
 
         `size` is its `workers.weight`; `stored` says that it comes from the store (see `Conversions`).
         """
-        conversions = self.served.conversions
-        if size and self.served.converter.threadsafe:
-            now = partial(conversions.now, stored=stored)
-            made = await self.offload(size, now, [tree], from_version, to_version)
-            if made is not None:
-                return made[0]
-        return (await conversions.convert([tree], from_version, to_version, stored=stored))[0]
+        offload = partial(self.offload, size) if size and self.served.converter.threadsafe else None
+        return await self.served.conversions.one(tree, from_version, to_version, offload=offload, stored=stored)
 
     async def body(self, entry: Entry, version: str) -> bytes:
         """The object's body (see ``stored_form``) in `version`."""

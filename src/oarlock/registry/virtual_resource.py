@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from oarlock.meta.context import Context
@@ -207,11 +208,8 @@ class VirtualResource:
 
     async def convert(self, tree: Tree, from_version: str, to_version: str, size: int = 0) -> Tree:
         """The tree in another version; `tree` itself must not be used afterwards. `size` is its `workers.weight`."""
-        if size and self.served.converter.threadsafe:
-            made = await self.offload(size, self.served.conversions.now, [tree], from_version, to_version)
-            if made is not None:
-                return made[0]
-        return (await self.served.convert([tree], from_version, to_version))[0]
+        offload = partial(self.offload, size) if size and self.served.converter.threadsafe else None
+        return await self.served.conversions.one(tree, from_version, to_version, offload=offload)
 
     async def offload(self, size: int, step: Callable[..., T], /, *args: Any) -> T:
         """Run a pure step of a write, in a thread if its object is large (see ``StoredResource.offload``)."""
