@@ -5,7 +5,7 @@ Must not know: storage, requests. Next: `codec.protowire`, which reads and write
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -16,7 +16,7 @@ from oarlock.meta.errors import InternalError
 from oarlock.schema.definition import Schema
 from oarlock.schema.proto_numbers import proto_fields
 
-__all__ = ["message_of", "object_from_json", "object_message"]
+__all__ = ["OwnMessage", "message_of", "object_from_json", "object_message"]
 
 _decode = msgspec.json.Decoder().decode
 
@@ -42,8 +42,16 @@ def object_message(message: Message, data: bytes) -> bytes:
     return _written(message, _decode(data))
 
 
-def object_from_json(own: tuple[str, str, Message | None], data: bytes) -> bytes:
-    """An object or meta kind in JSON as a protobuf envelope; `own` are the resource's apiVersion, kind and message.
+class OwnMessage(NamedTuple):
+    """A resource's apiVersion, kind and message; None for a resource whose fields have no numbers."""
+
+    api_version: str
+    kind: str
+    message: Message | None
+
+
+def object_from_json(own: OwnMessage, data: bytes) -> bytes:
+    """An object or meta kind in JSON as a protobuf envelope.
 
     Raises InternalError if the object doesn't fit its type, which only one written by other means can do.
     """

@@ -14,12 +14,11 @@ from oarlock.codec import cbor as cbor_codec
 from oarlock.codec import json as json_codec
 from oarlock.codec import protobuf as protobuf_codec
 from oarlock.codec import yaml as yaml_codec
-from oarlock.codec.protowire import Message
 from oarlock.endpoints import tables
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.compressing import GZIP_ABOVE, gzipped
 from oarlock.endpoints.http import BodyTooLarge, BrokenBody, Response
-from oarlock.endpoints.in_protobuf import object_from_json
+from oarlock.endpoints.in_protobuf import OwnMessage, object_from_json
 from oarlock.endpoints.joined import one_body
 from oarlock.endpoints.negotiation import (
     CBOR,
@@ -180,10 +179,10 @@ async def encoded(
     return await compressed(state, Response(status, [("content-type", accepted.response_content_type)], data))
 
 
-def own_message(route: Route | None) -> tuple[str, str, Message | None]:
-    """The first argument of `object_from_json` for the resource of a request."""
+def own_message(route: Route | None) -> OwnMessage:
+    """That of the resource of a request."""
     entry = route.entry if route is not None else None
-    return ("", "", None) if entry is None else (entry.api_version, entry.gvk.kind, entry.protobuf)
+    return OwnMessage("", "", None) if entry is None else OwnMessage(entry.api_version, entry.gvk.kind, entry.protobuf)
 
 
 def _yaml(data: bytes) -> bytes:

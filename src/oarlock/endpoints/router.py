@@ -147,7 +147,7 @@ class Router:
             return
         route = route_table.routes.get(key)
         if route is None:
-            route = self._find(route_table, key)
+            route = self._find(route_table, *key)
             route.unkept = route_table.routes
         state.route = route
         state.target = route.target
@@ -186,8 +186,7 @@ class Router:
             if requests.closed:
                 requests.settle()
 
-    def _find(self, route_table: RouteTable, key: tuple[str, str, str]) -> Route:
-        method, path, query = key
+    def _find(self, route_table: RouteTable, method: str, path: str, query: str) -> Route:
         pairs = options_parse.parse_query(query) if query else []
         target = parse_target(method, path, pairs)
         if not target.resource:

@@ -39,7 +39,7 @@ async def delete(
     mark = ctx.notes.mark()
     while True:
         await resource.fresh()
-        outcome = await _attempt(resource, ctx, resource.find(ctx), (version, options, gate))
+        outcome = await _attempt(resource, ctx, resource.find(ctx), version, options, gate)
         if outcome is not None:
             return outcome
         ctx.notes.rewind(mark)
@@ -48,9 +48,8 @@ async def delete(
 
 
 async def _attempt(
-    resource: StoredResource, ctx: Context, entry: Entry, how: tuple[str, DeleteOptions, Gate]
+    resource: StoredResource, ctx: Context, entry: Entry, version: str, options: DeleteOptions, gate: Gate
 ) -> MutationResult | None:
-    version, options, gate = how
     stored = await resource.tree(entry, resource.definition.stored_as)
     metadata = stored["metadata"]
     _check_preconditions(resource, ctx, options, metadata)
@@ -63,7 +62,7 @@ async def _attempt(
         await gate.validate(ctx, "DELETE", None, old)
     finalizers = _finalizers(resource, options, metadata.get("finalizers") or [])
     if finalizers:
-        return await _mark(resource, ctx, entry, (stored, finalizers, version))
+        return await _mark(resource, ctx, entry, version, stored, finalizers)
     if not ctx.dry_run:
         result = await resource.cache.delete(entry.key, expect=entry.rev)
         if not result.ok:
@@ -72,9 +71,8 @@ async def _attempt(
 
 
 async def _mark(
-    resource: StoredResource, ctx: Context, entry: Entry, what: tuple[Tree, list[str], str]
+    resource: StoredResource, ctx: Context, entry: Entry, version: str, stored: Tree, finalizers: list[str]
 ) -> MutationResult | None:
-    stored, finalizers, version = what
     metadata = stored["metadata"]
     marked = is_deleting(metadata)
     if marked and metadata.get("finalizers") == finalizers:

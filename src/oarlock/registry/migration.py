@@ -63,7 +63,7 @@ async def migrate(
         known, since = await recorded(backend)
         _check(definition, known.get(progress.resource))
         before = progress.rewritten
-        await _one_pass(backend, form, progress, (tell or _silent, page))
+        await _one_pass(backend, form, progress, tell or _silent, page)
         settled = progress.rewritten == before and not progress.lost
         if settled and (progress.broken or await shrink(backend, definition, since)):
             return progress
@@ -84,9 +84,8 @@ def _check(definition: ResourceDefinition, known: dict[str, object] | None) -> N
 
 
 async def _one_pass(
-    backend: Backend, form: StoredForm, progress: Progress, how: tuple[Callable[[Progress], None], int]
+    backend: Backend, form: StoredForm, progress: Progress, tell: Callable[[Progress], None], size: int
 ) -> None:
-    tell, size = how
     start, end = form.prefix, after_prefix(form.prefix)
     progress.total, _ = await backend.count(start, end)
     progress.passes += 1

@@ -6,7 +6,7 @@ from oarlock.codec import json as json_codec
 from oarlock.endpoints import bodies, respond
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.http import Response
-from oarlock.endpoints.in_protobuf import object_from_json
+from oarlock.endpoints.in_protobuf import OwnMessage, object_from_json
 from oarlock.endpoints.negotiation import JSON, PROTOBUF
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route import Route
@@ -56,7 +56,7 @@ def _in_protobuf(route: Route, answer: Tree, data: bytes, status: int) -> Respon
     message = entry.protobuf if is_parent else entry.sub_messages(route.target.subresource)[1]
     if message is None:
         return Response(status, [("content-type", JSON)], data + b"\n")
-    return Response(status, [("content-type", PROTOBUF)], object_from_json((*own, message), data))
+    return Response(status, [("content-type", PROTOBUF)], object_from_json(OwnMessage(*own, message), data))
 
 
 async def parent_of(state: RequestState, route: Route) -> Tree:

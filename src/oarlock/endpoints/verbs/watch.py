@@ -58,9 +58,8 @@ async def _stream(state: RequestState, route: Route, accepted: Accepted) -> Resp
     headers = [("content-type", accepted.response_content_type)]
     timeout_s = float(options.timeout_seconds or SHORTEST_S * (1 + random.random()))
     if isinstance(route.resource, VirtualResource):
-        return await watch_virtual(
-            state, route, options, (headers, timeout_s, EventForm(route, accepted, include, state.clock))
-        )
+        form = EventForm(route, accepted, include, state.clock)
+        return await watch_virtual(state, route, options, headers, timeout_s, form)
     resource = route.stored()
     assert resource is not None
     read.check_ready(resource)

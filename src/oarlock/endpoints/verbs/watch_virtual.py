@@ -29,7 +29,12 @@ AHEAD_BYTES = 256 * 1024
 
 
 async def watch_virtual(
-    state: RequestState, route: Route, options: ListOptions, answer: tuple[list[tuple[str, str]], float, EventForm]
+    state: RequestState,
+    route: Route,
+    options: ListOptions,
+    headers: list[tuple[str, str]],
+    timeout_s: float,
+    form: EventForm,
 ) -> Response:
     """Answer with the events the user's `watch` yields, until the timeout, which cancels the method.
 
@@ -47,7 +52,6 @@ async def watch_virtual(
             "sendInitialEvents is forbidden for watch unless the resource is stored, or its list has a resourceVersion"
         )
         raise InvalidObject(GroupKind("meta.k8s.io", "ListOptions"), "", [Forbidden("sendInitialEvents", why)])
-    headers, timeout_s, form = answer
     events = await resource.watch(ctx, route.version, options)
 
     def start(stream: Stream) -> None:
