@@ -16,6 +16,8 @@ __all__ = ["EVERY_INTERFACE", "ServerConfig"]
 MIB = 1024 * 1024
 EVERY_INTERFACE = ("", "0.0.0.0", "::")
 """Listen addresses that mean every interface, and so can't be shown to clients."""
+DATA_DIRECTORY = "oarlock-data"
+"""The data directory of a store that is on another machine, relative to the working directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +25,16 @@ class ServerConfig:
     """The settings of one process. Times in seconds, sizes in bytes.
 
     `storage` is a URL (``memory://``, ``sqlite:///relative``, ``sqlite:////absolute``). Without certificate files a
-    serving certificate is generated in `cert_dir`, by default next to the store, for this machine and the names and
-    addresses in `tls_sans`. Without `token_auth_file` an admin token is generated next to the store. `secure_port` 0
-    takes any free port. `compaction_interval_s` is the interval of compactions; history is kept for one to two
-    intervals.
+    serving certificate is generated in `cert_dir`, by default ``pki`` in the data directory, for this machine and the
+    names and addresses in `tls_sans`. Without `token_auth_file` an admin token is generated in the data directory.
+    `data_dir` is that directory; by default, for SQLite, the folder of its file. `secure_port` 0 takes any free port.
+    `compaction_interval_s` is the interval of compactions; history is kept for one to two intervals.
     """
 
     bind_address: str = "127.0.0.1"
     secure_port: int = 6443
     storage: str = "sqlite:///oarlock.db"
+    data_dir: Path | None = None
     cert_dir: Path | None = None
     tls_cert_file: Path | None = None
     tls_private_key_file: Path | None = None
@@ -50,10 +53,18 @@ class ServerConfig:
     max_unsent_bytes: int = 256 * MIB
     compaction_interval_s: float = INTERVAL_S
 
-    def beside_store(self, name: str) -> Path:
-        """A file next to the store's; in the working directory for a store without a file. Raises StorageError."""
+    @property
+    def data_directory(self) -> Path:
+        """Where generated files are kept: token, kubeconfig, certificates. Raises StorageError."""
+        return self.default_data_directory if self.data_dir is None else self.data_dir
+
+    @property
+    def default_data_directory(self) -> Path:
+        """The folder of the SQLite file; the working directory for ``memory:``; else `DATA_DIRECTORY`."""
         path = sqlite_path(self.storage)
-        return Path(name) if path is None else path.with_name(name)
+        if path is not None:
+            return path.parent
+        return Path() if self.storage.startswith("memory:") else Path(DATA_DIRECTORY)
 
     @property
     def store_name(self) -> str:
@@ -64,16 +75,16 @@ class ServerConfig:
     @property
     def certificates(self) -> Path:
         """The directory of generated certificates."""
-        return self.cert_dir or self.beside_store("pki")
+        return self.cert_dir or self.data_directory / "pki"
 
     @property
     def admin_token(self) -> Path:
         """The file of the generated admin token."""
-        return self.beside_store(f"{self.store_name}.token")
+        return self.data_directory / f"{self.store_name}.token"
 
     @property
     def kubeconfig(self) -> Path | None:
         """The path of the kubeconfig to write; None for none."""
         if self.write_kubeconfig is not None or self.token_auth_file is not None:
             return self.write_kubeconfig
-        return self.beside_store(f"{self.store_name}.kubeconfig")
+        return self.data_directory / f"{self.store_name}.kubeconfig"

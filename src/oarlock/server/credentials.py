@@ -1,7 +1,7 @@
 """Credentials of a server: token file, client CA, generated admin token; and the kubeconfig for clients.
 
 Anonymous access is never allowed, so a server without credentials generates a token, readable by its owner only, and
-keeps it next to the store.
+keeps it in the data directory.
 Must not know: requests. See also: ``policy.authn``.
 """
 

@@ -31,6 +31,7 @@ from oarlock.server.credentials import (
     trusted_by_clients,
     write_kubeconfig,
 )
+from oarlock.server.data_directory import prepare_data_directory
 from oarlock.server.following import FollowedFiles, follow
 from oarlock.server.run import Running, ServerDescription, ServerParts, assemble
 from oarlock.server.serving.certs import ensure_certificates, held_certificates
@@ -118,6 +119,7 @@ async def start(server: ServerDescription, config: ServerConfig, clock: Clock, t
         check_storage(config.storage)
     except StorageError as error:  # before creating files next to a store whose directory can't exist
         raise StorageError(f"--storage={config.storage}: {error}") from None
+    prepare_data_directory(config)
     credentials = credentials_of(config, clock)
     identity = _given(config) if config.tls_cert_file is not None else _generated(config, clock)
     limits = ConnectionLimits(max_request_bytes=config.max_request_bytes, answer_timeout_s=config.request_timeout_s)

@@ -47,11 +47,18 @@ class ServeOptions:
             metavar="URL", help="Keep objects here: sqlite:///relative.db, sqlite:////absolute.db or memory://."
         ),
     ] = "sqlite:///oarlock.db"
+    data_dir: Annotated[
+        File,
+        typer.Option(
+            metavar="DIR",
+            help="Keep the token, kubeconfig and certificates made here; beside the SQLite file unless given.",
+        ),
+    ] = None
     cert_dir: Annotated[
         File,
         typer.Option(
             metavar="DIR",
-            help="Where certificates are made when none are given, and found again; pki beside the store unless given.",
+            help="Where certificates are made when none are given, and found again; pki in --data-dir unless given.",
         ),
     ] = None
     tls_cert_file: Annotated[
@@ -87,7 +94,7 @@ class ServeOptions:
     )
     write_kubeconfig: Annotated[
         File,
-        typer.Option(metavar="F", help="Write a kubeconfig here; beside the store unless given, if a token is made."),
+        typer.Option(metavar="F", help="Write a kubeconfig here; in --data-dir unless given, if a token is made."),
     ] = None
     request_timeout: Annotated[
         str, typer.Option(metavar="DURATION", help="How long a request may take, watches left out.")
@@ -136,6 +143,7 @@ def config_of(options: ServeOptions) -> ServerConfig:
         bind_address=options.bind_address,
         secure_port=options.secure_port,
         storage=options.storage,
+        data_dir=options.data_dir,
         cert_dir=options.cert_dir,
         tls_cert_file=options.tls_cert_file,
         tls_private_key_file=options.tls_private_key_file,

@@ -141,6 +141,12 @@ def test_a_kubeconfig_that_cannot_be_written(oarlock: Any, folder: Path) -> None
     told(oarlock("serve", "things.py", "--secure-port", "0", "--write-kubeconfig", "file/config"), "file/config")
 
 
+def test_a_data_directory_that_is_none(oarlock: Any, folder: Path) -> None:
+    (folder / "file").write_text("")
+    told(oarlock("serve", "things.py", "--secure-port", "0", "--data-dir", "file"), "file: it is no directory")
+    told(oarlock("serve", "things.py", "--secure-port", "0", "--data-dir", "file/a"), "file/a: Not a directory")
+
+
 def test_an_admin_token_that_is_none(oarlock: Any, folder: Path) -> None:
     (folder / "oarlock.token").write_text("short\n")
     told(oarlock("serve", "things.py", "--secure-port", "0"), "oarlock.token", "remove it")
