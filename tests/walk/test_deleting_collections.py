@@ -10,11 +10,12 @@ from typing import Any
 from walk_kit import BOATS, PORTS, Boat, Boats, BoatV1Alpha1, boat, failure, fleet, key, made, walk
 
 from oarlock import Admission, APIServer, Context, Denied, ObjectMeta, Resource, Review, VirtualCollection
-from oarlock.endpoints.verbs.delete_collection import AT_A_TIME
+from oarlock.registry.served_resource import StoredVerbs
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.server import InMemory
 
+AT_A_TIME = StoredVerbs.deletions_at_a_time
 COUNT = 3 * AT_A_TIME
 
 

@@ -9,16 +9,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import cast
+from typing import NamedTuple
 
 from oarlock.endpoints.http import BodySource
-from oarlock.storage.cache.entry import Entry
-from oarlock.storage.cache.leaves import Measure, measure
+from oarlock.storage.cache.leaves import HasBody, Measure, measure
 
-__all__ = ["Items", "JoinedBody", "bodies_of", "measure_of", "one_body"]
-
-Items = Sequence[Entry] | Sequence[bytes]
-"""Entries, or bodies as bytes."""
+__all__ = ["BodyPart", "JoinedBody", "one_body"]
 
 STEP = 256
 """How many items are measured at once."""
@@ -28,18 +24,10 @@ MOST_BYTES = 1024 * 1024
 """The most bytes copied at once when the sizes of items are unknown."""
 
 
-def bodies_of(items: Items) -> list[bytes]:
-    if items and isinstance(items[0], bytes):
-        return list(cast("Sequence[bytes]", items))
-    return [entry.body for entry in cast("Sequence[Entry]", items)]
+class BodyPart(NamedTuple):
+    """Bytes of which a body is joined, like those of an entry."""
 
-
-def measure_of(items: Items) -> Measure:
-    """The total size of the items, and the size of the largest, in bytes."""
-    if items and isinstance(items[0], bytes):
-        sizes = [*map(len, cast("Sequence[bytes]", items))]
-        return Measure(sum(sizes), max(sizes))
-    return measure(cast("Sequence[Entry]", items))
+    body: bytes
 
 
 class JoinedBody(BodySource):
@@ -48,14 +36,19 @@ class JoinedBody(BodySource):
     __slots__ = ("_after", "_at", "_before", "_between", "_chunks", "_cut", "_cut_at", "_first", "_items", "_measure")
 
     def __init__(
-        self, before: bytes, chunks: Iterable[Items], between: bytes, after: bytes, length: int | None = None
+        self,
+        before: bytes,
+        chunks: Iterable[Sequence[HasBody]],
+        between: bytes,
+        after: bytes,
+        length: int | None = None,
     ) -> None:
         super().__init__(length)
         self._before = before
         self._chunks = iter(chunks)
         self._between = between
         self._after = after
-        self._items: Items = []
+        self._items: Sequence[HasBody] = []
         self._measure = Measure(0, 0)
         self._at = 0  # how many items were read
         self._first = True
@@ -84,7 +77,7 @@ class JoinedBody(BodySource):
             parts.append(self._after)
             self.done = True
         else:
-            self._items, self._at, self._measure = chunk, 0, measure_of(chunk)
+            self._items, self._at, self._measure = chunk, 0, measure(chunk)
 
     def _join(self, parts: list[bytes], room: int) -> int:
         """Add whole items up to `room` bytes, or slightly more; returns their size."""
@@ -93,7 +86,7 @@ class JoinedBody(BodySource):
         size, largest = self._measure
         # about as many as fit: none is large
         count = max(1, min(room * len(self._items) // (size + 1), MOST_BYTES // (largest + 1)))
-        joined = self._between.join(bodies_of(self._items[self._at : self._at + count]))
+        joined = self._between.join([item.body for item in self._items[self._at : self._at + count]])
         if not self._first:
             parts.append(self._between)
         parts.append(joined)
@@ -102,7 +95,7 @@ class JoinedBody(BodySource):
         return len(joined) if self._at >= len(self._items) else room  # the others go into the next piece
 
     def _join_measured(self, parts: list[bytes], room: int) -> int:
-        bodies = bodies_of(self._items[self._at : self._at + STEP])
+        bodies = [item.body for item in self._items[self._at : self._at + STEP]]
         ends = list(accumulate(map(len, bodies)))
         count = bisect_left(ends, room) + 1
         if count <= len(bodies):
@@ -136,4 +129,4 @@ class JoinedBody(BodySource):
 
 def one_body(before: bytes, body: bytes) -> JoinedBody:
     """A single object: `before`, its `body` and a newline."""
-    return JoinedBody(before, [[body]], b"", b"\n", len(before) + len(body) + 1)
+    return JoinedBody(before, [[BodyPart(body)]], b"", b"\n", len(before) + len(body) + 1)

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from oarlock.codec import protobuf
 from oarlock.endpoints import tables
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.in_protobuf import object_message
-from oarlock.endpoints.joined import Items, JoinedBody, bodies_of, measure_of
+from oarlock.endpoints.joined import JoinedBody
 from oarlock.endpoints.list_forms import (
     ListForm,
     as_cbor,
@@ -35,12 +34,9 @@ from oarlock.endpoints.partial_metadata import partial
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.respond import compressed, include_object, is_pretty
 from oarlock.endpoints.route import Route
-from oarlock.meta.errors import StatusError
-from oarlock.registry.results import Item, Listing
-from oarlock.registry.served import Tree
-from oarlock.registry.stored_resource import StoredResource
+from oarlock.registry.results import Listing, ListItem
 from oarlock.registry.workers import weight
-from oarlock.storage.cache.entry import Entry
+from oarlock.storage.cache.leaves import measure
 from oarlock.storage.pacing import Pacer
 
 __all__ = ["list_response"]
@@ -63,10 +59,10 @@ OVERHEAD = 3
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The objects of a list: entries of the stored version, or bytes of the requested one. `size` is in bytes."""
+    """The objects of a list. `size` is in bytes."""
 
     listing: Listing
-    chunks: Sequence[Items]
+    chunks: Sequence[Sequence[ListItem]]
     count: int
     size: int
 
@@ -83,7 +79,7 @@ async def list_response(state: RequestState, route: Route, listing: Listing, acc
         return await _whole(state, route, found, accepted)
     content_type = [("content-type", accepted.response_content_type)]
     pretty = is_pretty(state, route, accepted)
-    if accepted.media_type == JSON and accepted.as_kind is None and not pretty and not _converts(route):
+    if accepted.media_type == JSON and accepted.as_kind is None and not pretty and listing.version == route.version:
         return await compressed(state, Response(200, content_type, _joined(route, found)))
     form = _form(state, route, listing, accepted)
     if accepted.media_type == CBOR:
@@ -92,7 +88,7 @@ async def list_response(state: RequestState, route: Route, listing: Listing, acc
         form = indented(form)
     if found.size <= WHOLE_BYTES:
         return await compressed(state, Response(200, content_type, await _made(route, form, found)))
-    if _converts(route):
+    if listing.version != route.version:
         # Convert all objects before the answer begins: an error halfway couldn't be reported.
         async for _ in _bodies(route, found):
             pass
@@ -101,30 +97,16 @@ async def list_response(state: RequestState, route: Route, listing: Listing, acc
 
 async def _found(listing: Listing) -> _Found:
     pacer = Pacer()
-    chunks: list[Items] = []
+    chunks: list[Sequence[ListItem]] = []
     count = size = 0
     for chunk in listing.chunks:
         if not chunk:
             continue
-        items = _encoded(chunk)
-        chunks.append(items)
-        count += len(items)
-        size += measure_of(items).size
+        chunks.append(chunk)
+        count += len(chunk)
+        size += measure(chunk).size
         await pacer.turn()
     return _Found(listing, chunks, count, size)
-
-
-def _encoded(chunk: Sequence[Item]) -> Items:
-    """A list has either the cache's entries or trees, which are encoded at once: nothing else holds them."""
-    if isinstance(chunk[0], Entry):
-        return cast("Sequence[Entry]", chunk)
-    return [StoredResource.encode(item) for item in cast("Sequence[Tree]", chunk)]
-
-
-def _converts(route: Route) -> bool:
-    """Whether the requested version isn't the stored one."""
-    resource = route.stored()
-    return resource is not None and resource.definition.stored_as != route.version
 
 
 def _joined(route: Route, found: _Found) -> bytes | JoinedBody:
@@ -177,48 +159,29 @@ async def _pieces(route: Route, form: ListForm, found: _Found) -> AsyncIterator[
     yield b"".join(parts)
 
 
-async def _bodies(route: Route, found: _Found) -> AsyncIterator[list[bytes]]:
+async def _bodies(route: Route, found: _Found) -> AsyncIterator[Sequence[bytes]]:
     """All objects as bodies in the requested version, a few at a time, with pauses for the event loop."""
     pacer = Pacer()
-    resource, version, converts = route.stored(), route.version, _converts(route)
-    step = AWAITED_STEP if converts and resource is not None and resource.served.converter.waits else STEP
+    version = route.version
+    assert route.resource is not None
+    waits = found.listing.version != version and route.resource.served.converter.waits
+    step = AWAITED_STEP if waits else STEP
     for chunk in found.chunks:
         for items in _few(chunk, step):
             await pacer.turn()
-            if not converts or isinstance(items[0], bytes):
-                yield bodies_of(items)
-            else:
-                assert resource is not None
-                yield await _converted(resource, cast("Sequence[Entry]", items), version)
+            yield await route.resource.list_bodies(items, version)
 
 
-def _few(chunk: Items, step: int) -> Iterable[Items]:
+def _few(chunk: Sequence[ListItem], step: int) -> Iterable[Sequence[ListItem]]:
     """Up to `step` objects at a time, fewer if they are large."""
     start = size = 0
     for at, item in enumerate(chunk):
-        size += len(item if isinstance(item, bytes) else cast(Entry, item).body)
+        size += len(item.body)
         if size >= PIECE_BYTES or at - start >= step - 1:
             yield chunk[start : at + 1]
             start, size = at + 1, 0
     if start < len(chunk):
         yield chunk[start:]
-
-
-async def _body(resource: StoredResource, entry: Entry, version: str) -> bytes:
-    made = resource.body_now(entry, version) if not weight(entry.body) else None
-    return await resource.body(entry, version) if made is None else made
-
-
-async def _converted(resource: StoredResource, entries: Sequence[Entry], version: str) -> list[bytes]:
-    """Convert entries. Raises the error of the first that can't be converted."""
-    if not resource.served.converter.waits:
-        return [await _body(resource, entry, version) for entry in entries]
-    bodies: list[bytes] = []
-    for body in await resource.bodies_of(entries, version):
-        if isinstance(body, StatusError):
-            raise body
-        bodies.append(body)
-    return bodies
 
 
 async def _whole(state: RequestState, route: Route, found: _Found, accepted: Accepted) -> Response:

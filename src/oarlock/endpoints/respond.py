@@ -47,10 +47,8 @@ from oarlock.meta.errors import (
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.memo import Memo
 from oarlock.registry.results import Item
-from oarlock.registry.stored_resource import StoredResource
 from oarlock.registry.workers import weight
 from oarlock.storage.backend import OutcomeUnknown, StorageError, TooLarge, Unavailable
-from oarlock.storage.cache.entry import Entry
 
 __all__ = [
     "LARGE_BYTES",
@@ -61,7 +59,6 @@ __all__ = [
     "error_response",
     "include_object",
     "is_pretty",
-    "item_body",
     "item_response",
     "list_meta",
     "own_message",
@@ -126,7 +123,7 @@ async def item_response(
     wrong = wrong_plurality(accepted.as_kind, listed=False, group=entry.gvk.group, kind=entry.gvk.kind)
     if wrong is not None:
         raise wrong
-    body = await item_body(route, item)
+    body = await item.body(route.version)
     if accepted.as_kind == "Table":
         assert route.resource is not None
         options = tables.TableOptions(include_object(route), accepted.as_version, state.clock.now())
@@ -148,15 +145,6 @@ def _table(data: bytes, entry: CatalogEntry, options: tables.TableOptions) -> by
 def list_meta(tree: dict[str, Any]) -> dict[str, Any]:
     version = tree["metadata"].get("resourceVersion")
     return {"resourceVersion": version} if version else {}
-
-
-async def item_body(route: Route, item: Item) -> bytes:
-    """The bytes of the item after ``route.head``, without the final newline."""
-    if isinstance(item, Entry):
-        resource = route.resource
-        assert isinstance(resource, StoredResource)
-        return await resource.body(item, route.version)
-    return StoredResource.encode(item)
 
 
 async def encoded(

@@ -13,7 +13,7 @@ from oarlock.registry.generated_names import with_generated_name
 from oarlock.registry.managed_fields import tracked, unbroken
 from oarlock.registry.metadata import fill_new, is_deleting, settle_namespace, wipe_system
 from oarlock.registry.readiness import Ready
-from oarlock.registry.results import MutationResult
+from oarlock.registry.results import EntryItem, MutationResult, TreeItem
 from oarlock.registry.served import Gate, Tree
 from oarlock.registry.steps import WriteRequest, finish
 from oarlock.registry.stored_resource import StoredResource
@@ -64,7 +64,7 @@ async def _attempt(write: WriteRequest, body: DecodedBody, applied: bool) -> Mut
             deleting = not taken.broken and is_deleting((await resource.tree(taken, write.version))["metadata"])
             error = AlreadyExists(resource.definition.group_resource, name)
             raise error.while_deleted() if deleting else error
-        return MutationResult(made.shown, created=True)
+        return MutationResult(TreeItem(made.shown), created=True)
     return await _put(write, key, made)
 
 
@@ -98,13 +98,13 @@ async def _put(write: WriteRequest, key: str, made: Ready) -> MutationResult:
         found = await _arrived(resource, key, stored["metadata"]["uid"])
         if found is None:
             raise
-        return MutationResult(found, created=True)
+        return MutationResult(EntryItem(resource, found), created=True)
     if not result.ok or entry is None:
         error = AlreadyExists(resource.definition.group_resource, stored["metadata"]["name"])
         raise error.while_deleted() if _being_deleted(result.current) else error
     if made.answer is not None:
         await resource.answered(entry, write.version, made.answer)
-    return MutationResult(entry, created=True)
+    return MutationResult(EntryItem(resource, entry), created=True)
 
 
 async def _arrived(resource: StoredResource, key: str, uid: str) -> Entry | None:

@@ -15,7 +15,7 @@ from oarlock.meta.fielderrors import Forbidden, Invalid
 from oarlock.meta.kinds import GroupKind
 from oarlock.meta.options import DeleteOptions
 from oarlock.registry.metadata import is_deleting, mark_deleted
-from oarlock.registry.results import MutationResult
+from oarlock.registry.results import EntryItem, MutationResult, TreeItem
 from oarlock.registry.served import Gate, Tree
 from oarlock.registry.stored_resource import StoredResource
 from oarlock.registry.workers import weight
@@ -67,7 +67,7 @@ async def _attempt(
         result = await resource.cache.delete(entry.key, expect=entry.rev)
         if not result.ok:
             return None
-    return MutationResult(entry, gone=True, uid=metadata.get("uid", ""), name=entry.name)
+    return MutationResult(EntryItem(resource, entry), gone=True, uid=metadata.get("uid", ""), name=entry.name)
 
 
 async def _mark(
@@ -76,12 +76,12 @@ async def _mark(
     metadata = stored["metadata"]
     marked = is_deleting(metadata)
     if marked and metadata.get("finalizers") == finalizers:
-        return MutationResult(entry)
+        return MutationResult(EntryItem(resource, entry))
     metadata["finalizers"] = finalizers
     if not marked:
         mark_deleted(metadata, ctx)
     if ctx.dry_run:
-        return MutationResult(await resource.convert(stored, resource.definition.stored_as, version))
+        return MutationResult(TreeItem(await resource.convert(stored, resource.definition.stored_as, version)))
     encoded = await resource.offload(weight(entry.body), resource.form.encode, stored)
     result, written = await resource.cache.put(
         entry.key,
@@ -90,7 +90,7 @@ async def _mark(
         ttl_ms=KEEP_TTL,
         draft=lambda rev, create_rev: resource.form.entry(entry.key, encoded, (rev, create_rev)),
     )
-    return MutationResult(written) if result.ok and written is not None else None
+    return MutationResult(EntryItem(resource, written)) if result.ok and written is not None else None
 
 
 def _check_policy(resource: StoredResource, options: DeleteOptions) -> None:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from oarlock.registry.conversion import NoConversion
 from oarlock.registry.records import check, record
 from oarlock.registry.served import Served
-from oarlock.registry.stored_resource import Settings, StoredResource
-from oarlock.registry.virtual_resource import VirtualResource
+from oarlock.registry.served_resource import StoredVerbs, VirtualVerbs
+from oarlock.registry.stored_resource import Settings
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.proto_numbers import proto_fields
 from oarlock.storage.backend import Backend
@@ -25,7 +25,7 @@ from oarlock.storage.cache.watch_cache import ResourceCache, WatchCache
 
 __all__ = ["AnyResource", "LiveResources", "LoadedResources"]
 
-AnyResource = StoredResource | VirtualResource
+AnyResource = StoredVerbs | VirtualVerbs
 Key = tuple[str, str]
 
 
@@ -55,7 +55,7 @@ class LiveResources:
         """
         loaded: dict[Key, AnyResource] = {}
         entries = list(entries)
-        changed: list[StoredResource] = []
+        changed: list[StoredVerbs] = []
         compiling = self.settings.workers.offload
         for served in entries:
             key = (served.definition.group, served.definition.names.plural)
@@ -63,10 +63,10 @@ class LiveResources:
             if current is not None and current.served is served:
                 loaded[key] = current
             elif served.virtual is not None:
-                loaded[key] = await compiling(VirtualResource, served, self.settings)
+                loaded[key] = await compiling(VirtualVerbs, served, self.settings)
             else:
-                loaded[key] = made = await compiling(StoredResource, served, self.cache, self.settings, self._interner)
-                if isinstance(current, StoredResource) and _kept_alike(current.served, served):
+                loaded[key] = made = await compiling(StoredVerbs, served, self.cache, self.settings, self._interner)
+                if isinstance(current, StoredVerbs) and _kept_alike(current.served, served):
                     made.take_over(current)
                 else:
                     changed.append(made)
@@ -103,15 +103,15 @@ class LiveResources:
         current for them.
         """
         before, self.resources = self.resources, loaded.resources
-        kept = {id(one.cache) for one in loaded.resources.values() if isinstance(one, StoredResource)}
+        kept = {id(one.cache) for one in loaded.resources.values() if isinstance(one, StoredVerbs)}
         retired: list[ResourceCache] = []
-        forms = {one.form for one in loaded.resources.values() if isinstance(one, StoredResource)}
+        forms = {one.form for one in loaded.resources.values() if isinstance(one, StoredVerbs)}
         gone = [resource for key, resource in before.items() if loaded.resources.get(key) is not resource]
         for one in loaded.resources.values():
-            if isinstance(one, StoredResource):
+            if isinstance(one, StoredVerbs):
                 one.tend()
         for key, resource in before.items():
-            if isinstance(resource, VirtualResource):
+            if isinstance(resource, VirtualVerbs):
                 if loaded.resources.get(key) is not resource:
                     resource.end_watches()
             elif id(resource.cache) not in kept:
@@ -121,7 +121,7 @@ class LiveResources:
         def idle() -> None:
             self._drop(retired)
             for resource in gone:
-                if isinstance(resource, StoredResource) and resource.form not in forms:
+                if isinstance(resource, StoredVerbs) and resource.form not in forms:
                     resource.form.retire()  # break the reference cycle: frees memory at once
             if gone:  # freed once nothing refers to the old resources
                 asyncio.get_running_loop().call_soon(self.settings.workers.let_go, gone)

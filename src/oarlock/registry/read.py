@@ -90,6 +90,7 @@ class _ListRange:
     end: str
     limit: int
     rev: int  # 0: now
+    version: str  # of the entries
 
 
 async def list_entries(resource: StoredResource, namespace: str, options: ListOptions, selection: Selection) -> Listing:
@@ -115,8 +116,8 @@ async def list_entries(resource: StoredResource, namespace: str, options: ListOp
         return _page_of(page, rev, selection, entries, more, remaining)
     chunks = snapshot.range(page.begin, end)
     if selection.everything:
-        return Listing(chunks, str(rev))
-    return Listing([await selection.filter(chunks)], str(rev))
+        return Listing(page.version, chunks, str(rev))
+    return Listing(page.version, [await selection.filter(chunks)], str(rev))
 
 
 async def _place(resource: StoredResource, options: ListOptions, start: str, end: str) -> _ListRange:
@@ -133,7 +134,7 @@ async def _place(resource: StoredResource, options: ListOptions, start: str, end
         await resource.fresh()
     elif text != "0":
         await wait_for(resource, revision(text))
-    return _ListRange(start, start + after, end, limit, rev)
+    return _ListRange(start, start + after, end, limit, rev, resource.definition.stored_as)
 
 
 def _refuse_broken(resource: StoredResource, page: _ListRange) -> None:
@@ -175,7 +176,7 @@ def _single(resource: StoredResource, start: str, selection: Selection) -> Listi
     if entry is not None:
         _whole(resource, [entry])
     chosen = [entry] if entry is not None and selection.matches(entry) else []
-    return Listing([chosen], str(rev))
+    return Listing(resource.definition.stored_as, [chosen], str(rev))
 
 
 async def _at(resource: StoredResource, page: _ListRange, selection: Selection) -> Listing:
@@ -192,7 +193,7 @@ async def _at(resource: StoredResource, page: _ListRange, selection: Selection) 
     _whole(resource, entries)
     chosen = entries if selection.everything else await selection.filter([entries])
     if not page.limit:
-        return Listing([chosen], str(page.rev))
+        return Listing(page.version, [chosen], str(page.rev))
     return _page_of(page, page.rev, selection, chosen, more, remaining)
 
 
@@ -206,9 +207,9 @@ def _page_of(
     page: _ListRange, rev: int, selection: Selection, entries: Sequence[Entry], more: bool, remaining: int
 ) -> Listing:
     if not more:
-        return Listing([entries], str(rev))
+        return Listing(page.version, [entries], str(rev))
     token = continuation.encode(rev, entries[-1].key[len(page.start) :] + "\0")
-    return Listing([entries], str(rev), token, remaining if selection.everything else None)
+    return Listing(page.version, [entries], str(rev), token, remaining if selection.everything else None)
 
 
 async def _filtered(resource: StoredResource, page: _ListRange, selection: Selection, rev: int) -> Listing:

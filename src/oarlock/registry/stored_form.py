@@ -29,7 +29,7 @@ from oarlock.schema.definition import ResourceDefinition
 from oarlock.storage.backend import Damaged
 from oarlock.storage.cache.entry import Entry, Interner
 
-__all__ = ["LATE", "STALE", "Encoded", "StoredForm", "Unread", "body_of", "encode_tail", "tail_of"]
+__all__ = ["LATE", "STALE", "Encoded", "StoredForm", "Unread", "body_of", "encode_body", "encode_tail", "tail_of"]
 
 STALE = "stale"
 """`Entry.extra` of an object that is stored in an old version: even a no-op update rewrites it."""
@@ -45,6 +45,15 @@ _NO_LABELS: dict[str, str] = {}
 
 Select = Callable[[Tree, dict[str, str]], tuple[str, ...]]
 """The selectable values of a tree in the stored version. Fills the dict with version → why its values are unknown."""
+
+
+def encode_body(tree: Tree) -> bytes:
+    """A tree as a body: everything after apiVersion and kind, with its resourceVersion."""
+    version = tree["metadata"].get("resourceVersion")
+    tail = encode_tail(tree)
+    if not version:
+        return tail
+    return b'"metadata":{"resourceVersion":%s,%s' % (_encode(version), tail[12:])
 
 
 def encode_tail(tree: Tree, *, large: bool = True) -> bytes:

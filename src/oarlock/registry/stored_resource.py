@@ -25,7 +25,7 @@ from oarlock.registry.keys import after_prefix, object_key
 from oarlock.registry.late import Late
 from oarlock.registry.managed_fields import tracker_of
 from oarlock.registry.served import Served, Tree
-from oarlock.registry.stored_form import LATE, StoredForm, body_of, encode_tail
+from oarlock.registry.stored_form import LATE, StoredForm, body_of, encode_body, encode_tail
 from oarlock.registry.workers import Workers, weight
 from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.schema.definition import VersionDefinition
@@ -37,7 +37,6 @@ __all__ = ["Settings", "StoredResource"]
 T = TypeVar("T")
 
 _decode = msgspec.json.Decoder().decode
-_encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +249,7 @@ class StoredResource:
         kept = self.settings.conversion_cache.get((entry.key, entry.rev, self._marks[version]))
         if kept is None:
             tree = await self.tree(entry, version)
-            encoded = await self.offload(weight(entry.body), self.encode, tree)
+            encoded = await self.offload(weight(entry.body), encode_body, tree)
             kept = self.keep_converted(entry, version, encoded)
         return kept
 
@@ -262,7 +261,7 @@ class StoredResource:
         if kept is not None:
             return kept
         tree = self.tree_now(entry, version)
-        return None if tree is None else self.keep_converted(entry, version, self.encode(tree))
+        return None if tree is None else self.keep_converted(entry, version, encode_body(tree))
 
     def keep_converted(self, entry: Entry, version: str, body: bytes) -> bytes:
         """Cache the body of a converted object."""
@@ -323,14 +322,14 @@ class StoredResource:
         if not self.served.converter.waits and any(weight(entry.body) for entry in entries):
             return [await self._large_body(entry, version) for entry in entries]
         trees = await self.served.conversions.each(entries, self._read, (self.definition.stored_as, version))
-        return [tree if isinstance(tree, StatusError) else self.encode(tree) for tree in trees]
+        return [tree if isinstance(tree, StatusError) else encode_body(tree) for tree in trees]
 
     async def _large_body(self, entry: Entry, version: str) -> bytes | StatusError:
         try:
             tree = await self.tree(entry, version)
         except StatusError as error:
             return error
-        return await self.offload(weight(entry.body), self.encode, tree)
+        return await self.offload(weight(entry.body), encode_body, tree)
 
     async def answered(self, entry: Entry, version: str, tree: Tree) -> None:
         """Cache the body of the object just written as `entry`: `tree` in `version`."""
@@ -338,12 +337,3 @@ class StoredResource:
         tail = await self.offload(size, encode_tail, tree) if size else encode_tail(tree, large=False)
         body = body_of(tail, entry.rev)
         self.settings.conversion_cache.keep((entry.key, entry.rev, self._marks[version]), body)
-
-    @staticmethod
-    def encode(tree: Tree) -> bytes:
-        """A tree as a body: everything after apiVersion and kind, with its resourceVersion."""
-        version = tree["metadata"].get("resourceVersion")
-        tail = encode_tail(tree)
-        if not version:
-            return tail
-        return b'"metadata":{"resourceVersion":%s,%s' % (_encode(version), tail[12:])

@@ -22,7 +22,7 @@ from oarlock.registry.field_conversions import MustConvert
 from oarlock.registry.managed_fields import tracked, unbroken
 from oarlock.registry.metadata import check_place, is_deleting, keep_status, keep_system, only_status
 from oarlock.registry.readiness import LiveObject, Ready
-from oarlock.registry.results import MutationResult
+from oarlock.registry.results import EntryItem, MutationResult, TreeItem
 from oarlock.registry.served import Gate, Tree
 from oarlock.registry.steps import WriteRequest, finish
 from oarlock.registry.stored_form import STALE, tail_of
@@ -174,13 +174,13 @@ async def _keep(write: WriteRequest, made: Ready, live: LiveObject, pinned: bool
             if not result.ok:
                 _lost(write, pinned)
                 return None
-        return MutationResult(shown)
+        return MutationResult(TreeItem(shown))
     kept = await _without_new_times(write, stored, shown, live)
     encoded = await write.encode(kept, made.fields)
     if encoded.tail == tail_of(entry.body) and entry.extra is not STALE:
-        return MutationResult(entry)
+        return MutationResult(EntryItem(resource, entry))
     if ctx.dry_run:
-        return MutationResult(shown)
+        return MutationResult(TreeItem(shown))
     ttl = resource.definition.ttl_s
     result, written = await resource.cache.put(
         entry.key,
@@ -194,7 +194,7 @@ async def _keep(write: WriteRequest, made: Ready, live: LiveObject, pinned: bool
         return None
     if made.answer is not None and kept is stored:
         await resource.answered(written, write.version, made.answer)
-    return MutationResult(written)
+    return MutationResult(EntryItem(resource, written))
 
 
 async def _without_new_times(write: WriteRequest, stored: Tree, shown: Tree, live: LiveObject) -> Tree:

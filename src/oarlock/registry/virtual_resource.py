@@ -26,7 +26,7 @@ from oarlock.registry.body import compile_bodies
 from oarlock.registry.conversion import copy_tree
 from oarlock.registry.managed_fields import tracker_of
 from oarlock.registry.pages import Page, Place, own_token, place_token, read_token
-from oarlock.registry.results import Listing, MutationResult
+from oarlock.registry.results import EncodedItem, Item, Listing, MutationResult, TreeItem
 from oarlock.registry.served import Gate, Served, Tree
 from oarlock.registry.steps import besides
 from oarlock.registry.stored_resource import Settings
@@ -60,11 +60,11 @@ class VirtualResource:
         self._writes = 1
         self._enders: set[Callable[[], None]] = set()
 
-    async def get(self, ctx: Context, version: str) -> Tree:
-        """The object. Raises NotFound, MethodNotAllowed, and what the user's method raises."""
+    async def get(self, ctx: Context, version: str, resource_version: str = "") -> Item:
+        """The object, whatever `resource_version` is asked for. Raises NotFound, MethodNotAllowed."""
         if self.methods.get is None:
             raise MethodNotAllowed(self.definition.group_resource, "get")
-        return await self.shown(await self.live(ctx), version)
+        return TreeItem(await self.shown(await self.live(ctx), version))
 
     async def list_items(self, ctx: Context, version: str, options: ListOptions) -> Listing:
         """The selected objects; sorted by namespace and name, and paged, unless the user's `list` pages by itself.
@@ -89,7 +89,9 @@ class VirtualResource:
         token = place_token(_place(shown[-1])) if rest else ""
         if choice.content is None:
             shown = await self._all_shown(shown, version)
-        return Listing([shown], self._revision(page), token, rest if rest and choice.everything else None)
+        return Listing(
+            version, [_encoded(shown)], self._revision(page), token, rest if rest and choice.everything else None
+        )
 
     async def _own_page(self, page: Page[Tree], trees: list[Tree], version: str, choice: Choice) -> Listing:
         """A page of the user's that isn't the last; selectors leave fewer objects on it."""
@@ -97,7 +99,7 @@ class VirtualResource:
         if choice.content is not None:
             shown = await chosen(shown, choice.content)
         remaining = page.remaining if choice.everything else None
-        return Listing([shown], self._revision(page), own_token(page.continue_token), remaining)
+        return Listing(version, [_encoded(shown)], self._revision(page), own_token(page.continue_token), remaining)
 
     async def _page(self, ctx: Context, options: ListOptions, after: Place | str | None) -> Page[Tree]:
         """The result of the user's `list`: the requested page if there is one, else everything."""
@@ -144,7 +146,8 @@ class VirtualResource:
             if not ctx.dry_run:
                 self.wrote()
         uid = (old or {}).get("metadata", {}).get("uid", "")
-        return MutationResult(old or {"metadata": {"name": ctx.target.name}}, gone=True, uid=uid, name=ctx.target.name)
+        item = TreeItem(old or {"metadata": {"name": ctx.target.name}})
+        return MutationResult(item, gone=True, uid=uid, name=ctx.target.name)
 
     async def watch(self, ctx: Context, version: str, options: ListOptions) -> AsyncIterator[tuple[str, Tree]]:
         """The selected events of a watch in `version`. Raises MethodNotAllowed, and BadRequest for a selector."""
@@ -238,6 +241,10 @@ class VirtualResource:
 
     async def _choice(self, version: str, options: ListOptions) -> Choice:
         return await choose(options, self.definition.version(version).selectable, self.compiled[version])
+
+
+def _encoded(trees: list[Tree]) -> list[EncodedItem]:
+    return [EncodedItem.of(tree) for tree in trees]
 
 
 def _place(tree: Tree) -> Place:

@@ -30,7 +30,7 @@ from oarlock.registry.metadata import (
     settle_namespace,
     wipe_system,
 )
-from oarlock.registry.results import MutationResult
+from oarlock.registry.results import MutationResult, TreeItem
 from oarlock.registry.served import Gate, Tree
 from oarlock.registry.update import NO_SUCH_UID, Change
 from oarlock.registry.virtual_resource import VirtualResource
@@ -116,12 +116,12 @@ async def _create(write: _Write, body: DecodedBody, applied: bool) -> MutationRe
     if await resource.taken(ctx, new):
         raise AlreadyExists(resource.definition.group_resource, new["metadata"]["name"])
     if ctx.dry_run and "create" not in resource.methods.takes_dry_run:
-        return MutationResult(new, created=True)
+        return MutationResult(TreeItem(new), created=True)
     hub = await write.convert(new, write.version, resource.definition.hub)
     made = resource.complete(await keep(hub, ctx, ctx.dry_run))
     if not ctx.dry_run:
         resource.wrote()
-    return MutationResult(await write.shown(made), created=True)
+    return MutationResult(TreeItem(await write.shown(made)), created=True)
 
 
 async def update(
@@ -204,9 +204,9 @@ async def _update(write: _Write, change: Change, live: Tree | None, status: bool
     await write.offload(resource.validate, ctx, new, old, version)
     await write.gate.validate(ctx, "UPDATE", new, old)
     if old is not None and await write.offload(_unchanged, new, old):
-        return MutationResult(old)
+        return MutationResult(TreeItem(old))
     if ctx.dry_run and "update" not in resource.methods.takes_dry_run:
-        return MutationResult(new)
+        return MutationResult(TreeItem(new))
     try:
         return await _keep(write, new, live, expected)
     except Conflict:
@@ -232,7 +232,7 @@ async def _keep(write: _Write, new: Tree, live: Tree | None, expected: str) -> M
     made = resource.complete(await keep(tree, expected, ctx, ctx.dry_run))
     if not ctx.dry_run:
         resource.wrote()
-    return MutationResult(await write.shown(made))
+    return MutationResult(TreeItem(await write.shown(made)))
 
 
 async def _made(write: _Write, change: Change, old: Tree | None) -> DecodedBody:

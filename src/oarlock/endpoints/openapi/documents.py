@@ -16,7 +16,7 @@ import msgspec
 from oarlock.endpoints.catalog import CatalogIndex
 from oarlock.endpoints.discovery.documents import etag_matches
 from oarlock.endpoints.http import Response
-from oarlock.endpoints.joined import JoinedBody
+from oarlock.endpoints.joined import BodyPart, JoinedBody
 from oarlock.endpoints.negotiation import JSON, parse_accept
 from oarlock.endpoints.openapi.documents_v3 import Info, document_names
 from oarlock.endpoints.openapi.parts import SHARED, Dialect, Part, Pieces, hash_of, render, whole
@@ -169,7 +169,11 @@ def _etag(data: bytes) -> str:
 
 def _body(pieces: Pieces) -> bytes | JoinedBody:
     size = sum(map(len, pieces))
-    return b"".join(pieces) if size <= WHOLE_BYTES else JoinedBody(b"", [pieces], b"", b"", size)
+    return (
+        b"".join(pieces)
+        if size <= WHOLE_BYTES
+        else JoinedBody(b"", [[BodyPart(piece) for piece in pieces]], b"", b"", size)
+    )
 
 
 def _choose(accept: str, offered: Sequence[str]) -> str | None:

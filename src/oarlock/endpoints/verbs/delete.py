@@ -14,10 +14,8 @@ from oarlock.meta import options_parse
 from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.options import DeleteOptions
-from oarlock.registry import delete as recipe
 from oarlock.registry.conversion import ConversionError
 from oarlock.registry.results import MutationResult
-from oarlock.registry.virtual_resource import VirtualResource
 
 __all__ = ["carry_out", "delete", "options_of", "success"]
 
@@ -42,11 +40,8 @@ async def delete(state: RequestState, route: Route) -> Response:
 async def carry_out(route: Route, ctx: Context, options: DeleteOptions) -> MutationResult:
     """Call the delete recipe for the object in `ctx.target`."""
     assert route.gate is not None
-    if isinstance(route.resource, VirtualResource):
-        return await route.resource.delete(ctx, route.version, options, route.gate)
-    resource = route.stored()
-    assert resource is not None
-    return await recipe.delete(resource, ctx, route.version, options, route.gate)
+    assert route.resource is not None
+    return await route.resource.delete(ctx, route.version, options, route.gate)
 
 
 async def success(

@@ -23,16 +23,11 @@ from oarlock.meta.context import Notes
 from oarlock.meta.errors import NotFound
 from oarlock.meta.options import DeleteOptions, ListOptions
 from oarlock.registry.conversion import ConversionError
-from oarlock.registry.results import Item, Listing
-from oarlock.registry.virtual_resource import VirtualResource
+from oarlock.registry.results import Listing, ListItem
 from oarlock.registry.waiting import in_task
-from oarlock.storage.cache.entry import Entry
 from oarlock.storage.pacing import Pacer
 
-__all__ = ["AT_A_TIME", "delete_collection"]
-
-AT_A_TIME = 64
-"""Concurrent deletions of one request. For a virtual resource they run one after the other."""
+__all__ = ["delete_collection"]
 
 
 async def delete_collection(state: RequestState, route: Route) -> Response:
@@ -46,7 +41,7 @@ async def delete_collection(state: RequestState, route: Route) -> Response:
     chunks = [list(chunk) for chunk in found.chunks]
     await in_task()
     await _Deletion(state, route, options, chunks).run()
-    kept = Listing(chunks, found.resource_version, found.continue_token, found.remaining)
+    kept = Listing(found.version, chunks, found.resource_version, found.continue_token, found.remaining)
     try:
         return await list_response(state, route, kept, accepted)
     except ConversionError:
@@ -63,19 +58,20 @@ def _exactly(options: ListOptions) -> ListOptions:
 class _Deletion:
     """The deletions of one request. `run` takes objects from one list, in its order."""
 
-    def __init__(self, state: RequestState, route: Route, options: DeleteOptions, chunks: list[list[Item]]) -> None:
+    def __init__(self, state: RequestState, route: Route, options: DeleteOptions, chunks: list[list[ListItem]]) -> None:
         self._x = state
         self._route = route
         self._options = options
         self._count = sum(map(len, chunks))
-        self._waiting: Iterator[tuple[int, Item]] = enumerate(item for chunk in chunks for item in chunk)
+        self._waiting: Iterator[tuple[int, ListItem]] = enumerate(item for chunk in chunks for item in chunk)
         self._failed: dict[int, Exception] = {}
         self._said: dict[int, Notes] = {}
         self._pacer = Pacer()
 
     async def run(self) -> None:
         """Delete them all. Raises the error of the first that failed."""
-        workers = 1 if isinstance(self._route.resource, VirtualResource) else min(AT_A_TIME, self._count)
+        assert self._route.resource is not None
+        workers = min(self._route.resource.deletions_at_a_time, self._count)
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(workers):
@@ -97,10 +93,9 @@ class _Deletion:
                 return
             await self._pacer.turn()
 
-    async def _delete(self, number: int, item: Item) -> None:
+    async def _delete(self, number: int, item: ListItem) -> None:
         state, options = self._x, self._options
-        namespace, name = _place(item)
-        target = replace(state.target, namespace=namespace, name=name)
+        target = replace(state.target, namespace=item.namespace, name=item.name)
         notes = Notes()  # a retry withdraws its own warnings only
         ctx = replace(state.context(target=target, options=options, dry_run=options.dry_run), notes=notes)
         try:
@@ -117,10 +112,3 @@ class _Deletion:
                 self._x.notes.warn(text)
             for key, value in notes.annotations:
                 self._x.notes.audit(key, value)
-
-
-def _place(item: Item) -> tuple[str, str]:
-    if isinstance(item, Entry):
-        return item.namespace, item.name
-    metadata = item["metadata"]
-    return metadata.get("namespace", ""), metadata.get("name", "")

@@ -9,9 +9,7 @@ from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route import Route
 from oarlock.meta import options_parse
 from oarlock.meta.errors import BadRequest
-from oarlock.registry import read
-from oarlock.registry.stored_resource import StoredResource
-from oarlock.registry.virtual_resource import VirtualResource
+from oarlock.registry.served_resource import StoredVerbs
 
 __all__ = ["get"]
 
@@ -20,7 +18,7 @@ async def get(state: RequestState, route: Route) -> Response:
     """Answer with the object, at least as new as ``resourceVersion``; without it, a consistent read."""
     resource = route.resource
     headers = state.request.headers
-    if route.cached is not None and type(resource) is StoredResource and headers.get("accept", "") in _PLAIN:
+    if route.cached is not None and type(resource) is StoredVerbs and headers.get("accept", "") in _PLAIN:
         wait = None if route.cached else resource.watch_cache.fresh()
         if wait is not None:
             await wait
@@ -46,11 +44,6 @@ async def _get(state: RequestState, route: Route) -> Response:
     if route.query("export") is not None:
         raise BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
     options = options_parse.get_options(route.pairs)
-    resource = route.resource
-    if isinstance(resource, VirtualResource):
-        tree = await resource.get(state.context(options=options), route.version)
-        return await respond.item_response(state, route, tree, accepted)
-    assert isinstance(resource, StoredResource)
-    target = route.target
-    entry = await read.get(resource, target.namespace, target.name, options.resource_version)
-    return await respond.item_response(state, route, entry, accepted)
+    assert route.resource is not None
+    item = await route.resource.get(state.context(options=options), route.version, options.resource_version)
+    return await respond.item_response(state, route, item, accepted)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from oarlock.endpoints import respond
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.lists import list_response
@@ -11,9 +9,7 @@ from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route import Route
 from oarlock.meta import options_parse
 from oarlock.meta.options import ListOptions
-from oarlock.registry import read
 from oarlock.registry.results import Listing
-from oarlock.registry.virtual_resource import VirtualResource
 
 __all__ = ["list_collection", "listing"]
 
@@ -28,10 +24,5 @@ async def list_collection(state: RequestState, route: Route) -> Response:
 
 
 async def listing(state: RequestState, route: Route, options: ListOptions) -> Listing:
-    if isinstance(route.resource, VirtualResource):
-        target = replace(state.target, name="")
-        return await route.resource.list_items(state.context(target=target, options=options), route.version, options)
-    resource = route.stored()
-    assert resource is not None
-    selection = await read.select(resource, route.version, options)
-    return await read.list_entries(resource, route.target.namespace, options, selection)
+    assert route.resource is not None
+    return await route.resource.list(state.context(options=options), route.version, options)

@@ -14,12 +14,9 @@ from oarlock.meta import options_parse
 from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest, InvalidObject
 from oarlock.meta.kinds import GroupKind
-from oarlock.registry import read
 from oarlock.registry.body import BodyWording, DecodedBody, settle
 from oarlock.registry.parameters import values_of
 from oarlock.registry.served import Hooks, SubresourceHook, Tree
-from oarlock.registry.stored_resource import StoredResource
-from oarlock.registry.virtual_resource import VirtualResource
 from oarlock.schema.compiled import CompiledVersion
 
 __all__ = ["call_hook", "parent_of"]
@@ -61,11 +58,9 @@ def _in_protobuf(route: Route, answer: Tree, data: bytes, status: int) -> Respon
 
 async def parent_of(state: RequestState, route: Route) -> Tree:
     """The parent object in the request version. Raises NotFound."""
-    resource, target = route.resource, route.target
-    if isinstance(resource, VirtualResource):
-        return await resource.get(state.context(), route.version)
-    assert isinstance(resource, StoredResource)
-    return await resource.tree(await read.get(resource, target.namespace, target.name, ""), route.version)
+    assert route.resource is not None
+    item = await route.resource.get(state.context(), route.version)
+    return await item.tree(route.version)
 
 
 async def _body(state: RequestState, route: Route, hook: SubresourceHook) -> tuple[Tree | None, bool]:

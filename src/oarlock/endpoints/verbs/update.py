@@ -9,13 +9,10 @@ from oarlock.endpoints.route import Route
 from oarlock.endpoints.verbs.scale import scaled
 from oarlock.meta import options_parse
 from oarlock.meta.context import Context
-from oarlock.registry import update as recipe
-from oarlock.registry import virtual_writes
 from oarlock.registry.body import DecodedBody
 from oarlock.registry.results import MutationResult
 from oarlock.registry.served import Tree
 from oarlock.registry.update import Change
-from oarlock.registry.virtual_resource import VirtualResource
 
 __all__ = ["carry_out", "update"]
 
@@ -53,8 +50,5 @@ async def carry_out(route: Route, ctx: Context, change: Change) -> MutationResul
 async def _carry_out(route: Route, ctx: Context, change: Change) -> MutationResult:
     assert route.gate is not None
     status = route.target.subresource == "status"
-    if isinstance(route.resource, VirtualResource):
-        return await virtual_writes.update(route.resource, ctx, route.version, change, route.gate, status=status)
-    resource = route.stored()
-    assert resource is not None
-    return await recipe.update(resource, ctx, route.version, change, route.gate, status=status)
+    assert route.resource is not None
+    return await route.resource.update(ctx, route.version, change, route.gate, status=status)

@@ -17,7 +17,7 @@ from oarlock.meta.fielderrors import Forbidden
 from oarlock.meta.kinds import GroupKind
 from oarlock.meta.options import ListOptions
 from oarlock.registry.served import Tree
-from oarlock.registry.stored_resource import StoredResource
+from oarlock.registry.stored_form import encode_body
 from oarlock.registry.virtual_resource import VirtualResource
 from oarlock.storage.pacing import Pacer
 
@@ -80,7 +80,7 @@ async def _follow(
     pacer = Pacer()
     try:
         async for kind, tree in events:
-            body = form.bookmark(tree["metadata"]) if kind == "BOOKMARK" else form.object(StoredResource.encode(tree))
+            body = form.bookmark(tree["metadata"]) if kind == "BOOKMARK" else form.object(encode_body(tree))
             stream.write(form.frame(kind, body))
             if stream.buffered > AHEAD_BYTES:
                 await stream.drained()

@@ -20,7 +20,7 @@ from oarlock.endpoints.respond import own_message
 from oarlock.endpoints.route import Route
 from oarlock.meta.context import Clock
 from oarlock.meta.errors import StatusError, StorageReadError
-from oarlock.registry.stored_form import body_of, tail_of
+from oarlock.registry.stored_form import body_of, encode_body, tail_of
 from oarlock.registry.stored_resource import StoredResource
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent
@@ -189,7 +189,7 @@ class EventFrames:
         if found is None and left:
             # not from the cache of bodies: an object that left the selection has the same key and revision
             tree = self._resource.tree_now(entry, self._version)
-            found = None if tree is None else self._resource.encode(tree)
+            found = None if tree is None else encode_body(tree)
         elif found is None:
             found = self._resource.body_now(entry, self._version)
         if found is None:

@@ -15,11 +15,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from oarlock.storage.cache.entry import Entry
 
-__all__ = ["LEAF_MAX", "Leaf", "Leaves", "Measure", "Root", "measure"]
+__all__ = ["LEAF_MAX", "HasBody", "Leaf", "Leaves", "Measure", "Root", "measure"]
 
 LEAF_MAX = 256
 """Entries in a leaf before it is split. At 100,000 objects 64 to 512 cost the same for an update in place; with a
@@ -45,7 +45,14 @@ class Leaf(list[Entry]):
         self.measured: Measure | None = None
 
 
-def measure(entries: Sequence[Entry]) -> Measure:
+class HasBody(Protocol):
+    """Something with a body, such as an entry."""
+
+    @property
+    def body(self) -> bytes: ...
+
+
+def measure(entries: Sequence[HasBody]) -> Measure:
     """The measure of `entries`; for a whole leaf it is cached."""
     found = entries.measured if isinstance(entries, Leaf) else None
     if found is None:

@@ -1,0 +1,118 @@
+"""`ServedResource`: a resource at run time as ``endpoints`` uses it, wherever its objects are.
+
+`StoredVerbs` and `VirtualVerbs` are the two kinds: each is the resource that the recipes work on, with the recipes as
+its methods.
+Must not know: URLs, media types. See also: `live_resources`, which makes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol, cast
+
+from oarlock.meta.context import Context
+from oarlock.meta.errors import StatusError
+from oarlock.meta.options import DeleteOptions, ListOptions
+from oarlock.patch.apply.tracking import FieldTracker
+from oarlock.registry import create, delete, read, update, virtual_writes
+from oarlock.registry.body import DecodedBody
+from oarlock.registry.results import EntryItem, Item, Listing, ListItem, MutationResult
+from oarlock.registry.served import Gate, Served
+from oarlock.registry.stored_resource import Settings, StoredResource
+from oarlock.registry.update import Change
+from oarlock.registry.virtual_resource import VirtualResource
+from oarlock.registry.workers import weight
+from oarlock.schema.compiled import CompiledVersion
+from oarlock.schema.definition import ResourceDefinition
+from oarlock.storage.cache.entry import Entry
+
+__all__ = ["ServedResource", "StoredVerbs", "VirtualVerbs"]
+
+
+class ServedResource(Protocol):
+    """One resource at run time. `ctx.target` names the object or the collection; `version` is the request version.
+
+    `fields` tracks field owners; `bodies` are the compiled body types of subresources, by version and name.
+    `deletions_at_a_time` says how many objects of a collection are deleted concurrently.
+    """
+
+    served: Served
+    definition: ResourceDefinition
+    settings: Settings
+    fields: FieldTracker
+    bodies: dict[tuple[str, str], CompiledVersion]
+    deletions_at_a_time: int
+
+    async def get(self, ctx: Context, version: str, resource_version: str = "") -> Item:
+        """The object, at least as new as `resource_version`; without one, a consistent read. Raises NotFound."""
+        ...
+
+    async def list(self, ctx: Context, version: str, options: ListOptions) -> Listing:
+        """The selected objects, or a page of them. Raises BadRequest, Expired, StorageReadError."""
+        ...
+
+    async def create(self, ctx: Context, version: str, body: DecodedBody, gate: Gate) -> MutationResult:
+        """Create the object in `body`. Raises AlreadyExists, InvalidObject, and what admission refuses with."""
+        ...
+
+    async def update(
+        self, ctx: Context, version: str, change: Change, gate: Gate, *, status: bool = False
+    ) -> MutationResult:
+        """Carry out `change`. Raises NotFound, Conflict, InvalidObject, and what admission refuses with."""
+        ...
+
+    async def delete(self, ctx: Context, version: str, options: DeleteOptions, gate: Gate) -> MutationResult:
+        """Delete the object, or mark it as being deleted. Raises NotFound, Conflict."""
+        ...
+
+    async def list_bodies(self, items: Sequence[ListItem], version: str) -> Sequence[bytes]:
+        """The bodies of a few items of `list`, in `version`. Raises the error of the first that can't be converted."""
+        ...
+
+
+class StoredVerbs(StoredResource):
+    """A resource whose objects are in the store."""
+
+    deletions_at_a_time = 64
+    create = create.create
+    update = update.update
+    delete = delete.delete
+
+    async def get(self, ctx: Context, version: str, resource_version: str = "") -> Item:
+        return EntryItem(self, await read.get(self, ctx.target.namespace, ctx.target.name, resource_version))
+
+    async def list(self, ctx: Context, version: str, options: ListOptions) -> Listing:
+        selection = await read.select(self, version, options)
+        return await read.list_entries(self, ctx.target.namespace, options, selection)
+
+    async def list_bodies(self, items: Sequence[ListItem], version: str) -> Sequence[bytes]:
+        entries = cast("Sequence[Entry]", items)
+        if version == self.definition.stored_as:
+            return [entry.body for entry in entries]
+        if not self.served.converter.waits:
+            return [await self._list_body(entry, version) for entry in entries]
+        bodies = []
+        for body in await self.bodies_of(entries, version):
+            if isinstance(body, StatusError):
+                raise body
+            bodies.append(body)
+        return bodies
+
+    async def _list_body(self, entry: Entry, version: str) -> bytes:
+        body = self.body_now(entry, version) if not weight(entry.body) else None
+        return await self.body(entry, version) if body is None else body
+
+
+class VirtualVerbs(VirtualResource):
+    """A resource whose objects a user's methods keep or compute."""
+
+    deletions_at_a_time = 1
+    create = virtual_writes.create
+    update = virtual_writes.update
+
+    async def list(self, ctx: Context, version: str, options: ListOptions) -> Listing:
+        return await self.list_items(replace(ctx, target=replace(ctx.target, name="")), version, options)
+
+    async def list_bodies(self, items: Sequence[ListItem], version: str) -> Sequence[bytes]:
+        return [item.body for item in items]
