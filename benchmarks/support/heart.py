@@ -202,8 +202,9 @@ class Held:
 class Patient:
     """A server under observation."""
 
-    def __init__(self, process: subprocess.Popen[str], server: Server) -> None:
+    def __init__(self, process: subprocess.Popen[str], server: Server, greeting: dict[str, Any]) -> None:
         self._process = process
+        self.greeting = greeting
         self.server = server
         self._tls = server.tls("http/1.1")
 
@@ -238,14 +239,14 @@ class Patient:
 
 
 @contextmanager
-def patient(storage: str = "memory://") -> Iterator[Patient]:
-    """Start a server with a heart; stop it by its pid."""
+def patient(storage: str = "memory://", child: str = "support.heart", *arguments: str) -> Iterator[Patient]:
+    """Start a server with a heart, which `child` is the module of; stop it by its pid."""
     with tempfile.TemporaryDirectory(prefix="oarlock-bench-") as temporary:
         folder = Path(temporary)
         (folder / "tokens.csv").write_text(f'{TOKEN},bench,bench,"system:masters"\n')
         port = free_port()
         process = subprocess.Popen(
-            [sys.executable, "-m", "support.heart", temporary, str(port), storage],
+            [sys.executable, "-m", child, temporary, str(port), storage, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -254,9 +255,10 @@ def patient(storage: str = "memory://") -> Iterator[Patient]:
         )
         try:
             assert process.stdout is not None
-            if not process.stdout.readline():
+            greeting = process.stdout.readline()
+            if not greeting:
                 sys.exit("the server did not start")
-            yield Patient(process, Server(process.pid, port, folder, 0.0))
+            yield Patient(process, Server(process.pid, port, folder, 0.0), json.loads(greeting))
         finally:
             process.terminate()
             process.wait(30)

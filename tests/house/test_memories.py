@@ -18,6 +18,8 @@ FUNCTIONS = {
     "registry/managed_fields.py: _writer": "managers of at most 128 bytes",
     "registry/scale.py: _applicable": "nothing",
     "registry/scale.py: _compiled": "nothing",
+    "registry/stored_resource.py: fields": "nothing",
+    "registry/virtual_resource.py: fields": "nothing",
     "schema/cel/signatures.py: overloads": "nothing",
     "schema/definition.py: _api_version": "groups and versions that are declared",
     "schema/foreign_dataclass.py: record": "nothing",

@@ -11,13 +11,14 @@ import asyncio
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from oarlock.meta.context import Context
 from oarlock.meta.errors import NotFound, StatusError, StorageReadError
+from oarlock.patch.apply.tracking import FieldTracker
 from oarlock.registry.body import compile_bodies
 from oarlock.registry.conversion import copy_tree, lend
 from oarlock.registry.conversion_cache import ConversionCache, ConversionKey
@@ -68,7 +69,8 @@ class StoredResource:
         }
         self.bodies = compile_bodies(served.definition)
         self.selectable = self._place_selectable()
-        self.fields = tracker_of(served, self.compiled, copy_tree)
+        if any(one.large for one in self.compiled.values()):
+            _ = self.fields  # made here, beside the event loop
         self.form = StoredForm(served.definition, served.conversions, self._select, interner)
         self.untried: dict[tuple[str, bool], tuple[VersionDefinition, ...]] = {}
         """The versions that ``readiness`` has to try."""
@@ -78,6 +80,11 @@ class StoredResource:
         if selectable and served.converter.waits:
             self.form.unselected = Late(self._select_late)
         self.tend()
+
+    @cached_property
+    def fields(self) -> FieldTracker:
+        """The owners of fields. Made on first use."""
+        return tracker_of(self.served, self.compiled, copy_tree)
 
     async def offload(self, size: int, step: Callable[..., T], /, *args: Any) -> T:
         """Run a pure step of a request that has begun: in a thread if `size` (its object's `workers.weight`) isn't 0.

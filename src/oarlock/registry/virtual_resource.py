@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from oarlock.meta.context import Context
@@ -22,6 +22,7 @@ from oarlock.meta.errors import (
     NotFound,
 )
 from oarlock.meta.options import DeleteOptions, ListOptions
+from oarlock.patch.apply.tracking import FieldTracker
 from oarlock.registry.body import compile_bodies
 from oarlock.registry.conversion import copy_tree
 from oarlock.registry.managed_fields import tracker_of
@@ -56,9 +57,15 @@ class VirtualResource:
             version.name: compile_version(served.definition, version.name) for version in served.definition.versions
         }
         self.bodies = compile_bodies(served.definition)
-        self.fields = tracker_of(served, self.compiled, copy_tree)
+        if any(one.large for one in self.compiled.values()):
+            _ = self.fields  # made here, beside the event loop
         self._writes = 1
         self._enders: set[Callable[[], None]] = set()
+
+    @cached_property
+    def fields(self) -> FieldTracker:
+        """The owners of fields. Made on first use."""
+        return tracker_of(self.served, self.compiled, copy_tree)
 
     async def get(self, ctx: Context, version: str, resource_version: str = "") -> Item:
         """The object, whatever `resource_version` is asked for. Raises NotFound, MethodNotAllowed."""

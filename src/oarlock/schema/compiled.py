@@ -1,7 +1,7 @@
 """`CompiledVersion`: one version of a resource with its schema compiled to functions on trees.
 
 They change trees in place, which nobody else may hold, in the order of a write: `misfits`,
-`prune`, `normalize`, `default`, and `validate` after the hooks. The schema is read once, at compilation.
+`prune`, `normalize`, `default`, and `validate` after the hooks. A schema is checked when its definition is loaded.
 Must not know: requests, storage, hooks. Next: `structural` for the nodes, then the module of each step.
 """
 
@@ -41,11 +41,14 @@ _NOT_CHECKED = (
     "correct the existing errors to complete validation"
 )
 
+SMALL_NODES = 200
+"""A schema with no more nodes is compiled in some milliseconds, which the event loop can spare."""
+
 _TEXT = Node(type="string", omit_empty=True)
 
 
 def compile_version(definition: ResourceDefinition, version: str) -> CompiledVersion:
-    """Compile one version. KeyError for a version that isn't there.
+    """Check one version, and compile it if it is large. KeyError for a version that isn't there.
 
     SchemaError for a schema that isn't structural, and for a CEL rule that can't be run.
     """
@@ -60,54 +63,65 @@ def compile_version(definition: ResourceDefinition, version: str) -> CompiledVer
         selectable = tuple(compile_path(path) for path in found.selectable)
     except PathError as error:
         raise SchemaError("selectable", str(error)) from error
-    return CompiledVersion(node, typed=definition.typed, selectable=selectable, cel=cel)
+    compiled = CompiledVersion(found.schema, typed=definition.typed, selectable=selectable, cel=cel)
+    compiled.large = _count(node) > SMALL_NODES
+    if compiled.large:
+        compiled.compile()
+    return compiled
+
+
+class _Functions:
+    """What a schema is compiled to."""
+
+    __slots__ = ("checks", "clean", "default", "embedded", "fits", "node", "normalize", "rules", "shape", "untouched")
+
+    def __init__(self, node: Node, typed: bool) -> None:
+        # metadata has the same schema for every kind, whatever this schema says of it
+        self.node = whole = _with_metadata(node)
+        self.rules = rules = _without_metadata(node)
+        self.shape = whole if typed else Node(type="object", properties={"metadata": OBJECT_META})
+        self.fits = compile_fits(self.shape)
+        self.clean = compile_clean(whole)
+        self.embedded = compile_embedded(rules)
+        self.normalize = _normalizers(whole, rules, typed)
+        self.untouched = compile_untouched(whole)
+        self.default = compile_default(rules)
+        self.checks = tuple(check for check in (compile_check(rules), compile_lists(rules)) if check is not None)
 
 
 class CompiledVersion:
-    """The operations of a version's schema on trees. Made by `compile_version`; immutable."""
+    """The operations of a version's schema on trees. Made by `compile_version`, which has checked the schema.
 
-    __slots__ = (
-        "_cel",
-        "_checks",
-        "_clean",
-        "_default",
-        "_embedded",
-        "_fits",
-        "_node",
-        "_normalize",
-        "_rules",
-        "_shape",
-        "_typed",
-        "_untouched",
-        "selectable",
-    )
+    A small schema is compiled when it is first used: most of many definitions never are, and compiled they take ten
+    times their size. A `large` one is compiled at once, beside the event loop, which it would block.
+    """
+
+    __slots__ = ("_cel", "_functions", "_schema", "_typed", "large", "selectable")
 
     def __init__(
         self,
-        node: Node,
+        schema: Tree,
         *,
         typed: bool,
         selectable: tuple[Getter, ...] = (),
         cel: Rules | None = None,
     ) -> None:
+        self._schema = schema
         self._typed = typed
         self._cel = cel
+        self._functions: _Functions | None = None
+        self.large = False
         self.selectable = selectable
-        # metadata has the same schema for every kind, whatever this schema says of it
-        self._node = whole = _with_metadata(node)
-        self._rules = rules = _without_metadata(node)
-        self._shape = whole if typed else Node(type="object", properties={"metadata": OBJECT_META})
-        self._fits = compile_fits(self._shape)
-        self._clean = compile_clean(whole)
-        self._embedded = compile_embedded(rules)
-        self._normalize = _normalizers(whole, rules, typed)
-        self._untouched = compile_untouched(whole)
-        self._default = compile_default(rules)
-        self._checks = tuple(check for check in (compile_check(rules), compile_lists(rules)) if check is not None)
+
+    def compile(self) -> _Functions:
+        """Compile the schema now. Safe in any thread, and more than once."""
+        made = self._functions = _Functions(parse(self._schema), self._typed)
+        return made
 
     def untouched(self, tree: Tree) -> bool:
         """Whether `misfits`, `prune` and `normalize` would leave the tree as it is. False may also mean unknown."""
-        return self._untouched is not None and self._untouched(tree)
+        untouched = (self._functions or self.compile()).untouched
+        return untouched is not None and untouched(tree)
 
     def misfits(self, tree: Tree) -> list[FieldError]:
         """Every value of a wrong JSON type, the first `findings.MAX_ERRORS` of them.
@@ -115,11 +129,12 @@ class CompiledVersion:
         If there are any, other violations are included. For a custom resource only metadata is checked: `validate`
         reports the rest, with all other violations.
         """
+        functions = self._functions or self.compile()
         found: list[FieldError] = []
-        if self._fits is not None and not self._fits(tree):
-            found.extend(islice(misfits(tree, self._shape), MAX_ERRORS))
-        elif self._embedded is not None:
-            found.extend(islice(self._embedded.wrong_types(tree), MAX_ERRORS))
+        if functions.fits is not None and not functions.fits(tree):
+            found.extend(islice(misfits(tree, functions.shape), MAX_ERRORS))
+        elif functions.embedded is not None:
+            found.extend(islice(functions.embedded.wrong_types(tree), MAX_ERRORS))
         return found + self._besides(tree, found) if found and self._typed else found
 
     def _besides(self, tree: Tree, misfits: list[FieldError]) -> list[FieldError]:
@@ -132,13 +147,14 @@ class CompiledVersion:
 
     def prune(self, tree: Tree) -> list[str]:
         """Remove undeclared fields; returns the first `MAX_REPORTED` paths, in the form of strict decoding errors."""
+        functions = self._functions or self.compile()
         found: list[str] = []
-        if self._clean is not None and not self._clean(tree):
-            found = prune(tree, self._node)
+        if functions.clean is not None and not functions.clean(tree):
+            found = prune(tree, functions.node)
             if not self._typed:
                 found.sort()
-        if self._embedded is not None:
-            found = (found + self._embedded.prune(tree))[:MAX_REPORTED]
+        if functions.embedded is not None:
+            found = (found + functions.embedded.prune(tree))[:MAX_REPORTED]
         return found
 
     def normalize(self, tree: Tree) -> None:
@@ -146,13 +162,14 @@ class CompiledVersion:
 
         Integers of a custom resource that were written as floats become integers.
         """
-        for step in self._normalize:
+        for step in (self._functions or self.compile()).normalize:
             step(tree)
 
     def default(self, tree: Tree) -> None:
         """Fill in the defaults of the schema, also nested ones. Each is a copy."""
-        if self._default is not None:
-            self._default(tree)
+        default = (self._functions or self.compile()).default
+        if default is not None:
+            default(tree)
 
     def validate(self, tree: Tree, old: Tree | None = None) -> list[FieldError]:
         """Every violation of the schema, the first `findings.MAX_ERRORS`; `objectmeta` validates metadata.
@@ -169,23 +186,32 @@ class CompiledVersion:
         return errors + cel.validate(tree, old)
 
     def _violations(self, tree: Tree, old: Tree | None) -> list[FieldError]:
+        functions = self._functions or self.compile()
         found = Findings()
         try:
-            for check in self._checks:
+            for check in functions.checks:
                 check(tree, None, found)
-            if self._embedded is not None:
-                self._embedded.validate(tree, found)
+            if functions.embedded is not None:
+                functions.embedded.validate(tree, found)
         except Enough:
             pass
         if not found.errors:
             return []
         if old is None:
             return found.errors
-        return still_wrong(found, self._rules, tree, old)
+        return still_wrong(found, functions.rules, tree, old)
 
     def selectable_values(self, tree: Tree) -> tuple[str, ...]:
         """The values of the selectable fields as in field selectors; ``""`` for an absent one."""
         return tuple([_label(get(tree)) for get in self.selectable])
+
+
+def _count(node: Node) -> int:
+    """The number of nodes of a schema."""
+    rules = node.constraints
+    inside = [*node.properties.values(), *rules.all_of, *rules.any_of, *rules.one_of]
+    inside += [one for one in (node.items, node.additional, rules.not_) if isinstance(one, Node)]
+    return 1 + sum(map(_count, inside))
 
 
 def _is_at(error: FieldError, places: tuple[str, ...]) -> bool:
