@@ -27,6 +27,7 @@ from oarlock.endpoints.http import Peer, Request, Response
 from oarlock.meta.context import Target, User
 from oarlock.policy.authn.authenticator import Authenticator, Credentials, Union
 from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, Decision
+from oarlock.registry.gate import AdmissionRequest
 from oarlock.server.serving.eager import run_eagerly
 from oarlock.testing.server import InMemory, _As
 
@@ -235,6 +236,54 @@ async def test_a_plugin_that_says_it_never_waits_and_does_gets_its_task_then() -
         assert (await as_served(api, "POST", path("boats"), body)).status == 201
     assert seen[0] is None
     assert seen[1] is not None
+
+
+class Switch:
+    """A member of the admission chain whose configuration comes and goes, as a webhook's does."""
+
+    def __init__(self) -> None:
+        self.interested = False
+        self.waits = False
+        self.tasks: list[Any] = []
+
+    def handles(self, request: AdmissionRequest) -> bool:
+        return self.interested and request.operation == "CREATE" and request.ctx.target.resource == "boats"
+
+    async def mutate(self, request: AdmissionRequest, new: Any, old: Any, offload: Any) -> Any:
+        return new
+
+    async def validate(self, request: AdmissionRequest, new: Any, old: Any, offload: Any, hub: Any) -> None:
+        self.tasks.append(asyncio.current_task())
+        if self.waits:
+            await patiently()
+
+
+@walk
+async def test_the_interest_of_a_plugin_counts_at_each_request_of_the_same_route() -> None:
+    switch = Switch()
+    async with InMemory(APIServer(serve=[Boats], admission=[Hasty()])) as api:
+        chain = api.parts.admission
+        chain.plugins = (switch, *chain.plugins)
+        names = iter("abcdefgh")
+
+        async def create() -> tuple[list[Any], list[Any]]:
+            """The tasks in which the switch and the plugin after it were called."""
+            switch.tasks.clear()
+            seen.clear()
+            body = {"metadata": {"name": next(names)}, "spec": {"port": "a"}}
+            assert (await as_served(api, "POST", path("boats"), body)).status == 201
+            return switch.tasks[:], seen[:1]
+
+        assert await create() == ([], [None])
+        switch.interested = True
+        assert await create() == ([None], [None])
+        switch.waits = True
+        (task,), (after,) = await create()
+        assert task is after is not None
+        switch.interested = False
+        assert await create() == ([], [None])
+        chain.plugins = ()
+        assert await create() == ([], [])
 
 
 class Late(StoredCollection[Boat], stored_as=BoatV1):

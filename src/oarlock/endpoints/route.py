@@ -16,9 +16,9 @@ from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.context import Target
 from oarlock.meta.memo import Memo
+from oarlock.registry.gate import Gate
 from oarlock.registry.live_resources import AnyResource
 from oarlock.registry.scale import Scaling
-from oarlock.registry.served import Gate
 from oarlock.registry.stored_resource import StoredResource
 
 __all__ = ["Route", "Routes", "Verb", "WaitGroup", "WatchBook", "deprecation"]
@@ -110,7 +110,7 @@ class Route:
     (``resourceVersion=0`` and nothing else), False when it must be fresh (no query at all), None for any other.
     `endless` marks an answer that goes on for as long as somebody listens: no deadline ends it.
     `connects` marks a request that takes over its connection, which counts as one of its own kind.
-    `waits` marks one that may run a user's asynchronous code, which needs a task from the start.
+    `waits` marks one that may run asynchronous code of the resource's author, which needs a task from the start.
     `scaling` is set for ``/scale``: `entry` and `head` are then those of Scale, `resource` is what is scaled.
     `requests` counts those that are carried out with the same route table.
     `unkept` is where the router remembers it once it is known who asks; None when that is done.

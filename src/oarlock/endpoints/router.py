@@ -37,10 +37,11 @@ from oarlock.meta import options_parse
 from oarlock.meta.context import Target
 from oarlock.meta.errors import MethodNotAllowed, NoSuchPath, ServiceUnavailable, StorageReadError, TooManyRequests
 from oarlock.meta.memo import Memo
+from oarlock.registry.gate import Gate
 from oarlock.registry.keys import object_key
 from oarlock.registry.live_resources import AnyResource
 from oarlock.registry.scale import SCALE
-from oarlock.registry.served import ConnectHook, Gate, Served, StreamHook
+from oarlock.registry.served import ConnectHook, Served, StreamHook
 from oarlock.registry.stored_resource import StoredResource
 from oarlock.registry.waiting import in_task, resource_waits
 from oarlock.registry.workers import Offload, at_once
@@ -225,7 +226,7 @@ class Router:
             scaling=scaling,
             endless=verb is stream_text or verb is connect,
             connects=verb is connect,
-            waits=_may_wait(route_table, resource, target),
+            waits=_may_wait(resource, target),
         )
 
     async def _outside(self, state: RequestState, route: Route) -> Response:
@@ -294,11 +295,9 @@ def _verb_of(method: str, target: Target, entry: CatalogEntry | None) -> Verb | 
     return _VERBS[target.verb]
 
 
-def _may_wait(route_table: RouteTable, resource: AnyResource, target: Target) -> bool:
-    """Whether this request may run users' asynchronous code."""
-    if resource_waits(resource.served) or target.subresource in resource.served.hooks.subresources:
-        return True
-    return route_table.gate.waits and target.verb not in ("get", "list", "watch")
+def _may_wait(resource: AnyResource, target: Target) -> bool:
+    """Whether this request may run asynchronous code of the resource's author. Admission takes a task itself."""
+    return resource_waits(resource.served) or target.subresource in resource.served.hooks.subresources
 
 
 def _across(target: Target, entry: CatalogEntry) -> bool:

@@ -9,12 +9,13 @@ import msgspec
 from oarlock.meta.context import Context
 from oarlock.meta.errors import AlreadyExists
 from oarlock.registry.body import DecodedBody, settle
+from oarlock.registry.gate import Gate, Reviewers
 from oarlock.registry.generated_names import with_generated_name
 from oarlock.registry.managed_fields import tracked, unbroken
 from oarlock.registry.metadata import fill_new, is_deleting, settle_namespace, wipe_system
 from oarlock.registry.readiness import Ready
 from oarlock.registry.results import EntryItem, MutationResult, TreeItem
-from oarlock.registry.served import Gate, Tree
+from oarlock.registry.served import Tree
 from oarlock.registry.steps import WriteRequest, finish
 from oarlock.registry.stored_resource import StoredResource
 from oarlock.storage.backend import KV, OutcomeUnknown, StorageError
@@ -32,7 +33,7 @@ async def create(
 
     Raises AlreadyExists, InvalidObject, BadRequest, and what admission refuses with.
     """
-    write = WriteRequest(resource, ctx, version, gate, "CREATE").weighing(body.weight)
+    write = WriteRequest.begin(resource, ctx, version, gate, "CREATE").weighing(body.weight)
     await write.offload(settle, body, resource.compiled[version], resource.served.hooks, ctx)
     metadata = body.tree["metadata"]
     settle_namespace(metadata, ctx.target.namespace, namespaced=resource.definition.namespaced)
@@ -49,8 +50,8 @@ async def _attempt(write: WriteRequest, body: DecodedBody, applied: bool) -> Mut
         body.tree.pop("status", None)
     new = body.tree if applied else await tracked(resource.fields, None, body.tree, ctx, write.offload)
     name = new["metadata"].get("name", "")
-    if not write.gate.idle("CREATE"):
-        new = unbroken(new, await _mutated(write, new, body, name), ctx)
+    if write.reviewers is not None:
+        new = unbroken(new, await _mutated(write, write.reviewers, new, body), ctx)
     metadata = new["metadata"]
     fill_new(metadata, ctx, resource.definition, resource.settings.random(16))
     if resource.definition.version(write.version).status:
@@ -68,15 +69,15 @@ async def _attempt(write: WriteRequest, body: DecodedBody, applied: bool) -> Mut
     return await _put(write, key, made)
 
 
-async def _mutated(write: WriteRequest, new: Tree, body: DecodedBody, name: str) -> Tree:
+async def _mutated(write: WriteRequest, reviewers: Reviewers, new: Tree, body: DecodedBody) -> Tree:
     """The object after mutating admission, settled again. Admission can't change its name or namespace."""
-    changed = await write.gate.mutate(write.ctx, "CREATE", new, None)
+    changed = await reviewers.mutate(new, None, write.offload)
     if changed is None or changed is new:
         return new
     again = DecodedBody(changed, body.wording, derived=True)
     await write.offload(settle, again, write.resource.compiled[write.version], write.resource.served.hooks, write.ctx)
     metadata = again.tree["metadata"]
-    metadata["name"] = name
+    metadata["name"] = new["metadata"].get("name", "")
     metadata.pop("namespace", None)
     settle_namespace(metadata, write.ctx.target.namespace, namespaced=write.resource.definition.namespaced)
     return again.tree

@@ -14,9 +14,10 @@ from oarlock.meta.errors import Conflict, InvalidObject, ServerTimeout
 from oarlock.meta.fielderrors import Forbidden, Invalid
 from oarlock.meta.kinds import GroupKind
 from oarlock.meta.options import DeleteOptions
+from oarlock.registry.gate import AdmissionRequest, Gate
 from oarlock.registry.metadata import is_deleting, mark_deleted
 from oarlock.registry.results import EntryItem, MutationResult, TreeItem
-from oarlock.registry.served import Gate, Tree
+from oarlock.registry.served import Tree
 from oarlock.registry.stored_resource import StoredResource
 from oarlock.registry.workers import weight
 from oarlock.storage.backend import KEEP_TTL
@@ -53,13 +54,12 @@ async def _attempt(
     stored = await resource.tree(entry, resource.definition.stored_as)
     metadata = stored["metadata"]
     _check_preconditions(resource, ctx, options, metadata)
-    if not gate.idle("DELETE"):
-        size = weight(entry.body)
-        if size:
-            gate = gate.working(partial(resource.offload, size))
+    reviewers = gate.reviewers(AdmissionRequest(ctx, "DELETE", resource.served))
+    if reviewers is not None:
+        offload = partial(resource.offload, weight(entry.body))
         old = await resource.old(entry, version)
-        await gate.mutate(ctx, "DELETE", None, old)
-        await gate.validate(ctx, "DELETE", None, old)
+        await reviewers.mutate(None, old, offload)
+        await reviewers.validate(None, old, offload)
     finalizers = _finalizers(resource, options, metadata.get("finalizers") or [])
     if finalizers:
         return await _mark(resource, ctx, entry, version, stored, finalizers)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
@@ -19,16 +19,12 @@ from oarlock.registry.conversion import Converter, NoConversion, Tree
 from oarlock.registry.converting import Conversions
 from oarlock.registry.pages import Page
 from oarlock.registry.parameters import Argument
-from oarlock.registry.workers import Offload
 from oarlock.schema.definition import ResourceDefinition
 
 __all__ = [
-    "NOT_AT_HAND",
     "AnyHook",
     "ConnectHook",
-    "Gate",
     "Hooks",
-    "Hub",
     "Served",
     "StreamHook",
     "SubresourceCall",
@@ -36,50 +32,6 @@ __all__ = [
     "Tree",
     "VirtualMethods",
 ]
-
-Hub = tuple[Tree | None, Tree | None]
-"""The new and the old object in the hub version; None if there is none, or if it wasn't converted."""
-
-NOT_AT_HAND: Final[Hub] = (None, None)
-
-
-class Gate(Protocol):
-    """Admission and secondary authorization, passed to the recipes with each request; see ``policy.admission``."""
-
-    @property
-    def waits(self) -> bool:
-        """Whether `mutate` or `validate` may wait; then a write runs in a task from the start."""
-        ...
-
-    async def mutate(self, ctx: Context, operation: str, new: Tree | None, old: Tree | None) -> Tree | None:
-        """Mutating admission: may change `new`.
-
-        Trees are in the request version; `operation` is CREATE, UPDATE or DELETE.
-
-        Runs again when a write is retried after a conflict. Raises `errors.StatusError` to refuse.
-        """
-        ...
-
-    async def validate(
-        self, ctx: Context, operation: str, new: Tree | None, old: Tree | None, hub: Hub = NOT_AT_HAND
-    ) -> None:
-        """Validating admission: looks at the final object, in the request version, and may refuse it. Changes nothing.
-
-        `hub` has both objects in the hub version, if they were converted for the resource's own hooks.
-        """
-        ...
-
-    async def may(self, ctx: Context, verb: str) -> None:
-        """Check that the user may also use another verb (``create`` for a PUT that creates). Raises Forbidden."""
-        ...
-
-    def working(self, offload: Offload) -> Gate:
-        """The same gate for a large object: all but the plugins' own code runs in `offload`."""
-        ...
-
-    def idle(self, operation: str) -> bool:
-        """Whether no plugin handles this operation, so that no trees have to be made."""
-        ...
 
 
 class SubresourceCall(Protocol):

@@ -17,8 +17,9 @@ from oarlock.meta.options import DeleteOptions, ListOptions
 from oarlock.patch.apply.tracking import FieldTracker
 from oarlock.registry import create, delete, read, update, virtual_writes
 from oarlock.registry.body import DecodedBody
+from oarlock.registry.gate import Gate
 from oarlock.registry.results import EntryItem, Item, Listing, ListItem, MutationResult
-from oarlock.registry.served import Gate, Served
+from oarlock.registry.served import Served
 from oarlock.registry.stored_resource import Settings, StoredResource
 from oarlock.registry.update import Change
 from oarlock.registry.virtual_resource import VirtualResource

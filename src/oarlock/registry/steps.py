@@ -15,9 +15,10 @@ from oarlock.meta.context import Context
 from oarlock.meta.errors import InvalidObject
 from oarlock.meta.fielderrors import FieldError
 from oarlock.registry.conversion import copy_tree, lend
+from oarlock.registry.gate import AdmissionRequest, Gate, Reviewers
 from oarlock.registry.metadata import differ
 from oarlock.registry.readiness import LiveObject, Ready, ready
-from oarlock.registry.served import Gate, Tree
+from oarlock.registry.served import Tree
 from oarlock.registry.stored_form import Encoded
 from oarlock.registry.stored_resource import StoredResource
 from oarlock.schema.objectmeta import validate_object_meta, validate_object_meta_update
@@ -36,15 +37,21 @@ class WriteRequest(NamedTuple):
     ctx: Context
     version: str
     gate: Gate
-    operation: str
+    reviewers: Reviewers | None
     size: int = 0
     """The `workers.weight` of its object."""
+
+    @classmethod
+    def begin(cls, resource: StoredResource, ctx: Context, version: str, gate: Gate, operation: str) -> WriteRequest:
+        """A write, with the admission plugins that are interested in it now."""
+        reviewers = gate.reviewers(AdmissionRequest(ctx, operation, resource.served))
+        return cls(resource, ctx, version, gate, reviewers)
 
     def weighing(self, size: int) -> WriteRequest:
         """The same write, of an object of this `workers.weight`."""
         if not size or not self.resource.served.converter.threadsafe:
             return self
-        return self._replace(size=size, gate=self.gate.working(partial(self.resource.offload, size)))
+        return self._replace(size=size)
 
     async def offload(self, step: Callable[..., T], /, *args: Any) -> T:
         """Run a pure step, in a thread if the object is large."""
@@ -91,8 +98,8 @@ async def finish(write: WriteRequest, new: Tree, live: LiveObject | None) -> Rea
     if live is not None and definition.generation and write.ctx.target.subresource != "status":
         await write.offload(_count_change, write, (new, live.tree), (hub_new, hub_old))
     await _validate(write, new, live, (hub_new, hub_old))
-    if not write.gate.idle(write.operation):
-        await write.gate.validate(write.ctx, write.operation, new, live.tree if live else None, (hub_new, hub_old))
+    if write.reviewers is not None:
+        await write.reviewers.validate(new, live.tree if live else None, write.offload, (hub_new, hub_old))
     stored = new
     if version != definition.stored_as and hub_new is not None:
         stored = hub_new

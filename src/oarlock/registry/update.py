@@ -19,11 +19,12 @@ from oarlock.registry.body import DecodedBody, settle
 from oarlock.registry.conversion import ConversionError, copy_tree
 from oarlock.registry.create import create
 from oarlock.registry.field_conversions import MustConvert
+from oarlock.registry.gate import Gate, Reviewers
 from oarlock.registry.managed_fields import tracked, unbroken
 from oarlock.registry.metadata import check_place, is_deleting, keep_status, keep_system, only_status
 from oarlock.registry.readiness import LiveObject, Ready
 from oarlock.registry.results import EntryItem, MutationResult, TreeItem
-from oarlock.registry.served import Gate, Tree
+from oarlock.registry.served import Tree
 from oarlock.registry.steps import WriteRequest, finish
 from oarlock.registry.stored_form import STALE, tail_of
 from oarlock.registry.stored_resource import StoredResource
@@ -60,7 +61,7 @@ async def update(
     resource: StoredResource, ctx: Context, version: str, change: Change, gate: Gate, *, status: bool = False
 ) -> MutationResult:
     """Carry out `change`. Raises NotFound, Conflict, InvalidObject, BadRequest, and what admission refuses with."""
-    write = WriteRequest(resource, ctx, version, gate, "UPDATE").weighing(change.weight)
+    write = WriteRequest.begin(resource, ctx, version, gate, "UPDATE").weighing(change.weight)
     mark = ctx.notes.mark()
     while True:
         await resource.fresh()
@@ -121,8 +122,8 @@ async def _attempt(write: WriteRequest, change: Change, entry: Entry, status: bo
         body.tree = only_status(body.tree, live.tree) if status else keep_status(body.tree, kept)
     pinned = _check_version(write, body.tree, live, change)
     new = body.tree if change.applies else await tracked(resource.fields, live.tree, body.tree, ctx, write.offload)
-    if not write.gate.idle("UPDATE"):
-        new = unbroken(new, await _mutated(write, new, live, body), ctx)
+    if write.reviewers is not None:
+        new = unbroken(new, await _mutated(write, write.reviewers, new, live, body), ctx)
     keep_system(new["metadata"], live.tree["metadata"])
     return await _keep(write, await finish(write, new, live), live, pinned)
 
@@ -151,8 +152,8 @@ async def _made(write: WriteRequest, change: Change, entry: Entry) -> DecodedBod
         return await needed.then(lambda: change.make(copy_tree(live)), [live], write.offload)
 
 
-async def _mutated(write: WriteRequest, new: Tree, live: LiveObject, body: DecodedBody) -> Tree:
-    changed = await write.gate.mutate(write.ctx, "UPDATE", new, live.tree)
+async def _mutated(write: WriteRequest, reviewers: Reviewers, new: Tree, live: LiveObject, body: DecodedBody) -> Tree:
+    changed = await reviewers.mutate(new, live.tree, write.offload)
     if changed is None or changed is new:
         return new
     again = DecodedBody(changed, body.wording, derived=True)

@@ -25,14 +25,16 @@ from oarlock.meta.options import DeleteOptions, ListOptions
 from oarlock.patch.apply.tracking import FieldTracker
 from oarlock.registry.body import compile_bodies
 from oarlock.registry.conversion import copy_tree
+from oarlock.registry.gate import AdmissionRequest, Gate
 from oarlock.registry.managed_fields import tracker_of
 from oarlock.registry.pages import Page, Place, own_token, place_token, read_token
 from oarlock.registry.results import EncodedItem, Item, Listing, MutationResult, TreeItem
-from oarlock.registry.served import Gate, Served, Tree
+from oarlock.registry.served import Served, Tree
 from oarlock.registry.steps import besides
 from oarlock.registry.stored_resource import Settings
 from oarlock.registry.virtual_selection import Choice, choose, chosen
 from oarlock.registry.virtual_watch import follow
+from oarlock.registry.workers import at_once
 from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.schema.objectmeta import validate_object_meta, validate_object_meta_update
 from oarlock.schema.views import ViewError
@@ -144,8 +146,10 @@ class VirtualResource:
         if live is not None and wanted is not None:
             self._check_preconditions(ctx, live["metadata"], (wanted.uid, wanted.resource_version))
         old = await self.shown(copy_tree(live), version) if live is not None else None
-        await gate.mutate(ctx, "DELETE", None, old)
-        await gate.validate(ctx, "DELETE", None, old)
+        reviewers = gate.reviewers(AdmissionRequest(ctx, "DELETE", self.served))
+        if reviewers is not None:
+            await reviewers.mutate(None, old, at_once)
+            await reviewers.validate(None, old, at_once)
         if not (ctx.dry_run and "delete" not in self.methods.takes_dry_run):
             gone = await self.methods.delete(ctx.target.namespace, ctx.target.name, ctx, ctx.dry_run)
             if old is None and gone is not None:

@@ -18,6 +18,7 @@ from oarlock.patch.apply.tracking import keep_times
 from oarlock.registry.body import DecodedBody, settle
 from oarlock.registry.conversion import copy_tree
 from oarlock.registry.field_conversions import MustConvert
+from oarlock.registry.gate import AdmissionRequest, Gate, Reviewers
 from oarlock.registry.generated_names import with_generated_name
 from oarlock.registry.managed_fields import tracked, unbroken
 from oarlock.registry.metadata import (
@@ -31,7 +32,7 @@ from oarlock.registry.metadata import (
     wipe_system,
 )
 from oarlock.registry.results import MutationResult, TreeItem
-from oarlock.registry.served import Gate, Tree
+from oarlock.registry.served import Tree
 from oarlock.registry.update import NO_SUCH_UID, Change
 from oarlock.registry.virtual_resource import VirtualResource
 from oarlock.schema.folding import same
@@ -53,6 +54,7 @@ class _Write:
     ctx: Context
     version: str
     gate: Gate
+    reviewers: Reviewers | None
     size: int = 0
     """The `workers.weight` of what is sent."""
 
@@ -76,8 +78,8 @@ class _Write:
         await self.offload(settle, body, self.resource.compiled[self.version], self.resource.served.hooks, self.ctx)
 
 
-def _working(resource: VirtualResource, gate: Gate, size: int) -> Gate:
-    return gate.working(partial(resource.offload, size)) if size else gate
+def _reviewers(resource: VirtualResource, ctx: Context, gate: Gate, operation: str) -> Reviewers | None:
+    return gate.reviewers(AdmissionRequest(ctx, operation, resource.served))
 
 
 async def create(
@@ -89,7 +91,7 @@ async def create(
     """
     if resource.methods.create is None:
         raise MethodNotAllowed(resource.definition.group_resource, "create")
-    write = _Write(resource, ctx, version, _working(resource, gate, body.weight), body.weight)
+    write = _Write(resource, ctx, version, gate, _reviewers(resource, ctx, gate, "CREATE"), body.weight)
     await write.settle(body)
     metadata = body.tree["metadata"]
     settle_namespace(metadata, ctx.target.namespace, namespaced=resource.definition.namespaced)
@@ -107,12 +109,14 @@ async def _create(write: _Write, body: DecodedBody, applied: bool) -> MutationRe
     if write.has_status:
         body.tree.pop("status", None)
     new = body.tree if applied else await tracked(resource.fields, None, body.tree, ctx, write.offload)
-    new = await _admitted(write, "CREATE", (new, None), body)
+    if write.reviewers is not None:
+        new = await _mutated(write, write.reviewers, new, None, body)
     fill_new(new["metadata"], ctx, resource.definition, resource.settings.random(16))
     if write.has_status:
         new.pop("status", None)  # nor can admission set it
     await write.offload(resource.validate, ctx, new, None, write.version)
-    await write.gate.validate(ctx, "CREATE", new, None)
+    if write.reviewers is not None:
+        await write.reviewers.validate(new, None, write.offload)
     if await resource.taken(ctx, new):
         raise AlreadyExists(resource.definition.group_resource, new["metadata"]["name"])
     if ctx.dry_run and "create" not in resource.methods.takes_dry_run:
@@ -135,7 +139,7 @@ async def update(
     """
     if resource.methods.update is None or (resource.methods.get is None and not change.replaces):
         raise MethodNotAllowed(resource.definition.group_resource, "update")
-    write = _Write(resource, ctx, version, _working(resource, gate, change.weight), change.weight)
+    write = _Write(resource, ctx, version, gate, _reviewers(resource, ctx, gate, "UPDATE"), change.weight)
     mark = ctx.notes.mark()
     for _ in range(UPDATE_ATTEMPTS):
         try:
@@ -198,11 +202,13 @@ async def _update(write: _Write, change: Change, live: Tree | None, status: bool
     new = body.tree
     if old is not None and not change.applies:
         new = await tracked(resource.fields, old, new, ctx, write.offload)
-    new = await _admitted(write, "UPDATE", (new, old), body)
+    if write.reviewers is not None:
+        new = await _mutated(write, write.reviewers, new, old, body)
     if old is not None:
         _keep_system(write, new, old, status)
     await write.offload(resource.validate, ctx, new, old, version)
-    await write.gate.validate(ctx, "UPDATE", new, old)
+    if write.reviewers is not None:
+        await write.reviewers.validate(new, old, write.offload)
     if old is not None and await write.offload(_unchanged, new, old):
         return MutationResult(TreeItem(old))
     if ctx.dry_run and "update" not in resource.methods.takes_dry_run:
@@ -244,11 +250,10 @@ async def _made(write: _Write, change: Change, old: Tree | None) -> DecodedBody:
         return await needed.then(lambda: change.make(copy_tree(old)), [old], write.offload)
 
 
-async def _admitted(write: _Write, operation: str, what: tuple[Tree, Tree | None], body: DecodedBody) -> Tree:
+async def _mutated(write: _Write, reviewers: Reviewers, new: Tree, old: Tree | None, body: DecodedBody) -> Tree:
     """The object after mutating admission, settled again. Admission can't change its name or namespace."""
-    new, old = what
     kept = {name: new["metadata"].get(name) for name in ("name", "namespace")}
-    changed = await write.gate.mutate(write.ctx, operation, new, old)
+    changed = await reviewers.mutate(new, old, write.offload)
     if changed is None or changed is new:
         return new
     again = DecodedBody(changed, body.wording, derived=True)

@@ -21,8 +21,9 @@ from oarlock.endpoints.router import About, Router, RouteTable
 from oarlock.endpoints.unsent import Unsent
 from oarlock.meta.context import Clock, Context
 from oarlock.meta.gotext import quote
-from oarlock.policy.admission.gate import AdmissionGate
+from oarlock.policy.admission.chain import AdmissionChain
 from oarlock.policy.admission.plugin import Admission
+from oarlock.policy.admission.typed import TypedPlugin
 from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer, forbidden
 from oarlock.registry.informer import Informer
@@ -82,6 +83,7 @@ class ServerParts:
         self.unsent = Unsent(config.max_unsent_bytes)
         self.in_flight = MaxInFlight(config.max_read_only_in_flight, config.max_mutating_in_flight)
         self.authorizer = server.authorizer or AlwaysAllow()
+        self.admission = AdmissionChain(map(TypedPlugin, server.admission), self._may)
         self.soundness = Soundness(self.backend)
         self.health = Health(checks_of(self._conditions()))
         self.own_paths = (*self.health.paths, *MetricsPage.paths)
@@ -114,12 +116,11 @@ class ServerParts:
         loaded = await self.live.load(catalog.entries)
         try:
             resources = loaded.resources
-            gate = AdmissionGate(self.server.admission, catalog.entries, self._may)
             offload = self.live.settings.workers.offload
             about = About(own_version(), self.own_paths, address, offload)
             before = self.router.route_table
             index = await offload(CatalogIndex, catalog, before.catalog if before is not None else None)
-            route_table = RouteTable(index, resources, gate, about, before)
+            route_table = RouteTable(index, resources, self.admission, about, before)
             for informer in self.server.informers:
                 _find(resources, informer.kind)
             await self.live.record(catalog.entries)

@@ -11,10 +11,12 @@ import pytest
 
 from oarlock.meta.context import Context, Target, User
 from oarlock.meta.errors import Denied, Forbidden
-from oarlock.policy.admission.gate import AdmissionGate
+from oarlock.policy.admission.chain import AdmissionChain
 from oarlock.policy.admission.plugin import Admission, Review
+from oarlock.policy.admission.typed import TypedPlugin
 from oarlock.registry.declare import served_from
-from oarlock.registry.served import Gate
+from oarlock.registry.gate import AdmissionRequest, Gate, Reviewers
+from oarlock.registry.workers import at_once
 from oarlock.schema.declaring import DeclarationError, HookError, KeywordError
 from oarlock.schema.resources import Resource, Spoke
 from oarlock.schema.shapes import Model
@@ -54,24 +56,26 @@ class Bar(Resource, group="foo.example.com", version="v1"):
     pass
 
 
-SERVED = served_from([OldFoo, Bar])
+SERVED = {served.definition.names.plural: served for served in served_from([OldFoo, Bar])}
 
 
 def context(version: str = "v1", resource: str = "foos", name: str = "", sub: str = "") -> Context:
     return Context(User("u"), Target("create", "foo.example.com", version, resource, sub, "ns", name, "Foo"), Still())
 
 
-def gate(*plugins: Admission[Any]) -> AdmissionGate:
-    made = AdmissionGate(plugins, SERVED)
-    proof: Gate = made
-    assert proof is made
-    return made
+def reviewers(*plugins: Admission[Any], ctx: Context, operation: str = "CREATE") -> Reviewers | None:
+    gate: Gate = AdmissionChain(map(TypedPlugin, plugins))
+    served = SERVED.get(ctx.target.resource, SERVED["bars"])
+    return gate.reviewers(AdmissionRequest(ctx, operation, served))
 
 
 def mutated(plugins: Sequence[Admission[Any]], tree: Tree, ctx: Context, operation: str = "CREATE") -> Any:
-    kept = copy.deepcopy(tree)
-    result = asyncio.run(gate(*plugins).mutate(ctx, operation, tree, None))
-    assert tree == kept, "the input was changed"
+    original = copy.deepcopy(tree)
+    interested = reviewers(*plugins, ctx=ctx, operation=operation)
+    if interested is None:
+        return tree
+    result = asyncio.run(interested.mutate(tree, None, at_once))
+    assert tree == original, "the input was changed"
     return result
 
 
@@ -145,28 +149,32 @@ class Guard(Admission[Foo], operations=["CREATE", "DELETE"]):
     [("a", {}, "a"), ("", {"name": "b"}, "b"), ("", {"generateName": "c-"}, "c-"), ("", {}, "Unknown")],
 )
 def test_a_refusal_is_worded_as_kubernetes_words_it(name: str, metadata: Tree, shown: str) -> None:
+    interested = reviewers(Guard(), ctx=context(name=name))
+    assert interested is not None
     with pytest.raises(Forbidden) as caught:
-        asyncio.run(gate(Guard()).validate(context(name=name), "CREATE", {"metadata": metadata, "spec": {}}, None))
+        asyncio.run(interested.validate({"metadata": metadata, "spec": {}}, None, at_once))
     assert caught.value.message == f'foos.foo.example.com "{shown}" is forbidden: not here'
     assert caught.value.code == 403
 
 
 def test_delete_has_only_an_old_object() -> None:
     old = {"metadata": {"name": "a"}, "words": "w"}
+    interested = reviewers(Guard(), ctx=context("v1beta1", name="a"), operation="DELETE")
+    assert interested is not None
+    assert asyncio.run(interested.mutate(None, old, at_once)) is None
     with pytest.raises(Forbidden, match="w stays, u"):
-        asyncio.run(gate(Guard()).validate(context("v1beta1", name="a"), "DELETE", None, old))
-    assert asyncio.run(gate(Guard(), Label()).mutate(context(), "DELETE", None, old)) is None
+        asyncio.run(interested.validate(None, old, at_once))
 
 
-def test_idle_says_which_operations_nobody_looks_at() -> None:
-    assert gate().idle("CREATE")
-    assert gate(Guard()).idle("UPDATE")
-    assert not gate(Guard()).idle("DELETE")
+def test_nobody_is_interested_in_other_operations() -> None:
+    assert reviewers(ctx=context()) is None
+    assert reviewers(Guard(), ctx=context(), operation="UPDATE") is None
+    assert reviewers(Guard(), ctx=context(), operation="DELETE") is not None
 
     class Nothing(Admission[Foo]):
         pass
 
-    assert gate(Nothing()).idle("CREATE")
+    assert reviewers(Nothing(), ctx=context()) is None
 
 
 def test_may_asks_who_was_handed_in() -> None:
@@ -175,8 +183,8 @@ def test_may_asks_who_was_handed_in() -> None:
     async def may(ctx: Context, verb: str) -> None:
         asked.append(verb)
 
-    asyncio.run(AdmissionGate([], [], may).may(context(), "create"))
-    asyncio.run(AdmissionGate([], []).may(context(), "create"))
+    asyncio.run(AdmissionChain([], may).may(context(), "create"))
+    asyncio.run(AdmissionChain([]).may(context(), "create"))
     assert asked == ["create"]
 
 

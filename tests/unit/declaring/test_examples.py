@@ -16,9 +16,11 @@ import pytest
 from oarlock.meta import errors
 from oarlock.meta.context import Context, Target, User
 from oarlock.meta.options import ListOptions
-from oarlock.policy.admission.gate import AdmissionGate
+from oarlock.policy.admission.typed import TypedPlugin
 from oarlock.registry.declare import served_from
+from oarlock.registry.gate import AdmissionRequest
 from oarlock.registry.served import Served
+from oarlock.registry.workers import at_once
 from oarlock.schema.compiled import compile_version
 from oarlock.schema.resources import Resource, Spoke
 from oarlock.schema.shapes import Model
@@ -179,11 +181,13 @@ def test_what_a_flunder_may_point_at(spec: Tree, messages: list[str]) -> None:
 def test_a_fischer_bans_a_name() -> None:
     fischer = load("wardle.api.v1alpha1").Fischer(disallowed_flunders=["badname"])
     plugin = load("wardle.admission").BanFlunder([fischer])
-    gate = AdmissionGate([plugin], [flunders()])
-    assert gate.idle("UPDATE")
+    create = AdmissionRequest(context("Flunder", "v1alpha1"), "CREATE", flunders())
+    member = TypedPlugin(plugin)
+    assert member.handles(create)
+    assert not member.handles(create._replace(operation="UPDATE"))
 
     async def ask(name: str) -> None:
-        await gate.validate(context("Flunder", "v1alpha1"), "CREATE", {"metadata": {"name": name}, "spec": {}}, None)
+        await member.validate(create, {"metadata": {"name": name}, "spec": {}}, None, at_once)
 
     asyncio.run(ask("goodname"))
     with pytest.raises(errors.Forbidden) as caught:

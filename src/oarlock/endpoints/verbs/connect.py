@@ -24,8 +24,10 @@ from oarlock.endpoints.verbs.long_running import held, until_begun
 from oarlock.endpoints.verbs.subresource import parent_of
 from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest, InternalError, ServiceUnavailable
+from oarlock.registry.gate import AdmissionRequest
 from oarlock.registry.parameters import values_of
 from oarlock.registry.served import ConnectHook
+from oarlock.registry.workers import at_once
 
 if TYPE_CHECKING:
     from oarlock.endpoints.channels.over_websocket import WebSocketChannels
@@ -75,13 +77,14 @@ async def connect(state: RequestState, route: Route) -> Response:
 
 async def _admitted(ctx: Context, route: Route) -> None:
     """Check permission for ``create``, as read access mustn't suffice; then call admission, without an object."""
-    gate = route.gate
-    assert gate is not None
+    assert route.gate is not None
+    assert route.resource is not None
     if ctx.target.verb != "create":  # KEP-4006: a WebSocket is asked for with GET
-        await gate.may(ctx, "create")
-    if not gate.idle("CONNECT"):
-        await gate.mutate(ctx, "CONNECT", None, None)
-        await gate.validate(ctx, "CONNECT", None, None)
+        await route.gate.may(ctx, "create")
+    reviewers = route.gate.reviewers(AdmissionRequest(ctx, "CONNECT", route.resource.served))
+    if reviewers is not None:
+        await reviewers.mutate(None, None, at_once)
+        await reviewers.validate(None, None, at_once)
 
 
 def _agreed(

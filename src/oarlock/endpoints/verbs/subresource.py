@@ -13,10 +13,12 @@ from oarlock.endpoints.route import Route
 from oarlock.meta import options_parse
 from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest, InvalidObject
-from oarlock.meta.kinds import GroupKind
+from oarlock.meta.kinds import GroupKind, GroupVersionKind
 from oarlock.registry.body import BodyWording, DecodedBody, settle
+from oarlock.registry.gate import AdmissionRequest
 from oarlock.registry.parameters import values_of
 from oarlock.registry.served import Hooks, SubresourceHook, Tree
+from oarlock.registry.workers import at_once
 from oarlock.schema.compiled import CompiledVersion
 
 __all__ = ["call_hook", "parent_of"]
@@ -100,30 +102,33 @@ async def _nothing(state: RequestState) -> None:
 
 async def _admitted_action(route: Route, ctx: Context) -> None:
     """Call admission as for connections: without an object."""
-    gate = route.gate
-    assert gate is not None
-    if not gate.idle("CONNECT"):
-        await gate.mutate(ctx, "CONNECT", None, None)
-        await gate.validate(ctx, "CONNECT", None, None)
+    assert route.gate is not None
+    assert route.resource is not None
+    reviewers = route.gate.reviewers(AdmissionRequest(ctx, "CONNECT", route.resource.served))
+    if reviewers is not None:
+        await reviewers.mutate(None, None, at_once)
+        await reviewers.validate(None, None, at_once)
 
 
 async def _admitted(route: Route, ctx: Context, operation: str, body: DecodedBody, compiled: CompiledVersion) -> Tree:
     """The body after settling, mutating admission, validation and validating admission, as for objects."""
-    gate = route.gate
-    assert gate is not None
+    assert route.gate is not None
+    assert route.resource is not None
     api_version, kind = body.tree["apiVersion"], body.tree["kind"]
     settle(body, compiled, _NO_HOOKS, ctx)
-    asks = not gate.idle(operation)
-    if asks:
-        changed = await gate.mutate(ctx, operation, body.tree, None)
+    group, _, version = api_version.rpartition("/")
+    review = AdmissionRequest(ctx, operation, route.resource.served, GroupVersionKind(group, version, kind))
+    reviewers = route.gate.reviewers(review)
+    if reviewers is not None:
+        changed = await reviewers.mutate(body.tree, None, at_once)
         if changed is not None and changed is not body.tree:
             body = DecodedBody({**changed, "apiVersion": api_version, "kind": kind}, body.wording)
             settle(body, compiled, _NO_HOOKS, ctx)
     wrong = compiled.validate(body.tree)
     if wrong:
-        raise InvalidObject(GroupKind(api_version.rpartition("/")[0], kind), "", wrong)
-    if asks:
-        await gate.validate(ctx, operation, body.tree, None)
+        raise InvalidObject(GroupKind(group, kind), "", wrong)
+    if reviewers is not None:
+        await reviewers.validate(body.tree, None, at_once)
     return body.tree
 
 

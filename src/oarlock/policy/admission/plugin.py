@@ -6,7 +6,7 @@
                 raise Denied("this name may not be used")
 
 A plugin may wait (I/O): other requests go on meanwhile.
-Must not know: trees, other plugins. See also: `gate`.
+Must not know: trees, other plugins. See also: `typed`, which calls it.
 """
 
 from __future__ import annotations

@@ -1,0 +1,102 @@
+"""`AdmissionChain`: the admission plugins of a server, in order; implements ``registry.gate.Gate``.
+
+All interested plugins mutate, in order; when the object is final, all validate.
+Must not know: what a plugin is interested in; authorization, which is passed in as a function. See also: `typed`, for
+the plugins that users write as classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol
+
+from oarlock.meta.context import Context
+from oarlock.registry.conversion import Tree
+from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
+from oarlock.registry.waiting import in_task
+from oarlock.registry.workers import Offload
+
+__all__ = ["AdmissionChain", "AdmissionPlugin", "May"]
+
+May = Callable[[Context, str], Awaitable[None]]
+
+
+class AdmissionPlugin(Protocol):
+    """A member of the admission chain. It works on trees in the request version.
+
+    Everything it says of itself may change while the server runs, and counts from the next question on.
+    """
+
+    @property
+    def waits(self) -> bool:
+        """Whether `mutate` or `validate` may wait; they then run in a task."""
+        ...
+
+    def handles(self, request: AdmissionRequest) -> bool:
+        """Whether the plugin is interested in this request.
+
+        Asked once for every write of any resource, so it is a look at what is in memory: it neither waits nor raises.
+        What depends on the objects (label selectors, match conditions) is decided in `mutate` and `validate`.
+        """
+        ...
+
+    async def mutate(
+        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload
+    ) -> Tree | None:
+        """Mutating admission: returns `new`, or another tree in its place; `new` itself must not be changed.
+
+        `new` is None for DELETE and CONNECT, `old` for CREATE and CONNECT. Called again when a write is retried after
+        a conflict. Raises `errors.StatusError` to refuse.
+        """
+        ...
+
+    async def validate(
+        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub
+    ) -> None:
+        """Validating admission: the same for the final object, which it may only refuse.
+
+        `hub` has both objects in the hub version, if they are at hand there.
+        """
+        ...
+
+
+class AdmissionChain:
+    """Asks `plugins`, in order, about every write; `may` checks the permission for another verb."""
+
+    __slots__ = ("_may", "plugins")
+
+    def __init__(self, plugins: Iterable[AdmissionPlugin], may: May | None = None) -> None:
+        self.plugins = tuple(plugins)
+        """May be replaced while the server runs, with effect from the next request on."""
+        self._may = may
+
+    def reviewers(self, request: AdmissionRequest) -> _InterestedPlugins | None:
+        interested = [plugin for plugin in self.plugins if plugin.handles(request)]
+        return _InterestedPlugins(request, interested) if interested else None
+
+    async def may(self, ctx: Context, verb: str) -> None:
+        if self._may is not None:
+            await self._may(ctx, verb)
+
+
+class _InterestedPlugins:
+    """The plugins of a chain that are interested in `request`."""
+
+    __slots__ = ("_plugins", "_request")
+
+    def __init__(self, request: AdmissionRequest, plugins: list[AdmissionPlugin]) -> None:
+        self._request = request
+        self._plugins = plugins
+
+    async def mutate(self, new: Tree | None, old: Tree | None, offload: Offload) -> Tree | None:
+        for plugin in self._plugins:
+            if plugin.waits:
+                await in_task()
+            new = await plugin.mutate(self._request, new, old, offload)
+        return new
+
+    async def validate(self, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND) -> None:
+        for plugin in self._plugins:
+            if plugin.waits:
+                await in_task()
+            await plugin.validate(self._request, new, old, offload, hub)

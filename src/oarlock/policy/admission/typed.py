@@ -1,0 +1,196 @@
+"""`TypedPlugin`: an `Admission` class that a user wrote, as a member of the admission chain.
+
+The user's code sees typed objects in the version it was written for: trees are converted to it, and what it changed is
+converted back. See also: `plugin`, the class; `chain`, which calls this.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from oarlock.policy.admission.plugin import Admission, Operation, Review
+from oarlock.registry.conversion import Tree, copy_tree, lend
+from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
+from oarlock.registry.old_objects import OldObjects
+from oarlock.registry.users_code import UsersCode
+from oarlock.registry.workers import Offload
+from oarlock.schema.folding import Session, fold
+from oarlock.schema.projections import Open, Projection, projection_of
+from oarlock.schema.resources import Resource, declared
+from oarlock.schema.salvage import salvaged
+from oarlock.schema.views import view
+
+__all__ = ["TypedPlugin"]
+
+NAMELESS = "Unknown"
+"""Kubernetes' word in a refusal for an object that has no name yet."""
+
+_RAISES = "it raises what it refuses with"
+
+
+class TypedPlugin:
+    """A user's plugin, with what is computed once about it."""
+
+    __slots__ = (
+        "_every_subresource",
+        "_group_kind",
+        "_mutate",
+        "_mutates",
+        "_old_objects",
+        "_operations",
+        "_plugin",
+        "_projection",
+        "_subresources",
+        "_validate",
+        "_validates",
+        "_version",
+    )
+
+    def __init__(self, plugin: Admission[Any]) -> None:
+        cls = type(plugin)
+        if cls.__resource__ is None:
+            raise TypeError(f"{cls.__qualname__} doesn't say which resource it is for")
+        self._plugin = plugin
+        self._mutate = UsersCode(f"{cls.__qualname__}.mutate", NAMELESS)
+        self._validate = UsersCode(f"{cls.__qualname__}.validate", NAMELESS)
+        self._mutates = cls.mutate is not Admission.mutate
+        self._validates = cls.validate is not Admission.validate
+        self._operations = cls.__operations__ if self._mutates or self._validates else frozenset[str]()
+        self._subresources = cls.__seen__
+        self._every_subresource = "*" in cls.__seen__
+        self._group_kind: tuple[str, str] | None = None
+        self._version = ""
+        if cls.__resource__ is Resource:
+            self._projection: Projection = _MetadataProjection()
+        else:
+            declaration = declared(cls.__resource__)
+            self._group_kind, self._version = (declaration.group, declaration.kind), declaration.version
+            self._projection = projection_of(cls.__resource__)
+        self._old_objects = OldObjects(self._projection)
+
+    @property
+    def waits(self) -> bool:
+        return self._plugin.waits
+
+    def handles(self, request: AdmissionRequest) -> bool:
+        ctx, operation, served, body_kind = request
+        if operation not in self._operations:
+            return False
+        if ctx.target.subresource not in self._subresources and not self._every_subresource:
+            return False
+        if self._group_kind is None:
+            return True
+        if body_kind is not None:
+            return (*self._group_kind, self._version) == (body_kind.group, body_kind.kind, body_kind.version)
+        return self._group_kind == (served.definition.group, served.definition.names.kind)
+
+    async def mutate(
+        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload
+    ) -> Tree | None:
+        if not self._mutates:
+            return new
+        ctx, versions = request.ctx, _Versions(request, self._version, offload)
+        if new is None:
+            review = await self._review(versions, None, old, None)
+            self._mutate.in_place(await self._mutate.wait(ctx, None, self._plugin.mutate, review))
+            return None
+        seen = await versions.of_plugin(new)
+        opened = await offload(self._projection.open, seen)
+        review = await self._review(versions, opened.object, old, None)
+        self._mutate.in_place(await self._mutate.wait(ctx, new, self._plugin.mutate, review))
+        changed = await offload(self._mutate.result, opened)
+        if changed is seen:
+            return new
+        return changed if seen is new else await versions.folded(new, seen, changed)
+
+    async def validate(
+        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND
+    ) -> None:
+        if not self._validates:
+            return
+        versions = _Versions(request, self._version, offload)
+        model = None
+        if new is not None:
+            model = await offload(self._projection.view, await versions.of_plugin(new, hub[0]))
+        review = await self._review(versions, model, old, hub[1])
+        hook: Any = self._plugin.validate
+        self._validate.nothing(await self._validate.wait(request.ctx, new, hook, review), _RAISES)
+
+    async def _review(self, versions: _Versions, model: Any, old: Tree | None, hub_old: Tree | None) -> Review[Any]:
+        old_model = None
+        if old is not None:
+            tree = await versions.of_plugin_if_possible(old, hub_old)
+            old_model = await versions.offload(self._old_objects.seen, tree)
+        request = versions.request
+        return Review(cast(Operation, request.operation), request.ctx, model, old_model)
+
+
+class _Versions:
+    """Converts the trees of one request to the version that a plugin works in, and back."""
+
+    __slots__ = ("_same", "_version", "offload", "request")
+
+    def __init__(self, request: AdmissionRequest, version: str, offload: Offload) -> None:
+        self.request = request
+        self.offload = offload
+        self._version = version
+        self._same = not version or version == request.ctx.target.version or request.body_kind is not None
+
+    async def of_plugin(self, tree: Tree, hub: Tree | None = None) -> Tree:
+        """The tree in the plugin's version: itself if that is the request's, `hub` if it is the hub's."""
+        if self._same:
+            return tree
+        served = self.request.served
+        if hub is not None and self._version == served.definition.hub:
+            return hub
+        lent = await self.offload(lend, served.converter, tree)
+        (converted,) = await self._convert([lent], self.request.ctx.target.version, self._version)
+        return converted
+
+    async def of_plugin_if_possible(self, tree: Tree, hub: Tree | None) -> Tree:
+        """The same for the old object, which may be one that can't be converted any more."""
+        if self._same:
+            return tree
+        served, version = self.request.served, self.request.ctx.target.version
+        if hub is not None and self._version == served.definition.hub:
+            return hub
+        if served.converter.threadsafe:
+            converted = await self.offload(served.conversions.old_now, tree, version, self._version)
+            if converted is not None:
+                return converted
+        return await served.conversions.old(tree, version, self._version)
+
+    async def folded(self, new: Tree, before: Tree, after: Tree) -> Tree:
+        """`new` with what the plugin changed; only the difference is converted back.
+
+        Fields that the plugin's version can't represent stay as they are in the request.
+        """
+        definition, version = self.request.served.definition, self.request.ctx.target.version
+        copies = [await self.offload(copy_tree, before), await self.offload(copy_tree, after)]
+        before, after = await self._convert(copies, self._version, version)
+        tree: Tree = await self.offload(fold, new, before, after, definition.version(version).schema)
+        return tree
+
+    async def _convert(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree]:
+        served = self.request.served
+        if served.converter.threadsafe:
+            converted = await self.offload(served.conversions.now, trees, from_version, to_version)
+            if converted is not None:
+                return converted
+        return await served.convert(trees, from_version, to_version)
+
+
+class _MetadataProjection:
+    """A view of an object of any kind: its metadata is typed, the rest is left as it is."""
+
+    def view(self, tree: Tree) -> Resource:
+        return view(tree, Resource)
+
+    def salvage(self, tree: Tree) -> Resource | None:
+        return salvaged(tree, {}, self.view)
+
+    def open(self, tree: Tree) -> Open:
+        return Session(tree, Resource)
+
+    def wire(self, model: Any) -> Tree:
+        raise TypeError("a plugin changes the object it is given")
