@@ -15,7 +15,7 @@ from walk_kit import BOATS, BOATS_V1, GROUP, Boat, Boats, BoatV1, boat, failure,
 
 from oarlock import APIServer, Resource, StoredCollection, served_from
 from oarlock.registry.migration import MigrationRefused, Progress, migrate
-from oarlock.registry.records import StoreTooNew, recorded
+from oarlock.registry.records import DefinitionRecords, StoreTooNew
 from oarlock.storage.sqlite.backend import SqliteBackend
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.server import InMemory
@@ -70,8 +70,8 @@ async def versions(backend: SqliteBackend) -> list[str]:
 
 
 async def written(backend: SqliteBackend) -> list[str]:
-    known, _ = await recorded(backend)
-    found: list[str] = known[RESOURCE]["storedVersions"]
+    facts, _ = await DefinitionRecords(backend).find(NEW.definition)
+    found: list[str] = facts["storedVersions"]
     return found
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from oarlock.registry.conversion import NoConversion
-from oarlock.registry.records import check, record
+from oarlock.registry.records import DefinitionRecords
 from oarlock.registry.served import Served
 from oarlock.registry.served_resource import StoredVerbs, VirtualVerbs
 from oarlock.registry.stored_resource import Settings
@@ -44,7 +44,7 @@ class LiveResources:
         self.settings = settings
         self.cache = cache
         self.resources: Mapping[Key, AnyResource] = {}
-        self._backend = backend
+        self._records = DefinitionRecords(backend)
         self._interner = Interner()
 
     async def load(self, entries: Iterable[Served]) -> LoadedResources:
@@ -70,7 +70,7 @@ class LiveResources:
                     made.take_over(current)
                 else:
                     changed.append(made)
-        await check(self._backend, _stored(entries))
+        await self._records.check(_stored(entries))
         caches: list[ResourceCache] = []
         try:
             for resource in changed:
@@ -90,7 +90,7 @@ class LiveResources:
 
         Raises `records.StoreTooNew`, and what the store raises.
         """
-        await record(self._backend, _stored(entries))
+        await self._records.record(_stored(entries))
 
     def discard(self, loaded: LoadedResources) -> None:
         """Release what `load` returned and nobody will serve."""

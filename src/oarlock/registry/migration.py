@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from oarlock.registry.keys import after_prefix
-from oarlock.registry.records import recorded, shrink
+from oarlock.registry.records import DefinitionRecords, Facts
 from oarlock.registry.served import Served
 from oarlock.registry.stored_form import STALE, StoredForm
 from oarlock.schema.definition import ResourceDefinition
@@ -59,13 +59,14 @@ async def migrate(
     definition = served.definition
     form = StoredForm(definition, served.conversions, lambda tree, unknown: (), Interner())
     progress = Progress(str(definition.group_resource))
+    records = DefinitionRecords(backend)
     for _ in range(PASSES):
-        known, since = await recorded(backend)
-        _check(definition, known.get(progress.resource))
+        facts, since = await records.find(definition)
+        _check(definition, facts)
         before = progress.rewritten
         await _one_pass(backend, form, progress, tell or _silent, page)
         settled = progress.rewritten == before and not progress.lost
-        if settled and (progress.broken or await shrink(backend, definition, since)):
+        if settled and (progress.broken or await records.shrink(definition, since)):
             return progress
     raise MigrationRefused(
         f"{progress.resource} is still being written in another version than {definition.stored_as}: end the servers "
@@ -73,9 +74,9 @@ async def migrate(
     )
 
 
-def _check(definition: ResourceDefinition, known: dict[str, object] | None) -> None:
+def _check(definition: ResourceDefinition, facts: Facts) -> None:
     """Refuse if the last server that was started writes another version: it may not know this one."""
-    writes = (known or {}).get("storedAs", definition.stored_as)
+    writes = facts.get("storedAs", definition.stored_as)
     if writes != definition.stored_as:
         raise MigrationRefused(
             f"the server that was started last on this store writes {definition.group_resource} as {writes}, not "

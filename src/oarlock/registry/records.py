@@ -1,74 +1,175 @@
-"""The store's record of the resource definitions its servers use; protects against servers that are too old.
+"""The store's records of the resource definitions its servers use; they protect against servers that are too old.
 
-One record for the store, at ``/oarlock/definitions``. For each resource: the versions that servers know, the storage
+A record for each resource, at ``/oarlock/definitions/<plural>.<group>``: the versions that servers know, the storage
 version, and every version objects were ever stored in. A server that knows none of the latter could read nothing, and
-refuses to start.
+refuses to start. ``/oarlock/definitions`` itself says in which form the records are: the first form was one document
+with all of them, which is read, and written in the new form by the first server that records something.
 Must not know: HTTP. See also: `live_resources`; `migration`, which rewrites old versions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import asyncio
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from oarlock.registry.keys import after_prefix
 from oarlock.schema.definition import ResourceDefinition
-from oarlock.storage.backend import Backend, Rev
+from oarlock.storage.backend import KV, Backend, Rev
 
-__all__ = ["StoreTooNew", "check", "record", "recorded", "shrink"]
+__all__ = ["DefinitionRecord", "DefinitionRecords", "Facts", "StoreTooNew"]
 
-KEY = "/oarlock/definitions"
+FORM_KEY = "/oarlock/definitions"
+PREFIX = FORM_KEY + "/"
+FORM = msgspec.json.encode({"form": 2})
+"""A program that only knows the first form refuses a store that has this, instead of forgetting what is recorded."""
+
+FEW = 16
+"""So many records are read one by one, more by reading all."""
+
+PAGE = 500
+"""How many records are read at once."""
+
+AT_ONCE = 100
+"""How many records are written at the same time: those share the store's batches."""
+
+T = TypeVar("T")
+
+Facts = dict[str, Any]
+"""``kind``, ``storedAs``, ``storedVersions`` and ``versions`` of a resource."""
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+_RECORD: msgspec.json.Decoder[Facts] = msgspec.json.Decoder(Facts)
+_DOCUMENT: msgspec.json.Decoder[dict[str, Facts]] = msgspec.json.Decoder(dict[str, Facts])
 
 
 class StoreTooNew(Exception):
     """The store holds objects this server can't read. The message is one line for the operator."""
 
 
-async def check(backend: Backend, definitions: Iterable[ResourceDefinition]) -> None:
-    """Raise StoreTooNew if objects of `definitions` are stored in no version that these know."""
-    known, _ = await recorded(backend)
-    for definition in definitions:
-        _updated(known.get(str(definition.group_resource), {}), definition)
+class DefinitionRecord(NamedTuple):
+    """What is recorded of a resource, and the revision of the record; 0 if it has none of its own yet."""
+
+    facts: Facts
+    rev: Rev
 
 
-async def record(backend: Backend, definitions: Iterable[ResourceDefinition]) -> None:
-    """Record that this server serves `definitions`: at most one write, none if already recorded. Raises StoreTooNew."""
-    wanted = list(definitions)
-    while True:
-        kv, _ = await backend.get(KEY)
-        known = _read(kv.value) if kv is not None else {}
+_NOTHING = DefinitionRecord({}, 0)
+
+
+class DefinitionRecords:
+    """The records in one store."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._current = False
+        """Whether the records are in this program's form. That stays so: a program of an older form refuses them."""
+
+    async def check(self, definitions: Iterable[ResourceDefinition]) -> None:
+        """Raise StoreTooNew if objects of `definitions` are stored in no version that these know."""
+        wanted = list(definitions)
+        known = await self._read(wanted)
         for definition in wanted:
-            name = str(definition.group_resource)
-            known[name] = _updated(known.get(name, {}), definition)
-        value = msgspec.json.encode(known, order="sorted")
-        if not wanted or (kv is not None and kv.value == value):
-            return
-        result = await backend.put(KEY, value, expect=kv.mod_rev if kv is not None else 0)
-        if result.ok:
-            return
+            _updated(known[_name(definition)].facts, definition)
+
+    async def record(self, definitions: Iterable[ResourceDefinition]) -> None:
+        """Record that this server serves `definitions`: one write for each that differs. Raises StoreTooNew."""
+        missing = list(definitions)
+        while missing:
+            await self._bring_up_to_date()
+            known = await self._read(missing)
+            wanted = [(one, known[_name(one)], _updated(known[_name(one)].facts, one)) for one in missing]
+            missing = []
+            for some in _portions([one for one in wanted if one[1].facts != one[2]]):
+                done = await _all([self._put(_name(one), facts, before.rev) for one, before, facts in some])
+                missing += [definition for (definition, _, _), ok in zip(some, done, strict=True) if not ok]
+
+    async def find(self, definition: ResourceDefinition) -> DefinitionRecord:
+        """What is recorded of a resource; nothing, at revision 0, if it never was."""
+        return (await self._read([definition]))[_name(definition)]
+
+    async def shrink(self, definition: ResourceDefinition, since: Rev) -> bool:
+        """Record that objects are stored in `definition.stored_as` only; False if the record is newer than `since`."""
+        await self._bring_up_to_date()
+        facts, rev = await self.find(definition)
+        if rev != since:
+            return False
+        if not rev or facts.get("storedVersions") == [definition.stored_as]:
+            return True
+        return await self._put(_name(definition), {**facts, "storedVersions": [definition.stored_as]}, rev)
+
+    async def _put(self, name: str, facts: Facts, expect: Rev) -> bool:
+        return (await self._backend.put(PREFIX + name, _encode(facts), expect=expect)).ok
+
+    async def _read(self, definitions: Sequence[ResourceDefinition]) -> dict[str, DefinitionRecord]:
+        """The records of `definitions`, by name."""
+        first = {} if self._current else _first_form((await self._backend.get(FORM_KEY))[0])
+        names = [_name(definition) for definition in definitions]
+        found = {kv.key.removeprefix(PREFIX): kv for kv in await self._stored(names)}
+        records = {name: DefinitionRecord(_facts(kv), kv.mod_rev) for name, kv in found.items()}
+        known = {name: records.get(name, _NOTHING) for name in names}
+        return {name: one._replace(facts=_joined(first.get(name, {}), one.facts)) for name, one in known.items()}
+
+    async def _stored(self, names: Sequence[str]) -> list[KV]:
+        if len(names) <= FEW:
+            answers = [await self._backend.get(PREFIX + name) for name in names]
+            return [kv for kv, _ in answers if kv is not None]
+        kvs: list[KV] = []
+        start, more = PREFIX, True
+        while more:
+            page = await self._backend.list(start, after_prefix(PREFIX), limit=PAGE)
+            kvs += page.kvs
+            more = page.more
+            if more:
+                start = page.kvs[-1].key + "\0"
+        return kvs
+
+    async def _bring_up_to_date(self) -> None:
+        """Write the records in this program's form: all of the first form's document, then the form."""
+        while not self._current:
+            kv, _ = await self._backend.get(FORM_KEY)
+            for some in _portions([*_first_form(kv).items()]):
+                await _all([self._take_over(name, facts) for name, facts in some])
+            if kv is not None and kv.value == FORM:
+                self._current = True
+            else:
+                result = await self._backend.put(FORM_KEY, FORM, expect=kv.mod_rev if kv is not None else 0)
+                self._current = result.ok
+
+    async def _take_over(self, name: str, facts: Facts) -> None:
+        done = False
+        while not done:
+            kv, _ = await self._backend.get(PREFIX + name)
+            known = _facts(kv) if kv is not None else {}
+            joined = _joined(facts, known)
+            done = joined == known or await self._put(name, joined, kv.mod_rev if kv is not None else 0)
 
 
-async def recorded(backend: Backend) -> tuple[dict[str, dict[str, Any]], Rev]:
-    """What is recorded for each resource, by ``plural.group``, and the revision of the record (0 if there is none)."""
-    kv, _ = await backend.get(KEY)
-    return (_read(kv.value), kv.mod_rev) if kv is not None else ({}, 0)
+async def _all(calls: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """The results of all calls, which run at the same time; a single one needs no task of its own."""
+    return [await calls[0]] if len(calls) == 1 else await asyncio.gather(*calls)
 
 
-async def shrink(backend: Backend, definition: ResourceDefinition, since: Rev) -> bool:
-    """Record that objects are stored in `definition.stored_as` only; False when the record is newer than `since`."""
-    known, rev = await recorded(backend)
-    name = str(definition.group_resource)
-    if rev != since:
-        return False
-    if name not in known or known[name].get("storedVersions") == [definition.stored_as]:
-        return True
-    known[name]["storedVersions"] = [definition.stored_as]
-    result = await backend.put(KEY, msgspec.json.encode(known, order="sorted"), expect=rev)
-    return result.ok
+def _portions(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), AT_ONCE):
+        yield items[start : start + AT_ONCE]
 
 
-def _updated(before: dict[str, Any], definition: ResourceDefinition) -> dict[str, Any]:
+def _name(definition: ResourceDefinition) -> str:
+    return str(definition.group_resource)
+
+
+def _joined(older: Facts, newer: Facts) -> Facts:
+    """What two records say of one resource."""
+    if not older or not newer:
+        return newer or older
+    written = {*older.get("storedVersions", ()), *newer.get("storedVersions", ())}
+    return {**older, **newer, "storedVersions": sorted(written)}
+
+
+def _updated(before: Mapping[str, Any], definition: ResourceDefinition) -> Facts:
     known = {version.name for version in definition.versions}
     written = set(before.get("storedVersions", ()))
     if written and not written & known:
@@ -84,8 +185,20 @@ def _updated(before: dict[str, Any], definition: ResourceDefinition) -> dict[str
     }
 
 
-def _read(value: bytes) -> dict[str, dict[str, Any]]:
+def _first_form(kv: KV | None) -> dict[str, Facts]:
+    """The records of the first form's document; none if they are in this program's form."""
+    if kv is None or kv.value == FORM:
+        return {}
+    return _decoded(kv, _DOCUMENT)
+
+
+def _facts(kv: KV) -> Facts:
+    return _decoded(kv, _RECORD)
+
+
+def _decoded(kv: KV, decoder: msgspec.json.Decoder[T]) -> T:
     try:
-        return msgspec.json.decode(value, type=dict[str, dict[str, Any]])
+        return decoder.decode(kv.value)
     except msgspec.DecodeError as error:
-        raise StoreTooNew(f"the store's record {KEY} can't be read ({error}): it was made by another program") from None
+        why = f"the store's record {kv.key} can't be read ({error}): it was made by another program"
+        raise StoreTooNew(why) from None
