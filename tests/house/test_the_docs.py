@@ -10,19 +10,21 @@ import builtins
 import importlib
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
-import typer.main
 
 import oarlock
-from oarlock.cli.commands import app
+from oarlock.cli.commands import COMMANDS
+from oarlock.server.options.commands import Command, CommandGroup
+from oarlock.server.options.flags import read_flags
+from oarlock.server.options.option import options_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -104,20 +106,17 @@ def is_error(name: str) -> bool:
     return name.endswith(("Error", "RoundTrip", "Conversion")) or isinstance(getattr(builtins, name, None), type)
 
 
-def options(command: Any, path: str) -> list[str]:
-    """Every option of a command and of those below it."""
-    found = [f"{path}: {max(p.opts, key=len)}" for p in command.params if p.param_type_name == "option"]
-    for name, below in getattr(command, "commands", {}).items():
-        found += options(below, f"{path} {name}")
-    return found
+def flags(command: Command | CommandGroup, path: str = "") -> list[str]:
+    """Every flag of a command and of those below it."""
+    path = f"{path} {command.name}".lstrip()
+    if isinstance(command, Command):
+        return [f"{path}: --{one.flag}" for one in options_of(command.options) if not one.is_argument]
+    return [flag for inner in command.commands for flag in flags(inner, path)]
 
 
-WHOLE = typer.main.get_command(app())
-
-
-@pytest.mark.parametrize("option", options(WHOLE, "oarlock"))
-def test_every_option_is_in_the_docs(option: str) -> None:
-    command, _, name = option.partition(": ")
+@pytest.mark.parametrize("flag", flags(COMMANDS))
+def test_every_flag_is_in_the_docs(flag: str) -> None:
+    command, _, name = flag.partition(": ")
     assert re.search(rf"{name}\b", text())
     assert command in text()
 
@@ -128,18 +127,29 @@ def test_command_lines_have_only_options_that_exist(page: Path) -> None:
     for line in "".join(blocks(page, "console")).replace("\\\n", " ").splitlines():
         words = shlex.split(line.removeprefix("$ ").rstrip("& "), comments=True)
         if line.startswith("$ ") and words and words[0] == "oarlock":
-            parsed(words[1:])
+            assert mistakes(words[1:]) == []
 
 
-def parsed(words: list[str]) -> None:
-    """Fail when the command line has no such command or option. Nothing is carried out."""
-    command: Any = WHOLE
-    context = command.make_context("oarlock", list(words), resilient_parsing=True)
-    while getattr(command, "commands", None) and words and words[0] in command.commands:
-        command = command.commands[words[0]]
+def mistakes(words: list[str]) -> list[str]:
+    """What is wrong with a command line. Nothing is carried out."""
+    command: Command | CommandGroup = COMMANDS
+    while isinstance(command, CommandGroup):
+        if not words or words[0] in ("--version", "--help", "-h"):
+            return []
+        command = {inner.name: inner for inner in command.commands}[words[0]]
         words = words[1:]
-    assert not (getattr(command, "commands", None) and words and not words[0].startswith("-")), words
-    command.make_context("oarlock", list(words), parent=context)
+    layer, found = read_flags(options_of(command.options), words)
+    return [*found, *layer.problems]
+
+
+def test_a_wrong_command_line_is_noticed() -> None:
+    assert mistakes(["serve", "shop.py", "--secure-port=x"])
+    assert mistakes(["storage", "compact", "--nope"])
+
+
+def test_the_page_of_flags_is_current() -> None:
+    made = runpy.run_path(str(ROOT / "tools" / "flags_page.py"))
+    assert made["PAGE"].read_text() == made["page"](), "run python tools/flags_page.py"
 
 
 @pytest.mark.parametrize("name", oarlock.__all__)

@@ -24,7 +24,7 @@ def test_the_contracts_between_floors_hold() -> None:
 
 @pytest.mark.parametrize("name", ["Resource", "Model", "Spoke"])
 def test_types_load_no_server(name: str) -> None:
-    heavy = ("asyncio", "ssl", "socket", "apsw", "uvloop", "typer", "prometheus_client", "cryptography")
+    heavy = ("asyncio", "ssl", "socket", "apsw", "uvloop", "prometheus_client", "cryptography")
     code = f"import sys, oarlock; oarlock.{name}; print(*[m for m in {heavy!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

@@ -16,7 +16,8 @@ from oarlock.policy.authn.authenticator import BadCredentials, Credentials
 from oarlock.server.config import ServerConfig
 from oarlock.server.credentials import credentials_of
 from oarlock.server.following import FollowedFiles, follow
-from oarlock.server.options import BadOption, ServeOptions, config_of
+from oarlock.server.options.commands import read_options
+from oarlock.server.options.option import ConfigError
 from oarlock.server.serving.certs import ensure_certificates
 from oarlock.server.serving.tls import BadCertificateFile, reload_certificate, server_context
 from oarlock.testing.clock import VirtualClock
@@ -153,10 +154,14 @@ async def test_files_are_looked_at_every_few_seconds_and_expiry_every_hour(tmp_p
 
 
 def test_the_generated_certificate_is_for_the_names_that_are_given():
-    options = ServeOptions(tls_san="DB.example.com, 10.0.0.7,*.apps.example.com,db.example.com,::2")
-    assert config_of(options).tls_sans == ("db.example.com", "10.0.0.7", "*.apps.example.com", "::2")
+    config = _config("--tls-san=DB.example.com, 10.0.0.7,*.apps.example.com,db.example.com,::2")
+    assert config.tls_sans == ("db.example.com", "10.0.0.7", "*.apps.example.com", "::2")
     for wrong in ("a b", "https://x", "-x", "*", "x.*.y", "a..b"):
-        with pytest.raises(BadOption, match="--tls-san"):
-            config_of(ServeOptions(tls_san=wrong))
-    with pytest.raises(BadOption, match="--tls-san"):
-        config_of(ServeOptions(tls_san="x", tls_cert_file=Path("c"), tls_private_key_file=Path("k")))
+        with pytest.raises(ConfigError, match="--tls-san"):
+            _config(f"--tls-san={wrong}")
+    with pytest.raises(ConfigError, match="--tls-san"):
+        _config("--tls-san=x", "--tls-cert-file=c", "--tls-private-key-file=k")
+
+
+def _config(*words: str) -> ServerConfig:
+    return read_options(ServerConfig, words, "oarlock serve")

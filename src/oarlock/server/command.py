@@ -1,6 +1,6 @@
-"""A server as a command: option parsing, logging, one-line error messages, exit codes.
+"""A server as a command: reads options, sets up the log, tells errors in one line each, ends with an exit code.
 
-``oarlock serve`` and `APIServer.main` use this. See also: `options`, `lifecycle`.
+``oarlock serve`` and `APIServer.main` use this. See also: `commands`, which parses; `lifecycle`, which serves.
 """
 
 from __future__ import annotations
@@ -8,16 +8,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import faulthandler
-import inspect
 import logging
 import re
 import sys
-import typing
-from collections.abc import Callable, Sequence
-from dataclasses import fields
-from typing import Any
-
-import typer
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from oarlock.endpoints.catalog import CatalogError
 from oarlock.policy.authn.certificates import CertificateBundleError
@@ -28,7 +24,9 @@ from oarlock.server.clock import SystemClock
 from oarlock.server.config import ServerConfig
 from oarlock.server.credentials import BadFile
 from oarlock.server.lifecycle import live
-from oarlock.server.options import BadOption, ServeOptions, config_of
+from oarlock.server.options.commands import Command, CommandGroup, UsageError, run_command
+from oarlock.server.options.option import ConfigError, OptionGroup, option
+from oarlock.server.options.types import PathType
 from oarlock.server.run import ServerDescription
 from oarlock.server.serving.server import AddressInUse, CannotListen
 from oarlock.server.serving.tls import BadCertificateFile
@@ -39,16 +37,15 @@ try:
 except ImportError:  # pragma: no cover - where it doesn't exist
     uvloop = None  # type: ignore[assignment]
 
-__all__ = ["CommandError", "main", "new_app", "run_app", "serve_with", "set_up_logging", "with_serve_options"]
+__all__ = ["CommandError", "ServeOptions", "exit_code_of", "main", "serve_with", "set_up_logging"]
 
 
 class CommandError(Exception):
     """An error that the user of the command can correct. The text says how."""
 
 
-_KNOWN = (
+_CORRECTABLE = (
     CommandError,
-    BadOption,
     BadFile,
     BadCertificateFile,
     TokenFileError,
@@ -60,27 +57,30 @@ _KNOWN = (
 )
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _ConfigFileOptions(OptionGroup):
+    config: Path | None = option(
+        None,
+        PathType(),
+        "Read options from this file, in YAML or JSON; `oarlock config` prints one. Flags come first.",
+        in_file=False,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ServeOptions(_ConfigFileOptions, ServerConfig):
+    """The options of a server's command line: those of the server, and where to read more of them."""
+
+
 def main(server: ServerDescription, argv: Sequence[str] | None = None) -> None:
     """Run `server` with the options of ``oarlock serve``; ends the process."""
-    app = new_app()
 
-    def command(options: ServeOptions) -> None:
+    def run(options: ServeOptions) -> None:
         set_up_logging(options.verbosity)
-        serve_with(server, config_of(options))
+        serve_with(server, options)
 
-    app.command(help=f"Serve {server.name}.")(with_serve_options(command))
-    sys.exit(run_app(app, argv))
-
-
-def new_app(help: str | None = None) -> typer.Typer:
-    """A typer app for `run_app`: plain help, also with ``-h``, and no tracebacks of its own."""
-    return typer.Typer(
-        add_completion=False,
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-        help=help,
-    )
+    command = Command(Path(sys.argv[0]).name, ServeOptions, run, f"Serve {server.name}.")
+    sys.exit(exit_code_of(command, argv))
 
 
 class _Terminal:
@@ -101,51 +101,21 @@ def serve_with(server: ServerDescription, config: ServerConfig) -> None:
         runner.run(live(server, config, SystemClock(), _Terminal()))
 
 
-def with_serve_options(command: Callable[..., None]) -> Callable[..., None]:
-    """`command(*arguments, options)` as a function with every option of `ServeOptions` as a parameter, for typer.
-
-    Other parameters of `command` stay as they are.
-    """
-    hints = typing.get_type_hints(ServeOptions, include_extras=True)
-    own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "options"]
-    options = [
-        inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name])
-        for f in fields(ServeOptions)
-    ]
-
-    def typed(**values: Any) -> None:
-        chosen = ServeOptions(**{f.name: values.pop(f.name) for f in fields(ServeOptions)})
-        command(**values, options=chosen)
-
-    parameters = [*(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own), *options]
-    typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    typed.__annotations__ = {p.name: p.annotation for p in parameters}
-    typed.__doc__ = command.__doc__
-    return typed
-
-
-def run_app(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
-    """Run a command; errors become one line on stderr. Returns the exit code."""
+def exit_code_of(command: Command | CommandGroup, argv: Sequence[str] | None = None) -> int:
+    """Run a command with its arguments, by default the process's. Errors become one line on stderr each."""
     try:
-        app(args=None if argv is None else list(argv), standalone_mode=False)
+        return run_command(command, sys.argv[1:] if argv is None else argv)
+    except (ConfigError, UsageError) as error:
+        return max(_say(line, code=2) for line in error.lines)
     except AddressInUse as error:
         return _say(f"{error.strerror}: stop what listens there, or choose another --secure-port")
     except CannotListen as error:
         return _say(f"{error.strerror}: choose another --bind-address or --secure-port")
-    except _KNOWN as error:
+    except _CORRECTABLE as error:
         logging.getLogger("oarlock").debug("the whole error", exc_info=True)
         return _say(str(error))
-    except typer.Exit as left:
-        return left.exit_code
-    except (typer.Abort, KeyboardInterrupt):
+    except KeyboardInterrupt:
         return 130
-    except Exception as error:
-        if not hasattr(error, "format_message"):  # typer's own errors have this attribute, whatever their class
-            raise
-        context = getattr(error, "ctx", None)
-        whole = f"{context.command_path} --help" if context is not None else "--help"
-        return _say(f"{error.format_message().rstrip('.')}; see {whole}", code=2)
-    return 0
 
 
 def _say(text: str, code: int = 1) -> int:

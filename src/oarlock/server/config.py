@@ -1,6 +1,6 @@
 """`ServerConfig`: all settings of a server process, as one value.
 
-Independent of the command line (`options`); opens nothing. The defaults are those of `oarlock serve`.
+The command line and the configuration file make one, and so may a program. Opens nothing. See also: ``options``.
 """
 
 from __future__ import annotations
@@ -8,50 +8,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from oarlock.storage.compactor import INTERVAL_S
+from oarlock.server.options.groups.authentication import AuthenticationOptions
+from oarlock.server.options.groups.generic import GenericOptions
+from oarlock.server.options.groups.logs import LogOptions
+from oarlock.server.options.groups.serving import ServingOptions
+from oarlock.server.options.groups.storage import StorageOptions
 from oarlock.storage.url import sqlite_path
 
 __all__ = ["EVERY_INTERFACE", "ServerConfig"]
 
-MIB = 1024 * 1024
 EVERY_INTERFACE = ("", "0.0.0.0", "::")
 """Listen addresses that mean every interface, and so can't be shown to clients."""
 DATA_DIRECTORY = "oarlock-data"
 """The data directory of a store that is on another machine, relative to the working directory."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerConfig:
-    """The settings of one process. Times in seconds, sizes in bytes.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ServerConfig(ServingOptions, StorageOptions, AuthenticationOptions, GenericOptions, LogOptions):
+    """The settings of one process, as ``oarlock serve --help`` and docs/flags.md describe them.
 
-    `storage` is a URL (``memory://``, ``sqlite:///relative``, ``sqlite:////absolute``). Without certificate files a
-    serving certificate is generated in `cert_dir`, by default ``pki`` in the data directory, for this machine and the
-    names and addresses in `tls_sans`. Without `token_auth_file` an admin token is generated in the data directory.
-    `data_dir` is that directory; by default, for SQLite, the folder of its file. `secure_port` 0 takes any free port.
-    `compaction_interval_s` is the interval of compactions; history is kept for one to two intervals.
+    Times are in seconds, sizes in bytes. Raises `ConfigError`, which tells every invalid value.
     """
-
-    bind_address: str = "127.0.0.1"
-    secure_port: int = 6443
-    storage: str = "sqlite:///oarlock.db"
-    data_dir: Path | None = None
-    cert_dir: Path | None = None
-    tls_cert_file: Path | None = None
-    tls_private_key_file: Path | None = None
-    tls_sans: tuple[str, ...] = ()
-    client_ca_file: Path | None = None
-    token_auth_file: Path | None = None
-    anonymous_paths: tuple[str, ...] = ()
-    write_kubeconfig: Path | None = None
-    request_timeout_s: float = 60.0
-    max_request_bytes: int = 3 * MIB
-    shutdown_delay_s: float = 0.0
-    http2: bool = True
-    verbosity: int = 0
-    max_read_only_in_flight: int = 400
-    max_mutating_in_flight: int = 200
-    max_unsent_bytes: int = 256 * MIB
-    compaction_interval_s: float = INTERVAL_S
 
     @property
     def data_directory(self) -> Path:

@@ -39,7 +39,7 @@ from oarlock.server.serving.config import ConnectionLimits, ServingConfig
 from oarlock.server.serving.server import Listening, serve
 from oarlock.server.serving.tls import BadCertificateFile, reload_certificate, server_context
 from oarlock.storage.backend import StorageError
-from oarlock.storage.url import check_storage, open_backend
+from oarlock.storage.url import check_storage, open_backend, without_password
 
 __all__ = ["Terminal", "live", "start"]
 
@@ -118,7 +118,7 @@ async def start(server: ServerDescription, config: ServerConfig, clock: Clock, t
     try:
         check_storage(config.storage)
     except StorageError as error:  # before creating files next to a store whose directory can't exist
-        raise StorageError(f"--storage={config.storage}: {error}") from None
+        raise StorageError(f"--storage={without_password(config.storage)}: {error}") from None
     prepare_data_directory(config)
     credentials = credentials_of(config, clock)
     identity = _given(config) if config.tls_cert_file is not None else _generated(config, clock)
@@ -210,7 +210,11 @@ def _introduce(running: Running, credentials: ServerCredentials, ca: bytes | Non
     file = config.kubeconfig
     if file is not None:
         write_kubeconfig(file, Kubeconfig(url, ca, credentials.user, credentials.token, server.name))
-    kept = "objects in memory, gone when it stops" if config.storage == "memory://" else f"objects in {config.storage}"
+    kept = (
+        "objects in memory, gone when it stops"
+        if config.storage == "memory://"
+        else f"objects in {without_password(config.storage)}"
+    )
     terminal.tell(f"{server.name}: serving at {url}, {kept}; Ctrl-C stops it")
     if file is None:
         terminal.announce(f"serving at {url}")

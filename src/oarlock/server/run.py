@@ -201,8 +201,8 @@ class Running:
         parts.opened = True
         await parts.cache.start()
         await parts.serve_catalog(parts.server.catalog, self._address)
-        compactor = Compactor(parts.backend, interval_s=parts.config.compaction_interval_s)
-        self.accompany(compactor.run())
+        if parts.config.compaction_interval_s:
+            self.accompany(Compactor(parts.backend, interval_s=parts.config.compaction_interval_s).run())
         self.accompany(parts.soundness.look())
         parts.started = True
         parts.server.running = self

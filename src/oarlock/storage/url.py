@@ -6,7 +6,7 @@ Must not know: what is stored. Next: `memory`, `sqlite.backend`.
 from __future__ import annotations
 
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from oarlock.meta.context import Clock
 from oarlock.storage.backend import Backend, StorageError
@@ -14,7 +14,7 @@ from oarlock.storage.memory import MemoryBackend
 from oarlock.storage.sqlite.backend import SqliteBackend
 from oarlock.storage.sqlite.schema import check_place
 
-__all__ = ["check_storage", "open_backend", "sqlite_path"]
+__all__ = ["check_storage", "open_backend", "sqlite_path", "without_password"]
 
 _KNOWN = "memory://, sqlite:///relative.db or sqlite:////absolute.db"
 
@@ -28,7 +28,7 @@ def open_backend(url: str, clock: Clock, *, create: bool = True) -> Backend:
         return MemoryBackend(clock)
     path = sqlite_path(url)
     if path is None:
-        raise StorageError(f"cannot use {url!r} as storage: give {_KNOWN}")
+        raise StorageError(f"cannot use {without_password(url)!r} as storage: give {_KNOWN}")
     return SqliteBackend(path, clock, create=create)
 
 
@@ -47,17 +47,33 @@ def sqlite_path(url: str) -> Path | None:
     try:
         parts = urlsplit(url)
     except ValueError as error:
-        raise StorageError(f"cannot use {url!r} as storage: {error}") from None
+        raise StorageError(f"cannot use {without_password(url)!r} as storage: {error}") from None
     if parts.scheme != "sqlite":
         return None
     if parts.netloc:
+        shown = without_password(url)
         raise StorageError(
-            f"cannot use {url!r} as storage: write three slashes for a relative path, four for an absolute"
+            f"cannot use {shown!r} as storage: write three slashes for a relative path, four for an absolute"
         )
     if parts.query or parts.fragment:
-        raise StorageError(f"cannot use {url!r} as storage: nothing may follow the path; write ? as %3F and # as %23")
+        raise StorageError(
+            f"cannot use {without_password(url)!r} as storage: nothing may follow the path; write ? as %3F and # as %23"
+        )
     path = unquote(parts.path)[1:]
     # Escapes that aren't UTF-8 become the replacement character, which no file of ours has in its name.
     if not path or path.endswith("/") or "\0" in path or "\ufffd" in path:
-        raise StorageError(f"cannot use {url!r} as storage: name the file, for example sqlite:///oarlock.db")
+        raise StorageError(
+            f"cannot use {without_password(url)!r} as storage: name the file, for example sqlite:///oarlock.db"
+        )
     return Path(path)
+
+
+def without_password(url: str) -> str:
+    """`url` as it may be shown: ``postgres://user:***@host/db``."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # whatever this is, it may hold a password too
+        return f"{url.partition(':')[0]}://***" if "@" in url else url
+    credentials, at, place = parts.netloc.rpartition("@")
+    user, colon, _ = credentials.partition(":")
+    return urlunsplit(parts._replace(netloc=f"{user}:***@{place}")) if at and colon else url

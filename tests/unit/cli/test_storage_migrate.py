@@ -97,7 +97,7 @@ def test_migrating(folder: Path, oarlock: Any, stored: Any) -> None:
 
 
 def test_progress_is_shown(folder: Path, oarlock: Any, stored: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "EVERY_S", 0.0)
+    monkeypatch.setattr(commands, "PROGRESS_S", 0.0)
     (folder / "things.py").write_text(NEXT)
     stored({f"{PREFIX}{n:04}": old(f"{n:04}", n) for n in range(1100)})
     done = oarlock("storage", "migrate", "things.py", "--storage", "sqlite:///store.db")

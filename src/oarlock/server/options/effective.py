@@ -1,0 +1,42 @@
+"""Prints options as a configuration file, with comments; the effective configuration is then a file to begin with."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from oarlock.codec import yaml
+from oarlock.server.options.file import API_VERSION, KIND
+from oarlock.server.options.option import Option, OptionGroup, options_of
+
+__all__ = ["as_file"]
+
+WIDTH = 100
+
+
+def as_file(options: OptionGroup) -> str:
+    """The options as a configuration file. Shows no secret; relative paths become absolute."""
+    return "\n".join(_lines(options)) + "\n"
+
+
+def _lines(options: OptionGroup) -> Iterator[str]:
+    yield f"apiVersion: {API_VERSION}"
+    yield f"kind: {KIND}"
+    group = ""
+    for declared in options_of(type(options)):
+        if not declared.in_file:
+            continue
+        if declared.group != group:
+            group = declared.group
+            yield from ("", f"# {group}")
+        yield ""
+        yield from textwrap.wrap(declared.help, WIDTH, initial_indent="# ", subsequent_indent="# ")
+        yield yaml.encode({declared.file_field: _tree(declared, getattr(options, declared.field))}).decode().rstrip()
+
+
+def _tree(declared: Option, value: Any) -> Any:
+    if isinstance(value, Path):
+        value = value.absolute()
+    return None if value is None else declared.type.tree(value)

@@ -1,0 +1,135 @@
+"""Reads a configuration file: YAML or JSON, one field for each option.
+
+    apiVersion: config.oarlock.dev/v1alpha1
+    kind: ServerConfiguration
+    bindAddress: 0.0.0.0
+    requestTimeout: 1m30s
+
+Unknown and repeated fields are refused. Relative paths in it are relative to its directory, as in kubelet's.
+Must not know: which options there are. See also: ``codec.yaml``, which bounds depth and aliases.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from oarlock.codec.yaml import DecodeError, decode
+from oarlock.schema.declaring import did_you_mean
+from oarlock.server.options.layers import Layer
+from oarlock.server.options.option import Option
+from oarlock.server.options.types import PathType
+
+__all__ = ["API_VERSION", "KIND", "MAX_BYTES", "read_file"]
+
+API_VERSION = "config.oarlock.dev/v1alpha1"
+KIND = "ServerConfiguration"
+MAX_BYTES = 1024 * 1024
+"""The largest configuration file."""
+
+_TYPE = {"apiVersion": API_VERSION, "kind": KIND}
+
+
+def read_file(options: Sequence[Option], path: Path) -> Layer:
+    """The values in the file at `path`. What is wrong with it is in the layer's `problems`."""
+    layer = Layer(names={one.field: one.file_field for one in options})
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise ValueError(f"it is larger than {MAX_BYTES} bytes")
+        tree, repeated = decode(data)
+    except OSError as error:
+        layer.problems.append(f"{path}: {error.strerror}")
+    except DecodeError as error:
+        layer.problems.append(f"{path}: {str(error).removeprefix('error converting YAML to JSON: ')}")
+    except ValueError as error:
+        layer.problems.append(f"{path}: {error}")
+    else:
+        _FileReader(layer, path, data).read(options, tree, repeated)
+    return layer
+
+
+class _FileReader:
+    def __init__(self, layer: Layer, path: Path, data: bytes) -> None:
+        self._layer = layer
+        self._path = path
+        self._lines, self._documents = _lines(data)
+
+    def read(self, options: Sequence[Option], tree: Any, repeated: Sequence[str]) -> None:
+        problems = self._layer.problems
+        if not isinstance(tree, dict):
+            problems.append(f"{self._path}: write apiVersion: {API_VERSION}, kind: {KIND}, and a field for each option")
+            return
+        wrong = [
+            f"{self._at(name)}: write {expected}" for name, expected in _TYPE.items() if tree.get(name) != expected
+        ]
+        if wrong:  # whatever the fields mean there
+            problems += wrong
+            return
+        if self._documents > 1:
+            problems.append(f"{self._path}: it has {self._documents} documents: write one")
+        problems += [f"{self._path}: {line}" for line in repeated]
+        known = {one.file_field: one for one in options}
+        for name, value in tree.items():
+            declared = known.get(name)
+            if declared is not None:
+                self._take(declared, value)
+            elif name not in _TYPE:
+                problems.append(f"{self._at(name)}: no such field ({did_you_mean(name, known)})")
+
+    def _at(self, name: str) -> str:
+        """``server.yaml:3: securePort``; without the line where it isn't known."""
+        line = self._lines.get(name)
+        shown = name if name.isidentifier() else json.dumps(name)
+        return f"{self._path}{f':{line}' if line else ''}: {shown}"
+
+    def _take(self, declared: Option, tree: Any) -> None:
+        place = self._at(declared.file_field)
+        if tree is None:  # the default
+            return
+        try:
+            value = declared.type.read(tree)
+        except ValueError as error:
+            self._layer.refuse(declared, place, error)
+            return
+        if isinstance(declared.type, PathType) and value is not None:
+            value = self._path.parent / value
+        self._layer.values[declared.field] = value
+        self._layer.places[declared.field] = place
+
+
+def _lines(data: bytes) -> tuple[dict[str, int], int]:
+    """The line of each key of the outermost mapping, and how many documents there are. `data` can be decoded."""
+    lines: dict[str, int] = {}
+    begun, ended, depth, is_key = 0, 0, 0, True
+    try:
+        for event in _events(data):
+            if isinstance(event, yaml.DocumentStartEvent):
+                begun += 1
+            elif isinstance(event, yaml.DocumentEndEvent):
+                ended += 1
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+            elif isinstance(event, yaml.NodeEvent):
+                if depth == 1 and begun == 1:
+                    if is_key and isinstance(event, yaml.ScalarEvent) and event.start_mark is not None:
+                        lines[event.value] = event.start_mark.line + 1
+                    is_key = not is_key
+                depth += isinstance(event, yaml.CollectionStartEvent)
+    except yaml.YAMLError:  # in JSON that isn't YAML, or after the first document, which alone was decoded
+        begun = max(begun, ended + 1)
+    return lines, begun
+
+
+def _events(data: bytes) -> Iterator[Any]:
+    parser = yaml.CSafeLoader(data)
+    try:
+        while parser.check_event():
+            yield parser.get_event()
+    finally:
+        parser.dispose()

@@ -1,0 +1,102 @@
+"""Reads flags and arguments of a command line, as Kubernetes' commands do.
+
+``--flag=value`` or ``--flag value``; a boolean is ``--flag`` or ``--flag=false``; of a flag that is repeated the last
+value counts, and all of a list; ``--`` ends flags. Flags and arguments may be mixed.
+Must not know: which options there are. Source: pflag.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Any
+
+from oarlock.server.options.layers import Layer
+from oarlock.server.options.option import Option
+from oarlock.server.options.types import BooleanType, StringListType
+
+__all__ = ["flag_of", "read_flags"]
+
+
+def flag_of(declared: Option) -> str:
+    """An option as it is typed: ``--secure-port``; what stands for an argument."""
+    return declared.flag if declared.is_argument else f"--{declared.flag}"
+
+
+def read_flags(options: Sequence[Option], words: Sequence[str]) -> tuple[Layer, list[str]]:
+    """The values in a command line, and what is wrong with its form: unknown flags, missing or unexpected arguments."""
+    reader = _FlagReader(options, words)
+    reader.read()
+    return reader.layer, reader.mistakes
+
+
+class _FlagReader:
+    def __init__(self, options: Sequence[Option], words: Sequence[str]) -> None:
+        self.layer = Layer(names={one.field: flag_of(one) for one in options})
+        self.mistakes: list[str] = []
+        self._flags = {f"--{one.flag}": one for one in options if not one.is_argument}
+        self._short = {f"-{one.short}": one for one in options if one.short}
+        self._arguments = [one for one in options if one.is_argument]
+        self._words = list(words)
+
+    def read(self) -> None:
+        arguments: list[str] = []
+        while self._words:
+            word = self._words.pop(0)
+            if word == "--":
+                arguments += self._words
+                break
+            if word.startswith("--"):
+                self._long(word)
+            elif word.startswith("-") and word != "-":
+                self._letter(word)
+            else:
+                arguments.append(word)
+        for declared, text in zip(self._arguments, arguments, strict=False):
+            self._take(declared, text, declared.flag)
+        for declared in self._arguments[len(arguments) :]:
+            if declared.required:
+                self.mistakes.append(f"Missing argument '{declared.flag}'")
+        for text in arguments[len(self._arguments) :]:
+            hint = ": a boolean flag takes its value after =" if text in ("true", "false") else ""
+            self.mistakes.append(f"Unexpected argument '{text}'{hint}")
+
+    def _long(self, word: str) -> None:
+        name, equals, text = word.partition("=")
+        declared = self._flags.get(name)
+        if declared is None:
+            near = difflib.get_close_matches(name, self._flags, n=3, cutoff=0.6)
+            hint = f" (did you mean {' or '.join(near)}?)" if near else ""
+            self.mistakes.append(f"No such flag: {name}{hint}")
+        else:
+            self._value(declared, name, text if equals else None)
+
+    def _letter(self, word: str) -> None:
+        declared = self._short.get(word[:2])
+        if declared is None:
+            self.mistakes.append(f"No such flag: {word}")
+            return
+        rest = word[2:].removeprefix("=")
+        self._value(declared, word[:2], rest if len(word) > 2 else None)
+
+    def _value(self, declared: Option, name: str, text: str | None) -> None:
+        if text is None and isinstance(declared.type, BooleanType):
+            text = "true"
+        elif text is None and not self._words:
+            self.mistakes.append(f"{name} needs a value: {declared.type.unit}")
+            return
+        elif text is None:
+            text = self._words.pop(0)
+        self._take(declared, text, f"{name}={declared.type.shown(text)}")
+
+    def _take(self, declared: Option, text: str, place: str) -> None:
+        layer, name = self.layer, declared.field
+        try:
+            value: Any = declared.type.parse(text)
+        except ValueError as error:
+            layer.refuse(declared, place, error)
+            return
+        if isinstance(declared.type, StringListType):
+            value = tuple(dict.fromkeys((*layer.values.get(name, ()), *value)))
+        layer.values[name] = value
+        layer.places[name] = place

@@ -1,0 +1,45 @@
+"""Options of every server: limits of requests, shutdown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from oarlock.server.options.option import OptionGroup, option
+from oarlock.server.options.types import DurationType, IntegerType, SizeType
+
+__all__ = ["GenericOptions"]
+
+_MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class GenericOptions(OptionGroup):
+    title = "Generic"
+
+    request_timeout_s: float = option(
+        60.0, DurationType(positive=True), "How long a request may take, watches left out; ?timeout= may ask for less."
+    )
+    max_read_only_in_flight: int = option(
+        400,
+        IntegerType(minimum=1),
+        "How many reading requests are carried out at a time, watches left out; beyond it: 429.",
+        flag="max-requests-inflight",
+    )
+    max_mutating_in_flight: int = option(
+        200,
+        IntegerType(minimum=1),
+        "How many writing requests are carried out at a time; beyond it: 429.",
+        flag="max-mutating-requests-inflight",
+    )
+    max_request_bytes: int = option(3 * _MIB, SizeType(), "Refuse larger bodies with 413.")
+    max_unsent_bytes: int = option(
+        256 * _MIB,
+        SizeType(),
+        "Keep this much for clients that don't read, all together; beyond it: 429, and the slowest are cut.",
+    )
+    shutdown_delay_s: float = option(
+        0.0,
+        DurationType(),
+        "Go on serving for this long after /readyz has begun to fail.",
+        flag="shutdown-delay-duration",
+    )

@@ -1,0 +1,55 @@
+"""Options of the listener: address, HTTP/2, certificates."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from oarlock.meta.names import dns1123_subdomain
+from oarlock.server.options.option import OptionGroup, Problem, option
+from oarlock.server.options.types import BooleanType, IntegerType, PathType, StringListType, StringType
+
+__all__ = ["ServingOptions"]
+
+
+def _host(text: str) -> str:
+    """A DNS name, also of a wildcard, or an IP address. Raises ValueError."""
+    name = text.lower()
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        if dns1123_subdomain(name.removeprefix("*.")):
+            raise ValueError(f"{text} is neither a DNS name nor an IP address") from None
+    return name
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ServingOptions(OptionGroup):
+    title = "Secure serving"
+
+    bind_address: str = option("127.0.0.1", StringType("IP"), "Listen on this address; 0.0.0.0 and :: are every one.")
+    secure_port: int = option(6443, IntegerType("PORT", maximum=65535), "Listen on this port; 0 takes any free one.")
+    http2: bool = option(True, BooleanType(), "Serve HTTP/2 as well as HTTP/1.1.")
+    cert_dir: Path | None = option(
+        None,
+        PathType("DIR"),
+        "Where certificates are made when none are given, and found again; pki in --data-dir unless given.",
+    )
+    tls_cert_file: Path | None = option(None, PathType(), "Serve with this certificate (PEM, intermediates after it).")
+    tls_private_key_file: Path | None = option(None, PathType(), "The key of --tls-cert-file.")
+    tls_sans: tuple[str, ...] = option(
+        (),
+        StringListType("NAMES", _host),
+        "More names and addresses the generated certificate is for: db.example.com,10.0.0.7,*.example.com.",
+        flag="tls-san",
+    )
+
+    def check(self) -> Iterator[Problem]:
+        if self.tls_private_key_file is None and self.tls_cert_file is not None:
+            yield Problem("tls_cert_file", "must be given together with `tls_private_key_file`")
+        if self.tls_cert_file is None and self.tls_private_key_file is not None:
+            yield Problem("tls_private_key_file", "must be given together with `tls_cert_file`")
+        if self.tls_sans and self.tls_cert_file is not None:
+            yield Problem("tls_sans", "names what is generated, and `tls_cert_file` is served as it is: leave one out")
