@@ -39,7 +39,7 @@ FUNCTIONS = {
 
 MEMOS = {
     "endpoints/respond.py: _forms",
-    "endpoints/router.py: self.routes",
+    "endpoints/route_table.py: self.routes",
     "patch/apply/settled.py: self._known",
     "patch/apply/tracking.py: self._read",
     "policy/authn/certificates.py: self._known",

@@ -18,7 +18,6 @@ from walk_kit import BOATS, boat, fleet, made, walk
 from oarlock.endpoints import respond
 from oarlock.endpoints.http import Peer, Request
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.router import _keep
 from oarlock.meta.context import User
 from oarlock.meta.memo import Memo
 from oarlock.patch.apply import elements
@@ -55,7 +54,8 @@ async def routes() -> list[Memo[Any, Any]]:
             x = RequestState(request, api.clock)
             router.resolve(x)
             x.user = User("somebody")
-            _keep(x, x.route, x.route.unkept)
+            assert x.route is not None
+            router.cache_route(x, x.route)
         return [memo]
 
 
@@ -116,7 +116,7 @@ async def sets_of_fields() -> list[Memo[Any, Any]]:
 
 
 ATTACKS: dict[str, tuple[Attack, int]] = {
-    "endpoints/router.py: self.routes": (routes, 40 * MIB),
+    "endpoints/route_table.py: self.routes": (routes, 40 * MIB),
     "endpoints/respond.py: _forms": (accepts, 2 * MIB),
     "policy/authn/token_file.py: self._seen": (headers, 2 * MIB),
     "server/filters/warnings.py: _alone": (noted, MIB),

@@ -15,7 +15,7 @@ from oarlock.codec import cbor, json, yaml
 from oarlock.endpoints import tables
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.partial_metadata import partial, partial_list_head
-from oarlock.endpoints.route import Route
+from oarlock.endpoints.route import ResourceRoute
 from oarlock.registry.results import Listing
 
 __all__ = [
@@ -68,15 +68,13 @@ def list_head(entry: CatalogEntry, listing: Listing) -> bytes:
     )
 
 
-def separator(route: Route) -> bytes:
+def separator(route: ResourceRoute) -> bytes:
     """The bytes before each item: in lists of typed kinds, items have no kind and apiVersion."""
-    assert route.entry is not None
     return b"{" if route.entry.definition.typed else route.head
 
 
-def plain_form(route: Route, listing: Listing) -> ListForm:
+def plain_form(route: ResourceRoute, listing: Listing) -> ListForm:
     """A list of unchanged objects."""
-    assert route.entry is not None
     head, opening = list_head(route.entry, listing), separator(route)
     return ListForm(lambda count: head, lambda body: opening + body, head + b"]}\n")
 
@@ -87,10 +85,9 @@ def metadata_form(version: str, listing: Listing) -> ListForm:
     return ListForm(lambda count: head, lambda body: partial(body, version), head + b"]}\n")
 
 
-def table_form(route: Route, listing: Listing, options: tables.TableOptions) -> ListForm:
+def table_form(route: ResourceRoute, listing: Listing, options: tables.TableOptions) -> ListForm:
     """The rows of a Table."""
     entry = route.entry
-    assert entry is not None
     empty = tables.table_of_rows(entry, (), list_meta(listing), options)
     head = empty.removesuffix(b"null}").removesuffix(b"[]}") + b"["
 

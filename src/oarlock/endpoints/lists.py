@@ -33,7 +33,7 @@ from oarlock.endpoints.pacing import offload
 from oarlock.endpoints.partial_metadata import partial
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.respond import compressed, include_object, is_pretty
-from oarlock.endpoints.route import Route
+from oarlock.endpoints.route import ResourceRoute
 from oarlock.registry.results import Listing, ListItem
 from oarlock.registry.workers import weight
 from oarlock.storage.cache.leaves import measure
@@ -67,10 +67,9 @@ class _Found:
     size: int
 
 
-async def list_response(state: RequestState, route: Route, listing: Listing, accepted: Accepted) -> Response:
+async def list_response(state: RequestState, route: ResourceRoute, listing: Listing, accepted: Accepted) -> Response:
     """A list in the negotiated form. Raises TooManyRequests if the budget of unsent bytes is exhausted."""
     entry = route.entry
-    assert entry is not None
     wrong = wrong_plurality(accepted.as_kind, listed=True, group=entry.gvk.group, kind=entry.list_kind)
     if wrong is not None:
         raise wrong
@@ -109,8 +108,7 @@ async def _found(listing: Listing) -> _Found:
     return _Found(listing, chunks, count, size)
 
 
-def _joined(route: Route, found: _Found) -> bytes | JoinedBody:
-    assert route.entry is not None
+def _joined(route: ResourceRoute, found: _Found) -> bytes | JoinedBody:
     head, opening = list_head(route.entry, found.listing), separator(route)
     if not found.count:
         return head + b"]}\n"
@@ -119,7 +117,7 @@ def _joined(route: Route, found: _Found) -> bytes | JoinedBody:
     return body.read(length) if found.size <= WHOLE_BYTES else body
 
 
-def _form(state: RequestState, route: Route, listing: Listing, accepted: Accepted) -> ListForm:
+def _form(state: RequestState, route: ResourceRoute, listing: Listing, accepted: Accepted) -> ListForm:
     if accepted.as_kind == "Table":
         return table_form(
             route, listing, tables.TableOptions(include_object(route), accepted.as_version, state.clock.now())
@@ -129,17 +127,16 @@ def _form(state: RequestState, route: Route, listing: Listing, accepted: Accepte
     return plain_form(route, listing)
 
 
-async def _aside(route: Route, size: int, step: Callable[[bytes], bytes], body: bytes) -> bytes:
+async def _aside(route: ResourceRoute, size: int, step: Callable[[bytes], bytes], body: bytes) -> bytes:
     """Run `step` on a large object in a thread."""
-    assert route.resource is not None
     return await route.resource.settings.workers.go_on(size, step, body)
 
 
-async def _made(route: Route, form: ListForm, found: _Found) -> bytes:
+async def _made(route: ResourceRoute, form: ListForm, found: _Found) -> bytes:
     return b"".join([piece async for piece in _pieces(route, form, found)])
 
 
-async def _pieces(route: Route, form: ListForm, found: _Found) -> AsyncIterator[bytes]:
+async def _pieces(route: ResourceRoute, form: ListForm, found: _Found) -> AsyncIterator[bytes]:
     if not found.count:
         yield form.empty
         return
@@ -159,11 +156,10 @@ async def _pieces(route: Route, form: ListForm, found: _Found) -> AsyncIterator[
     yield b"".join(parts)
 
 
-async def _bodies(route: Route, found: _Found) -> AsyncIterator[Sequence[bytes]]:
+async def _bodies(route: ResourceRoute, found: _Found) -> AsyncIterator[Sequence[bytes]]:
     """All objects as bodies in the requested version, a few at a time, with pauses for the event loop."""
     pacer = Pacer()
     version = route.version
-    assert route.resource is not None
     waits = found.listing.version != version and route.resource.served.converter.waits
     step = AWAITED_STEP if waits else STEP
     for chunk in found.chunks:
@@ -184,7 +180,7 @@ def _few(chunk: Sequence[ListItem], step: int) -> Iterable[Sequence[ListItem]]:
         yield chunk[start:]
 
 
-async def _whole(state: RequestState, route: Route, found: _Found, accepted: Accepted) -> Response:
+async def _whole(state: RequestState, route: ResourceRoute, found: _Found, accepted: Accepted) -> Response:
     """A list in a form that is made as a whole. Raises TooManyRequests if too many bytes are unsent already."""
     size = OVERHEAD * found.size if found.size > WHOLE_BYTES else 0
     state.unsent.reserve(size)
@@ -203,9 +199,8 @@ async def _whole(state: RequestState, route: Route, found: _Found, accepted: Acc
     return response
 
 
-async def _in_protobuf(state: RequestState, route: Route, found: _Found, accepted: Accepted) -> Response:
+async def _in_protobuf(state: RequestState, route: ResourceRoute, found: _Found, accepted: Accepted) -> Response:
     entry = route.entry
-    assert entry is not None
     message, version = entry.protobuf, accepted.as_version
     if accepted.as_kind is None:
         assert message is not None

@@ -1,25 +1,72 @@
-"""`RequestState`: one request on its way through the filters, with what they have found out so far.
+"""`RequestState`: one request on its way through the filters; and `Route`, where it goes.
 
-The filters of ``server.chain`` fill it, the verb reads it and makes the immutable `Context` for the packages below,
-which never see a RequestState.
+The filters of ``server.chain`` fill the state, the verb reads it and makes the immutable `Context` for the packages
+below, which never see a RequestState.
+Must not know: how routes are found (`router`). See also: `route`, the two kinds of route.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
-from oarlock.endpoints.http import Request
+from oarlock.endpoints.http import Request, Response
 from oarlock.endpoints.unsent import UNLIMITED, Unsent
+from oarlock.endpoints.wait_group import WaitGroup
 from oarlock.meta.context import Clock, Context, Notes, Target, User
 
-__all__ = ["ANONYMOUS", "RequestState"]
+__all__ = ["ANONYMOUS", "RequestState", "Route", "RouteKind"]
 
 ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 NO_TARGET = Target("")
 
 
+class RouteKind(Enum):
+    """What a route leads to, for metrics and deadlines."""
+
+    PATH = "a path of the server's own, or one that isn't served"
+    RESOURCE = "a resource"
+    STREAM = "a subresource that answers for as long as somebody listens"
+    CONNECTION = "a subresource that takes over the connection"
+
+
+@dataclass(slots=True)
+class Route(ABC):
+    """Where a request goes: all that its method, path and query alone determine. `pairs` is the decoded query.
+
+    `requests` counts the requests that are carried out with the same route table. `is_cached` says that the router has
+    cached it, or won't. `series` is where the metrics count its requests, once they have looked that up.
+    """
+
+    target: Target
+    pairs: Sequence[tuple[str, str]]
+    requests: WaitGroup
+    kind: RouteKind
+    is_cached: bool = field(default=False, init=False)
+    series: Any = field(default=None, init=False)
+
+    @abstractmethod
+    def respond(self, state: RequestState) -> Awaitable[Response]:
+        """Carry out the request."""
+
+    @property
+    def endless(self) -> bool:
+        """Whether the answer goes on for as long as somebody listens: no deadline ends it."""
+        return self.kind in (RouteKind.STREAM, RouteKind.CONNECTION)
+
+    def query(self, name: str) -> str | None:
+        """The first value of a query parameter."""
+        for key, value in self.pairs:
+            if key == name:
+                return value
+        return None
+
+
 class RequestState:
-    """The state of a request. `deadline` is in monotonic seconds; `route` is set and used by the router.
+    """The state of a request. `deadline` is in monotonic seconds; `route` is None until the router has found it.
 
     `unsent` is the process's budget of bytes that wait for slow clients.
     """
@@ -35,7 +82,7 @@ class RequestState:
         self.user = ANONYMOUS
         self.deadline = float("inf")
         self.notes = Notes()
-        self.route: Any = None
+        self.route: Route | None = None
 
     def context(self, *, target: Target | None = None, options: Any = None, dry_run: bool = False) -> Context:
         """The immutable facts of this request for the packages below."""

@@ -33,8 +33,8 @@ from oarlock.endpoints.negotiation import (
 )
 from oarlock.endpoints.pacing import offload
 from oarlock.endpoints.partial_metadata import partial
-from oarlock.endpoints.request_state import ANONYMOUS, RequestState
-from oarlock.endpoints.route import Route
+from oarlock.endpoints.request_state import ANONYMOUS, RequestState, Route
+from oarlock.endpoints.route import ResourceRoute
 from oarlock.meta.errors import (
     BadRequest,
     InternalError,
@@ -53,6 +53,7 @@ from oarlock.storage.backend import OutcomeUnknown, StorageError, TooLarge, Unav
 __all__ = [
     "LARGE_BYTES",
     "accept",
+    "accept_answer",
     "as_status_error",
     "compressed",
     "encoded",
@@ -88,16 +89,15 @@ def _negotiated(
     return found
 
 
-def accept(state: RequestState, *, transforms: bool = True, stream: bool = False, collection: bool = False) -> Accepted:
+def accept(state: RequestState, route: ResourceRoute, *, stream: bool = False, collection: bool = False) -> Accepted:
     """The negotiated form; without Accept, the media type of the body. Raises NotAcceptable."""
-    entry = state.route.entry if isinstance(state.route, Route) else None
-    if entry is None:
-        protobuf = False
-    elif transforms:
-        protobuf = entry.protobuf is not None
-    else:
-        protobuf = entry.sub_messages(state.target.subresource)[1] is not None
-    return _negotiated(state, _header(state), transforms, stream, collection, protobuf)
+    return _negotiated(state, _header(state), True, stream, collection, route.entry.protobuf is not None)
+
+
+def accept_answer(state: RequestState, route: ResourceRoute) -> Accepted:
+    """The same for the answer of a user's subresource, which has no Table and no PartialObjectMetadata."""
+    protobuf = route.entry.sub_messages(route.target.subresource)[1] is not None
+    return _negotiated(state, _header(state), False, False, False, protobuf)
 
 
 def _header(state: RequestState) -> str:
@@ -115,17 +115,15 @@ def is_pretty(state: RequestState, route: Route | None, accepted: Accepted) -> b
 
 
 async def item_response(
-    state: RequestState, route: Route, item: Item, accepted: Accepted, status: int = 200
+    state: RequestState, route: ResourceRoute, item: Item, accepted: Accepted, status: int = 200
 ) -> Response:
     """One object in the negotiated form."""
     entry = route.entry
-    assert entry is not None
     wrong = wrong_plurality(accepted.as_kind, listed=False, group=entry.gvk.group, kind=entry.gvk.kind)
     if wrong is not None:
         raise wrong
-    body = await item.body(route.version)
+    body = await route.represents.item(item).body(route.version)
     if accepted.as_kind == "Table":
-        assert route.resource is not None
         options = tables.TableOptions(include_object(route), accepted.as_version, state.clock.now())
         data = await route.resource.settings.workers.go_on(weight(body), _table, route.head + body, entry, options)
         return await encoded(state, route, data, accepted, status)
@@ -148,7 +146,7 @@ def list_meta(tree: dict[str, Any]) -> dict[str, Any]:
 
 
 async def encoded(
-    state: RequestState, route: Route | None, data: bytes, accepted: Accepted, status: int = 200
+    state: RequestState, route: ResourceRoute, data: bytes, accepted: Accepted, status: int = 200
 ) -> Response:
     """Compact JSON in the negotiated form: unchanged, indented, YAML, CBOR or protobuf; compressed if large.
 
@@ -159,7 +157,7 @@ async def encoded(
     elif accepted.media_type == CBOR:
         data = await offload(len(data), cbor_codec.from_json, data)
     elif accepted.media_type == PROTOBUF:
-        data = await offload(len(data), object_from_json, own_message(route), data)
+        data = await offload(len(data), object_from_json, own_message(route.entry), data)
     elif is_pretty(state, route, accepted):
         data = await offload(len(data), json_codec.pretty, data)
     elif data[-1:] != b"\n":
@@ -167,10 +165,9 @@ async def encoded(
     return await compressed(state, Response(status, [("content-type", accepted.response_content_type)], data))
 
 
-def own_message(route: Route | None) -> OwnMessage:
-    """That of the resource of a request."""
-    entry = route.entry if route is not None else None
-    return OwnMessage("", "", None) if entry is None else OwnMessage(entry.api_version, entry.gvk.kind, entry.protobuf)
+def own_message(entry: CatalogEntry) -> OwnMessage:
+    """The message of a version of a resource."""
+    return OwnMessage(entry.api_version, entry.gvk.kind, entry.protobuf)
 
 
 def _yaml(data: bytes) -> bytes:
@@ -190,7 +187,7 @@ async def compressed(state: RequestState, response: Response) -> Response:
     return response
 
 
-def include_object(route: Route) -> str:
+def include_object(route: ResourceRoute) -> str:
     """Which part of each object a Table contains (``includeObject``). Raises BadRequest."""
     asked = route.query("includeObject") or "Metadata"
     if asked not in ("None", "Metadata", "Object"):
@@ -240,14 +237,13 @@ def status_response(error: StatusError, state: RequestState) -> Response:
     if error.code in (406, 415) and error.details == {}:
         state.notes.rewind((0, 0))  # the request reached no route of the resource, so no deprecation warning
     tree = error.status()
-    route = state.route if isinstance(state.route, Route) else None
     if accepted.media_type == YAML:
         data, media = yaml_codec.encode(tree), YAML
     elif accepted.media_type == CBOR:
         data, media = cbor_codec.encode(tree), CBOR
     elif accepted.media_type == PROTOBUF:
         data, media = protobuf_codec.encode(tree), PROTOBUF
-    elif is_pretty(state, route, accepted):
+    elif is_pretty(state, state.route, accepted):
         data, media = json_codec.pretty(json_codec.encode(tree)), JSON
     else:
         data, media = json_codec.encode(tree) + b"\n", JSON

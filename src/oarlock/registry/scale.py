@@ -1,4 +1,4 @@
-"""``/scale``: an object shown as autoscaling/v1 Scale, and writes to it.
+"""``/scale``: the `Representation` of an object as autoscaling/v1 Scale.
 
 `Scaling` is the mapping, without I/O. A write is an ordinary update of the object (conflicts, generation, admission,
 validation), because `Scaling.change` only wraps the `Change` that the verb made.
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest, Conflict, InternalError, InvalidObject
@@ -20,7 +20,9 @@ from oarlock.patch.apply.schema import ValueType, object_type
 from oarlock.patch.apply.validate import check
 from oarlock.registry.body import DecodedBody, settle
 from oarlock.registry.metadata import check_place
+from oarlock.registry.results import Item
 from oarlock.registry.served import Hooks, Tree
+from oarlock.registry.stored_form import encode_body
 from oarlock.registry.update import Change
 from oarlock.schema import structural
 from oarlock.schema.compiled import CompiledVersion, SchemaError, compile_version
@@ -94,6 +96,19 @@ def _steps(path: str) -> tuple[str, ...]:
     return steps
 
 
+class _ScaleItem(NamedTuple):
+    """The Scale of an object of a result."""
+
+    scaling: Scaling
+    scaled: Item
+
+    async def body(self, version: str) -> bytes:
+        return encode_body(await self.tree(version))
+
+    async def tree(self, version: str) -> Tree:
+        return self.scaling.show(await self.scaled.tree(version))
+
+
 class Scaling:
     """One version's mapping between its objects and Scales. Immutable. Raises SchemaError for an unusable path."""
 
@@ -105,6 +120,10 @@ class Scaling:
         selector = _steps(where.label_selector_path) if where.label_selector_path else ()
         self._paths = _Paths(_steps(where.spec_replicas_path), _steps(where.status_replicas_path), selector)
         self._compiled = _compiled()
+
+    def item(self, item: Item) -> Item:
+        """The Scale of an object of a result."""
+        return _ScaleItem(self, item)
 
     def show(self, tree: Tree) -> Tree:
         """The Scale of an object. Raises InternalError when the object has no replicas at the spec path.
@@ -120,8 +139,10 @@ class Scaling:
         """Turns `change`, made for a Scale, into a change of the object.
 
         Only ``spec.replicas`` of the new Scale is used, and uid and resourceVersion as preconditions if it has them.
-        The change raises BadRequest, InvalidObject and Conflict.
+        The change raises BadRequest, InvalidObject and Conflict. That of an apply calls `configuration` itself.
         """
+        if change.applies:
+            return change
 
         def make(live: Tree) -> DecodedBody:
             seen = self._read(live)

@@ -34,16 +34,20 @@ __all__ = ["ServedResource", "StoredVerbs", "VirtualVerbs"]
 class ServedResource(Protocol):
     """One resource at run time. `ctx.target` names the object or the collection; `version` is the request version.
 
-    `fields` tracks field owners; `bodies` are the compiled body types of subresources, by version and name.
+    `bodies` are the compiled body types of subresources, by version and name.
     `deletions_at_a_time` says how many objects of a collection are deleted concurrently.
     """
 
     served: Served
     definition: ResourceDefinition
     settings: Settings
-    fields: FieldTracker
     bodies: dict[tuple[str, str], CompiledVersion]
     deletions_at_a_time: int
+
+    @property
+    def fields(self) -> FieldTracker:
+        """What tracks field owners."""
+        ...
 
     async def get(self, ctx: Context, version: str, resource_version: str = "") -> Item:
         """The object, at least as new as `resource_version`; without one, a consistent read. Raises NotFound."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from oarlock.endpoints.http import Response
-from oarlock.endpoints.request_state import RequestState
+from oarlock.endpoints.request_state import RequestState, RouteKind
 from oarlock.meta.context import Clock, Target
 from oarlock.server.health import Probe
 
@@ -123,9 +123,9 @@ class RequestMetrics:
         target, route = state.target, state.route
         dry_run = "All" if state.request.query and "dryRun=" in state.request.query else ""
         verb = _VERBS.get(target.verb, "other")
-        if route is not None and route.entry is not None:
+        if route is not None and route.kind is not RouteKind.PATH:
             name = target.subresource
-            if name and route.connects:
+            if route.kind is RouteKind.CONNECTION:
                 verb = "CONNECT"
             labels = (verb, target.group, target.version, target.resource, name, _scope(target), dry_run)
         else:

@@ -17,7 +17,8 @@ from typing import Any, Literal, Protocol
 from oarlock.endpoints.catalog import Catalog, CatalogIndex
 from oarlock.endpoints.http import Handler, Response
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.router import About, Router, RouteTable
+from oarlock.endpoints.route_table import About, RouteTable
+from oarlock.endpoints.router import Router
 from oarlock.endpoints.unsent import Unsent
 from oarlock.meta.context import Clock, Context
 from oarlock.meta.gotext import quote

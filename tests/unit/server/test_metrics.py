@@ -7,7 +7,7 @@ import re
 import pytest
 
 from oarlock.endpoints.http import Peer, Request, Response
-from oarlock.endpoints.request_state import RequestState
+from oarlock.endpoints.request_state import RequestState, RouteKind
 from oarlock.endpoints.unsent import Unsent
 from oarlock.meta.context import Target
 from oarlock.server.filters.max_in_flight import MaxInFlight
@@ -37,7 +37,7 @@ class Clock:
 class Known:
     """A route that leads to a resource."""
 
-    entry = object()
+    kind = RouteKind.RESOURCE
     series = None
 
 

@@ -29,8 +29,7 @@ class Watch:
         self.ended = 0
 
     async def __call__(self, request: Request) -> Response:
-        plain = Response(200, [], stream=self._begin)
-        return over_websocket(RequestState(request, cast(Any, None)), plain, JSON)
+        return over_websocket(RequestState(request, cast(Any, None)), self._begin, JSON)
 
     def _begin(self, stream: Stream) -> None:
         self.socket = cast(EventSocket, stream)

@@ -15,8 +15,7 @@ from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.negotiation import CBOR, JSON, YAML
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.route import Route
-from oarlock.endpoints.verbs.update import carry_out
+from oarlock.endpoints.route import ResourceRoute
 from oarlock.endpoints.verbs.wording import PatchWording
 from oarlock.meta import options_parse
 from oarlock.meta.context import Context
@@ -34,14 +33,12 @@ from oarlock.registry.update import Change
 __all__ = ["apply"]
 
 
-async def apply(state: RequestState, route: Route, *, in_cbor: bool = False) -> Response:
+async def apply(state: RequestState, route: ResourceRoute, *, in_cbor: bool = False) -> Response:
     """Answer with the object after the apply; 201 if it was created."""
-    accepted = respond.accept(state)
+    accepted = respond.accept(state, route)
     data = await state.request.read()
     options = options_parse.patch_options(route.pairs, is_apply=True)
-    assert route.entry is not None
     resource = route.resource
-    assert resource is not None
     weight = _weight(data, in_cbor)
     config, problems = await resource.settings.workers.begin(weight, _decoded, data, in_cbor)
     _check_kind(config, route.entry)
@@ -51,7 +48,7 @@ async def apply(state: RequestState, route: Route, *, in_cbor: bool = False) -> 
 
     def make(live: Tree) -> DecodedBody:
         try:
-            wanted = config if route.scaling is None else route.scaling.configuration(config, live)
+            wanted = route.represents.configuration(config, live)
             made = resource.fields.apply(live or None, wanted, writer, force=bool(options.force))
         except ApplyConflict as error:
             raise FieldConflict(conflicts.message(error.conflicts), conflicts.causes(error.conflicts)) from None
@@ -66,8 +63,8 @@ async def apply(state: RequestState, route: Route, *, in_cbor: bool = False) -> 
         tree = copy_tree(made)
         return DecodedBody(tree, PatchWording(ctx.target, lambda: json_codec.encode(tree).decode()), derived=True)
 
-    outcome = await carry_out(route, ctx, Change(make, replaces=False, applies=True, weight=weight))
-    return await respond.item_response(state, route, outcome.item, accepted, 201 if outcome.created else 200)
+    result = await route.write(ctx, Change(make, replaces=False, applies=True, weight=weight))
+    return await respond.item_response(state, route, result.item, accepted, 201 if result.created else 200)
 
 
 def _weight(data: bytes, in_cbor: bool) -> int:
@@ -123,8 +120,7 @@ def _check_kind(config: Tree, entry: CatalogEntry) -> None:
     raise BadRequest(f"invalid object type: {api_version or '/'}, Kind={kind}")
 
 
-def _name_of(config: Tree, entry: CatalogEntry | None) -> str:
-    assert entry is not None
+def _name_of(config: Tree, entry: CatalogEntry) -> str:
     metadata = config["metadata"]
     name = f"{_text(metadata, 'namespace')}/{_text(metadata, 'name')}"
     return f"{name}; {entry.api_version}, Kind={entry.gvk.kind}"

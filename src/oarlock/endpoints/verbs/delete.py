@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
 from oarlock.codec.protobuf_meta import DELETE_OPTIONS
@@ -9,47 +11,37 @@ from oarlock.endpoints import bodies, respond
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.negotiation import PROTOBUF, Accepted
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.route import Route
+from oarlock.endpoints.route import ResourceRoute
 from oarlock.meta import options_parse
-from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.options import DeleteOptions
 from oarlock.registry.conversion import ConversionError
-from oarlock.registry.results import MutationResult
 
-__all__ = ["carry_out", "delete", "options_of", "success"]
+__all__ = ["delete", "options_of", "success"]
 
 _encode = msgspec.json.Encoder().encode
 
 
-async def delete(state: RequestState, route: Route) -> Response:
+async def delete(state: RequestState, route: ResourceRoute) -> Response:
     """Answer with a Status if the object was removed, with the object if it waits for its finalizers."""
-    accepted = respond.accept(state)
+    accepted = respond.accept(state, route)
     options = await options_of(state, route)
     ctx = state.context(options=options, dry_run=options.dry_run)
-    outcome = await carry_out(route, ctx, options)
-    assert route.entry is not None
-    if outcome.gone and route.entry.definition.delete_returns == "status":
-        return await success(state, route, accepted, outcome)
+    result = await route.resource.delete(ctx, route.version, options, route.gate)
+    status = partial(success, state, route, accepted, name=result.name or route.target.name, uid=result.uid)
+    if result.gone and route.entry.definition.delete_returns == "status":
+        return await status()
     try:
-        return await respond.item_response(state, route, outcome.item, accepted)
+        return await respond.item_response(state, route, result.item, accepted)
     except ConversionError:
-        return await success(state, route, accepted, outcome)  # deleted or marked, although it can't be shown
-
-
-async def carry_out(route: Route, ctx: Context, options: DeleteOptions) -> MutationResult:
-    """Call the delete recipe for the object in `ctx.target`."""
-    assert route.gate is not None
-    assert route.resource is not None
-    return await route.resource.delete(ctx, route.version, options, route.gate)
+        return await status()  # deleted or marked, although it can't be shown
 
 
 async def success(
-    state: RequestState, route: Route, accepted: Accepted, outcome: MutationResult | None = None
+    state: RequestState, route: ResourceRoute, accepted: Accepted, *, name: str = "", uid: str = ""
 ) -> Response:
     """A Status of success, with name and uid of a removed object."""
     target = route.target
-    name, uid = (outcome.name or target.name, outcome.uid) if outcome is not None else ("", "")
     details = {"name": name, "group": target.group, "kind": target.resource, "uid": uid}
     status = {
         "kind": "Status",
@@ -62,7 +54,7 @@ async def success(
     return await respond.encoded(state, route, _encode(status), plain)
 
 
-async def options_of(state: RequestState, route: Route) -> DeleteOptions:
+async def options_of(state: RequestState, route: ResourceRoute) -> DeleteOptions:
     """DeleteOptions: from the body; from the query if the body is empty or ``null``."""
     data = await state.request.read()
     if data.strip() in (b"", b"null"):

@@ -15,35 +15,34 @@ from oarlock.endpoints import respond
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.lists import list_response
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.route import Route
+from oarlock.endpoints.route import ResourceRoute
 from oarlock.endpoints.verbs import delete
-from oarlock.endpoints.verbs.list import listing
 from oarlock.meta import options_parse
 from oarlock.meta.context import Notes
 from oarlock.meta.errors import NotFound
 from oarlock.meta.options import DeleteOptions, ListOptions
 from oarlock.registry.conversion import ConversionError
-from oarlock.registry.results import Listing, ListItem
+from oarlock.registry.results import ListItem
 from oarlock.registry.waiting import in_task
 from oarlock.storage.pacing import Pacer
 
 __all__ = ["delete_collection"]
 
 
-async def delete_collection(state: RequestState, route: Route) -> Response:
+async def delete_collection(state: RequestState, route: ResourceRoute) -> Response:
     """Answer with the selected objects, as they were before.
 
     The answer is the first error, in the order of the list; later deletions aren't begun.
     """
-    accepted = respond.accept(state, collection=True)
+    accepted = respond.accept(state, route, collection=True)
     options = await delete.options_of(state, route)
-    found = await listing(state, route, _exactly(options_parse.list_options(route.pairs, watch=False)))
+    selected = _exactly(options_parse.list_options(route.pairs, watch=False))
+    found = await route.resource.list(state.context(options=selected), route.version, selected)
     chunks = [list(chunk) for chunk in found.chunks]
     await in_task()
     await _Deletion(state, route, options, chunks).run()
-    kept = Listing(found.version, chunks, found.resource_version, found.continue_token, found.remaining)
     try:
-        return await list_response(state, route, kept, accepted)
+        return await list_response(state, route, replace(found, chunks=chunks), accepted)
     except ConversionError:
         return await delete.success(state, route, accepted)  # deleted, even if they can't be shown
 
@@ -58,26 +57,27 @@ def _exactly(options: ListOptions) -> ListOptions:
 class _Deletion:
     """The deletions of one request. `run` takes objects from one list, in its order."""
 
-    def __init__(self, state: RequestState, route: Route, options: DeleteOptions, chunks: list[list[ListItem]]) -> None:
-        self._x = state
+    def __init__(
+        self, state: RequestState, route: ResourceRoute, options: DeleteOptions, chunks: list[list[ListItem]]
+    ) -> None:
+        self._state = state
         self._route = route
         self._options = options
         self._count = sum(map(len, chunks))
         self._waiting: Iterator[tuple[int, ListItem]] = enumerate(item for chunk in chunks for item in chunk)
         self._failed: dict[int, Exception] = {}
-        self._said: dict[int, Notes] = {}
+        self._notes: dict[int, Notes] = {}
         self._pacer = Pacer()
 
     async def run(self) -> None:
         """Delete them all. Raises the error of the first that failed."""
-        assert self._route.resource is not None
         workers = min(self._route.resource.deletions_at_a_time, self._count)
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(workers):
                     group.create_task(self._work())
         finally:
-            self._tell()
+            self._pass_on_notes()
         if self._failed:
             raise self._failed[min(self._failed)]
 
@@ -94,21 +94,21 @@ class _Deletion:
             await self._pacer.turn()
 
     async def _delete(self, number: int, item: ListItem) -> None:
-        state, options = self._x, self._options
+        state, options = self._state, self._options
         target = replace(state.target, namespace=item.namespace, name=item.name)
         notes = Notes()  # a retry withdraws its own warnings only
         ctx = replace(state.context(target=target, options=options, dry_run=options.dry_run), notes=notes)
         try:
-            await delete.carry_out(self._route, ctx, options)
+            await self._route.resource.delete(ctx, self._route.version, options, self._route.gate)
         finally:
             if notes.warnings or notes.annotations:
-                self._said[number] = notes
+                self._notes[number] = notes
 
-    def _tell(self) -> None:
+    def _pass_on_notes(self) -> None:
         """Pass on the warnings for each object, in the order of the list."""
-        for number in sorted(self._said):
-            notes = self._said[number]
+        for number in sorted(self._notes):
+            notes = self._notes[number]
             for text in notes.warnings:
-                self._x.notes.warn(text)
+                self._state.notes.warn(text)
             for key, value in notes.annotations:
-                self._x.notes.audit(key, value)
+                self._state.notes.audit(key, value)

@@ -1,7 +1,7 @@
 """Runs a user's method in a task that outlives the request, for `stream_text` and `connect`.
 
 It ends when the client disconnects, on shutdown, and when the resource is withdrawn.
-Must not know: what is sent. See also: ``route.WatchBook``, which has all open-ended answers.
+Must not know: what is sent. See also: ``watching.watch_book``, which has all open-ended answers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from oarlock.endpoints.http import Stream
-from oarlock.endpoints.route import Route
+from oarlock.endpoints.route import ResourceRoute
 
 __all__ = ["LongRunning", "held", "until_begun"]
 
@@ -51,15 +51,13 @@ async def until_begun(task: LongRunning) -> None:
         raise
 
 
-def held(task: LongRunning, route: Route) -> Callable[[Stream], None]:
+def held(task: LongRunning, route: ResourceRoute) -> Callable[[Stream], None]:
     """The callback that starts the answer; from then on `task` ends with the server and the resource."""
     abandoned = asyncio.get_running_loop().call_later(ABANDONED_S, task.cancel)
 
     def start(stream: Stream) -> None:
         abandoned.cancel()
         book, resource = route.watches, route.resource
-        assert book is not None
-        assert resource is not None
         task.connected(stream)
         if not stream.closed:
             book.hold(task.leave, resource)

@@ -22,9 +22,8 @@ from oarlock.endpoints.negotiation import (
     patch_type,
 )
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.route import Route
+from oarlock.endpoints.route import ResourceRoute
 from oarlock.endpoints.verbs.apply import apply
-from oarlock.endpoints.verbs.update import carry_out
 from oarlock.endpoints.verbs.wording import PatchWording
 from oarlock.meta import options_parse
 from oarlock.meta.errors import BadRequest, RequestEntityTooLarge, Unprocessable
@@ -49,19 +48,17 @@ def served_patches(served: Served) -> tuple[str, ...]:
     return (*types, APPLY_PATCH, APPLY_PATCH_CBOR)
 
 
-async def patch(state: RequestState, route: Route) -> Response:
+async def patch(state: RequestState, route: ResourceRoute) -> Response:
     """Answer with the object after the patch."""
-    assert route.resource is not None
     served = route.resource.served
     media = patch_type(
         state.request.headers.get("content-type", ""), served_patches(served), typed=served.definition.typed
     )
     if media in (APPLY_PATCH, APPLY_PATCH_CBOR):
         return await apply(state, route, in_cbor=media == APPLY_PATCH_CBOR)
-    accepted = respond.accept(state)
+    accepted = respond.accept(state, route)
     data = await state.request.read()
     options = options_parse.patch_options(route.pairs, is_apply=False)
-    assert route.entry is not None
     weight = bodies.body_weight(data, JSON)
     change = await route.resource.settings.workers.begin(
         weight, _read, data, media, route.entry, options.field_validation
@@ -80,8 +77,8 @@ async def patch(state: RequestState, route: Route) -> Response:
         return DecodedBody(tree, PatchWording(state.target, lambda: change.shown(live)), change.problems, derived=True)
 
     ctx = state.context(options=options, dry_run=options.dry_run)
-    outcome = await carry_out(route, ctx, Change(make, replaces=False, weight=weight or change.weight))
-    return await respond.item_response(state, route, outcome.item, accepted, 201 if outcome.created else 200)
+    result = await route.write(ctx, Change(make, replaces=False, weight=weight or change.weight))
+    return await respond.item_response(state, route, result.item, accepted, 201 if result.created else 200)
 
 
 class _Patch(NamedTuple):
@@ -133,9 +130,8 @@ def _quoted(apply: Callable[[Tree], Tree], problems: list[str]) -> _Patch:
     return _Patch(apply, shown, problems)
 
 
-def _check_kind(tree: Tree, entry: CatalogEntry | None) -> None:
+def _check_kind(tree: Tree, entry: CatalogEntry) -> None:
     """A patch may remove apiVersion and kind, which the URL gives anyway, but not change them."""
-    assert entry is not None
     for key, expected in (("apiVersion", entry.api_version), ("kind", entry.gvk.kind)):
         if tree.get(key) in (None, ""):
             tree[key] = expected

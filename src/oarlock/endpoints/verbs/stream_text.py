@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 
 from oarlock.endpoints.http import Response, Stream
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.route import Route
+from oarlock.endpoints.route import ResourceRoute, Verb
 from oarlock.endpoints.verbs.long_running import held, until_begun
 from oarlock.endpoints.verbs.subresource import parent_of
 from oarlock.registry.parameters import values_of
@@ -27,18 +27,22 @@ log = logging.getLogger("oarlock.endpoints")
 AHEAD_BYTES = 256 * 1024
 
 
-async def stream_text(state: RequestState, route: Route) -> Response:
-    """Answer with what the user's generator yields. What it raises before its first piece is an ordinary error."""
-    assert route.resource is not None
-    hook = route.resource.served.hooks.subresources[route.target.subresource]
-    assert isinstance(hook, StreamHook)
-    given = values_of(hook.arguments, route.pairs)
-    parent = await parent_of(state, route)
-    ctx = state.context()
-    text_stream = _TextStream(hook.stream(ctx, parent, given), f"{route.target.group_resource}/{hook.name}")
-    await until_begun(text_stream)
+def stream_text(hook: StreamHook) -> Verb:
+    """The verb that answers with what the user's generator yields.
+
+    What it raises before its first piece is an ordinary error.
+    """
     headers = [("content-type", hook.media_type), ("x-content-type-options", "nosniff")]
-    return Response(200, headers, stream=held(text_stream, route))
+
+    async def answer_with_text(state: RequestState, route: ResourceRoute) -> Response:
+        arguments = values_of(hook.arguments, route.pairs)
+        parent = await parent_of(state, route)
+        pieces = hook.stream(state.context(), parent, arguments)
+        text_stream = _TextStream(pieces, f"{route.target.group_resource}/{hook.name}")
+        await until_begun(text_stream)
+        return Response(200, [*headers], stream=held(text_stream, route))
+
+    return answer_with_text
 
 
 class _TextStream:

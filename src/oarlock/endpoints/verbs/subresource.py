@@ -9,7 +9,7 @@ from oarlock.endpoints.http import Response
 from oarlock.endpoints.in_protobuf import OwnMessage, object_from_json
 from oarlock.endpoints.negotiation import JSON, PROTOBUF
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.route import Route
+from oarlock.endpoints.route import ResourceRoute, Verb
 from oarlock.meta import options_parse
 from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest, InvalidObject
@@ -21,35 +21,35 @@ from oarlock.registry.served import Hooks, SubresourceHook, Tree
 from oarlock.registry.workers import at_once
 from oarlock.schema.compiled import CompiledVersion
 
-__all__ = ["call_hook", "parent_of"]
+__all__ = ["admit_connection", "call_hook", "parent_of"]
 
 _NO_HOOKS = Hooks()
 
 
-async def call_hook(state: RequestState, route: Route) -> Response:
-    """Call the user's code with the parent and the body; answer with its result."""
-    accepted = respond.accept(state, transforms=False)
-    assert route.resource is not None
-    hook = route.resource.served.hooks.subresources[route.target.subresource]
-    assert isinstance(hook, SubresourceHook)
-    given = values_of(hook.arguments, route.pairs)
-    body, dry_run = await _body(state, route, hook)
-    ctx = state.context(dry_run=dry_run)
-    parent = await parent_of(state, route)
-    answer = await hook.call(ctx, parent, body, given)
-    if answer is None:
-        return Response(204, [])
-    status = 201 if hook.method == "POST" else 200
-    data = json_codec.encode(answer)
-    if accepted.media_type == PROTOBUF:
-        return _in_protobuf(route, answer, data, status)
-    return await respond.encoded(state, route, data, accepted, status)
+def call_hook(hook: SubresourceHook) -> Verb:
+    """The verb that calls the user's code with the parent and the body, and answers with its result."""
+
+    async def answer_of_hook(state: RequestState, route: ResourceRoute) -> Response:
+        accepted = respond.accept_answer(state, route)
+        arguments = values_of(hook.arguments, route.pairs)
+        body, dry_run = await _body(state, route, hook)
+        ctx = state.context(dry_run=dry_run)
+        parent = await parent_of(state, route)
+        answer = await hook.call(ctx, parent, body, arguments)
+        if answer is None:
+            return Response(204, [])
+        status = 201 if hook.method == "POST" else 200
+        data = json_codec.encode(answer)
+        if accepted.media_type == PROTOBUF:
+            return _in_protobuf(route, answer, data, status)
+        return await respond.encoded(state, route, data, accepted, status)
+
+    return answer_of_hook
 
 
-def _in_protobuf(route: Route, answer: Tree, data: bytes, status: int) -> Response:
+def _in_protobuf(route: ResourceRoute, answer: Tree, data: bytes, status: int) -> Response:
     """Encode the answer. An object of the parent's kind is in the request version, whose field numbers are used."""
     entry = route.entry
-    assert entry is not None
     own = answer["apiVersion"], answer["kind"]
     is_parent = own == (entry.api_version, entry.gvk.kind)
     message = entry.protobuf if is_parent else entry.sub_messages(route.target.subresource)[1]
@@ -58,35 +58,33 @@ def _in_protobuf(route: Route, answer: Tree, data: bytes, status: int) -> Respon
     return Response(status, [("content-type", PROTOBUF)], object_from_json(OwnMessage(*own, message), data))
 
 
-async def parent_of(state: RequestState, route: Route) -> Tree:
+async def parent_of(state: RequestState, route: ResourceRoute) -> Tree:
     """The parent object in the request version. Raises NotFound."""
-    assert route.resource is not None
     item = await route.resource.get(state.context(), route.version)
     return await item.tree(route.version)
 
 
-async def _body(state: RequestState, route: Route, hook: SubresourceHook) -> tuple[Tree | None, bool]:
+async def _body(state: RequestState, route: ResourceRoute, hook: SubresourceHook) -> tuple[Tree | None, bool]:
     """The decoded body, and whether the request is a dry run."""
     if hook.method == "GET":
         return None, False
     options = options_parse.create_options(route.pairs)
-    compiled = route.resource.bodies.get((route.version, hook.name)) if route.resource is not None else None
+    compiled = route.resource.bodies.get((route.version, hook.name))
     if compiled is None:
         await _nothing(state)
-        await _admitted_action(route, state.context(options=options, dry_run=options.dry_run))
+        await admit_connection(state.context(options=options, dry_run=options.dry_run), route)
         return None, options.dry_run
     media = bodies.media_type(state)
     data = await state.request.read()
     if not data.strip():
         data, media = b"{}", JSON
-    assert route.entry is not None
     kind = route.entry.subresources[hook.name].kind
     tree, problems = _decoded(data, media, route.entry, hook.name, options.field_validation)
     for name, wanted in (("apiVersion", kind.api_version), ("kind", kind.kind)):
-        given = tree.get(name) or wanted
-        if given != wanted:
-            said = json_codec.encode(given).decode()
-            raise BadRequest(f'the {name} of the body is {said}, and this subresource takes "{wanted}"')
+        value = tree.get(name) or wanted
+        if value != wanted:
+            shown = json_codec.encode(value).decode()
+            raise BadRequest(f'the {name} of the body is {shown}, and this subresource takes "{wanted}"')
         tree[name] = wanted
     ctx = state.context(options=options, dry_run=options.dry_run)
     body = DecodedBody(tree, BodyWording(kind.kind, kind.version), problems)
@@ -100,20 +98,18 @@ async def _nothing(state: RequestState) -> None:
         raise BadRequest("this subresource takes no body: send none, or {}")
 
 
-async def _admitted_action(route: Route, ctx: Context) -> None:
-    """Call admission as for connections: without an object."""
-    assert route.gate is not None
-    assert route.resource is not None
+async def admit_connection(ctx: Context, route: ResourceRoute) -> None:
+    """Call admission for CONNECT, which has no object: a connection, or a subresource without a body."""
     reviewers = route.gate.reviewers(AdmissionRequest(ctx, "CONNECT", route.resource.served))
     if reviewers is not None:
         await reviewers.mutate(None, None, at_once)
         await reviewers.validate(None, None, at_once)
 
 
-async def _admitted(route: Route, ctx: Context, operation: str, body: DecodedBody, compiled: CompiledVersion) -> Tree:
+async def _admitted(
+    route: ResourceRoute, ctx: Context, operation: str, body: DecodedBody, compiled: CompiledVersion
+) -> Tree:
     """The body after settling, mutating admission, validation and validating admission, as for objects."""
-    assert route.gate is not None
-    assert route.resource is not None
     api_version, kind = body.tree["apiVersion"], body.tree["kind"]
     settle(body, compiled, _NO_HOOKS, ctx)
     group, _, version = api_version.rpartition("/")

@@ -17,7 +17,7 @@ from oarlock.endpoints.in_protobuf import object_from_json
 from oarlock.endpoints.negotiation import CBOR, JSON, PROTOBUF, Accepted
 from oarlock.endpoints.partial_metadata import partial
 from oarlock.endpoints.respond import own_message
-from oarlock.endpoints.route import Route
+from oarlock.endpoints.route import ResourceRoute
 from oarlock.meta.context import Clock
 from oarlock.meta.errors import StatusError, StorageReadError
 from oarlock.registry.stored_form import body_of, encode_body, tail_of
@@ -47,14 +47,13 @@ class EventForm:
     `plain`: unchanged; `spliced`: a frame only joins bytes of the cache.
     """
 
-    def __init__(self, route: Route, accepted: Accepted, include: str, clock: Clock) -> None:
-        assert route.entry is not None
+    def __init__(self, route: ResourceRoute, accepted: Accepted, include: str, clock: Clock) -> None:
         self.columns_sent = False
         self.plain = accepted.as_kind is None
         self.table = accepted.as_kind == "Table"
         self.spliced = self.plain and accepted.media_type == JSON
         self._media = accepted.media_type
-        self._own = own_message(route)
+        self._own = own_message(route.entry)
         self.key = f"{route.version}/{accepted.as_kind or ''}/{accepted.as_version}/{include}/{accepted.media_type}"
         self._entry = route.entry
         self._head = route.head
@@ -92,10 +91,8 @@ class EventForm:
 class EventFrames:
     """Makes the frames of a watch. `key` is equal for watches with the same version and form, which share frames."""
 
-    def __init__(self, route: Route, form: EventForm) -> None:
-        resource = route.stored()
-        assert resource is not None
-        self._resource: StoredResource = resource
+    def __init__(self, resource: StoredResource, route: ResourceRoute, form: EventForm) -> None:
+        self._resource = resource
         self._version = route.version
         self._head = route.head
         self._form = form

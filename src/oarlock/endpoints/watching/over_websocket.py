@@ -34,10 +34,8 @@ _LENGTH_BYTES = 4
 """The length prefix of an event in protobuf."""
 
 
-def over_websocket(state: RequestState, response: Response, media_type: str) -> Response:
-    """The 101 that carries the stream of `response`. Raises the StatusError of an invalid handshake."""
-    start = response.stream
-    assert start is not None
+def over_websocket(state: RequestState, start: Callable[[Stream], None], media_type: str) -> Response:
+    """The 101 that carries the stream `start` writes to. Raises the StatusError of an invalid handshake."""
     try:
         headers = watch_upgrade(state.request, state.target)
     except WrongVersion as error:

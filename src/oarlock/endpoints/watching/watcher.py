@@ -18,7 +18,7 @@ from time import monotonic
 from typing import Any
 
 from oarlock.endpoints.http import Stream
-from oarlock.endpoints.route import Route
+from oarlock.endpoints.route import ResourceRoute
 from oarlock.endpoints.watching.event_frames import BrokenObject, EventFrames
 from oarlock.meta.errors import Expired, InternalError, TooManyRequests
 from oarlock.registry.selection import Selection
@@ -94,11 +94,10 @@ class Watcher:
         "_woken",
     )
 
-    def __init__(self, route: Route, stream: Stream, frames: EventFrames, start: Start) -> None:
-        resource = route.stored()
-        assert resource is not None
-        assert route.watches is not None
-        self._resource: StoredResource = resource
+    def __init__(
+        self, resource: StoredResource, route: ResourceRoute, stream: Stream, frames: EventFrames, start: Start
+    ) -> None:
+        self._resource = resource
         self._stream = stream
         self._frames = frames
         self._start = start
