@@ -50,9 +50,7 @@ class ResourceRoute(Route):
 
     def write(self, ctx: Context, change: Change) -> Awaitable[MutationResult]:
         """Carry out a PUT or PATCH. `change` is of what the path shows."""
-        change = self.represents.change(change, ctx)
-        status = self.target.subresource == "status"
-        return self.resource.update(ctx, self.version, change, self.gate, status=status)
+        return self.resource.update(ctx, self.version, self.represents.change(change, ctx), self.gate)
 
 
 @dataclass(slots=True)

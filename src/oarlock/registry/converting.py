@@ -81,6 +81,10 @@ class Conversions:
             made = await self._waited_for([tree], from_version, to_version, stored)
         return made[0]
 
+    async def wait_for(self, tree: Tree, from_version: str, to_version: str) -> Tree:
+        """One tree of a request in another version, by a converter that waits."""
+        return (await self._waited_for([tree], from_version, to_version, stored=False))[0]
+
     async def _waited_for(self, trees: list[Tree], from_version: str, to_version: str, stored: bool) -> list[Tree]:
         try:
             made = await self._converter.convert(trees, from_version, to_version)

@@ -7,21 +7,15 @@ the API conventions on deletion; ``propagationPolicy`` as the garbage collector 
 
 from __future__ import annotations
 
-from functools import partial
-
 from oarlock.meta.context import Context
 from oarlock.meta.errors import Conflict, InvalidObject, ServerTimeout
 from oarlock.meta.fielderrors import Forbidden, Invalid
 from oarlock.meta.kinds import GroupKind
 from oarlock.meta.options import DeleteOptions
-from oarlock.registry.gate import AdmissionRequest, Gate
-from oarlock.registry.metadata import is_deleting, mark_deleted
-from oarlock.registry.results import EntryItem, MutationResult, TreeItem
+from oarlock.registry.gate import Gate
+from oarlock.registry.results import MutationResult
 from oarlock.registry.served import Tree
-from oarlock.registry.stored_resource import StoredResource
-from oarlock.registry.workers import weight
-from oarlock.storage.backend import KEEP_TTL
-from oarlock.storage.cache.entry import Entry
+from oarlock.registry.write import LiveObject, WritableResource, WriteRequest
 
 __all__ = ["delete"]
 
@@ -30,72 +24,44 @@ FOREGROUND = "foregroundDeletion"
 
 
 async def delete(
-    resource: StoredResource, ctx: Context, version: str, options: DeleteOptions, gate: Gate
+    resource: WritableResource, ctx: Context, version: str, options: DeleteOptions, gate: Gate
 ) -> MutationResult:
     """Delete the object that `ctx.target` names, or set its deletionTimestamp.
 
     Raises NotFound, Conflict when a precondition fails, and what admission refuses with.
     """
-    _check_policy(resource, options)
+    write = WriteRequest(resource, ctx, version, gate, "DELETE")
+    if write.keeper.keeps_metadata:
+        _check_policy(write, options)
     mark = ctx.notes.mark()
     while True:
-        await resource.fresh()
-        outcome = await _attempt(resource, ctx, resource.find(ctx), version, options, gate)
-        if outcome is not None:
-            return outcome
+        result = await _attempt(write, await write.keeper.find(write), options)
+        if result is not None:
+            return result
         ctx.notes.rewind(mark)
         if ctx.clock.monotonic() > ctx.deadline:
-            raise ServerTimeout(resource.definition.group_resource, "delete")
+            raise ServerTimeout(write.definition.group_resource, "delete")
 
 
-async def _attempt(
-    resource: StoredResource, ctx: Context, entry: Entry, version: str, options: DeleteOptions, gate: Gate
-) -> MutationResult | None:
-    stored = await resource.tree(entry, resource.definition.stored_as)
-    metadata = stored["metadata"]
-    _check_preconditions(resource, ctx, options, metadata)
-    reviewers = gate.reviewers(AdmissionRequest(ctx, "DELETE", resource.served))
-    if reviewers is not None:
-        offload = partial(resource.offload, weight(entry.body))
-        old = await resource.old(entry, version)
-        await reviewers.mutate(None, old, offload)
-        await reviewers.validate(None, old, offload)
-    finalizers = _finalizers(resource, options, metadata.get("finalizers") or [])
-    if finalizers:
-        return await _mark(resource, ctx, entry, version, stored, finalizers)
-    if not ctx.dry_run:
-        result = await resource.cache.delete(entry.key, expect=entry.rev)
-        if not result.ok:
-            return None
-    return MutationResult(EntryItem(resource, entry), gone=True, uid=metadata.get("uid", ""), name=entry.name)
+async def _attempt(write: WriteRequest, live: LiveObject | None, options: DeleteOptions) -> MutationResult | None:
+    """One attempt on one state of the object; None when another write came first."""
+    old = None
+    finalizers: list[str] = []
+    if live is not None:
+        old = live.tree
+        write.weigh(live.size)
+        _check_preconditions(write, options, old["metadata"])
+    if write.reviewers is not None:
+        await write.reviewers.mutate(None, old, write.offload)
+        await write.reviewers.validate(None, old, write.offload)
+    if old is not None and write.keeper.keeps_metadata:
+        finalizers = _finalizers(write, options, old["metadata"].get("finalizers") or [])
+    return await write.keeper.delete(write, live, finalizers)
 
 
-async def _mark(
-    resource: StoredResource, ctx: Context, entry: Entry, version: str, stored: Tree, finalizers: list[str]
-) -> MutationResult | None:
-    metadata = stored["metadata"]
-    marked = is_deleting(metadata)
-    if marked and metadata.get("finalizers") == finalizers:
-        return MutationResult(EntryItem(resource, entry))
-    metadata["finalizers"] = finalizers
-    if not marked:
-        mark_deleted(metadata, ctx)
-    if ctx.dry_run:
-        return MutationResult(TreeItem(await resource.convert(stored, resource.definition.stored_as, version)))
-    encoded = await resource.offload(weight(entry.body), resource.form.encode, stored)
-    result, written = await resource.cache.put(
-        entry.key,
-        resource.form.value_of(encoded.tail),
-        expect=entry.rev,
-        ttl_ms=KEEP_TTL,
-        draft=lambda rev, create_rev: resource.form.entry(entry.key, encoded, (rev, create_rev)),
-    )
-    return MutationResult(EntryItem(resource, written)) if result.ok and written is not None else None
-
-
-def _check_policy(resource: StoredResource, options: DeleteOptions) -> None:
+def _check_policy(write: WriteRequest, options: DeleteOptions) -> None:
     """Refuse policies that need a garbage collector when there is none: nobody would remove their finalizers."""
-    if resource.settings.garbage_collection == "external":
+    if write.resource.settings.garbage_collection == "external":
         return
     why = "this server has no garbage collector; use Background"
     kind = GroupKind("meta.k8s.io", "DeleteOptions")
@@ -105,19 +71,19 @@ def _check_policy(resource: StoredResource, options: DeleteOptions) -> None:
         raise InvalidObject(kind, "", [Forbidden("orphanDependents", why)])
 
 
-def _finalizers(resource: StoredResource, options: DeleteOptions, present: list[str]) -> list[str]:
+def _finalizers(write: WriteRequest, options: DeleteOptions, present: list[str]) -> list[str]:
     """The finalizers the object is to have: those of others, and the one for the propagation policy.
 
     They keep their order when none is added or removed.
     """
-    wanted = _policy(resource, options, present)
+    wanted = _policy(write, options, present)
     needed = [f for f in present if f not in (ORPHAN, FOREGROUND)]
     if wanted:
         needed.append(wanted)
     return present if set(needed) == set(present) else needed
 
 
-def _policy(resource: StoredResource, options: DeleteOptions, present: list[str]) -> str:
+def _policy(write: WriteRequest, options: DeleteOptions, present: list[str]) -> str:
     """By precedence: orphanDependents, propagationPolicy, the object's finalizers, the resource's default."""
     if options.orphan_dependents is not None:
         return ORPHAN if options.orphan_dependents else ""
@@ -126,26 +92,26 @@ def _policy(resource: StoredResource, options: DeleteOptions, present: list[str]
     for finalizer in (ORPHAN, FOREGROUND):
         if finalizer in present:
             return finalizer
-    if resource.definition.gc_default == "orphan" and resource.settings.garbage_collection == "external":
+    if write.definition.gc_default == "orphan" and write.resource.settings.garbage_collection == "external":
         return ORPHAN
     return ""
 
 
-def _check_preconditions(resource: StoredResource, ctx: Context, options: DeleteOptions, metadata: Tree) -> None:
+def _check_preconditions(write: WriteRequest, options: DeleteOptions, metadata: Tree) -> None:
     wanted = options.preconditions
     if wanted is None:
         return
-    definition = resource.definition
+    name, kind = write.ctx.target.name, write.definition.group_kind
     uid, version = metadata.get("uid", ""), metadata.get("resourceVersion", "")
     if wanted.uid is not None and wanted.uid != uid:
         why = (
             f"the UID in the precondition ({wanted.uid}) does not match the UID in record ({uid}). "
             "The object might have been deleted and then recreated"
         )
-        raise Conflict(definition.group_kind, ctx.target.name, why)
+        raise Conflict(kind, name, why)
     if wanted.resource_version is not None and wanted.resource_version != version:
         why = (
             f"the ResourceVersion in the precondition ({wanted.resource_version}) does not match the "
             f"ResourceVersion in record ({version}). The object might have been modified"
         )
-        raise Conflict(definition.group_kind, ctx.target.name, why)
+        raise Conflict(kind, name, why)

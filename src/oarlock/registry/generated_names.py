@@ -1,6 +1,6 @@
 """generateName: makes up names until one is free.
 
-Must not know: how an object is created. See also: `create` and `virtual_writes`, whose recipes try each name. Source:
+Must not know: how an object is created. See also: `create`, whose recipe tries each name. Source:
 KEP-4420.
 """
 
@@ -14,7 +14,7 @@ from oarlock.meta.names import generate_name
 from oarlock.registry.body import DecodedBody
 from oarlock.registry.conversion import copy_tree
 from oarlock.registry.results import MutationResult
-from oarlock.registry.stored_resource import Settings
+from oarlock.registry.settings import Settings
 from oarlock.schema.definition import ResourceDefinition
 
 __all__ = ["NAME_ATTEMPTS", "with_generated_name"]

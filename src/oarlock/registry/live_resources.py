@@ -16,7 +16,7 @@ from oarlock.registry.conversion import NoConversion
 from oarlock.registry.records import DefinitionRecords
 from oarlock.registry.served import Served
 from oarlock.registry.served_resource import StoredVerbs, VirtualVerbs
-from oarlock.registry.stored_resource import Settings
+from oarlock.registry.settings import Settings
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.proto_numbers import proto_fields
 from oarlock.storage.backend import Backend

@@ -15,13 +15,12 @@ from oarlock.meta import times
 from oarlock.meta.context import Context
 from oarlock.patch.apply.schema import object_type
 from oarlock.patch.apply.tracking import EVERYTHING_BUT_STATUS, ONLY_STATUS, FieldManager, FieldTracker, after_admission
-from oarlock.registry.field_conversions import FieldConversions, MustConvert
+from oarlock.registry.field_conversions import FieldConversions
 from oarlock.registry.served import Served, Tree
-from oarlock.registry.workers import Offload
 from oarlock.schema import structural
 from oarlock.schema.compiled import CompiledVersion
 
-__all__ = ["MAX_MANAGER_BYTES", "tracked", "tracker_of", "unbroken", "writer_of"]
+__all__ = ["MAX_MANAGER_BYTES", "tracker_of", "unbroken", "writer_of"]
 
 MAX_MANAGER_BYTES = 128
 
@@ -89,19 +88,6 @@ def _manager_of(user_agent: str) -> str:
     if len(name) * 4 > MAX_MANAGER_BYTES:
         name = name.encode()[:MAX_MANAGER_BYTES].decode(errors="ignore")
     return name
-
-
-async def tracked(fields: FieldTracker, live: Tree | None, new: Tree, ctx: Context, offload: Offload) -> Tree:
-    """`new` with updated managedFields; `live` is None on a create.
-
-    Waits only for a converter that has to wait, if fields are owned through another version.
-    """
-    writer = writer_of(ctx)
-    try:
-        return await offload(fields.update, live, new, writer)
-    except MustConvert as needed:
-        along = [new] if live is None else [live, new]
-        return await needed.then(lambda: fields.update(live, new, writer), along, offload)
 
 
 def unbroken(before: Tree, after: Tree, ctx: Context) -> Tree:

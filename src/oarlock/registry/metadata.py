@@ -16,13 +16,11 @@ from oarlock.schema.definition import ResourceDefinition
 __all__ = [
     "check_place",
     "differ",
+    "fill_namespace",
     "fill_new",
     "is_deleting",
-    "keep_status",
     "keep_system",
     "mark_deleted",
-    "only_status",
-    "settle_namespace",
     "uuid4",
     "wipe_system",
 ]
@@ -38,7 +36,7 @@ def uuid4(random: bytes) -> str:
     return f"{h[:8]}-{h[8:12]}-4{h[13:16]}-{'89ab'[random[8] & 3]}{h[17:20]}-{h[20:32]}"
 
 
-def settle_namespace(metadata: Tree, namespace: str, *, namespaced: bool) -> None:
+def fill_namespace(metadata: Tree, namespace: str, *, namespaced: bool) -> None:
     """The namespace is that of the URL: an empty one is filled in, another refused. Cluster-scoped: none."""
     if not namespaced:
         metadata.pop("namespace", None)
@@ -113,28 +111,6 @@ def mark_deleted(metadata: Tree, ctx: Context) -> None:
     metadata["deletionGracePeriodSeconds"] = 0
     if metadata.get("generation"):
         metadata["generation"] += 1
-
-
-def keep_status(new: Tree, live: Tree) -> Tree:
-    """Undo changes of status: the main resource can't change it."""
-    new.pop("status", None)
-    if "status" in live:
-        new["status"] = live["status"]
-    return new
-
-
-def only_status(new: Tree, live: Tree) -> Tree:
-    """Undo all changes but those of status and managedFields, and what preconditions need, for ``/status``."""
-    metadata = {**live["metadata"]}
-    metadata.pop("resourceVersion", None)
-    for name in ("resourceVersion", "managedFields", "uid"):
-        if name in new["metadata"]:
-            metadata[name] = new["metadata"][name]
-    kept = {**live, "metadata": metadata}
-    kept.pop("status", None)
-    if "status" in new:
-        kept["status"] = new["status"]
-    return kept
 
 
 def differ(definition: ResourceDefinition, version: str, new: Tree, old: Tree) -> bool:

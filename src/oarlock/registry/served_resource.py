@@ -15,18 +15,23 @@ from oarlock.meta.context import Context
 from oarlock.meta.errors import StatusError
 from oarlock.meta.options import DeleteOptions, ListOptions
 from oarlock.patch.apply.tracking import FieldTracker
-from oarlock.registry import create, delete, read, update, virtual_writes
+from oarlock.registry import create, delete, read, update
 from oarlock.registry.body import DecodedBody
 from oarlock.registry.gate import Gate
 from oarlock.registry.results import EntryItem, Item, Listing, ListItem, MutationResult
 from oarlock.registry.served import Served
-from oarlock.registry.stored_resource import Settings, StoredResource
+from oarlock.registry.settings import Settings
+from oarlock.registry.stored_keeper import StoredKeeper
+from oarlock.registry.stored_resource import StoredResource
 from oarlock.registry.update import Change
+from oarlock.registry.virtual_keeper import VirtualKeeper
 from oarlock.registry.virtual_resource import VirtualResource
 from oarlock.registry.workers import weight
+from oarlock.registry.write import Keeper
 from oarlock.schema.compiled import CompiledVersion
 from oarlock.schema.definition import ResourceDefinition
-from oarlock.storage.cache.entry import Entry
+from oarlock.storage.cache.entry import Entry, Interner
+from oarlock.storage.cache.watch_cache import WatchCache
 
 __all__ = ["ServedResource", "StoredVerbs", "VirtualVerbs"]
 
@@ -61,10 +66,11 @@ class ServedResource(Protocol):
         """Create the object in `body`. Raises AlreadyExists, InvalidObject, and what admission refuses with."""
         ...
 
-    async def update(
-        self, ctx: Context, version: str, change: Change, gate: Gate, *, status: bool = False
-    ) -> MutationResult:
-        """Carry out `change`. Raises NotFound, Conflict, InvalidObject, and what admission refuses with."""
+    async def update(self, ctx: Context, version: str, change: Change, gate: Gate) -> MutationResult:
+        """Carry out `change` on the part of the object that the target's subresource names.
+
+        Raises NotFound, Conflict, InvalidObject, and what admission refuses with.
+        """
         ...
 
     async def delete(self, ctx: Context, version: str, options: DeleteOptions, gate: Gate) -> MutationResult:
@@ -79,10 +85,15 @@ class ServedResource(Protocol):
 class StoredVerbs(StoredResource):
     """A resource whose objects are in the store."""
 
+    keeper: Keeper
     deletions_at_a_time = 64
     create = create.create
     update = update.update
     delete = delete.delete
+
+    def __init__(self, served: Served, watch_cache: WatchCache, settings: Settings, interner: Interner) -> None:
+        super().__init__(served, watch_cache, settings, interner)
+        self.keeper = StoredKeeper(self)
 
     async def get(self, ctx: Context, version: str, resource_version: str = "") -> Item:
         return EntryItem(self, await read.get(self, ctx.target.namespace, ctx.target.name, resource_version))
@@ -112,9 +123,15 @@ class StoredVerbs(StoredResource):
 class VirtualVerbs(VirtualResource):
     """A resource whose objects a user's methods keep or compute."""
 
+    keeper: Keeper
     deletions_at_a_time = 1
-    create = virtual_writes.create
-    update = virtual_writes.update
+    create = create.create
+    update = update.update
+    delete = delete.delete
+
+    def __init__(self, served: Served, settings: Settings) -> None:
+        super().__init__(served, settings)
+        self.keeper = VirtualKeeper(self)
 
     async def list(self, ctx: Context, version: str, options: ListOptions) -> Listing:
         return await self.list_items(replace(ctx, target=replace(ctx.target, name="")), version, options)

@@ -8,90 +8,51 @@ Must not know: URLs, media types.
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import Any, Literal, TypeVar
+from collections.abc import Sequence
+from typing import TypeVar
 
 import msgspec
 
 from oarlock.meta.context import Context
 from oarlock.meta.errors import NotFound, StatusError, StorageReadError
-from oarlock.patch.apply.tracking import FieldTracker
-from oarlock.registry.body import compile_bodies
-from oarlock.registry.conversion import copy_tree, lend
-from oarlock.registry.conversion_cache import ConversionCache, ConversionKey
+from oarlock.registry.conversion import lend
+from oarlock.registry.conversion_cache import ConversionKey
 from oarlock.registry.keys import after_prefix, object_key
 from oarlock.registry.late import Late
-from oarlock.registry.managed_fields import tracker_of
+from oarlock.registry.resource_base import ResourceBase
 from oarlock.registry.served import Served, Tree
+from oarlock.registry.settings import Settings
 from oarlock.registry.stored_form import LATE, StoredForm, body_of, encode_body, encode_tail
-from oarlock.registry.workers import Workers, weight
-from oarlock.schema.compiled import CompiledVersion, compile_version
+from oarlock.registry.workers import weight
 from oarlock.schema.definition import VersionDefinition
 from oarlock.storage.cache.entry import Entry, Interner
 from oarlock.storage.cache.watch_cache import ResourceCache, WatchCache
 
-__all__ = ["Settings", "StoredResource"]
+__all__ = ["StoredResource"]
 
 T = TypeVar("T")
 
 _decode = msgspec.json.Decoder().decode
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Settings that all resources of a server share.
-
-    `garbage_collection` is ``external`` when a cluster's garbage collector deletes dependents, so that DELETE may add
-    its finalizers; ``none`` when there is no garbage collector.
-    """
-
-    garbage_collection: Literal["external", "none"] = "none"
-    random: Callable[[int], bytes] = os.urandom
-    conversion_cache: ConversionCache = field(default_factory=ConversionCache)
-    workers: Workers = field(default_factory=Workers)
-
-
-class StoredResource:
+class StoredResource(ResourceBase):
     """One stored resource. `cache` is set once by ``live_resources``, when it has been loaded or taken over."""
 
     cache: ResourceCache
 
     def __init__(self, served: Served, watch_cache: WatchCache, settings: Settings, interner: Interner) -> None:
-        self.served = served
-        self.definition = served.definition
+        super().__init__(served, settings)
         self.watch_cache = watch_cache
-        self.settings = settings
-        self.compiled: dict[str, CompiledVersion] = {
-            version.name: compile_version(served.definition, version.name) for version in served.definition.versions
-        }
-        self.bodies = compile_bodies(served.definition)
         self.selectable = self._place_selectable()
-        if any(one.large for one in self.compiled.values()):
-            _ = self.fields  # made here, beside the event loop
         self.form = StoredForm(served.definition, served.conversions, self._select, interner)
-        self.untried: dict[tuple[str, bool], tuple[VersionDefinition, ...]] = {}
-        """The versions that ``readiness`` has to try."""
+        self.conversions_to_try: dict[tuple[str, bool], tuple[VersionDefinition, ...]] = {}
+        """The versions that ``convertibility`` has to try."""
         self._marks = {version: object() for version in self.compiled}
         self._made_now: dict[ConversionKey, asyncio.Future[bytes | StatusError]] = {}
         selectable = [v for v in served.definition.versions if v.selectable and v.name != served.definition.stored_as]
         if selectable and served.converter.waits:
             self.form.unselected = Late(self._select_late)
         self.tend()
-
-    @cached_property
-    def fields(self) -> FieldTracker:
-        """The owners of fields. Made on first use."""
-        return tracker_of(self.served, self.compiled, copy_tree)
-
-    async def offload(self, size: int, step: Callable[..., T], /, *args: Any) -> T:
-        """Run a pure step of a request that has begun: in a thread if `size` (its object's `workers.weight`) isn't 0.
-
-        A step that may convert runs on the event loop if the converter isn't ``threadsafe``.
-        """
-        return await self.settings.workers.go_on(size if self.served.converter.threadsafe else 0, step, *args)
 
     def take_over(self, before: StoredResource) -> None:
         """Use the cache of `before`, which stores objects in the same form. Call `tend` once `before` is out of use."""
@@ -238,16 +199,6 @@ class StoredResource:
             if made is not None:
                 return made
         return await conversions.old(tree, from_version, to_version)
-
-    async def convert(
-        self, tree: Tree, from_version: str, to_version: str, size: int = 0, *, stored: bool = False
-    ) -> Tree:
-        """The tree in another version; `tree` itself must not be used afterwards.
-
-        `size` is its `workers.weight`; `stored` says that it comes from the store (see `Conversions`).
-        """
-        offload = partial(self.offload, size) if size and self.served.converter.threadsafe else None
-        return await self.served.conversions.one(tree, from_version, to_version, offload=offload, stored=stored)
 
     async def body(self, entry: Entry, version: str) -> bytes:
         """The object's body (see ``stored_form``) in `version`."""

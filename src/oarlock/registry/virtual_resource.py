@@ -3,41 +3,29 @@
 Defaulting, validation, admission, preconditions, dry runs, managedFields, selectors, sorting and paging are the
 server's here too; a user's method only stores and fetches. A list without a resourceVersion of its own gets a counter
 of this process, which grows with every write through this server.
-Must not know: URLs. See also: `virtual_writes`, the recipes of writes; `virtual`, where users write the methods.
+Must not know: URLs. See also: `virtual_keeper`, for writes; `virtual`, where users write the methods.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
-from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from oarlock.meta.context import Context
 from oarlock.meta.errors import (
-    Conflict,
     Expired,
-    InvalidObject,
     MethodNotAllowed,
     NotFound,
 )
-from oarlock.meta.options import DeleteOptions, ListOptions
-from oarlock.patch.apply.tracking import FieldTracker
-from oarlock.registry.body import compile_bodies
-from oarlock.registry.conversion import copy_tree
-from oarlock.registry.gate import AdmissionRequest, Gate
-from oarlock.registry.managed_fields import tracker_of
+from oarlock.meta.options import ListOptions
 from oarlock.registry.pages import Page, Place, own_token, place_token, read_token
-from oarlock.registry.results import EncodedItem, Item, Listing, MutationResult, TreeItem
+from oarlock.registry.resource_base import ResourceBase
+from oarlock.registry.results import EncodedItem, Item, Listing, TreeItem
 from oarlock.registry.served import Served, Tree
-from oarlock.registry.steps import besides
-from oarlock.registry.stored_resource import Settings
+from oarlock.registry.settings import Settings
 from oarlock.registry.virtual_selection import Choice, choose, chosen
 from oarlock.registry.virtual_watch import follow
-from oarlock.registry.workers import at_once
-from oarlock.schema.compiled import CompiledVersion, compile_version
-from oarlock.schema.objectmeta import validate_object_meta, validate_object_meta_update
-from oarlock.schema.views import ViewError
 
 __all__ = ["VirtualResource"]
 
@@ -45,29 +33,16 @@ __all__ = ["VirtualResource"]
 T = TypeVar("T")
 
 
-class VirtualResource:
+class VirtualResource(ResourceBase):
     """One virtual resource."""
 
     def __init__(self, served: Served, settings: Settings) -> None:
         if served.virtual is None:
             raise ValueError("a VirtualResource is made of a Served with virtual methods")
-        self.served = served
-        self.definition = served.definition
+        super().__init__(served, settings)
         self.methods = served.virtual
-        self.settings = settings
-        self.compiled: dict[str, CompiledVersion] = {
-            version.name: compile_version(served.definition, version.name) for version in served.definition.versions
-        }
-        self.bodies = compile_bodies(served.definition)
-        if any(one.large for one in self.compiled.values()):
-            _ = self.fields  # made here, beside the event loop
         self._writes = 1
         self._enders: set[Callable[[], None]] = set()
-
-    @cached_property
-    def fields(self) -> FieldTracker:
-        """The owners of fields. Made on first use."""
-        return tracker_of(self.served, self.compiled, copy_tree)
 
     async def get(self, ctx: Context, version: str, resource_version: str = "") -> Item:
         """The object, whatever `resource_version` is asked for. Raises NotFound, MethodNotAllowed."""
@@ -138,28 +113,6 @@ class VirtualResource:
         trees = sorted(map(self.complete, page.items), key=_place)
         return await self._all_shown(trees, version), page.resource_version
 
-    async def delete(self, ctx: Context, version: str, options: DeleteOptions, gate: Gate) -> MutationResult:
-        if self.methods.delete is None:
-            raise MethodNotAllowed(self.definition.group_resource, "delete")
-        live = await self.live(ctx) if self.methods.get is not None else None
-        wanted = options.preconditions
-        if live is not None and wanted is not None:
-            self._check_preconditions(ctx, live["metadata"], (wanted.uid, wanted.resource_version))
-        old = await self.shown(copy_tree(live), version) if live is not None else None
-        reviewers = gate.reviewers(AdmissionRequest(ctx, "DELETE", self.served))
-        if reviewers is not None:
-            await reviewers.mutate(None, old, at_once)
-            await reviewers.validate(None, old, at_once)
-        if not (ctx.dry_run and "delete" not in self.methods.takes_dry_run):
-            gone = await self.methods.delete(ctx.target.namespace, ctx.target.name, ctx, ctx.dry_run)
-            if old is None and gone is not None:
-                old = await self.shown(self.complete(gone), version)
-            if not ctx.dry_run:
-                self.wrote()
-        uid = (old or {}).get("metadata", {}).get("uid", "")
-        item = TreeItem(old or {"metadata": {"name": ctx.target.name}})
-        return MutationResult(item, gone=True, uid=uid, name=ctx.target.name)
-
     async def watch(self, ctx: Context, version: str, options: ListOptions) -> AsyncIterator[tuple[str, Tree]]:
         """The selected events of a watch in `version`. Raises MethodNotAllowed, and BadRequest for a selector."""
         if self.methods.watch is None:
@@ -219,36 +172,6 @@ class VirtualResource:
 
     async def _all_shown(self, trees: list[Tree], version: str) -> list[Tree]:
         return await self.served.convert(trees, self.definition.hub, version) if trees else trees
-
-    async def convert(self, tree: Tree, from_version: str, to_version: str, size: int = 0) -> Tree:
-        """The tree in another version; `tree` itself must not be used afterwards. `size` is its `workers.weight`."""
-        offload = partial(self.offload, size) if size and self.served.converter.threadsafe else None
-        return await self.served.conversions.one(tree, from_version, to_version, offload=offload)
-
-    async def offload(self, size: int, step: Callable[..., T], /, *args: Any) -> T:
-        """Run a pure step of a write, in a thread if its object is large (see ``StoredResource.offload``)."""
-        return await self.settings.workers.go_on(size if self.served.converter.threadsafe else 0, step, *args)
-
-    def validate(self, ctx: Context, new: Tree, old: Tree | None, version: str) -> None:
-        """Raise InvalidObject with every error of metadata validation, the schema and the type itself."""
-        definition, metadata = self.definition, new["metadata"]
-        found = validate_object_meta(metadata, namespaced=definition.namespaced, name_rule=definition.name_rule)
-        if old is not None:
-            found += validate_object_meta_update(metadata, old["metadata"])
-        found += self.compiled[version].validate(new, old)
-        if self.served.hooks.validate is not None:  # that of a foreign type, which has one version
-            try:
-                found += self.served.hooks.validate(new, old, ctx)
-            except ViewError as error:
-                found += besides(found, error)
-        if found:
-            raise InvalidObject(definition.group_kind, metadata.get("name", ""), found)
-
-    def _check_preconditions(self, ctx: Context, metadata: Tree, wanted: tuple[str | None, str | None]) -> None:
-        for asked, found in zip(wanted, (metadata.get("uid", ""), metadata.get("resourceVersion", "")), strict=True):
-            if asked is not None and asked != found:
-                why = f"the precondition ({asked}) does not match the record ({found})"
-                raise Conflict(self.definition.group_kind, ctx.target.name, why)
 
     async def _choice(self, version: str, options: ListOptions) -> Choice:
         return await choose(options, self.definition.version(version).selectable, self.compiled[version])

@@ -3,7 +3,7 @@
 Because of Python's interpreter lock this makes nothing faster, but the event loop waits only for a moment at a time.
 The steps are pure, on values that nobody else holds: decoding, conversion by classes, defaults, managedFields,
 validation, encoding. Hooks and admission run on the event loop.
-Must not know: what is done. See also: `steps`, whose `WriteRequest` passes its steps on.
+Must not know: what is done. See also: `write`, whose `WriteRequest` passes its steps on.
 """
 
 from __future__ import annotations

@@ -29,7 +29,8 @@ from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer, forbidden
 from oarlock.registry.informer import Informer
 from oarlock.registry.live_resources import AnyResource, LiveResources
-from oarlock.registry.stored_resource import Settings, StoredResource
+from oarlock.registry.settings import Settings
+from oarlock.registry.stored_resource import StoredResource
 from oarlock.schema.resources import declared
 from oarlock.server import chain
 from oarlock.server.about import own_version

@@ -10,7 +10,7 @@ from oarlock.meta.context import Target
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.names import ALPHABET, generate_name
 from oarlock.registry.conversion_cache import ConversionCache
-from oarlock.registry.metadata import check_place, keep_system, settle_namespace, uuid4
+from oarlock.registry.metadata import check_place, fill_namespace, keep_system, uuid4
 
 
 def test_uids_are_version_4():
@@ -37,7 +37,7 @@ def test_where_an_object_belongs():
         with pytest.raises(BadRequest):
             check_place(wrong, target, namespaced=True)
     with pytest.raises(BadRequest):
-        settle_namespace({"namespace": "other"}, "ns", namespaced=True)
+        fill_namespace({"namespace": "other"}, "ns", namespaced=True)
 
 
 def test_the_servers_fields_come_from_the_live_object():

@@ -2,7 +2,7 @@
 
 An object that can't be converted is refused with the converter's error. Versions that the write has converted to
 already aren't tried again; what trying the others yields (the values of selectable fields, the answer) is used.
-Must not know: how the object was made. See also: `steps`, which calls this last.
+Must not know: how the object was made. See also: `stored_keeper`, which calls this last.
 """
 
 from __future__ import annotations
@@ -12,24 +12,13 @@ from typing import NamedTuple
 from oarlock.meta.errors import StatusError
 from oarlock.registry.served import Tree
 from oarlock.registry.stored_resource import StoredResource
+from oarlock.registry.write import LiveObject
 from oarlock.schema.definition import VersionDefinition
-from oarlock.storage.cache.entry import Entry
 
-__all__ = ["LiveObject", "Ready", "ready"]
-
-
-class LiveObject(NamedTuple):
-    """The object before the write: its entry, and a tree in the request version that must not be changed.
-
-    `whole` is False when the object can't be converted, and the tree has only the part that could be read.
-    """
-
-    entry: Entry
-    tree: Tree
-    whole: bool = True
+__all__ = ["StorableObject", "storable"]
 
 
-class Ready(NamedTuple):
+class StorableObject(NamedTuple):
     """An object that may be stored, in the stored and in the request version.
 
     `fields` are the values of its selectable fields, and `answer` is its tree in the request version as it will be read
@@ -42,9 +31,9 @@ class Ready(NamedTuple):
     answer: Tree | None = None
 
 
-def ready(
-    resource: StoredResource, trees: tuple[Tree, Tree], version: str, live: LiveObject | None, *, through_hub: bool
-) -> Ready:
+def storable(
+    resource: StoredResource, trees: tuple[Tree, Tree], version: str, live: LiveObject | None, through_hub: bool
+) -> StorableObject:
     """Check that `trees`, in the stored and the request version, can be shown in every version.
 
     `through_hub` says that the write has been converted to the hub version. An object that couldn't be converted before
@@ -54,13 +43,13 @@ def ready(
     stored, shown = trees
     converter = resource.served.converter
     if len(resource.compiled) == 1 or converter.alike or converter.waits:
-        return Ready(stored, shown)
+        return StorableObject(stored, shown)
     try:
-        return Ready(stored, shown, *_readings(resource, stored, version, through_hub))
+        return StorableObject(stored, shown, *_readings(resource, stored, version, through_hub))
     except StatusError:
         if live is None or _is_readable(resource, live):
             raise
-        return Ready(stored, shown)
+        return StorableObject(stored, shown)
 
 
 def _readings(
@@ -68,32 +57,34 @@ def _readings(
 ) -> tuple[tuple[str, ...], Tree | None]:
     fields: tuple[str, ...] = ()
     answer: Tree | None = None
-    for one in _untried(resource, version, through_hub):
-        seen = resource.look(stored, one.name)
-        assert seen is not None  # a converter that never waits returns it at once
+    for one in _versions_to_try(resource, version, through_hub):
+        tree = resource.look(stored, one.name)
+        assert tree is not None  # a converter that never waits returns it at once
         if one.selectable:
-            fields += resource.compiled[one.name].selectable_values(seen)
+            fields += resource.compiled[one.name].selectable_values(tree)
         if one.name == version:
-            answer = seen
+            answer = tree
     return fields, answer if version != resource.definition.stored_as else None
 
 
-def _untried(resource: StoredResource, version: str, through_hub: bool) -> tuple[VersionDefinition, ...]:
+def _versions_to_try(resource: StoredResource, version: str, through_hub: bool) -> tuple[VersionDefinition, ...]:
     """The versions to try, cached by request version."""
-    found = resource.untried.get((version, through_hub))
+    found = resource.conversions_to_try.get((version, through_hub))
     if found is None:
         definition = resource.definition
         stored_as = definition.stored_as
-        seen = {stored_as, definition.hub} if through_hub and version == stored_as else {stored_as}
-        found = resource.untried[version, through_hub] = tuple(
+        tried = {stored_as, definition.hub} if through_hub and version == stored_as else {stored_as}
+        found = resource.conversions_to_try[version, through_hub] = tuple(
             one
             for one in definition.versions
-            if one.selectable or (one.name not in seen and (one.served or one.name == version))
+            if one.selectable or (one.name not in tried and (one.served or one.name == version))
         )
     return found
 
 
 def _is_readable(resource: StoredResource, live: LiveObject) -> bool:
+    if live.entry is None:
+        return True
     for version in resource.definition.versions:
         try:
             resource.tree_now(live.entry, version.name)

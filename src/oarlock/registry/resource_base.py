@@ -1,0 +1,61 @@
+"""`ResourceBase`: what stored and virtual resources at run time have in common.
+
+Must not know: where objects are. See also: `stored_resource`, `virtual_resource`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import Any, TypeVar
+
+from oarlock.patch.apply.tracking import FieldTracker
+from oarlock.registry.body import compile_bodies
+from oarlock.registry.conversion import Tree, copy_tree
+from oarlock.registry.managed_fields import tracker_of
+from oarlock.registry.object_parts import parts_of
+from oarlock.registry.served import Served
+from oarlock.registry.settings import Settings
+from oarlock.schema.compiled import CompiledVersion, compile_version
+
+__all__ = ["ResourceBase"]
+
+T = TypeVar("T")
+
+
+class ResourceBase:
+    """A definition with its compiled versions. `compiled` and `parts` are by version."""
+
+    def __init__(self, served: Served, settings: Settings) -> None:
+        self.served = served
+        self.definition = served.definition
+        self.settings = settings
+        self.compiled: dict[str, CompiledVersion] = {
+            version.name: compile_version(served.definition, version.name) for version in served.definition.versions
+        }
+        self.bodies = compile_bodies(served.definition)
+        self.parts = parts_of(served.definition)
+        if any(one.large for one in self.compiled.values()):
+            _ = self.fields  # made here, beside the event loop
+
+    @cached_property
+    def fields(self) -> FieldTracker:
+        """The owners of fields. Made on first use."""
+        return tracker_of(self.served, self.compiled, copy_tree)
+
+    async def offload(self, size: int, step: Callable[..., T], /, *args: Any) -> T:
+        """Run a pure step of a request that has begun: in a thread if `size` (its object's `workers.weight`) isn't 0.
+
+        A step that may convert runs on the event loop if the converter isn't ``threadsafe``.
+        """
+        return await self.settings.workers.go_on(size if self.served.converter.threadsafe else 0, step, *args)
+
+    async def convert(
+        self, tree: Tree, from_version: str, to_version: str, size: int = 0, *, stored: bool = False
+    ) -> Tree:
+        """The tree in another version; `tree` itself must not be used afterwards.
+
+        `size` is its `workers.weight`; `stored` says that it comes from the store (see `Conversions`).
+        """
+        offload = partial(self.offload, size) if size and self.served.converter.threadsafe else None
+        return await self.served.conversions.one(tree, from_version, to_version, offload=offload, stored=stored)
