@@ -51,6 +51,11 @@ class Informer(Generic[T]):
         self._resource, self._version = find(self.kind)
         self._views.clear()
 
+    @property
+    def attached(self) -> bool:
+        """Whether a server runs it, so that it has data."""
+        return self._resource is not None
+
     def get(self, name: str, namespace: str = "") -> T | None:
         """The object; None if it doesn't exist or can't be read. Raises NotRunning."""
         resource = self._running()

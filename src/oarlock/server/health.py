@@ -1,7 +1,8 @@
 """``/healthz``, ``/livez`` and ``/readyz``, with ``?verbose`` and ``?exclude=``, and one path for each check.
 
-Checks have Kubernetes' names, so that probes and scripts written for it work: ``etcd`` is the store, whichever it is;
-``storage-integrity`` is our own. Clients only get the names of failed checks; the reason is in the log.
+Checks have Kubernetes' names where it has the same, so that probes and scripts written for it work: ``etcd`` is the
+store, whichever it is. Each tests something of its own. Clients only get the names of failed checks; the reason is in
+the log.
 Must not know: what is served. Source: k8s.io/apiserver ``server/healthz``.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,21 +20,23 @@ from oarlock.meta.gotext import quote
 from oarlock.meta.options_parse import parse_query
 from oarlock.server.filters.plain import plain
 
-__all__ = ["Conditions", "Health", "HealthCheck", "Probe", "Tally", "always", "checks_of", "in_time", "when"]
+__all__ = [
+    "Conditions",
+    "Health",
+    "HealthCheck",
+    "Probe",
+    "Tally",
+    "always",
+    "checks_of",
+    "in_time",
+    "log_is_written",
+    "when",
+]
 
 log = logging.getLogger("oarlock.health")
 
 Probe = Literal["healthz", "livez", "readyz"]
 PROBES: tuple[Probe, ...] = ("healthz", "livez", "readyz")
-
-STARTED: dict[str, Sequence[Probe]] = {
-    "poststarthook/start-apiserver-admission-initializer": PROBES,
-    "poststarthook/generic-apiserver-start-informers": PROBES,
-    "informer-sync": ("readyz",),
-    "poststarthook/max-in-flight-filter": PROBES,
-    "poststarthook/storage-object-count-tracker-hook": PROBES,
-}
-"""What Kubernetes names the parts of a start, and their probes. Here they are one check: that it is finished."""
 
 Test = Callable[[], Awaitable[str]]
 """Returns what is wrong, ``""`` if nothing is."""
@@ -69,6 +72,19 @@ async def always() -> str:
     return ""
 
 
+async def log_is_written() -> str:
+    """Fails while what was logged can't be written, because the disk is full or stderr is closed."""
+    logger: logging.Logger | None = log
+    while logger is not None:
+        for handler in logger.handlers:
+            try:
+                handler.flush()
+            except (OSError, ValueError) as error:
+                return f"the log can't be written: {error}"
+        logger = logger.parent if logger.propagate else None
+    return ""
+
+
 def when(ready: Callable[[], bool], otherwise: str) -> Test:
     """Passes if `ready()`; else `otherwise` is the reason."""
 
@@ -95,30 +111,35 @@ def in_time(call: Callable[[], Awaitable[object]], seconds: float) -> Test:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """The state that the checks test. `hooks` are further named conditions, added to `started`.
+    """The state of a server that the checks test.
 
-    `sound` reports damage in the store; without it there is no such check.
+    `store` answers, `cache` has everything that is in it, `sound` is it unless damage was found; `served` is the
+    catalog, and `informers` by the name of their check, which exists only if there are any, have data.
     """
 
     store: Test
-    started: Callable[[], bool]
+    cache: Test
+    sound: Test
+    served: Callable[[], bool]
     leaving: Callable[[], bool]
-    hooks: Sequence[str] = ()
-    sound: Test | None = None
+    informers: Mapping[str, Callable[[], bool]]
 
 
 def checks_of(conditions: Conditions) -> list[HealthCheck]:
     """The checks of every server, in the order they are printed."""
-    started = when(conditions.started, "not finished")
     leaving = conditions.leaving
     return [
         HealthCheck("ping", always),
-        HealthCheck("log", always),
+        HealthCheck("log", log_is_written),
         HealthCheck("etcd", conditions.store),
         HealthCheck("etcd-readiness", conditions.store, ("readyz",)),
-        *([HealthCheck("storage-integrity", conditions.sound, ("readyz",))] if conditions.sound else ()),
-        *(HealthCheck(name, started, probes) for name, probes in STARTED.items()),
-        *(HealthCheck(f"poststarthook/{name}", started) for name in conditions.hooks),
+        HealthCheck("storage-integrity", conditions.sound, ("readyz",)),
+        HealthCheck("informer-sync", conditions.cache, ("readyz",)),
+        HealthCheck("poststarthook/serve-catalog", when(conditions.served, "not finished")),
+        *(
+            HealthCheck(f"poststarthook/{name}", when(attached, "not finished"))
+            for name, attached in conditions.informers.items()
+        ),
         HealthCheck("shutdown", when(lambda: not leaving(), "process is shutting down"), ("readyz",)),
     ]
 
@@ -130,13 +151,13 @@ class Health:
         self._probes: dict[str, tuple[Probe, list[HealthCheck]]] = {}
         self._single: dict[str, tuple[Probe, HealthCheck]] = {}
         self.tallies: dict[tuple[str, Probe], Tally] = {}
-        self._told: dict[Probe, str] = {}
+        self._logged: dict[Probe, str] = {}
         checks = list(checks)
         for probe in PROBES:
-            mine = [check for check in checks if probe in check.probes]
-            self._probes[f"/{probe}"] = (probe, mine)
-            self._single.update({f"/{probe}/{check.name}": (probe, check) for check in mine})
-            self.tallies.update({(check.name, probe): Tally() for check in mine})
+            of_probe = [check for check in checks if probe in check.probes]
+            self._probes[f"/{probe}"] = (probe, of_probe)
+            self._single.update({f"/{probe}/{check.name}": (probe, check) for check in of_probe})
+            self.tallies.update({(check.name, probe): Tally() for check in of_probe})
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -162,24 +183,25 @@ class Health:
         self.tallies[check.name, probe].add(well=not wrong)
         return wrong
 
-    def _tell(self, probe: Probe, failed: str) -> None:
+    def _log_change(self, probe: Probe, failed: str) -> None:
         """Log a change of the result only: probes come every few seconds."""
-        if failed and self._told.get(probe, "") != failed:
+        if failed and self._logged.get(probe, "") != failed:
             log.warning("%s check failed: %s", probe, failed)
-        self._told[probe] = failed
+        self._logged[probe] = failed
 
     async def _whole(self, probe: Probe, checks: Sequence[HealthCheck], query: str) -> Response:
         pairs = parse_query(query)
         excluded = list(dict.fromkeys(value for key, value in pairs if key == "exclude"))
+        tested = [check for check in checks if check.name not in excluded]
+        results = dict(zip(tested, await asyncio.gather(*(self._test(probe, check) for check in tested)), strict=True))
         lines: list[str] = []
         failed: list[str] = []
         for check in checks:
-            if check.name in excluded:
+            wrong = results.get(check)
+            if wrong is None:
                 excluded.remove(check.name)
                 lines.append(f"[+]{check.name} excluded: ok\n")
-                continue
-            wrong = await self._test(probe, check)
-            if wrong:
+            elif wrong:
                 failed.append(f"{check.name}: {wrong}")
                 lines.append(f"[-]{check.name} failed: reason withheld\n")
             else:
@@ -187,7 +209,7 @@ class Health:
         if excluded:
             names = ",".join(quote(name) for name in excluded)
             lines.append(f"warn: some health checks cannot be excluded: no matches for {names}\n")
-        self._tell(probe, "; ".join(failed))
+        self._log_change(probe, "; ".join(failed))
         if failed:
             return plain(500, "".join(lines) + f"{probe} check failed\n")
         if any(key == "verbose" for key, _ in pairs):

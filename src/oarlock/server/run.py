@@ -96,7 +96,6 @@ class ServerParts:
         self.metrics = MetricsPage(sources, self.health)
         self.leaving = False
         self.opened = False
-        self.started = False
 
     def handler(self, authenticator: Authenticator) -> Handler:
         """The filter chain as a handler for the serving layer."""
@@ -152,13 +151,36 @@ class ServerParts:
             raise forbidden(ctx.user, target, decision.reason)
 
     def _conditions(self) -> Conditions:
-        hooks = (f"start-{self.server.name}-informers",) if self.server.informers else ()
-        asked = in_time(self.backend.current_rev, STORE_CHECK_S)
+        store, cache = in_time(self.backend.current_rev, STORE_CHECK_S), in_time(self._fresh, STORE_CHECK_S)
 
-        async def store() -> str:
-            return await asked() if self.opened else "the store is being opened"
+        async def store_answers() -> str:
+            return await store() if self.opened else "the store is being opened"
 
-        return Conditions(store, lambda: self.started, lambda: self.leaving, hooks, self.soundness.test)
+        async def cache_is_current() -> str:
+            return await cache() if self._is_served() else "resources are being loaded"
+
+        informers = self.server.informers
+        return Conditions(
+            store=store_answers,
+            cache=cache_is_current,
+            sound=self.soundness.test,
+            served=self._is_served,
+            leaving=lambda: self.leaving,
+            informers=(
+                {f"start-{self.server.name}-informers": lambda: all(one.attached for one in informers)}
+                if informers
+                else {}
+            ),
+        )
+
+    def _is_served(self) -> bool:
+        return self.router.route_table is not None
+
+    async def _fresh(self) -> None:
+        """Returns when the watch cache has everything that the store has."""
+        waiting = self.cache.fresh()
+        if waiting is not None:
+            await waiting
 
     def _objects(self) -> dict[tuple[str, str], int]:
         stored = [one for one in self.live.resources.values() if isinstance(one, StoredResource)]
@@ -206,7 +228,6 @@ class Running:
         if parts.config.compaction_interval_s:
             self.accompany(Compactor(parts.backend, interval_s=parts.config.compaction_interval_s).run())
         self.accompany(parts.soundness.look())
-        parts.started = True
         parts.server.running = self
 
     def accompany(self, work: Coroutine[Any, Any, None]) -> None:

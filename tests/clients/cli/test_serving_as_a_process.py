@@ -105,7 +105,7 @@ def test_a_token_file_and_open_paths(start: Any, folder: Path) -> None:
     assert client.ask("GET", "/readyz", token="")[0] == 401
     assert not (folder / "oarlock.token").exists()
     assert not (folder / "oarlock.db").exists()
-    status, body = client.ask("GET", "/readyz/poststarthook/max-in-flight-filter")
+    status, body = client.ask("GET", "/readyz/poststarthook/serve-catalog")
     assert (status, body) == (200, b"ok")
     assert stop(process) == 0
 
