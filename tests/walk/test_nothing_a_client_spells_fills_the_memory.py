@@ -30,7 +30,7 @@ from oarlock.schema.cel import regexes
 from oarlock.schema.patterns import CompiledPattern
 from oarlock.schema.structural import parse
 from oarlock.server.filters import warnings
-from oarlock.server.serving import header_names, wire2
+from oarlock.server.serving import header_names, http2_headers
 from oarlock.storage.cache.entry import Interner
 from oarlock.testing.server import InMemory
 
@@ -261,7 +261,7 @@ def test_header_names_of_clients_are_not_learned() -> None:
     head.append((b":authority", b"h", False))
     for n in range(1000):
         assert header_names.header_name(b"X-%d" % n) == f"x-{n}"
-        wire2.request_head([*head, (b"x-%d" % n, b"v", False)])
+        http2_headers.request_head([*head, (b"x-%d" % n, b"v", False)])
     assert (dict(header_names.LOWER_CASE), dict(header_names.ANY_CASE)) == before
 
 

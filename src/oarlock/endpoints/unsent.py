@@ -1,7 +1,7 @@
 """`Unsent`: the budget of bytes that the process holds for clients that haven't received them yet.
 
 Bytes that several clients wait for (a watch event, a cached document) exist once and count once. When the budget is
-exhausted, new requests are answered with 429, and the slowest clients are disconnected (``server.serving.readers``).
+exhausted, new requests are answered with 429, and the slowest clients are cut (``server.serving.slow_readers``).
 Must not know: connections. See also: ``server.filters.max_in_flight``, which refuses; ``http``, whose bodies are
 counted.
 """

@@ -10,10 +10,10 @@ import pytest
 from hpack import Encoder
 
 from oarlock.endpoints.http import Request, Response, Stream
-from oarlock.server.serving import wire2
+from oarlock.server.serving import http2_frames
 
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + wire2.frame(4, 0, 0, b"")
-CLOSED_WINDOW = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + wire2.frame(4, 0, 0, b"\0\4\0\0\0\0")
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + http2_frames.frame(4, 0, 0, b"")
+CLOSED_WINDOW = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + http2_frames.frame(4, 0, 0, b"\0\4\0\0\0\0")
 
 
 def http1(path: str) -> bytes:
@@ -22,7 +22,7 @@ def http1(path: str) -> bytes:
 
 def http2(path: str, stream_id: int = 1, preface: bytes = PREFACE) -> bytes:
     head = [(":method", "GET"), (":scheme", "http"), (":authority", "h"), (":path", path)]
-    return preface + wire2.headers(stream_id, Encoder().encode(head), True, 16_384)
+    return preface + http2_frames.headers_frames(stream_id, Encoder().encode(head), True)
 
 
 class Answers:
@@ -108,7 +108,7 @@ def test_a_whole_answer_waits_for_the_window_of_its_stream(wire: Any) -> None:
     connection.feed(http2("/whole", preface=CLOSED_WINDOW))
     connection.settle()
     assert answers.ends == []
-    connection.feed(wire2.window_update(1, 5))
+    connection.feed(http2_frames.window_update_frame(1, 5))
     connection.settle()
     assert answers.ends == [("/whole", True)]
 
@@ -131,7 +131,7 @@ def test_any_number_may_wait_for_room(wire: Any) -> None:
     waiting = [connection.loop.create_task(stream.drained()) for _ in range(3)]
     connection.settle()
     assert not any(task.done() for task in waiting)
-    connection.feed(wire2.window_update(0, 100_000) + wire2.window_update(1, 60_000))
+    connection.feed(http2_frames.window_update_frame(0, 100_000) + http2_frames.window_update_frame(1, 60_000))
     connection.settle()
     assert all(task.done() for task in waiting)
 

@@ -58,8 +58,7 @@ async def test_thousands_of_requests_one_after_the_other(server: Any, h2_client:
             assert (await client.get("/")).status == 200
         (connection,) = s.listening._service.connections
         assert not connection._streams
-        assert not connection._machine.streams
-        assert len(connection._machine._closed_streams) <= 1024
+        assert len(connection._input._reset_streams) <= 1024
 
 
 async def test_a_body_in_the_same_packet_is_there_when_the_handler_starts(server: Any, h2_client: Any) -> None:

@@ -1,4 +1,7 @@
-"""`Bucket`: rate limit with bursts. `Share`: work limit for one turn of the event loop. See also: `http2`."""
+"""`Bucket`: rate limit with bursts. `Share`: work limit for one turn of the event loop.
+
+See also: `http2_connection`.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Pipelined requests are answered one after the other. A handler starts after all received data was parsed, so that a body
 in the same packet is complete and `Request.read` never waits. A malformed request is answered in plain text, in its
 turn, and ends the connection. `http1_incoming` parses, `wire1` encodes answers, `http1_stream` sends long ones. See
-also: `http2`.
+also: `http2_connection`.
 
 While the client doesn't read, no further request of its pipeline is carried out, and large answers are produced only as
 fast as it reads.
@@ -27,9 +27,9 @@ from oarlock.server.serving.http1_outgoing import Http1Outgoing
 from oarlock.server.serving.http1_request import QueuedRequest
 from oarlock.server.serving.http1_stream import PIECE_BYTES, Http1Stream
 from oarlock.server.serving.http1_tunnel import Http1Tunnel
-from oarlock.server.serving.readers import Pace, SlowReader
 from oarlock.server.serving.reading import Reading
 from oarlock.server.serving.service import Service, body_length, callback_failed, log, over, panic, pump
+from oarlock.server.serving.slow_readers import Pace, SlowReader
 
 __all__ = ["Http1Connection", "QueuedRequest"]
 

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from oarlock.endpoints.http import ResponseBody
 from oarlock.server.serving.http1_outgoing import Http1Outgoing
-from oarlock.server.serving.readers import HARD
 from oarlock.server.serving.service import Service
+from oarlock.server.serving.slow_readers import HARD
 from oarlock.server.serving.stream import LOW_BYTES, BaseStream
 
 __all__ = ["PIECE_BYTES", "Http1Owner", "Http1Stream"]

@@ -1,4 +1,4 @@
-"""`Http2Stream`: one request over HTTP/2 and its answer. See also: `outgoing`, `http2`."""
+"""`Http2Stream`: one request over HTTP/2 and its answer. See also: `http2_output`, `http2_connection`."""
 
 from __future__ import annotations
 
@@ -6,23 +6,26 @@ import asyncio
 from typing import Any, Protocol
 
 from oarlock.endpoints.http import Request, Response, ResponseBody
-from oarlock.server.serving import wire2
 from oarlock.server.serving.body import RequestBody
-from oarlock.server.serving.readers import HARD
+from oarlock.server.serving.http2_frames import DATA, DEFAULT_WINDOW, END_STREAM, ErrorCode, frame_header
 from oarlock.server.serving.service import Service, over
+from oarlock.server.serving.slow_readers import HARD
 from oarlock.server.serving.stream import LOW_BYTES, BaseStream
 
 __all__ = ["Http2Owner", "Http2Stream", "SendQueue"]
 
 
 class SendQueue(Protocol):
-    """What the connection has to send, as its streams see it: `outgoing.Outgoing`."""
+    """What the connection has to send, as its streams see it: `http2_output.Http2Output`."""
 
     congested: bool
     pending: int
     hard_bytes: int
+    initial_window: int
 
     def queue(self, stream: Http2Stream) -> None: ...
+
+    def discard(self, stream: Http2Stream) -> None: ...
 
     def open_to(self, stream: Http2Stream) -> bool: ...
 
@@ -45,17 +48,18 @@ class Http2Owner(Protocol):
 
 
 class Http2Stream(BaseStream):
-    """See `oarlock.endpoints.http.Stream`. `flow` is jh2's stream, which has the window."""
+    """See `oarlock.endpoints.http.Stream`.
+
+    `send_window` is what the client may still be sent, `receive_window` what it may still send, in bytes;
+    `unacknowledged` was consumed of the latter.
+    """
 
     __slots__ = (
         "_connection",
         "_out",
-        "_tail",
-        "_tail_end",
         "answered",
         "body",
         "expects",
-        "flow",
         "granted",
         "hard_bytes",
         "header_bytes",
@@ -63,29 +67,33 @@ class Http2Stream(BaseStream):
         "id",
         "owed",
         "queued",
+        "receive_window",
         "request",
+        "request_complete",
         "response",
+        "send_window",
         "streaming",
         "task",
-        "uploaded",
+        "unacknowledged",
     )
 
-    def __init__(self, connection: Http2Owner, stream_id: int, flow: Any, uploaded: bool) -> None:
+    def __init__(self, connection: Http2Owner, stream_id: int, request_complete: bool) -> None:
         super().__init__(connection.service.unsent)
         self._connection = connection
         self._out = connection.out
-        self._tail = b"\0\0" + stream_id.to_bytes(4, "big")  # of a DATA frame's header: type, flags, stream
-        self._tail_end = b"\0\1" + stream_id.to_bytes(4, "big")
         self.id = stream_id
-        self.flow = flow
+        self.send_window = connection.out.initial_window
+        # Until it has read our SETTINGS a client goes by the default.
+        self.receive_window = max(connection.service.limits.body_window_bytes, DEFAULT_WINDOW)
+        self.unacknowledged = 0
         self.request: Request | None = None
         self.response: Response | None = None
         self.body: RequestBody | None = None
         self.task: asyncio.Task[Any] | None = None
-        self.uploaded = uploaded  # the request is complete
+        self.request_complete = request_complete
         self.header_bytes = 0
-        self.owed = 0  # received body bytes for which its window wasn't widened yet
-        self.granted = 0  # bytes for which it was
+        self.owed = 0  # received bytes of the body that nobody has asked for yet
+        self.granted = 0  # those that were asked for
         self.answered = False
         self.expects = False  # the client waits for a 100 before it sends its body
         self.streaming = False  # written in pieces, through `Stream`
@@ -137,7 +145,7 @@ class Http2Stream(BaseStream):
 
     def abort(self) -> None:
         if not self.closed:
-            self._connection.reset(self, wire2.INTERNAL_ERROR)
+            self._connection.reset(self, ErrorCode.INTERNAL_ERROR)
 
     async def drained(self) -> None:
         while not self.closed and self.pending > LOW_BYTES:
@@ -171,7 +179,7 @@ class Http2Stream(BaseStream):
         """Add one DATA frame of at most `allowed` bytes to `parts`; returns its number of data bytes."""
         size = self.pending
         if size <= allowed:
-            parts.append(size.to_bytes(3, "big") + (self._tail_end if self.ending else self._tail))
+            parts.append(frame_header(size, DATA, END_STREAM if self.ending else 0, self.id))
             if self._charged or self._offset:
                 self.shift(parts, size)
             else:
@@ -183,7 +191,7 @@ class Http2Stream(BaseStream):
                 self._connection.sent_end(self, parts)
         else:
             size = allowed
-            parts.append(size.to_bytes(3, "big") + self._tail)
+            parts.append(frame_header(size, DATA, 0, self.id))
             self.shift(parts, size)
         if self._waiters and self.pending <= LOW_BYTES:
             self.wake()
@@ -193,6 +201,8 @@ class Http2Stream(BaseStream):
         """The stream has ended. Called once, by the connection."""
         if self.streaming:
             self._out.pending -= self.pending
+        if self.queued:
+            self._out.discard(self)
         over(self.response, whole)
         self.ended()
         self.feed()

@@ -1,7 +1,7 @@
 """`ProtocolDetector`: chooses the protocol of a new connection.
 
 Over TLS, by ALPN. On a plain connection, an HTTP/2 client begins with its preface ("prior knowledge", RFC 9113 §3.3);
-anything else is HTTP/1. See also: `http1`, `http2`.
+anything else is HTTP/1. See also: `http1`, `http2_connection`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 from typing import Any
 
 from oarlock.server.serving.http1 import Http1Connection
-from oarlock.server.serving.http2 import Http2Connection
+from oarlock.server.serving.http2_connection import Http2Connection
 from oarlock.server.serving.service import Receiver, Service
 from oarlock.server.serving.tls import peer_of
 

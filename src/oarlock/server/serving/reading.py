@@ -1,7 +1,7 @@
 """`Reading`: pauses reading from a transport, and detects disconnects while it is paused.
 
 A paused transport doesn't notice a disconnect: the end of the stream is behind unread data. So the socket itself is
-polled. See also: `http1`, `http2`.
+polled. See also: `http1`, `http2_connection`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`serve`: a listener for TLS or plain connections, HTTP/1.1 and HTTP/2.
 
 The only module that opens sockets. It knows connections only as `service.Connection`; `ProtocolDetector` chooses the
-protocol. The order of shutdown is `stop_accepting`, `drain`, `close`. See also: `http1`, `http2`.
+protocol. The order of shutdown is `stop_accepting`, `drain`, `close`. See also: `http1`, `http2_connection`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from oarlock.endpoints.unsent import Unsent
 from oarlock.meta.context import Clock
 from oarlock.server.serving.config import ServingConfig
 from oarlock.server.serving.protocol_detection import ProtocolDetector
-from oarlock.server.serving.readers import SlowReader, free_slots, relieve
 from oarlock.server.serving.service import Service, log
+from oarlock.server.serving.slow_readers import SlowReader, free_slots, relieve
 from oarlock.server.serving.transport import TLS_BUFFER_BYTES
 from oarlock.server.serving.trouble import ConnectionErrors, ThrottledLog
 

@@ -1,6 +1,6 @@
 """`Service`: what all connections of one listener share: handler, limits, clock, flusher.
 
-Independent of the protocol. See also: `http1`, `http2`.
+Independent of the protocol. See also: `http1`, `http2_connection`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from oarlock.endpoints.http import BodySource, Handler, Response, ResponseBody
 from oarlock.endpoints.unsent import Unsent
 from oarlock.meta.context import Clock
 from oarlock.server.serving.config import ConnectionLimits
-from oarlock.server.serving.readers import SlowReader
+from oarlock.server.serving.slow_readers import SlowReader
 
 __all__ = [
     "PANIC",

@@ -14,8 +14,8 @@ from typing import Any
 
 from oarlock.endpoints.http import BodySource, ResponseBody
 from oarlock.endpoints.unsent import Unsent
-from oarlock.server.serving.readers import Pace
 from oarlock.server.serving.service import log
+from oarlock.server.serving.slow_readers import Pace
 
 __all__ = ["LOW_BYTES", "BaseStream"]
 

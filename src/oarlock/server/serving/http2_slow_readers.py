@@ -1,7 +1,7 @@
-"""`Http2Readers`: detects slow readers on one HTTP/2 connection.
+"""`Http2SlowReaders`: detects slow readers on one HTTP/2 connection.
 
 A client that doesn't read the connection stalls all streams; one that doesn't widen a stream's window stalls that one.
-See also: `readers`, for what is too slow; `http2`.
+See also: `slow_readers`, for what is too slow; `http2_connection`.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from oarlock.server.serving.config import ConnectionLimits
+from oarlock.server.serving.http2_output import Http2Output
 from oarlock.server.serving.http2_stream import Http2Owner, Http2Stream
-from oarlock.server.serving.outgoing import Outgoing
-from oarlock.server.serving.readers import SLOW, Pace, SlowReader
+from oarlock.server.serving.slow_readers import SLOW, Pace, SlowReader
 
-__all__ = ["Http2Readers"]
+__all__ = ["Http2SlowReaders"]
 
 
-class Http2Readers:
+class Http2SlowReaders:
     """Measures the pace of a connection, and of every stream that waits."""
 
     __slots__ = ("_connection", "_limits", "_now", "_out", "_pace")
 
-    def __init__(self, connection: Http2Owner, out: Outgoing, limits: ConnectionLimits, now: float) -> None:
+    def __init__(self, connection: Http2Owner, out: Http2Output, limits: ConnectionLimits, now: float) -> None:
         self._connection = connection
         self._out = out
         self._limits = limits

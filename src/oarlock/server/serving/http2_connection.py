@@ -1,39 +1,47 @@
 """`Http2Connection`: HTTP/2 on one connection (RFC 9113).
 
-`machine` parses, `outgoing` sends; this module turns streams into requests, runs their handlers and enforces
-`ConnectionLimits`: a client that exceeds them gets GOAWAY ENHANCE_YOUR_CALM. Handlers start after all received data was
-parsed, so that a body in the same packet is complete, and a request that was reset in the same packet never starts.
+`http2_input` receives frames, `http2_output` sends them; this module turns streams into requests, runs their handlers
+and enforces `ConnectionLimits`: a client that exceeds them gets GOAWAY ENHANCE_YOUR_CALM. Handlers start after all
+received data was parsed, so that a body in the same packet is complete, and a request that was reset in the same packet
+never starts.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from http import HTTPStatus
 from typing import Any
 
-import jh2.events as jh2
-
 from oarlock.endpoints.http import BrokenBody, Peer, Request, Response
-from oarlock.server.serving import wire2
 from oarlock.server.serving.body import RequestBody, no_body
 from oarlock.server.serving.config import ConnectionLimits
 from oarlock.server.serving.eager import run_eagerly
 from oarlock.server.serving.guards import Bucket, Share
-from oarlock.server.serving.http2_readers import Http2Readers
+from oarlock.server.serving.http2_frames import (
+    MAX_STREAM_ID,
+    ErrorCode,
+    Http2Error,
+    Http2StreamError,
+    goaway_frame,
+    headers_frames,
+    ping_frame,
+    rst_stream_frame,
+)
+from oarlock.server.serving.http2_headers import Fields, MalformedRequest, request_head
+from oarlock.server.serving.http2_input import Http2Input
+from oarlock.server.serving.http2_output import CREDIT_PER_FRAME, Http2Output
+from oarlock.server.serving.http2_slow_readers import Http2SlowReaders
 from oarlock.server.serving.http2_stream import Http2Stream
-from oarlock.server.serving.machine import LengthMismatch, Machine, Opened, ProtocolError
-from oarlock.server.serving.outgoing import CREDIT_PER_FRAME, Outgoing
-from oarlock.server.serving.readers import CONTROL, SlowReader
 from oarlock.server.serving.reading import Reading
 from oarlock.server.serving.service import Receiver, Service, body_length, log, over, panic, pump
+from oarlock.server.serving.slow_readers import CONTROL, SlowReader
 
 __all__ = ["Http2Connection"]
 
 STARTED_AT_ONCE = 64  # requests, before other connections have their turn
-TINY = 64  # a smaller DATA frame is counted as useless
 CONTROL_BYTES = 4 * 1024 * 1024  # unsent, although data waits its turn: the client doesn't read what it asks for
 MAX_CREDIT = 20_000
 HEADERS_IN_FLIGHT = 4  # times `max_header_bytes`, of all requests in progress
@@ -51,10 +59,10 @@ class Http2Connection(Receiver):
         self._peer = peer
         self._secure = secure
         self._monotonic = service.monotonic
-        self._machine = Machine(limits)
-        self.out = Outgoing(service, transport, self._machine, secure)
-        self._readers = Http2Readers(self, self.out, limits, now)
-        self._streams: dict[int, Http2Stream] = {}
+        self.out = Http2Output(service, transport, secure)
+        self._input = Http2Input(limits, self.out)
+        self._streams = self._input.streams
+        self._readers = Http2SlowReaders(self, self.out, limits, now)
         self._starting: deque[Http2Stream] = deque()
         self._withdrawn: set[asyncio.Task[Any]] = set()  # cancelled, but not done yet
         self._uploads: dict[int, Http2Stream] = {}
@@ -62,7 +70,6 @@ class Http2Connection(Receiver):
         self._header_bytes = 0
         self._resets = Bucket(limits.resets_per_s, limits.resets_burst, now)
         self._control = Bucket(limits.control_frames_per_s, limits.control_burst, now)
-        self._useful = 0  # useful frames of this slice
         self._now = self._idle_since = self._stuck_since = now
         self._frames_seen = -1
         self._final: int | None = None  # streams above it are refused
@@ -72,19 +79,7 @@ class Http2Connection(Receiver):
         self._lost = False
         self._again: asyncio.Handle | None = None  # scheduled: continues with what there was no time for
         self._reading = Reading(transport, service.loop)
-        self._on: dict[type, Callable[[Any], None]] = {
-            Opened: self._opened,
-            LengthMismatch: self._broken,
-            jh2.DataReceived: self._data,
-            jh2.StreamEnded: self._uploaded,
-            jh2.StreamReset: self._reset_by_peer,
-            jh2.WindowUpdated: self._window,
-            jh2.RemoteSettingsChanged: self._settings,
-            jh2.PingAckReceived: self._pong,
-            jh2.ConnectionTerminated: self._leaving,
-        }
         service.joined(self)
-        self.out.send(self._machine.take())
         if service.draining:
             self.drain()
 
@@ -94,9 +89,9 @@ class Http2Connection(Receiver):
         if self._cut_at or self._lost:
             return
         try:
-            self._machine.feed(data)
-        except ProtocolError as error:
-            self._quit(None, str(error))
+            self._input.feed(data)
+        except Http2Error as error:
+            self._quit(error.code, str(error))
         if self._again is None:
             self._go_on()
 
@@ -108,13 +103,13 @@ class Http2Connection(Receiver):
         self._now = self._monotonic()
         self.out.hold()
         if not self._starting:
-            self._take()
+            self._parse()
         share = Share(STARTED_AT_ONCE, self._monotonic)
         while self._starting and not self.out.congested and share.left():
             stream = self._starting.popleft()
             if not stream.closed:
                 self._start(stream)
-        if (self._starting or self._machine.waiting) and not self._cut_at and not self._lost:
+        if (self._starting or self._input.waiting) and not self._cut_at and not self._lost:
             self._reading.pause()
             if not self.out.congested:  # else once the client has read more
                 self._again = self.service.loop.call_soon(self._go_on)
@@ -135,8 +130,6 @@ class Http2Connection(Receiver):
             self._end_streams(BrokenBody("the client went away"))
             self._reading.forget()
             self._starting.clear()
-            self._on.clear()
-            self._machine.dismiss()
             self.service.left(self)
 
     def pause_writing(self) -> None:
@@ -146,7 +139,7 @@ class Http2Connection(Receiver):
         self.out.congested = False
         self.out.buffer.settle()
         self.out.mark()
-        if (self._starting or self._machine.waiting) and self._again is None:
+        if (self._starting or self._input.waiting) and self._again is None:
             self._again = self.service.loop.call_soon(self._go_on)
 
     # Called by the listener.
@@ -166,17 +159,17 @@ class Http2Connection(Receiver):
 
     def _sweep_open(self, now: float, limits: ConnectionLimits) -> None:
         # what isn't parsed because we read no further is no fault of the client's sending
-        if self._machine.midway and self._machine.frames == self._frames_seen and not self._reading.paused:
+        if self._input.incomplete and self._input.frames == self._frames_seen and not self._reading.paused:
             if now - self._stuck_since > limits.header_timeout_s:
-                self._quit(wire2.ENHANCE_YOUR_CALM, "a frame or header block took too long")
+                self._quit(ErrorCode.ENHANCE_YOUR_CALM, "a frame or header block took too long")
                 return
         else:
-            self._frames_seen = self._machine.frames
+            self._frames_seen = self._input.frames
             self._stuck_since = now
         if self._draining_since is not None and self._final is None and now - self._draining_since >= DRAIN_S:
             self._finish_draining(heard=True)
         elif not self._streams and now - self._idle_since > limits.idle_timeout_s:
-            self._quit(wire2.NO_ERROR, "idle")
+            self._quit(ErrorCode.NO_ERROR, "idle")
         else:
             self._readers.look(list(self._streams.values()), now)
 
@@ -184,8 +177,8 @@ class Http2Connection(Receiver):
         """Graceful shutdown with two GOAWAY frames: the last stream is named when the first was acknowledged (§6.8)."""
         if self._draining_since is None and not self._cut_at:
             self._draining_since = self._monotonic()
-            self.out.send(wire2.goaway(wire2.LAST_STREAM, wire2.NO_ERROR))
-            self.out.send(wire2.ping(DRAIN_PING))
+            self.out.send(goaway_frame(MAX_STREAM_ID, ErrorCode.NO_ERROR))
+            self.out.send(ping_frame(DRAIN_PING))
 
     def abort(self) -> None:
         self._cut_at = self._cut_at or self._monotonic()
@@ -209,63 +202,45 @@ class Http2Connection(Receiver):
         if not stream.closed:
             log.info("%s:%d takes too little of a stream: cut (%s)", self._peer.address, self._peer.port, reason)
             self.service.unsent.count_cut(reason)
-            self.reset(stream, wire2.INTERNAL_ERROR)
+            self.reset(stream, ErrorCode.INTERNAL_ERROR)
 
-    # Events.
+    # What is received.
 
-    def _take(self) -> None:
-        machine = self._machine
-        before = machine.frames
-        self._useful = 0
+    def _parse(self) -> None:
+        received, out = self._input, self.out
         try:
-            events = machine.events()
-        except ProtocolError as error:
-            self._quit(None if machine.said_goodbye else wire2.PROTOCOL_ERROR, str(error))
+            received.parse(self)
+        except Http2Error as error:
+            self._quit(error.code, str(error))
             return
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException:  # a bug of the parser, or a panic of its Rust part
+        except Exception:  # a bug of ours
             log.exception("HTTP/2 from %s:%d could not be understood", self._peer.address, self._peer.port)
-            self._quit(wire2.INTERNAL_ERROR, "not understood")
+            self._quit(ErrorCode.INTERNAL_ERROR, "not understood")
             return
-        handlers = self._on
-        for event in events:
-            handle = handlers.get(event.__class__)
-            if handle is not None:
-                handle(event)
-        control = machine.take()
-        if control:
-            self.out.send(control)
-        useless = machine.frames - before - self._useful
-        if useless > 0:
-            out = self.out
-            free = min(useless, out.credit)
+        idle_frames, received.idle_frames = received.idle_frames, 0
+        if idle_frames:
+            free = min(idle_frames, out.credit)
             out.credit = min(out.credit - free, MAX_CREDIT)
-            if free < useless and not self._control.take(useless - free, self._now):
-                self._quit(wire2.ENHANCE_YOUR_CALM, "too many control frames")
+            if free < idle_frames and not self._control.take(idle_frames - free, self._now):
+                self._quit(ErrorCode.ENHANCE_YOUR_CALM, "too many control frames")
 
-    def _opened(self, event: Opened) -> None:
-        stream_id = event.stream_id
+    def stream_opened(self, stream_id: int, fields: Fields, size: int, ended: bool) -> None:
         limits = self.service.limits
-        raw, size = event.raw, event.size
-        self._useful += 1
         if (
             (self._final is not None and stream_id > self._final)
             or len(self._streams) + len(self._withdrawn) >= limits.max_concurrent_streams
             or (self._streams and self._header_bytes + size > HEADERS_IN_FLIGHT * limits.max_header_bytes)
         ):
-            self._refuse(stream_id, wire2.REFUSED_STREAM)
-            return
-        stream = Http2Stream(self, stream_id, event.stream, event.ended)
-        if size > limits.max_header_bytes or len(raw) > limits.max_headers:
+            raise Http2StreamError(stream_id, ErrorCode.REFUSED_STREAM, "too many streams")
+        stream = Http2Stream(self, stream_id, ended)
+        if size > limits.max_header_bytes or len(fields) > limits.max_headers:
             self._join(stream, 0)
             self._say(stream, 431)
             return
         try:
-            self._request(stream, event)
-        except wire2.MalformedRequest:
-            self._refuse(stream_id, wire2.PROTOCOL_ERROR)
-            return
+            self._request(stream, fields)
+        except MalformedRequest as error:
+            raise Http2StreamError(stream_id, ErrorCode.PROTOCOL_ERROR, str(error)) from error
         self._join(stream, size)
         self._starting.append(stream)
 
@@ -275,114 +250,85 @@ class Http2Connection(Receiver):
         stream.header_bytes = size
         self.out.credit += CREDIT_PER_FRAME
 
-    def _request(self, stream: Http2Stream, event: Opened) -> None:
+    def _request(self, stream: Http2Stream, fields: Fields) -> None:
         """Make the request of a stream. Raises `MalformedRequest`."""
-        method, target, headers, lines = wire2.request_head(event.raw)
+        method, target, headers, lines = request_head(fields)
         length: int | None = None
         if "content-length" in headers:
             declared = headers["content-length"]
             if not (declared.isascii() and declared.isdigit() and len(declared) < 20):
-                raise wire2.MalformedRequest("content-length")
+                raise MalformedRequest("content-length")
             length = int(declared)
-            if event.ended and length:
-                raise wire2.MalformedRequest("a body was announced")
+            if stream.request_complete and length:
+                raise MalformedRequest("a body was announced")
         path, _, query = target.partition("?")
         stream.request = Request(method, path, query, headers, lines, self._peer, no_body, self._now, True)
-        if not event.ended:
+        if not stream.request_complete:
             limit = self.service.limits.max_request_bytes
             stream.body = RequestBody(self.service.loop, limit, partial(self._grant, stream), length)
             stream.request._read = stream.body.read
             stream.expects = headers.get("expect", "").lower() == "100-continue"
 
-    def _refuse(self, stream_id: int, code: int) -> None:
-        self._machine.forget(stream_id, reset=True)
-        self.out.send(wire2.reset(stream_id, code))
-        self._given_up()
+    def body_received(self, stream: Http2Stream, data: bytes, flow_controlled: int, ended: bool) -> None:
+        body = stream.body
+        if body is None:  # that of a request with too many headers
+            stream.request_complete |= ended
+            return
+        body.feed(data)
+        if body.length is not None and (body.received > body.length or (ended and body.received < body.length)):
+            raise Http2StreamError(stream.id, ErrorCode.PROTOCOL_ERROR, "the body isn't as long as announced")
+        stream.owed += flow_controlled
+        if ended:
+            stream.request_complete = True
+            body.finish()
+        elif body.awaited:
+            self._grant(stream)
 
-    def _given_up(self) -> None:
-        if not self._resets.take(1, self._now):
-            self._quit(wire2.ENHANCE_YOUR_CALM, "too many resets")
+    def stream_reset(self, stream: Http2Stream) -> None:
+        self._withdraw(stream, BrokenBody("the client withdrew the request"))
+        self._count_reset()
 
-    def _broken(self, event: LengthMismatch) -> None:
-        self._freed(event.flow_controlled_length)
-        stream = self._streams.get(event.stream_id)
+    def stream_failed(self, error: Http2StreamError) -> None:
+        stream = self._streams.get(error.stream_id)
         if stream is not None:
-            self.reset(stream, wire2.PROTOCOL_ERROR)
-        self._given_up()
+            self.reset(stream, error.code)
+        else:
+            self._input.close_stream(error.stream_id, reset=True)
+            self.out.send(rst_stream_frame(error.stream_id, error.code))
+        self._count_reset()
 
-    def _data(self, event: jh2.DataReceived) -> None:
-        self._freed(event.flow_controlled_length)
-        data = event.data
-        if len(data) >= TINY or event.stream_ended is not None:
-            self._useful += 1
-        stream = self._streams.get(event.stream_id)
-        if stream is not None and stream.body is not None:
-            stream.body.feed(data)
-            stream.owed += event.flow_controlled_length
-            if stream.body.awaited:
-                self._grant(stream)
+    def _count_reset(self) -> None:
+        if not self._resets.take(1, self._now):
+            raise Http2Error(ErrorCode.ENHANCE_YOUR_CALM, "too many resets")
 
-    def _freed(self, length: int) -> None:
-        increment = self._machine.received(length)
-        if increment:
-            self.out.send(wire2.window_update(0, increment))
+    def ping_acknowledged(self, payload: bytes) -> None:
+        if payload == DRAIN_PING and self._draining_since is not None and self._final is None:
+            self._finish_draining(heard=True)
+
+    def goaway_received(self) -> None:
+        """The client opens no more streams; open ones are answered."""
+        self._draining_since = self._draining_since or self._now
+        self._finish_draining()
 
     def _grant(self, stream: Http2Stream) -> None:
         """Widen the window of a body somebody waits for, while the connection's budget lasts.
 
         Beyond the budget only the oldest unfinished body goes on, so that they can't all wait for each other.
         """
-        if stream.uploaded or stream.closed or stream.body is None or stream.body.failed:
+        if stream.request_complete or stream.closed or stream.body is None or stream.body.failed:
             return
         if stream.expects:
             stream.expects = False
-            self.out.send(wire2.headers(stream.id, self.out.continue_block(), False, self.out.max_frame))
+            self.out.send(headers_frames(stream.id, self.out.continue_block(), False))
         self._uploads[stream.id] = stream
         if self._granted + stream.owed > self.service.limits.upload_budget_bytes:
-            oldest = next(one for one in self._uploads.values() if not one.uploaded)
+            oldest = next(one for one in self._uploads.values() if not one.request_complete)
             if oldest is not stream:
                 return
-        increment = self._machine.widen(stream.id, stream.owed)
+        self._input.widen(stream, stream.owed)
         self._granted += stream.owed
         stream.granted += stream.owed
         stream.owed = 0
-        if increment:
-            self.out.send(wire2.window_update(stream.id, increment))
-
-    def _uploaded(self, event: jh2.StreamEnded) -> None:
-        stream = self._streams.get(event.stream_id)
-        if stream is not None:
-            stream.uploaded = True
-            if stream.body is not None:
-                stream.body.finish()
-
-    def _reset_by_peer(self, event: jh2.StreamReset) -> None:
-        stream = self._streams.get(event.stream_id)
-        self._machine.forget(event.stream_id, reset=True)
-        if stream is not None:
-            self._withdraw(stream, BrokenBody("the client withdrew the request"))
-            self._given_up()
-
-    def _window(self, event: jh2.WindowUpdated) -> None:
-        if event.stream_id:
-            stream = self._streams.get(event.stream_id)
-            if stream is not None:
-                self.out.widened(stream)
-        else:
-            self.out.widened(None)
-
-    def _settings(self, event: jh2.RemoteSettingsChanged) -> None:
-        for stream in self._streams.values():
-            self.out.widened(stream)
-
-    def _pong(self, event: jh2.PingAckReceived) -> None:
-        if event.ping_data == DRAIN_PING and self._draining_since is not None and self._final is None:
-            self._finish_draining(heard=True)
-
-    def _leaving(self, event: jh2.ConnectionTerminated) -> None:
-        """The client sent GOAWAY: it opens no more streams; open ones are answered."""
-        self._draining_since = self._draining_since or self._now
-        self._finish_draining()
 
     # Answering.
 
@@ -430,7 +376,7 @@ class Http2Connection(Receiver):
             log.exception("an answer could not be sent")
             over(response, False)
             if stream.answered:
-                self.reset(stream, wire2.INTERNAL_ERROR)
+                self.reset(stream, ErrorCode.INTERNAL_ERROR)
             else:
                 self._answer(stream, panic())
         if self.out.asked_to_close:
@@ -454,7 +400,7 @@ class Http2Connection(Receiver):
         end = empty or head_only or size == 0
         block = out.block(status, response.headers, self.service.date(), length)
         stream.answered = True
-        out.send(wire2.headers(stream.id, block, end, out.max_frame))
+        out.send(headers_frames(stream.id, block, end))
         if end:
             self.sent_end(stream, out.control)
             return
@@ -483,20 +429,18 @@ class Http2Connection(Receiver):
 
     def sent_end(self, stream: Http2Stream, frames: list[Any]) -> None:
         """The end of the answer is in `frames`. A client that is still sending its request gets RST_STREAM (§8.1)."""
-        if not stream.uploaded:
-            frames.append(wire2.reset(stream.id, wire2.NO_ERROR))
-        self._machine.forget(stream.id, reset=not stream.uploaded)
+        if not stream.request_complete:
+            frames.append(rst_stream_frame(stream.id, ErrorCode.NO_ERROR))
         if stream.body is not None:
             stream.body.fail(BrokenBody("the request was answered before its body was read"))
-        self._over(stream, whole=True)
+        self._over(stream, reset=not stream.request_complete, whole=True)
 
     def reset(self, stream: Http2Stream, code: int) -> None:
         """Reset one stream."""
         if stream.closed:
             return
-        self._machine.forget(stream.id, reset=True)
         if not self.out.closed:
-            self.out.send(wire2.reset(stream.id, code))
+            self.out.send(rst_stream_frame(stream.id, code))
         self._withdraw(stream, BrokenBody("the request was cut"))
 
     def _withdraw(self, stream: Http2Stream, error: BrokenBody) -> None:
@@ -505,11 +449,12 @@ class Http2Connection(Receiver):
         if stream.task is not None and stream.task is not asyncio.current_task():
             stream.task.cancel()
             self._withdrawn.add(stream.task)
-        self._over(stream)
+        self._over(stream, reset=True, whole=False)
 
-    def _over(self, stream: Http2Stream, whole: bool = False) -> None:
-        if self._streams.pop(stream.id, None) is None:
+    def _over(self, stream: Http2Stream, *, reset: bool, whole: bool) -> None:
+        if stream.id not in self._streams:
             return
+        self._input.close_stream(stream.id, reset)
         self._header_bytes -= stream.header_bytes
         if self._uploads.pop(stream.id, None) is not None:
             self._granted -= stream.granted
@@ -529,8 +474,8 @@ class Http2Connection(Receiver):
     def _finish_draining(self, heard: bool = False) -> None:
         """`heard` says that the client has received everything, or had time to: don't wait for TLS's close_notify."""
         if self._final is None:
-            self._final = self._machine.highest_inbound_stream_id
-            self.out.send(wire2.goaway(self._final, wire2.NO_ERROR))
+            self._final = self._input.last_stream_id
+            self.out.send(goaway_frame(self._final, ErrorCode.NO_ERROR))
             if not self._streams:
                 self.service.loop.call_soon(self._close_if_done)
                 if heard:
@@ -544,18 +489,14 @@ class Http2Connection(Receiver):
         if self._cut_at and not self._lost and not self._transport.get_write_buffer_size():
             self.abort()
 
-    def _quit(self, code: int | None, why: str) -> None:
-        """End the connection now. With `code` None, jh2 has written the GOAWAY itself."""
+    def _quit(self, code: int, why: str) -> None:
+        """End the connection now."""
         if self._cut_at or self._lost:
             return
-        own = self._machine.take()
-        if own:
-            self.out.send(own)
-        if code is not None:
-            self.out.send(wire2.goaway(self._machine.highest_inbound_stream_id, code, why))
-        if code != wire2.NO_ERROR:
+        self.out.send(goaway_frame(self._input.last_stream_id, code, why))
+        if code != ErrorCode.NO_ERROR:
             log.info("%s:%d: HTTP/2 connection ended: %s", self._peer.address, self._peer.port, why)
-        self._close(linger=code != wire2.NO_ERROR)
+        self._close(linger=code != ErrorCode.NO_ERROR)
         self._end_streams(BrokenBody(why))
 
     def _close(self, linger: bool = False) -> None:
