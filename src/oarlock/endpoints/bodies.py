@@ -34,7 +34,6 @@ def media_type(state: RequestState) -> str:
     media = content_type(state.request.headers.get("content-type", ""))
     if media not in (JSON, YAML, CBOR, PROTOBUF):
         raise UnsupportedMediaType(NAMED)
-    assert media is not None
     return media
 
 

@@ -24,14 +24,20 @@ END = b"\3\0"  # an empty final block
 
 async def gzipped(body: ResponseBody) -> ResponseBody | None:
     """`body` compressed; None if it is too small."""
-    if isinstance(body, AsyncIterator):
-        return _pieces(body)
-    length = len(body) if isinstance(body, bytes) else body.length
-    if length is None or length > PIECE_BYTES:
-        return _pieces(_cut(body))
+    match body:
+        case bytes():
+            length, pieces = len(body), _cut(body)
+        case BodySource() if body.length is not None:
+            length, pieces = body.length, _read(body)
+        case BodySource():
+            return _packed_pieces(_read(body))
+        case _:
+            return _packed_pieces(body)
+    if length > PIECE_BYTES:
+        return _packed_pieces(pieces)
     if length <= GZIP_ABOVE:
         return None
-    whole = body if isinstance(body, bytes) else b"".join([piece async for piece in _cut(body)])
+    whole = b"".join([piece async for piece in pieces])
     return await asyncio.get_running_loop().run_in_executor(None, _gzip, whole)
 
 
@@ -41,16 +47,17 @@ def _gzip(data: bytes) -> bytes:
     return packer.compress(data) + packer.flush()
 
 
-async def _cut(body: bytes | BodySource) -> AsyncIterator[bytes]:
-    if isinstance(body, bytes):
-        for start in range(0, len(body), PIECE_BYTES):
-            yield body[start : start + PIECE_BYTES]
-        return
+async def _cut(body: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), PIECE_BYTES):
+        yield body[start : start + PIECE_BYTES]
+
+
+async def _read(body: BodySource) -> AsyncIterator[bytes]:
     while not body.done:
         yield body.read(PIECE_BYTES)
 
 
-async def _pieces(raw: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _packed_pieces(raw: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     loop = asyncio.get_running_loop()
     check = size = 0
     before = HEAD

@@ -52,7 +52,7 @@ class JoinedBody(BodySource):
         self._measure = Measure(0, 0)
         self._at = 0  # how many items were read
         self._first = True
-        self._cut: bytes | None = None  # the current large item, and how much of it was read
+        self._cut = b""  # the current large item, and how much of it was read
         self._cut_at = 0
 
     def read(self, most: int) -> bytes:
@@ -63,7 +63,7 @@ class JoinedBody(BodySource):
             room -= len(self._before)
             self._before = b""
         while room > 0 and not self.done:
-            if self._cut is not None:
+            if self._cut:
                 room -= self._slice(parts, room)
             elif self._at < len(self._items):
                 room -= self._join(parts, room)
@@ -110,7 +110,7 @@ class JoinedBody(BodySource):
         if bodies:
             self._first = False
             parts.append(self._between.join(bodies))
-        if self._cut is not None:
+        if self._cut:
             if not self._first:
                 parts.append(self._between)
             self._first = False
@@ -118,12 +118,11 @@ class JoinedBody(BodySource):
 
     def _slice(self, parts: list[bytes], room: int) -> int:
         """Add a slice of a large item."""
-        assert self._cut is not None
         piece = self._cut[self._cut_at : self._cut_at + room]
         parts.append(piece)
         self._cut_at += len(piece)
         if self._cut_at == len(self._cut):
-            self._cut = None
+            self._cut = b""
         return len(piece)
 
 

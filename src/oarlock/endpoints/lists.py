@@ -200,21 +200,21 @@ async def _whole(state: RequestState, route: ResourceRoute, found: _Found, accep
 
 
 async def _in_protobuf(state: RequestState, route: ResourceRoute, found: _Found, accepted: Accepted) -> Response:
-    entry = route.entry
-    message, version = entry.protobuf, accepted.as_version
-    if accepted.as_kind is None:
-        assert message is not None
+    entry, version = route.entry, accepted.as_version
+    message = entry.protobuf if accepted.as_kind is None else None
 
-    def made(body: bytes) -> bytes:
-        if message is None or accepted.as_kind is not None:
+    def encode(body: bytes) -> bytes:
+        if message is None:
             return protobuf.message_of(partial(body, version))
         return object_message(message, b"{" + body)
 
     items: list[bytes] = []
     async for bodies in _bodies(route, found):
-        items += [await _aside(route, size, made, body) if (size := weight(body)) else made(body) for body in bodies]
+        items += [
+            await _aside(route, size, encode, body) if (size := weight(body)) else encode(body) for body in bodies
+        ]
     kind = (f"meta.k8s.io/{version}", "PartialObjectMetadataList")
-    if accepted.as_kind is None:
+    if message is not None:
         kind = (entry.api_version, entry.list_kind)
     data = protobuf.list_of(*kind, list_meta(found.listing), items)
     return await compressed(state, Response(200, [("content-type", PROTOBUF)], data))

@@ -264,17 +264,17 @@ def wants_pretty(accepted: Accepted, query: str | None, user_agent: str) -> bool
     return user_agent.startswith(("curl", "Wget", "Mozilla/5.0"))
 
 
-def content_type(header: str) -> str | None:
+def content_type(header: str) -> str:
     """The media type of a body in lower case, without parameters.
 
-    JSON if the header is empty, None if it isn't a media type.
+    JSON if the header is empty, empty if it isn't a media type.
     """
     if not header or header == JSON:
         return JSON
     media = header.partition(";")[0].strip().lower()
     kind, slash, subkind = media.partition("/")
     if not (kind and slash and subkind) or "/" in subkind or " " in media or "," in media:
-        return None
+        return ""
     return media
 
 
@@ -284,9 +284,8 @@ def patch_type(header: str, served: Sequence[str], *, typed: bool) -> str:
     Raises `UnsupportedMediaType`: with the list of `served` for another patch type; with a short message for any other
     media type, except for custom resources (not `typed`), which always get the list.
     """
-    media = content_type(header) if header else None
+    media = content_type(header) if header else ""
     if media in served:
-        assert media is not None
         return media
     error = UnsupportedMediaType(served)
     if typed and media not in PATCHES:

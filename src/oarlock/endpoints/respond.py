@@ -200,23 +200,24 @@ def include_object(route: ResourceRoute) -> str:
 
 def as_status_error(error: Exception, state: RequestState) -> StatusError | None:
     """An error as a `StatusError`; None for one of an unknown type, which is a bug of the server."""
-    if isinstance(error, StatusError):
-        return error.about(state.target)
-    if isinstance(error, FieldError):
-        return InvalidObject(state.target.group_kind, state.target.name, [error])
-    if isinstance(error, BodyTooLarge):
-        return RequestEntityTooLarge(f"limit is {error.limit}")
-    if isinstance(error, BrokenBody):
-        return BadRequest(f"the body of the request could not be read: {error}")
-    if isinstance(error, TooLarge):
-        return RequestEntityTooLarge(str(error))
-    if isinstance(error, OutcomeUnknown):
-        return ServerTimeout(state.target.group_resource, state.target.verb)
-    if isinstance(error, Unavailable):
-        retry = max(1, round(error.retry_after_s))
-        return ServiceUnavailable(f"the store is unavailable: {error}", retry_after_s=retry)
-    if isinstance(error, StorageError):
-        return InternalError(str(error))
+    match error:
+        case StatusError():
+            return error.about(state.target)
+        case FieldError():
+            return InvalidObject(state.target.group_kind, state.target.name, [error])
+        case BodyTooLarge():
+            return RequestEntityTooLarge(f"limit is {error.limit}")
+        case BrokenBody():
+            return BadRequest(f"the body of the request could not be read: {error}")
+        case TooLarge():
+            return RequestEntityTooLarge(str(error))
+        case OutcomeUnknown():
+            return ServerTimeout(state.target.group_resource, state.target.verb)
+        case Unavailable():
+            retry = max(1, round(error.retry_after_s))
+            return ServiceUnavailable(f"the store is unavailable: {error}", retry_after_s=retry)
+        case StorageError():
+            return InternalError(str(error))
     return None
 
 

@@ -175,8 +175,8 @@ def test_metadata_of_one_and_of_many_are_told_apart():
 def test_bodies_name_their_media_type():
     assert content_type("") == JSON
     assert content_type("Application/JSON ; charset=utf-8") == JSON
-    assert content_type("json") is None
-    assert content_type("a/b/c") is None
+    assert content_type("json") == ""
+    assert content_type("a/b/c") == ""
     assert content_type("application/yaml") == YAML
 
 

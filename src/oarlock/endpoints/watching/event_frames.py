@@ -112,9 +112,9 @@ class EventFrames:
         if memo is None:
             memo = event.memo = {}
         else:
-            kept: bytes | None = memo.get(key)
-            if kept is not None:
-                return kept
+            known: bytes | None = memo.get(key)
+            if known is not None:
+                return known
         frame = memo[key] = self._frame(kind, self._shown(event, kind))
         return frame
 
@@ -134,35 +134,33 @@ class EventFrames:
 
     def _shown(self, event: CacheEvent, kind: str) -> Entry:
         """The object in an event; one that no longer matches is shown as it was, with the event's revision."""
-        if kind != "LEFT":
+        before = event.previous if kind == "LEFT" else None
+        if before is None:
             return event.entry
-        before = event.previous
-        assert before is not None
         shown = Entry(before.key, before.namespace, before.name, event.rev, before.create_rev, b"")
         shown.body = body_of(tail_of(before.body), event.rev)
         shown.broken = before.broken
         return shown
 
-    async def prepare(self, told: Sequence[tuple[CacheEvent | Entry, str]]) -> None:
-        """Convert the objects of these (event or entry, kind) pairs together, before they are framed.
+    async def prepare_added(self, entries: Sequence[Entry]) -> None:
+        """Convert existing objects together, before they are framed. One that can't be is reported by `added`."""
+        await self._convert([(entry, "ADDED") for entry in entries])
 
-        For one that can't be converted, `event` and `added` raise BrokenObject later.
-        """
+    async def prepare(self, events: Sequence[tuple[CacheEvent, str]]) -> None:
+        """Convert the objects of events, each with its type in this watch; `event` reports those that can't be."""
+        await self._convert(
+            [(self._shown(event, kind), kind) for event, kind in events if self._keys[kind] not in (event.memo or ())]
+        )
+
+    async def _convert(self, shown: Sequence[tuple[Entry, str]]) -> None:
         self._bodies.clear()
-        alive = [(self._entry(what, kind), kind) for what, kind in told if not self._is_made(what, kind)]
-        alive = [(entry, kind) for entry, kind in alive if not entry.broken]
+        readable = [(entry, kind) for entry, kind in shown if not entry.broken]
         for left in (False, True):
-            entries = [entry for entry, kind in alive if (kind == "LEFT") is left]
+            entries = [entry for entry, kind in readable if (kind == "LEFT") is left]
             if entries:
                 make = self._resource.bodies_apart if left else self._resource.bodies_of
                 bodies = await make(entries, self._version)
                 self._bodies.update(zip([(e.key, e.rev, left) for e in entries], bodies, strict=True))
-
-    def _entry(self, what: CacheEvent | Entry, kind: str) -> Entry:
-        return what if isinstance(what, Entry) else self._shown(what, kind)
-
-    def _is_made(self, what: CacheEvent | Entry, kind: str) -> bool:
-        return isinstance(what, CacheEvent) and what.memo is not None and self._keys[kind] in what.memo
 
     def _frame(self, kind: str, entry: Entry) -> bytes:
         if entry.broken:

@@ -221,7 +221,7 @@ class Watcher:
         await resource.settled(version)
         for chunk in chunks:
             for few in _few(filter(self._wants, chunk)):
-                await self._frames.prepare([(entry, "ADDED") for entry in few])
+                await self._frames.prepare_added(few)
                 for entry in few:
                     if stream.closed or not self._write_added(entry):
                         return
