@@ -1,9 +1,11 @@
 """The watch cache over each backend: whatever happens, what it shows is what the store has, at every revision.
 
-Histories of writes by this process and by others, of compactions, broken watches, lost places and restarts are
-made up by hypothesis. A model is kept from the store's own answers; clients list and watch as real ones do. At
+Histories of writes by this process and by others, of compactions, broken watches, lost places, failovers and restarts
+are made up by hypothesis. A model is kept from the store's own answers; clients list and watch as real ones do. At
 every rest: the snapshot is the model, every revision that can be seen again is the model's of that revision, and
 each client's replayed state is the model's, having heard every change exactly once.
+
+Over a network, calls fail meanwhile, answers are lost and watches break. The model is learnt from the store itself.
 """
 
 from __future__ import annotations
@@ -11,8 +13,8 @@ from __future__ import annotations
 import asyncio
 import random
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +23,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oarlock.storage.backend import Backend, Compacted, Unavailable, WriteResult
+from oarlock.storage.backend import KV, Backend, Compacted, Unavailable, WriteResult
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent, Subscription, TooOld
 from oarlock.storage.cache.limits import CacheLimits
 from oarlock.storage.cache.watch_cache import ResourceCache, WatchCache
 from oarlock.storage.memory import MemoryBackend
 from oarlock.storage.sqlite.backend import SqliteBackend
+from oarlock.testing.contracts.network import NO_FAULTS, Faults, NetworkBackend
 from oarlock.testing.contracts.skipping import FOREIGN, SkippingBackend
 
 PREFIX = "/registry/example.com/things/"
@@ -110,10 +113,14 @@ class Client:
 
 
 class History:
-    """One store, one process with a cache, and what must be true of them."""
+    """One store, one process with a cache, and what must be true of them.
 
-    def __init__(self, backend: Backend, seed: int) -> None:
+    The process reaches the store by `backend`, others by `store`.
+    """
+
+    def __init__(self, backend: Any, seed: int) -> None:
         self.backend = backend
+        self.store: Backend = getattr(backend, "store", backend)
         self.random = random.Random(seed)
         self.model: dict[int, State] = {}
         self.compacted = 0
@@ -133,8 +140,14 @@ class History:
     async def write(self, name: str, prefix: str = PREFIX, *, ours: bool = True) -> None:
         """Change or delete a key, by this process or past its cache, and note what the store was then."""
         key = prefix + name
-        current, _ = await self.backend.get(key)
-        through = self.things if ours and prefix == PREFIX else self.backend
+        current, _ = await self.store.get(key)
+        through: Any = self.things if ours and prefix == PREFIX else self.store
+        try:
+            await self._write(key, current, through)
+        except Unavailable:
+            assert self.faulty
+
+    async def _write(self, key: str, current: KV | None, through: Any) -> None:
         if current is not None and self.random.random() < 0.3:
             result = await through.delete(key, expect=current.mod_rev)
         else:
@@ -143,43 +156,77 @@ class History:
             result = done if isinstance(done, WriteResult) else done[0]
             if result.ok and through is self.things:
                 assert (done[1].rev, done[1].body) == (result.rev, value)
-        if result.ok and through is self.things and self.things.ready:
+        if result.ok and through is self.things and self.things.ready and not self.faulty:
             assert self.cache.rev >= result.rev, "a process reads its own writes"
+
+    @property
+    def faulty(self) -> bool:
+        return bool(getattr(self.backend, "faults", NO_FAULTS) != NO_FAULTS)
+
+    @contextmanager
+    def calm(self) -> Iterator[None]:
+        """Nothing fails meanwhile."""
+        faults, self.backend.faults = getattr(self.backend, "faults", NO_FAULTS), NO_FAULTS
+        try:
+            yield
+        finally:
+            self.backend.faults = faults
 
     async def storm(self, names: Sequence[str]) -> None:
         """Several writers at once."""
         await asyncio.gather(*(self.write(name, ours=n % 2 == 0) for n, name in enumerate(names)))
 
     async def compact(self, back: int) -> None:
-        rev = max(await self.backend.current_rev() - back, 1)
+        rev = max(await self.store.current_rev() - back, 1)
         if rev > self.compacted:
-            await self.backend.compact(rev)
+            await self.store.compact(rev)
             self.compacted = rev
+
+    async def fail_over(self, back: int) -> None:
+        """The store loses its newest history: what was acknowledged is gone, and so are the model's newest states."""
+        store: Any = self.store
+        store.lose_after(max(await store.current_rev() - back, self.compacted, 1))
+        self.compacted = await store.compact_rev()
+        self.model = {}
 
     async def lose(self, names: Sequence[str]) -> None:
         """The watch is away while others write and the store forgets: our place is gone."""
-        await self.cache._follower.close()
+        if isinstance(self.backend, NetworkBackend):
+            faults, self.backend.faults = self.backend.faults, Faults(unavailable=1.0)
+            self.backend.cut()
+        else:
+            await self.cache._follower.close()
         for name in names:
             await self.write(name, ours=False)
         await self.compact(0)
-        await self.cache._follower.begin(self.cache._seen.rev)
+        if isinstance(self.backend, NetworkBackend):
+            self.backend.faults = faults
+        else:
+            await self.cache._follower.begin(self.cache._seen.rev, self.cache._epoch)
 
     async def restart(self, names: Sequence[str]) -> None:
         """Another process takes over, and loads while the store is written to."""
         await self.cache.close()
-        self.cache = WatchCache(self.backend, clock=Clock(), limits=TIGHT)
-        await self.cache.start()
-        loading = asyncio.ensure_future(self.cache.resource(PREFIX, describe, later))
-        for name in names:
-            await self.write(name, ours=False)
-            await asyncio.sleep(0)
-        self.things = await loading
-        self.others = await self.cache.resource(OTHERS, describe, later)
+        with self.calm():  # a start that fails is no start
+            self.cache = WatchCache(self.backend, clock=Clock(), limits=TIGHT)
+            await self.cache.start()
+            loading = asyncio.ensure_future(self.cache.resource(PREFIX, describe, later))
+            for name in names:
+                await self.write(name, ours=False)
+                await asyncio.sleep(0)
+            self.things = await loading
+            self.others = await self.cache.resource(OTHERS, describe, later)
 
     # What must be true
 
     async def rest(self) -> None:
         """Wait until the cache has everything, then look at everything."""
+        with self.calm():
+            if isinstance(self.backend, NetworkBackend):
+                await self.backend.written()
+            await self._rest()
+
+    async def _rest(self) -> None:
         for _ in range(500):
             wait = self.cache.fresh()
             if wait is not None:
@@ -210,11 +257,11 @@ class History:
 
     async def _learn(self) -> None:
         """Ask the store for its state at every revision it still has: the model."""
-        current = await self.backend.current_rev()
+        current = await self.store.current_rev()
         assert self.cache.rev >= current
         for rev in range(max(self.compacted, current - 40), current + 1):
             if rev > 0 and (rev not in self.model):
-                page = await self.backend.list(PREFIX, END, rev=rev)
+                page = await self.store.list(PREFIX, END, rev=rev)
                 self.model[rev] = {kv.key: (kv.mod_rev, kv.value) for kv in page.kvs}
         self.model.setdefault(self.cache.rev, self.model[current])
 
@@ -248,6 +295,7 @@ STEPS = st.lists(
         st.tuples(st.just("reconnect"), st.none()),
         st.tuples(st.just("compact"), st.integers(0, 10)),
         st.tuples(st.just("break"), st.none()),
+        st.tuples(st.just("fail_over"), st.integers(0, 6)),
         st.tuples(st.just("lose"), st.lists(NAMES, min_size=1, max_size=4)),
         st.tuples(st.just("restart"), st.lists(NAMES, max_size=6)),
         st.tuples(st.just("rest"), st.none()),
@@ -294,6 +342,9 @@ async def take(history: History, step: str, what: Any) -> None:
         if watch is not None:
             watch.close()
             history.cache._follower._failed(Unavailable("cut"))
+    elif step == "fail_over":
+        if hasattr(history.store, "lose_after"):
+            await history.fail_over(what)
     elif step == "lose":
         await history.lose(what)
     elif step == "restart":
@@ -314,6 +365,23 @@ async def memory() -> AsyncIterator[Backend]:
 async def skipping() -> AsyncIterator[Backend]:
     backend = SkippingBackend(Clock(), seed=1)
     await backend.start()
+    yield backend
+    await backend.close()
+
+
+@asynccontextmanager
+async def network() -> AsyncIterator[Backend]:
+    backend = NetworkBackend(MemoryBackend(Clock()), seed=2)
+    await backend.start()
+    yield backend
+    await backend.close()
+
+
+@asynccontextmanager
+async def bad_network() -> AsyncIterator[Backend]:
+    backend = NetworkBackend(SkippingBackend(Clock(), seed=3), seed=3)
+    await backend.start()
+    backend.faults = Faults(unavailable=0.05, unknown=0.1, cut=0.1)
     yield backend
     await backend.close()
 
@@ -341,6 +409,18 @@ def test_over_a_store_that_skips_revisions(steps: Steps, seed: int) -> None:
     run(skipping, steps, seed)
 
 
+@settings(max_examples=100, deadline=None)
+@given(steps=STEPS, seed=st.integers(0, 1 << 30))
+def test_over_a_network(steps: Steps, seed: int) -> None:
+    run(network, steps, seed)
+
+
+@settings(max_examples=100, deadline=None)
+@given(steps=STEPS, seed=st.integers(0, 1 << 30))
+def test_over_a_network_where_things_fail(steps: Steps, seed: int) -> None:
+    run(bad_network, steps, seed)
+
+
 @settings(max_examples=20, deadline=None)
 @given(steps=STEPS, seed=st.integers(0, 1 << 30))
 def test_over_sqlite(steps: Steps, seed: int) -> None:
@@ -355,7 +435,7 @@ def run(opened: Callable[[], Any], steps: Steps, seed: int) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("opened", [memory, skipping, sqlite])
+@pytest.mark.parametrize("opened", [memory, skipping, sqlite, network, bad_network])
 def test_a_long_storm(opened: Callable[[], Any]) -> None:
     """Many concurrent writers with watchers that come and go: nothing lost, nothing twice."""
 

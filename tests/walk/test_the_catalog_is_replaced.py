@@ -260,6 +260,7 @@ async def test_schemas_are_read_beside_the_loop_and_what_is_no_longer_served_is_
     api, _ = fleet()
     async with api:
         old = api.server.catalog
+        Told.readers.clear()
         versions = (Told("v1", {"type": "object", "properties": {"height": {"type": "integer"}}}),)
         swell = Served(
             ResourceDefinition(GROUP, Names("swells", "Swell"), "Cluster", versions, "v1", "v1", typed=False)

@@ -4,18 +4,30 @@ The semantics of objects (finalizers, dry-run, selectors, conflicts, watch event
 all backends. ``oarlock.testing.contracts.backend`` tests what each method promises; the ids below (R1, W2, V3…) are
 the names of those tests.
 
-R1 one counter for the whole store, strictly growing, no two keys share a revision.
+R1 one counter for the whole store, strictly growing, no two keys share a revision. There may be gaps.
 R2 commit order is revision order: once R is seen, nothing at or below R appears later.
-R3 no revision is used twice, not even after a crash; a store that can't prove it changes its epoch.
-R4 reads without a revision are linearizable, also between processes.
+R3 no revision is used twice, not even after a crash, a failover or a restore. A store that may have lost its newest
+   history has another epoch, goes on above every revision it may have given out, and has compacted up to there.
+R4 reads without a revision, and `Backend.current_rev`, are linearizable, also between processes: they ask the store
+   itself (the primary, a quorum), never a replica that may be behind.
 W1–W3 put and delete compare the key's revision atomically and return the current state when they fail.
 W4 an acknowledged write survives ``kill -9``; an unknown outcome is reported as unknown.
 W5 any bytes in values, keys of at least 630 bytes in byte order, `TooLarge` above ``caps.max_value``.
 L1–L4 a list is one snapshot, at an exact revision if asked, in pages if asked.
-V1–V5 a watch delivers everything after its revision, in order, once, without a gap, or fails with `Compacted`.
+V1–V3 a watch delivers everything after its revision, in order, once, without a gap and without being asked; or it
+   fails: with `Compacted` when it can't be continued, with `Unavailable` when it may be begun again where it was.
+V4 the revision of a batch is a promise: no event up to it will come later. A backend whose store doesn't know that for
+   sure finds another way, such as a write of its own. It can be asked for.
+V5 a closed watch gets nothing more; a slow one disturbs nobody.
 C1 compaction keeps live values and what later events need as previous value.
 T1 a key with a time to live vanishes with an ordinary delete event.
 M1 all of this with several processes, one of them killed.
+
+A store may be on a network, so these are **not** promised: that the event of a write comes before or after its result,
+in this process or another; that what is read or delivered is the very object that was written, only equal bytes; that a
+watch lives long. `cache` makes up for them. Every call ends: a backend that waits for others has deadlines of its own.
+How a process hears of the commits of others (a connection, hints, polling) is the backend's matter. Hints may be lost:
+within about a second the events come all the same.
 
 Must not know: kinds, JSON, users. Next: `memory` (the reference model), then `sqlite`.
 """
@@ -137,7 +149,7 @@ class StorageError(Exception):
 
 
 class Compacted(StorageError):
-    """The requested revision has been compacted."""
+    """The requested revision has been compacted, or is of a history that the store has lost."""
 
     def __init__(self, compact_rev: Rev, current_rev: Rev) -> None:
         super().__init__(f"revision is compacted: everything below {compact_rev} is gone, current is {current_rev}")
@@ -200,7 +212,10 @@ class Backend(Protocol):
         ...
 
     async def epoch(self) -> str:
-        """An identifier of this history of the store. It changes when a restore or failover may have lost revisions."""
+        """An identifier of this history of the store. It changes when a restore or failover may have lost revisions.
+
+        Linearizable, as `current_rev`. It is asked at the start and each time a watch is begun again.
+        """
         ...
 
     def known_rev(self) -> Rev | None:
@@ -226,26 +241,28 @@ class Backend(Protocol):
     async def put(self, key: str, value: bytes, *, expect: Rev, ttl_ms: int | None = KEEP_TTL) -> WriteResult:
         """Write if the key's revision is `expect` (0: if it is absent). Returns once durable.
 
-        In this process, watches have been delivered the event before the call returns, and
-        ``Event.value`` is the very object passed as `value`.
+        Raises `Unavailable` when it certainly wasn't and won't be executed, `OutcomeUnknown` when it may have been, or
+        may still be. A cancelled call may be executed. Watches get the event before or after the call returns.
         """
         ...
 
     async def delete(self, key: str, *, expect: Rev) -> WriteResult:
-        """Delete the key if its revision is `expect`. On success `current` is the deleted state."""
+        """Delete the key if its revision is `expect`. On success `current` is the deleted state. Otherwise as `put`."""
         ...
 
     async def watch(self, start: str, end: str, *, after: Rev, deliver: Deliver, failed: Failed) -> Watch:
         """Call `deliver` on this loop for every change of the range after revision `after`, in order.
 
-        `deliver` must not block or raise. `failed` is called at most once, and nothing is delivered after it: with
-        `Compacted` when `after` has been compacted, also if that happens during the replay.
-        Batches without events (progress) may come at any time.
+        `deliver` must not block or raise; it may be called before this returns. `failed` is called at most once, and
+        nothing is delivered after it: with `Compacted` when `after` has been compacted, also if that happens during the
+        replay, or when the store has lost the history that `after` belongs to; with another `StorageError` when the
+        watch broke. Batches without events (progress) may come at any time. Raises `StorageError` when it can't be
+        begun.
         """
         ...
 
     async def request_progress(self) -> None:
-        """Make every watch deliver a batch whose `rev` is at least the current revision."""
+        """Make every watch of this process deliver, soon, a batch whose `rev` is at least the current revision."""
         ...
 
     async def compact(self, rev: Rev) -> None:

@@ -230,6 +230,22 @@ class MemoryBackend:
     async def compact_rev(self) -> Rev:
         return self._compact_rev
 
+    def lose_after(self, rev: Rev, *, skip: int = 1000) -> None:
+        """Forget every write after `rev`, as a database does that fails over to a replica which was behind.
+
+        As R3 wants it: another epoch, and revisions that go on above those that were given out, by `skip`.
+        """
+        self._must_have(rev)
+        self._live = {key: kv for key in sorted(self._history) if (kv := self._at(key, rev)) is not None}
+        self._keys = list(self._live)
+        self._history = {key: [(kv.mod_rev, kv)] for key, kv in self._live.items()}
+        self._expiries = [(kv.expires, key, kv.mod_rev) for key, kv in self._live.items() if kv.expires is not None]
+        heapq.heapify(self._expiries)
+        self._log = []
+        self._epoch = secrets.token_hex(8)
+        self._rev = self._compact_rev = self._rev + skip
+        self._watchers.fail(Compacted(self._compact_rev, self._rev))
+
     async def check(self, *, quick: bool = False) -> Findings:
         wrong: Findings = []
         if self._keys != sorted(self._live):

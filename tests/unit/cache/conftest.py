@@ -47,6 +47,7 @@ class Faulty(MemoryBackend):
         super().__init__(clock, **options)
         self.knows = True
         self.terse = False
+        self.copies = False
         self.held: list[tuple[Any, Batch]] | None = None
         self.asked = 0
         self.nudged = 0
@@ -78,6 +79,9 @@ class Faulty(MemoryBackend):
         def maybe(batch: Batch) -> None:
             if self.terse:
                 batch = Batch(tuple(event._replace(prev_value=None) for event in batch.events), batch.rev)
+            if self.copies:
+                copied = [event._replace(value=bytes(bytearray(event.value or b""))) for event in batch.events]
+                batch = Batch(tuple(copied), batch.rev)
             if self.held is None or start != "/registry/":
                 deliver(batch)
             else:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from oarlock.storage.backend import Compacted, StorageError, Unavailable
+from oarlock.storage.backend import Compacted, FutureRevision, StorageError, Unavailable
 from oarlock.storage.cache.events import TooOld
 
 pytestmark = pytest.mark.anyio
@@ -53,7 +53,7 @@ async def test_a_place_that_is_gone_ends_watches_and_loads_again(world: Any, kit
     await world.write("x", "1", prefix=other.prefix)
     rev = await world.backend.current_rev()
     await world.backend.compact(rev)
-    await world.cache._follower.begin(world.cache.rev)
+    await world.cache._follower.begin(world.cache.rev, world.cache._epoch)
     assert [type(why) for why in heard.ended] == [TooOld]
     assert heard.ended[0].oldest == rev
     assert not things.ready
@@ -141,6 +141,29 @@ async def test_losing_it_while_a_resource_is_loaded_for_the_first_time(world: An
     assert [e.rev for e in heard.events] == [2, 3, 4]
 
 
+async def test_a_load_does_not_wait_for_events_that_are_not_coming(world: Any, kit: Any) -> None:
+    """The new watch is lost too, before it told of what the load has listed: the load begins again at once."""
+    await world.load()
+    loop = asyncio.get_running_loop()
+    real = world.backend.current_rev
+
+    async def current_rev() -> int:
+        world.backend.current_rev = real
+        rev: int = await real()
+        world.backend.hold()
+        await world.write("a", "1")
+        loop.call_later(0.001, world.backend.break_watch, Compacted(1, 1))
+        loop.call_later(0.001, setattr, world.backend, "held", None)
+        return rev
+
+    world.backend.current_rev = current_rev
+    begun = loop.time()
+    world.backend.break_watch(Compacted(1, 1))
+    await settled(world)
+    assert world.names() == ["a=1"]
+    assert loop.time() - begun < kit.QUICK.fresh_s
+
+
 async def test_the_store_being_away_while_loading_again_is_tried_again(world: Any, kit: Any) -> None:
     things = await world.load()
     times = iter(range(3))
@@ -164,6 +187,119 @@ async def test_another_history_under_the_same_revisions_is_not_mistaken_for_ours
     world.backend.break_watch(Compacted(1, 1))
     await settled(world)
     assert things.get(kit.PREFIX + "a") is not before
+
+
+async def test_a_failover_that_lost_writes_ends_watches_and_shows_what_is_left(
+    world: Any, kit: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    things = await world.load()
+    heard = kit.Heard()
+    things.subscribe(world.cache.rev, heard.deliver, heard.closed)
+    kept = await world.write("a", "1")
+    await world.write("a", "2")
+    lost = await world.write("b", "1")
+    world.backend.lose_after(kept)
+    assert [type(why) for why in heard.ended] == [TooOld]
+    await settled(world)
+    assert world.names() == ["a=1"]
+    assert things.get(kit.PREFIX + "a").rev == kept
+    assert things.oldest == world.cache.rev > lost
+    with pytest.raises(TooOld):
+        things.subscribe(lost, heard.deliver, heard.closed)
+    assert f"has lost history after a failover or restore: it was at revision {lost}" in caplog.text
+    again = kit.Heard()
+    things.subscribe(world.cache.rev, again.deliver, again.closed)
+    rev = await world.write("b", "2")
+    assert again.texts == [f"ADDED b 2@{rev}"]
+
+
+@pytest.mark.parametrize("watch", ["breaks", "stays open"])
+async def test_a_store_that_goes_back_is_loaded_again(world: Any, kit: Any, watch: str) -> None:
+    """A restored copy that uses its revisions again: not what the contract wants, and still not served as it was."""
+    things = await world.load()
+    await world.write("a", "1")
+    await world.write("a", "2")
+    last = await world.write("b", "1")
+    world.backend.knows = False
+    heard = kit.Heard()
+    things.subscribe(world.cache.rev, heard.deliver, heard.closed)
+    copy = kit.Faulty(world.clock)
+    await copy.put(kit.PREFIX + "a", b"copy", expect=0)
+    for name in ("_epoch", "_rev", "_live", "_keys", "_log", "_history"):
+        setattr(world.backend, name, getattr(copy, name))
+    if watch == "breaks":
+        world.backend.break_watch(Unavailable("the server was restarted"))
+    await world.cache.fresh()
+    assert world.names() == ["a=copy"]
+    assert world.cache.rev == 2 < last
+    assert [type(why) for why in heard.ended] == [TooOld]
+    assert things.oldest == 2, "what was told before is not continued"
+    await world.write("c", "1")
+    assert world.names() == ["a=copy", "c=1"]
+
+
+async def test_a_watch_begun_again_in_another_epoch_is_not_continued(world: Any, kit: Any) -> None:
+    """The store was exchanged while the watch was away, and its counter has already passed where we were."""
+    things = await world.load()
+    await world.write("a", "1")
+    heard = kit.Heard()
+    things.subscribe(world.cache.rev, heard.deliver, heard.closed)
+    world.backend.refuse = Unavailable("gone for a while")
+    world.backend.break_watch(Unavailable("gone"))
+    await world.write("b", "1")
+    world.backend._epoch = "restored"
+    world.backend.refuse = None
+    await settled(world)
+    assert [type(why) for why in heard.ended] == [TooOld]
+    assert world.names() == ["a=1", "b=1"]
+
+
+async def test_a_store_that_does_not_tell_its_epoch_is_asked_again(world: Any, kit: Any) -> None:
+    things = await world.load()
+    heard = kit.Heard()
+    things.subscribe(world.cache.rev, heard.deliver, heard.closed)
+    real, times = world.backend.epoch, iter(range(2))
+
+    async def epoch() -> str:
+        if next(times, None) is not None:
+            raise Unavailable("not yet")
+        answer: str = await real()
+        return answer
+
+    world.backend.epoch = epoch
+    world.backend.break_watch(Unavailable("gone"))
+    await asyncio.sleep(0.02)
+    assert [watch.closed for watch in world.backend.watches] == [True, True, True, False], "never two at once"
+    await world.write("a", "1")
+    assert heard.texts == ["ADDED a 1@2"]
+    assert heard.ended == []
+
+
+async def test_a_watch_that_stands_still_is_begun_again(world: Any, kit: Any) -> None:
+    things = await world.load()
+    heard = kit.Heard()
+    things.subscribe(world.cache.rev, heard.deliver, heard.closed)
+    world.backend.knows = False
+    world.backend.hold()
+    await world.write("a", "1")
+    with pytest.raises(Unavailable, match="doesn't catch up"):
+        await world.cache.fresh()
+    world.backend.held = None  # what was held is lost, as in a connection that nobody ends
+    await world.cache.fresh()
+    world.backend.hold()
+    await things.put(kit.PREFIX + "b", b"1", expect=0)
+    world.backend.held = None
+    await world.cache.fresh()
+    assert heard.texts == ["ADDED a 1@2", "ADDED b 1@3"]
+    assert heard.ended == []
+    assert len(world.backend.watches) == 3
+
+
+async def test_a_revision_a_client_made_up_does_not_disturb_the_watch(world: Any) -> None:
+    await world.load()
+    with pytest.raises(FutureRevision):
+        await world.cache.wait_for(10_000, 0.05)
+    assert len(world.backend.watches) == 1
 
 
 async def test_events_that_cannot_be_applied_make_it_load_again(world: Any, kit: Any) -> None:

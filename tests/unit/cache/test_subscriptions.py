@@ -151,7 +151,7 @@ async def test_a_long_batch_is_applied_over_several_turns(world: Any, kit: Any) 
     world.backend.watches[-1].close()
     for n in range(1000):
         await world.write(f"a{n:04}", "1")
-    await world.cache._follower.begin(world.cache.rev)
+    await world.cache._follower.begin(world.cache.rev, world.cache._epoch)
     assert len(heard.events) == world.limits.slice_events, "the first bite at once"
     rev = await world.write("last", "1")
     assert world.cache.rev < rev

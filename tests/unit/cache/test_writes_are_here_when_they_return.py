@@ -107,17 +107,73 @@ async def test_the_same_bytes_written_again_by_another_are_another_write(world: 
     assert things.get(key).rev == 3
 
 
-async def test_a_write_whose_event_stays_away_is_read_back(world: Any, kit: Any) -> None:
+async def test_a_write_whose_event_stays_away_is_answered_from_what_was_written(world: Any, kit: Any) -> None:
+    things = await world.load()
+    key = kit.PREFIX + "a"
+    first, _ = await things.put(key, b"0", expect=0)
+    world.backend.hold()
+    world.backend.get = None  # it isn't read back
+    _, entry = await things.put(key, b"1", expect=first.rev)
+    assert (entry.rev, entry.create_rev, entry.body) == (3, 2, b"1@3")
+    _, entry = await things.put(kit.PREFIX + "b", b"1", expect=0, draft=lambda r, c: kit.describe("b", b"!", r, c))
+    assert (entry.rev, entry.create_rev, entry.body) == (4, 4, b"!@4")
+    assert things.get(key).body == b"0@2", "what isn't complete isn't shown"
+    assert things._pending == {}
+
+
+async def test_a_write_on_what_is_not_here_any_more_is_read_back(world: Any, kit: Any) -> None:
+    things = await world.load()
+    key = kit.PREFIX + "a"
+    world.backend.hold()
+    first = await world.write("a", "0")
+    _, entry = await things.put(key, b"1", expect=first)
+    assert (entry.rev, entry.create_rev, entry.body) == (3, 2, b"1@3")
+    last = await world.write("a", "2")
+    await world.backend.compact(last)
+    real = world.backend.put
+
+    async def forget_at_once(key: str, value: bytes, **rest: Any) -> Any:
+        world.backend.put = real
+        result = await real(key, value, **rest)
+        await world.backend.compact(await world.write("x", "1"))
+        return result
+
+    world.backend.put = forget_at_once
+    with pytest.raises(OutcomeUnknown, match="was written at revision 5 but can't be read back"):
+        await things.put(key, b"3", expect=last)
+    assert things._pending == {}
+
+
+async def test_a_write_waits_for_its_event_and_does_not_ask_for_it(world: Any, kit: Any) -> None:
     things = await world.load()
     world.backend.hold()
-    result, entry = await things.put(kit.PREFIX + "a", b"1", expect=0)
-    assert (entry.rev, entry.body) == (result.rev, b"1@2")
-    await world.write("a", "2")
-    await world.backend.compact(await world.backend.current_rev())
-    with pytest.raises(OutcomeUnknown):
-        await things._written(kit.PREFIX + "a", result.rev)
-    with pytest.raises(OutcomeUnknown):
-        await things._written(kit.PREFIX + "never", 3)
+    world.backend.nudged = 0
+    writing = asyncio.ensure_future(things.put(kit.PREFIX + "a", b"1", expect=0))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not writing.done()
+    assert world.backend.nudged == 0, "the event comes by itself"
+    world.backend.release()
+    _, entry = await writing
+    assert entry is things.get(kit.PREFIX + "a")
+    world.backend.hold()
+    await things.delete(kit.PREFIX + "a", expect=entry.rev)
+    assert world.backend.nudged > 0, "until it has been away for a while"
+
+
+async def test_bytes_that_are_equal_are_recognised_as_our_own(world: Any, kit: Any) -> None:
+    described: list[str] = []
+
+    def describe(key: str, value: bytes, rev: int, create_rev: int) -> Entry:
+        described.append(key)
+        return kit.describe(key, value, rev, create_rev)
+
+    things = await world.cache.resource(kit.PREFIX, describe, kit.later)
+    key = kit.PREFIX + "a"
+    world.backend.copies = True
+    _, entry = await things.put(key, b"12", expect=0, draft=lambda rev, c: kit.describe(key, b"12", rev, c))
+    assert entry is things.get(key)
+    assert described == []
 
 
 async def test_a_draft_that_raises_is_described_instead(world: Any, kit: Any) -> None:

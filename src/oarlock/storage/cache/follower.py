@@ -1,7 +1,8 @@
 """The one watch of the backend that a process has: started, restarted, and applied in slices.
 
-A watch that fails because the store was unavailable is restarted at its last revision, so no event is lost. Only when
-that revision was compacted (`Compacted`) is there a gap, which the cache handles.
+A watch that breaks, or stands still while the store goes on, is begun again at its last revision, so no event is lost.
+There is a gap, which the cache handles, when that revision was compacted, or when the store has lost history
+meanwhile and is in another epoch.
 
 Must not know: keys, resources, entries. Next: `watch_cache`.
 """
@@ -13,7 +14,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from oarlock.storage.backend import Backend, Batch, Compacted, Event, Rev, StorageError, Watch
+from oarlock.storage.backend import Backend, Batch, Compacted, Event, Rev, StorageError, Unavailable, Watch
 from oarlock.storage.cache.limits import CacheLimits
 
 __all__ = ["Follower"]
@@ -42,16 +43,21 @@ class Follower:
         self._lost = lost
         self._watch: Watch | None = None
         self._received: Rev = 0
+        self._epoch = ""
         self._backlog: deque[Batch] = deque()
         self._draining: asyncio.Handle | None = None
         self._again: asyncio.Task[None] | None = None
         self._down = False
         self._pause_s = limits.retry_s
 
-    async def begin(self, after: Rev) -> None:
-        """Watch everything after `after`, in place of any earlier watch. Raises what the backend raises."""
+    async def begin(self, after: Rev, epoch: str) -> None:
+        """Watch everything after `after`, a revision of `epoch`, in place of any earlier watch.
+
+        Raises what the backend raises.
+        """
         await self.close()
         self._received = after
+        self._epoch = epoch
         await self._open()
 
     async def _open(self) -> None:
@@ -61,6 +67,7 @@ class Follower:
 
     async def close(self) -> None:
         """Stop the watch; nothing is applied after this returns."""
+        self._down = False
         self._backlog.clear()
         if self._draining is not None:
             self._draining.cancel()
@@ -69,9 +76,19 @@ class Follower:
         if again is not None and again is not asyncio.current_task():
             again.cancel()
             await asyncio.wait((again,))
+        self._stop()
+
+    def late(self, rev: Rev) -> None:
+        """The store is at `rev`, and has been for a while: unless the watch has delivered that, begin it again."""
+        if self._received < rev and self._stop():
+            self._failed(Unavailable(f"it stands still at revision {self._received}, and the store is at {rev}"))
+
+    def _stop(self) -> bool:
+        """Close the watch; whether there was one."""
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.close()
+        return watch is not None
 
     def _deliver(self, batch: Batch) -> None:
         if batch.rev > self._received:
@@ -91,9 +108,7 @@ class Follower:
             # It may be applied in part: only loading again gives a known state.
             log.exception("applying events up to revision %d failed", rev)
             self._backlog.clear()
-            if self._watch is not None:
-                self._watch.close()
-                self._watch = None
+            self._stop()
             self._lost(StorageError(f"applying events up to revision {rev} failed: {error}"))
 
     def _drain(self) -> None:
@@ -130,7 +145,15 @@ class Follower:
             try:
                 self._down = False
                 await self._open()
+                # Asked once the watch is there: what it delivers from now on can't be of a later epoch unnoticed.
+                epoch = await self._backend.epoch()
             except Compacted as error:
                 self._lost(error)
             except StorageError:
+                self._stop()
                 self._down = True
+            else:
+                if epoch != self._epoch and not self._down:
+                    log.warning("the store is in another epoch, and the watch cache loads again")
+                    self._stop()
+                    self._lost(StorageError("the store is in another epoch"))

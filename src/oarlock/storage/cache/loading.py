@@ -31,7 +31,8 @@ async def load(
     """The state of the resource at a revision that was current after this was called, and that revision.
 
     `seen` is the position of the store's watch, at least the returned revision when this returns; `arriving` collects
-    every event of the resource since this was called, up to `seen`. Entries of `reuse` are used again where possible.
+    every event of the resource since this was called, up to `seen`. Without `reuse` the store is in another epoch:
+    nothing known is used again, and no earlier event is taken up, so whoever knows an earlier revision lists again.
     Raises what the backend raises, and `Unavailable` when watch and list of the backend don't agree.
     """
     source = resource.source
@@ -50,7 +51,8 @@ async def load(
     if not await seen.reach(rev, source.limits.fresh_s):
         raise Unavailable(f"the store told of nothing up to revision {rev}, which it had answered as of")
     live = _brought_up(resource, live, [event for event in arriving if event.rev <= rev])
-    return State(live, await _history(resource, live, rev), source.limits), rev
+    ring = await _history(resource, live, rev) if reuse else Ring(source.limits, rev)
+    return State(live, ring, source.limits), rev
 
 
 def _brought_up(resource: ResourceCache, live: dict[str, Entry], events: Sequence[Event]) -> dict[str, Entry]:

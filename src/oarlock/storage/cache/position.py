@@ -17,7 +17,8 @@ class Position:
     """A revision that only grows, with its waiters.
 
     While there are waiters, `ask` is called at once and then every `nudge_s` seconds, never concurrently. It should
-    make the store report its revision (`Backend.request_progress`).
+    make the store report its revision (`Backend.request_progress`). Only when the store has begun another history does
+    the revision go back (`restart`).
     """
 
     __slots__ = ("_ask", "_asking", "_closed", "_nudge_s", "_waiting", "rev")
@@ -46,24 +47,37 @@ class Position:
                 if not future.done():
                     future.set_result(None)
 
-    async def reach(self, rev: Rev, timeout_s: float) -> bool:
+    def interrupt(self) -> None:
+        """End all waits now: what they wait for isn't coming."""
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(None)
+
+    def restart(self, rev: Rev) -> None:
+        """Set the revision to one of another history, which may be smaller."""
+        self.rev = rev
+        self._wake()
+
+    async def reach(self, rev: Rev, timeout_s: float, *, ask_after_s: float = 0.0) -> bool:
         """Wait until `rev` is reached, at most `timeout_s` seconds of the loop's time.
 
-        False on timeout, or when the position was closed.
+        The first `ask` is made after `ask_after_s`: a caller who knows that the events are coming doesn't ask at once.
+        False on timeout, or when the position was closed or interrupted.
         """
         if rev <= self.rev:
             return True
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout_s
+        begun = loop.time()
         arrived: asyncio.Future[None] = loop.create_future()
         self._waiting[arrived] = rev
         try:
             while not arrived.done() and not self._closed:
-                left = deadline - loop.time()
-                if left <= 0:
+                waited = loop.time() - begun
+                if waited >= timeout_s:
                     break
-                self._nudge()
-                await asyncio.wait((arrived,), timeout=min(left, self._nudge_s))
+                if waited >= ask_after_s:
+                    self._nudge()
+                await asyncio.wait((arrived,), timeout=min(timeout_s - waited, self._nudge_s))
             return rev <= self.rev
         finally:
             self._waiting.pop(arrived, None)

@@ -1,7 +1,8 @@
 """`ResourceCache`: one resource's objects in memory. Reads, past states, subscriptions, and writes through.
 
 Reads are as of `rev`, the position in the whole store. For linearizable reads, await `WatchCache.fresh` first. A write
-goes to the backend and has been applied here when it returns, so a process always reads its own writes.
+goes to the backend, then waits for its event, which may come before or after the result: so a process reads its own
+writes, whatever the backend.
 
 Must not know: the watch of the store (`watch_cache` passes the events), what an object is (`Describe` knows).
 Next: `loading`, then `watch_cache`.
@@ -10,7 +11,7 @@ Next: `loading`, then `watch_cache`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from oarlock.meta.context import Clock
@@ -41,16 +42,17 @@ log = logging.getLogger("oarlock.storage.cache")
 
 @dataclass(frozen=True, slots=True)
 class CacheSource:
-    """What all resources of a cache share: the backend, its watch position, the limits and the clock."""
+    """What all resources of a cache share. `late` is called with a revision whose events don't come."""
 
     backend: Backend
     position: Position
     limits: CacheLimits
     clock: Clock
+    late: Callable[[Rev], None]
 
 
 class _Pending:
-    """A write in progress. Its event is recognised by the value being the same object."""
+    """A write in progress. An event of its key with equal bytes is its own, or one that the draft describes as well."""
 
     __slots__ = ("draft", "entry", "value")
 
@@ -236,19 +238,19 @@ class ResourceCache:
                 return None
             return state.remove(self.describe_deleted(event, previous), now)
         pending = self._pending.get(key) if self._pending else None
-        if pending is not None and pending.value is value:
-            entry = pending.entry = self._drafted(pending.draft, event, value)
+        if pending is not None and pending.value == value:
+            entry = pending.entry = self._drafted(pending.draft, key, value, event.rev, event.create_rev)
         else:
             entry = self.describe(key, value, event.rev, event.create_rev)
         return state.put(entry, now)
 
-    def _drafted(self, draft: Draft | None, event: Event, value: bytes) -> Entry:
+    def _drafted(self, draft: Draft | None, key: str, value: bytes, rev: Rev, create_rev: Rev) -> Entry:
         if draft is not None:
             try:
-                return draft(event.rev, event.create_rev)
+                return draft(rev, create_rev)
             except Exception:
-                log.exception("drafting %s at revision %d failed", event.key, event.rev)
-        return self.describe(event.key, value, event.rev, event.create_rev)
+                log.exception("drafting %s at revision %d failed", key, rev)
+        return self.describe(key, value, rev, create_rev)
 
     def settle(self) -> None:
         """Called after the last event of a batch."""
@@ -259,9 +261,11 @@ class ResourceCache:
     async def put(
         self, key: str, value: bytes, *, expect: Rev, ttl_ms: int | None = KEEP_TTL, draft: Draft | None = None
     ) -> tuple[WriteResult, Entry | None]:
-        """`Backend.put`. On success the entry has been applied here, and is returned.
+        """`Backend.put`. On success the entry is returned, and has been applied here.
 
-        With `draft` the writer makes the entry itself; otherwise it is described from the bytes.
+        With `draft` the writer makes the entry itself; otherwise it is described from the bytes. Should the event not
+        come within the time a read may wait, the entry is returned all the same: the write is done, and linearizable
+        reads wait for it.
         """
         pending = _Pending(value, draft)
         mine = self._pending.setdefault(key, pending) is pending
@@ -270,27 +274,36 @@ class ResourceCache:
             if not result.ok:
                 return result, None
             if result.rev > self._position.rev:
-                await self._position.reach(result.rev, self.source.limits.fresh_s)
+                await self._arrival(result.rev)
         finally:
             if mine:
                 del self._pending[key]
         entry = pending.entry
         if entry is None or entry.rev != result.rev:
-            entry = await self._written(key, result.rev)
+            entry = await self._written(key, pending, expect, result.rev)
         return result, entry
 
     async def delete(self, key: str, *, expect: Rev) -> WriteResult:
-        """`Backend.delete`. On success the deletion has been applied here."""
+        """`Backend.delete`. On success the deletion has been applied here, unless its event stays away as in `put`."""
         result = await self.source.backend.delete(key, expect=expect)
         if result.ok and result.rev > self._position.rev:
-            await self._position.reach(result.rev, self.source.limits.fresh_s)
+            await self._arrival(result.rev)
         return result
 
-    async def _written(self, key: str, rev: Rev) -> Entry:
-        """The entry written at `rev`, if its own event couldn't be recognised or hasn't come."""
+    async def _arrival(self, rev: Rev) -> None:
+        """Wait for the events up to `rev`, which are on their way without being asked for."""
+        limits = self.source.limits
+        if not await self._position.reach(rev, limits.fresh_s, ask_after_s=limits.nudge_s):
+            self.source.late(rev)
+
+    async def _written(self, key: str, pending: _Pending, expect: Rev, rev: Rev) -> Entry:
+        """The entry written at `rev`, if its event couldn't be recognised or hasn't come."""
         event = self._state.ring.find(rev)
         if event is not None and event.entry.key == key:
             return event.entry
+        create_rev = self._created(key, expect) if expect else rev
+        if create_rev:
+            return self._drafted(pending.draft, key, pending.value, rev, create_rev)
         try:
             kv, _ = await self.source.backend.get(key, rev=rev)
         except StorageError as error:
@@ -298,6 +311,14 @@ class ResourceCache:
         if kv is None:
             raise OutcomeUnknown(f"{key} was written at revision {rev} but isn't there")
         return self.describe(key, kv.value, kv.mod_rev, kv.create_rev)
+
+    def _created(self, key: str, rev: Rev) -> Rev:
+        """The revision at which the object was created that had `rev`; 0 when it isn't here any more."""
+        entry = self._state.live.get(key)
+        if entry is None or entry.rev != rev:
+            event = self._state.ring.find(rev)
+            entry = event.entry if event is not None and event.entry.key == key else None
+        return 0 if entry is None else entry.create_rev
 
 
 def dispatch(listeners: Sequence[Subscription], events: Sequence[CacheEvent]) -> None:

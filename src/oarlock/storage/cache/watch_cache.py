@@ -4,8 +4,8 @@ The watch covers ``/registry/``. An event goes to the resources of its key's pre
 skipped. `rev` is the revision up to which everything has been applied. A resource is loaded while the watch goes on;
 its events are buffered until the list is complete. One prefix may be loaded more than once with different `Describe`
 functions: when a definition is replaced, the new cache is loaded beside the old one, which still answers. When the
-store has compacted the watch's revision, everything is loaded again and exchanged in one step; until then readers
-see the old state at its old revision.
+store has compacted the watch's revision, or has lost history, all subscriptions end with `TooOld`, everything is loaded
+again and exchanged in one step; until then readers see the old state at its old revision.
 
 Must not know: kinds, HTTP, encodings. Next: `loading`, `follower`, and upwards `oarlock.registry`.
 """
@@ -49,7 +49,7 @@ class WatchCache:
         self._applied = Position(backend.request_progress, limits.nudge_s)
         # Ahead of `_applied` only while everything is loaded again and arriving events are buffered.
         self._seen = Position(backend.request_progress, limits.nudge_s)
-        self._source = CacheSource(backend, self._applied, limits, clock)
+        self._source = CacheSource(backend, self._applied, limits, clock, self._late)
         self._follower = Follower(backend, (ROOT, ROOT[:-1] + "0"), limits, self._apply, self._lost)
         self._resources: dict[ResourceCache, None] = {}
         self._live: dict[str, tuple[ResourceCache, ...]] = {}
@@ -67,7 +67,7 @@ class WatchCache:
         rev = await self._backend.current_rev()
         self._seen.advance(rev)
         self._applied.advance(rev)
-        await self._follower.begin(rev)
+        await self._follower.begin(rev, self._epoch)
 
     async def close(self) -> None:
         """End all subscriptions and waits. Safe to call twice. The backend stays open."""
@@ -117,9 +117,25 @@ class WatchCache:
     async def _catch_up(self) -> None:
         self._round = None  # this begins now: whoever calls from here on needs a later answer
         known = self._known_rev()
-        rev = await self._backend.current_rev() if known is None else known
-        if not await self._applied.reach(rev, self._limits.fresh_s):
+        rev = await self._asked_rev() if known is None else known
+        if self._reloading is not None:
+            await asyncio.wait((self._reloading,), timeout=self._limits.fresh_s)
+        if self._reloading is not None or not await self._applied.reach(rev, self._limits.fresh_s):
+            self._late(rev)
             raise Unavailable(f"the watch cache is at revision {self.rev} and doesn't catch up with the store at {rev}")
+
+    async def _asked_rev(self) -> Rev:
+        """The store's revision. If that is behind what was delivered before, the store has lost history."""
+        seen = self._seen.rev
+        rev = await self._backend.current_rev()
+        if rev < seen and self._reloading is None:
+            log.warning("the store went back from revision %d to %d, and the watch cache loads again", seen, rev)
+            self._lost(StorageError(f"the store went back from revision {seen} to {rev}"))
+        return rev
+
+    def _late(self, rev: Rev) -> None:
+        if self._reloading is None:
+            self._follower.late(rev)
 
     async def wait_for(self, rev: Rev, timeout_s: float = 3.0) -> None:
         """Wait until everything up to `rev` has been applied. Raises `FutureRevision` on timeout."""
@@ -161,7 +177,12 @@ class WatchCache:
             if self._reloading is not None:
                 await asyncio.shield(self._reloading)
             losses = self._losses
-            loaded = await self._load(resource)
+            try:
+                loaded = await self._load(resource)
+            except StorageError:
+                if losses == self._losses:
+                    raise
+                continue
             if resource not in self._resources:
                 raise StorageError(f"{resource.prefix} was withdrawn while it was loaded")
             if losses == self._losses:
@@ -236,10 +257,11 @@ class WatchCache:
             for listeners, changes in told:
                 dispatch(listeners, changes)
 
-    # Loading again after compaction
+    # Loading again after a gap
 
     def _lost(self, error: StorageError) -> None:
         self._losses += 1
+        self._seen.interrupt()
         if self._reloading is not None:
             return
         self._reloading = asyncio.get_running_loop().create_task(self._reload(), name="cache: load again")
@@ -269,8 +291,12 @@ class WatchCache:
         losses = self._losses
         epoch = await self._backend.epoch()
         rev = await self._backend.current_rev()
-        await self._follower.begin(rev)
-        self._seen.advance(rev)
+        await self._follower.close()
+        if epoch == self._epoch:
+            self._seen.advance(rev)
+        else:
+            self._seen.restart(rev)
+        await self._follower.begin(rev, epoch)
         loaded: list[tuple[ResourceCache, tuple[State, Rev, list[Event]]]] = []
         for resource in list(self._stale):
             if losses != self._losses:
@@ -278,11 +304,15 @@ class WatchCache:
             loaded.append((resource, await self._load(resource, reuse=epoch == self._epoch)))
         if losses != self._losses:
             return False
-        self._epoch = epoch
+        if epoch != self._epoch:
+            log.error(
+                "the store has lost history after a failover or restore: it was at revision %d", self._applied.rev
+            )
+            self._epoch = epoch
         for resource, parts in loaded:
             if resource in self._stale:
                 self._put_in_place(resource, *parts)
         self._stale = {}
         self._reloading = None
-        self._applied.advance(self._seen.rev)
+        self._applied.restart(self._seen.rev)
         return True

@@ -4,8 +4,11 @@
         def backend(self, folder, clock):
             return MyBackend(folder / "store", clock)
 
-        def replica(self, folder, clock):           # only if several servers may share a store; brings 7 more tests
+        def replica(self, folder, clock):           # only if several servers may share a store
             return MyBackend(folder / "store", clock)
+
+        async def lose_after(self, backend, rev):   # only if the store may lose its newest history
+            ...
 
 Test names begin with the id of the promise they hold you to (R1, W2, V3…). They are for one process; what must
 hold among processes and after ``kill -9`` (R4, M1, W4) needs processes, and is tested where a backend is.

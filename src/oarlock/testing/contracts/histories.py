@@ -15,7 +15,7 @@ from pathlib import Path
 from oarlock.storage.backend import KEEP_TTL, KV, Backend, Compacted, Event, FutureRevision, Rev
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
-from oarlock.testing.contracts.support import END, START, Recorder, Suite, eventually, refused
+from oarlock.testing.contracts.support import END, START, Recorder, Suite, caught_up, eventually, refused
 from oarlock.testing.extra import missing
 
 try:
@@ -163,7 +163,7 @@ class _Run:
         recorder = Recorder(before)
         watch = await self.real.watch(START, END, after=before, deliver=recorder.deliver, failed=recorder.failed)
         await self.suite.expire(self.real)
-        await self.real.request_progress()
+        await caught_up(self.real, recorder)
         watch.close()
         due = int(self.clock.now() * 1000)
         for event in recorder.events:

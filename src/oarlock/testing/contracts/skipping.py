@@ -105,6 +105,10 @@ class SkippingBackend:
         """Delete expired keys; returns how many."""
         return self._inner.reap()
 
+    def lose_after(self, rev: Rev) -> None:
+        """Forget every write after `rev`, as `MemoryBackend.lose_after`."""
+        self._inner.lose_after(rev)
+
     async def _others(self) -> None:
         """Sometimes write a key of another writer."""
         for _ in range(self._dice.choice((0, 0, 1, 3))):
@@ -114,4 +118,6 @@ class SkippingBackend:
                 await self._inner.delete(key, expect=rev)
                 del self._foreign[key]
             else:
-                self._foreign[key] = (await self._inner.put(key, b"foreign", expect=rev)).rev
+                result = await self._inner.put(key, b"foreign", expect=rev)
+                current = result.current
+                self._foreign[key] = result.rev if result.ok else current.mod_rev if current else 0

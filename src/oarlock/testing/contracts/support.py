@@ -21,11 +21,13 @@ __all__ = [
     "START",
     "Recorder",
     "Suite",
+    "caught_up",
     "eventually",
     "fold",
     "mutate_at_random",
     "refused",
     "running",
+    "that_loses",
     "two_servers",
 ]
 
@@ -34,7 +36,7 @@ START, END = "/t/", "/t0"
 
 _PATIENCE_S = 60.0
 
-_TWO_SERVERS = "opens_a_replica"
+_NEEDS = "needs_of_the_suite"
 
 Refusal = TypeVar("Refusal", bound=StorageError)
 Test = TypeVar("Test", bound=Callable[..., Any])
@@ -77,7 +79,13 @@ class Recorder:
 
 def two_servers(test: Test) -> Test:
     """Marks a test that opens a `replica`."""
-    setattr(test, _TWO_SERVERS, True)
+    setattr(test, _NEEDS, "replica")
+    return test
+
+
+def that_loses(test: Test) -> Test:
+    """Marks a test of a store that loses its newest history (`lose_after`)."""
+    setattr(test, _NEEDS, "lose_after")
     return test
 
 
@@ -89,10 +97,11 @@ class Suite:
     """
 
     def __init_subclass__(cls) -> None:
-        """Without a `replica`, leave out the tests of two servers."""
-        if cls.backend is not Suite.backend and cls.replica is Suite.replica:
+        """Leave out the tests that need a method which isn't overridden."""
+        if cls.backend is not Suite.backend:
             for name in dir(cls):
-                if hasattr(getattr(cls, name), _TWO_SERVERS):
+                needed = getattr(getattr(cls, name), _NEEDS, "")
+                if needed and getattr(cls, needed) is getattr(Suite, needed):
                     setattr(cls, name, None)
 
     def backend(self, folder: Path, clock: VirtualClock) -> Backend:
@@ -102,6 +111,13 @@ class Suite:
     def replica(self, folder: Path, clock: VirtualClock) -> Backend:
         """Another server on the store in `folder`, while the first is open. Left out when there is no such thing."""
         raise AssertionError("the test asks for a second server, and isn't marked with `two_servers`")
+
+    async def lose_after(self, backend: Backend, rev: Rev) -> None:
+        """Make the store lose every write after `rev`, as a failover or a restore may, while `backend` is open.
+
+        Left out when nothing can do that to the store.
+        """
+        raise AssertionError("the test loses history, and isn't marked with `that_loses`")
 
     async def expire(self, backend: Backend) -> None:
         """Make `backend` delete what has expired, now."""
@@ -139,6 +155,15 @@ async def eventually(true: Callable[[], bool], why: str) -> None:
     while not true():
         assert time.monotonic() < give_up, why
         await asyncio.sleep(0.002)
+
+
+async def caught_up(backend: Backend, *watches: Recorder) -> Rev:
+    """Wait until each of `watches` has been delivered everything up to now; the current revision."""
+    rev = await backend.current_rev()
+    await backend.request_progress()
+    for watch in watches:
+        await watch.until(rev)
+    return rev
 
 
 async def refused(call: Awaitable[object], kind: type[Refusal]) -> Refusal:

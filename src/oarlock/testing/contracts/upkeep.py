@@ -15,6 +15,7 @@ from oarlock.testing.contracts.support import (
     START,
     Recorder,
     Suite,
+    caught_up,
     mutate_at_random,
     refused,
     running,
@@ -145,6 +146,7 @@ class ExpiryContract(Suite):
                 clock.advance(0.001)
                 await self.expire(backend)
                 assert [kv.key for kv in (await backend.list(START, END)).kvs] == ["/t/ever", "/t/long"]
+                await caught_up(backend, seen)
                 last = seen.events[-1]
                 assert (last.op, last.key, last.prev_rev, last.prev_value) == (Op.DELETE, "/t/short", short, b"s")
                 assert last.rev == await backend.current_rev()
@@ -240,6 +242,7 @@ class ExpiryContract(Suite):
                 results = await asyncio.gather(*tasks, return_exceptions=True)
                 assert all(not isinstance(result, StorageError) for result in results)
                 assert (await backend.put("/t/last", b"", expect=0)).ok
+                await caught_up(backend, seen)
                 live = {kv.key for kv in (await backend.list(START, END)).kvs}
                 assert live == {event.key for event in seen.events}
                 assert {f"/t/{i}" for i in range(1, 20, 2)} <= live

@@ -14,6 +14,7 @@ from oarlock.testing.contracts.support import (
     START,
     Recorder,
     Suite,
+    caught_up,
     eventually,
     fold,
     mutate_at_random,
@@ -98,6 +99,21 @@ class WatchContract(Suite):
                     after = await first.put(f"/t/then{number}", b"", expect=0)
                     await watch.until(after.rev)
                     assert [event.rev for event in watch.events] == [after.rev]
+
+        asyncio.run(scenario())
+
+    def test_v1_the_event_of_each_write_comes_unasked_with_its_bytes(self, tmp_path: Path) -> None:
+        async def scenario() -> None:
+            async with self.opened(tmp_path) as backend:
+                await _put_and_compare([backend])
+
+        asyncio.run(scenario())
+
+    @two_servers
+    def test_v1_the_event_of_each_write_comes_unasked_also_beside_another_server(self, tmp_path: Path) -> None:
+        async def scenario() -> None:
+            async with self.pair(tmp_path) as both:
+                await _put_and_compare(list(both))
 
         asyncio.run(scenario())
 
@@ -203,7 +219,8 @@ class WatchContract(Suite):
                 other = await _watch(backend, after)
                 closed = Recorder(after)
                 watch = await backend.watch(START, END, after=after, deliver=closed.deliver, failed=closed.failed)
-                await backend.put("/t/a", b"", expect=0)
+                first = await backend.put("/t/a", b"", expect=0)
+                await closed.until(first.rev)
                 watch.close()
                 watch.close()
                 last = await backend.put("/t/b", b"", expect=0)
@@ -217,20 +234,38 @@ class WatchContract(Suite):
         async def scenario() -> None:
             async with self.opened(tmp_path) as backend:
                 after = await backend.current_rev()
-                told: list[str] = []
-                second = await backend.watch(
-                    START, END, after=after, deliver=lambda batch: told.append("second"), failed=lambda error: None
-                )
-                third = await backend.watch(
-                    START, END, after=after, deliver=lambda batch: second.close(), failed=lambda error: None
-                )
+                other, closed = Recorder(after), Recorder(after)
+                watch = await backend.watch(START, END, after=after, deliver=closed.deliver, failed=closed.failed)
+                counts: list[int] = []
+
+                def close(batch: Batch) -> None:
+                    watch.close()
+                    counts.append(len(closed.events))
+
+                await backend.watch(START, END, after=after, deliver=close, failed=lambda error: None)
+                await backend.watch(START, END, after=after, deliver=other.deliver, failed=other.failed)
                 await asyncio.gather(*(backend.put(f"/t/{i}", b"", expect=0) for i in range(3)))
-                count = len(told)
+                await eventually(lambda: bool(counts), "a watch isn't told")
                 await backend.put("/t/last", b"", expect=0)
-                assert len(told) == count
-                third.close()
+                await caught_up(backend, other)
+                assert len(closed.events) == counts[0]
 
         asyncio.run(scenario())
+
+
+async def _put_and_compare(backends: list[Backend]) -> None:
+    async def write(backend: Backend, seen: Recorder, name: str) -> None:
+        for number in range(30):
+            value = f"value {name} {number}".encode()
+            rev = (await backend.put(f"/t/{name}/{number}", value, expect=0)).rev
+            await seen.until(rev)
+            assert [event.value for event in seen.events if event.rev == rev] == [value]
+
+    tasks = []
+    for place, backend in enumerate(backends):
+        seen = await _watch(backend, await backend.current_rev())
+        tasks += [write(backend, seen, f"{place}-{client}") for client in range(5)]
+    await asyncio.gather(*tasks)
 
 
 async def _hand_over(backends: list[Backend]) -> None:

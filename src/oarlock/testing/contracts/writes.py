@@ -8,16 +8,18 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from oarlock.storage.backend import KV, Backend, Batch, Event, TooLarge
+from oarlock.storage.backend import KV, Backend, Compacted, TooLarge
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.contracts.support import (
     END,
     START,
     Recorder,
     Suite,
+    caught_up,
     mutate_at_random,
     refused,
     running,
+    that_loses,
     two_servers,
 )
 
@@ -46,6 +48,7 @@ class RevisionContract(Suite):
                 assert revs == sorted(set(revs)), "revisions must grow with every write, also with an expiry"
                 many = await asyncio.gather(*(backend.put(f"/t/m{i}", b"", expect=0) for i in range(50)))
                 assert len({result.rev for result in many}) == 50, "two keys share a revision"
+                await caught_up(backend, seen)
                 assert len({event.rev for event in seen.events}) == len(seen.events) >= 55
 
         asyncio.run(scenario())
@@ -61,6 +64,7 @@ class RevisionContract(Suite):
                 while await running(writers):
                     pages.append(await backend.list(START, END))
                 await asyncio.gather(*writers)
+                await caught_up(backend, seen)
                 for page in pages:
                     assert page.kvs == (await backend.list(START, END, rev=page.rev)).kvs, f"{page.rev} changed later"
                     held = {event.key: event for event in seen.events if event.rev <= page.rev}
@@ -82,6 +86,35 @@ class RevisionContract(Suite):
                     assert (await backend.put("/t/a", b"1", expect=0)).rev > last
                 else:
                     assert await backend.epoch() != epoch, "a store that forgets must say so"
+
+        asyncio.run(scenario())
+
+    @that_loses
+    def test_r3_lost_history_is_another_epoch_and_its_revisions_are_not_used_again(self, tmp_path: Path) -> None:
+        async def scenario() -> None:
+            async with self.opened(tmp_path) as backend:
+                epoch = await backend.epoch()
+                kept = (await backend.put("/t/a", b"1", expect=0)).rev
+                lost = (await backend.put("/t/a", b"2", expect=kept)).rev
+                last = (await backend.put("/t/b", b"1", expect=0)).rev
+                seen = Recorder(lost)
+                await backend.watch(START, END, after=lost, deliver=seen.deliver, failed=seen.failed)
+                await seen.until(last)
+                await self.lose_after(backend, kept)
+                assert isinstance(await seen.until_failed(), Compacted)
+                assert await backend.epoch() != epoch
+                assert await backend.current_rev() >= last
+                assert await backend.compact_rev() >= last, "whoever knows what was lost must hear of it"
+                page = await backend.list(START, END)
+                assert [(kv.key, kv.value, kv.mod_rev) for kv in page.kvs] == [("/t/a", b"1", kept)]
+                for stale in (kept, lost, last - 1):
+                    await refused(backend.list(START, END, rev=stale), Compacted)
+                    late = Recorder(stale)
+                    await backend.watch(START, END, after=stale, deliver=late.deliver, failed=late.failed)
+                    assert isinstance(await late.until_failed(), Compacted)
+                assert (await backend.put("/t/b", b"2", expect=0)).rev > last
+                assert not (await backend.put("/t/a", b"3", expect=lost)).ok
+                assert not await backend.check()
 
         asyncio.run(scenario())
 
@@ -272,6 +305,7 @@ class WriteContract(Suite):
                 rev = (await backend.put("/t/a", b"", expect=0)).rev
                 rev = (await backend.put("/t/a", b"", expect=rev)).rev
                 await backend.delete("/t/a", expect=rev)
+                await caught_up(backend, seen)
                 assert [(event.value, event.prev_value) for event in seen.events] == [
                     (b"", None),
                     (b"", b""),
@@ -291,41 +325,6 @@ class WriteContract(Suite):
                 assert (await backend.put("/t/after", b"", expect=0)).ok
 
         asyncio.run(scenario())
-
-    def test_a_put_returns_after_its_event_with_the_very_bytes(self, tmp_path: Path) -> None:
-        async def scenario() -> None:
-            async with self.opened(tmp_path) as backend:
-                await _put_and_compare([backend])
-
-        asyncio.run(scenario())
-
-    @two_servers
-    def test_a_put_returns_after_its_event_also_beside_another_server(self, tmp_path: Path) -> None:
-        async def scenario() -> None:
-            async with self.pair(tmp_path) as both:
-                await _put_and_compare(list(both))
-
-        asyncio.run(scenario())
-
-
-async def _put_and_compare(backends: list[Backend]) -> None:
-    async def write(backend: Backend, events: dict[int, Event], name: str) -> None:
-        for number in range(30):
-            value = f"value {name} {number}".encode()
-            result = await backend.put(f"/t/{name}/{number}", value, expect=0)
-            assert events[result.rev].value is value
-
-    tasks = []
-    for place, backend in enumerate(backends):
-        events: dict[int, Event] = {}
-
-        def deliver(batch: Batch, events: dict[int, Event] = events) -> None:
-            events.update({event.rev: event for event in batch.events})
-
-        after = await backend.current_rev()
-        await backend.watch(START, END, after=after, deliver=deliver, failed=lambda error: None)
-        tasks += [write(backend, events, f"{place}-{client}") for client in range(5)]
-    await asyncio.gather(*tasks)
 
 
 async def _race(backends: list[Backend]) -> None:
