@@ -35,7 +35,7 @@ from oarlock.registry.served import Served
 from oarlock.schema.crd import parse
 from oarlock.server.clock import SystemClock
 from oarlock.server.config import ServerConfig
-from oarlock.server.lifecycle import live
+from oarlock.server.lifecycle import serve_until_signal
 
 BEAT_S = 0.001
 
@@ -144,10 +144,10 @@ class _Child:
         self._made: list[Served] = []
         self._changes = 0
 
-    def tell(self, line: str) -> None:
+    def print_message(self, line: str) -> None:
         pass
 
-    def announce(self, line: str) -> None:
+    def print_result(self, line: str) -> None:
         """The server is ready."""
         self._heart = Heart()
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._asked)
@@ -185,7 +185,7 @@ def main() -> None:
         secure_port=port, storage=sys.argv[3], cert_dir=folder / "pki", token_auth_file=folder / "tokens.csv"
     )
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(live(server, config, SystemClock(), _Child(server)))
+        runner.run(serve_until_signal(server, config, SystemClock(), _Child(server)))
 
 
 # The parent --------------------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ def damage(folder: Path, text: str, where: int) -> None:
 
 async def until_looked_through(api: InMemory) -> None:
     for _ in range(500):
-        if api.parts.soundness.findings:
+        if api.parts.store_integrity.findings:
             return
         await asyncio.sleep(0.01)
     raise AssertionError("nobody looked through the store")

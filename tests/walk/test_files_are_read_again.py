@@ -15,9 +15,9 @@ from oarlock.meta.context import User
 from oarlock.policy.authn.authenticator import BadCredentials, Credentials
 from oarlock.server.config import ServerConfig
 from oarlock.server.credentials import credentials_of
-from oarlock.server.following import FollowedFiles, follow
 from oarlock.server.options.commands import read_options
 from oarlock.server.options.option import ConfigError
+from oarlock.server.reloaded_files import ReloadedFiles, reload_changed
 from oarlock.server.serving.certs import ensure_certificates
 from oarlock.server.serving.tls import BadCertificateFile, reload_certificate, server_context
 from oarlock.testing.clock import VirtualClock
@@ -43,20 +43,20 @@ async def test_a_token_file_is_read_again(tmp_path: Path, caplog: pytest.LogCapt
     assert (await user_of(known, token="first")).name == "alice"  # type: ignore[union-attr]
     file.write_text("second,bob,2\n")
     for one in known.files:
-        one.look()
+        one.check()
     assert await user_of(known, token="first") is None
     assert (await user_of(known, token="second")).name == "bob"  # type: ignore[union-attr]
     caplog.clear()
     file.write_text("not,enough\n")
     for _ in range(3):
         for one in known.files:
-            one.look()
+            one.check()
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
     assert "tokens.csv, line 1" in caplog.text
     assert (await user_of(known, token="second")).name == "bob"  # type: ignore[union-attr]
     file.unlink()
     for one in known.files:
-        one.look()
+        one.check()
     assert (await user_of(known, token="second")).name == "bob"  # type: ignore[union-attr]
 
 
@@ -66,7 +66,7 @@ async def test_the_admin_s_token_may_be_replaced(tmp_path: Path):
     known = credentials_of(config, VirtualClock())
     config.admin_token.write_text("x" * 40 + "\n")
     for one in known.files:
-        one.look()
+        one.check()
     assert (await user_of(known, token="x" * 40)).name == "admin"  # type: ignore[union-attr]
     assert await user_of(known, token=known.token) is None
 
@@ -86,7 +86,7 @@ async def test_a_bundle_of_client_authorities_is_read_again(tmp_path: Path):
     assert [bool(await user_of(known, certificate=one)) for one in presented] == [True, False]
     bundle.write_bytes((new / "ca.crt").read_bytes())
     for one in known.files:
-        one.look()
+        one.check()
     assert [bool(await user_of(known, certificate=one)) for one in presented] == [False, True]
 
 
@@ -94,17 +94,17 @@ def test_a_certificate_is_served_from_the_next_handshake_on(tmp_path: Path):
     made = ensure_certificates(tmp_path / "a", (), 1.8e9)
     other = ensure_certificates(tmp_path / "b", (), 1.8e9)
     context = server_context(made.certificate, made.key)
-    files = FollowedFiles(
+    files = ReloadedFiles(
         [made.certificate, made.key],
         lambda: reload_certificate(context, made.certificate, made.key),
         (BadCertificateFile,),
     )
     assert _served(context) == made.certificate.read_text()
     made.certificate.write_bytes(other.certificate.read_bytes())
-    files.look()  # half of a pair: refused, and the old one is served
+    files.check()  # half of a pair: refused, and the old one is served
     assert _served(context) != other.certificate.read_text()
     made.key.write_bytes(other.key.read_bytes())
-    files.look()
+    files.check()
     assert _served(context) == other.certificate.read_text()
 
 
@@ -140,7 +140,7 @@ async def test_files_are_looked_at_every_few_seconds_and_expiry_every_hour(tmp_p
 
     began = loop.time()
     task = asyncio.create_task(
-        follow([FollowedFiles([file], lambda: read.append(file.read_text()), (Refused,))], renew)
+        reload_changed([ReloadedFiles([file], lambda: read.append(file.read_text()), (Refused,))], renew)
     )
     await asyncio.sleep(60)
     assert read == []

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from oarlock.cli.describing import described, doubts
+from oarlock.cli.describing import describe, warnings_about
 from oarlock.cli.loading import load_server, source_folder
-from oarlock.cli.reloading import serve_again_and_again
+from oarlock.cli.reloading import serve_with_reload
 from oarlock.codec import yaml
 from oarlock.registry.migration import Progress, migrate
 from oarlock.schema.crd import export_crd
@@ -61,7 +61,7 @@ def _serve(options: _Serve) -> int | None:
     set_up_logging(options.verbosity)
     if options.reload:
         words = [word for word in sys.argv[1:] if word.partition("=")[0] != "--reload"]
-        return serve_again_and_again(words, source_folder(options.server))
+        return serve_with_reload(words, source_folder(options.server))
     serve_with(load_server(options.server), options)
     return None
 
@@ -80,10 +80,10 @@ def _check(options: _ServerArgument) -> None:
     Nothing is started and nothing is opened. A mistake is told in one line; the exit code is then 1.
     """
     loaded = load_server(options.server)
-    for line in described(loaded):
+    for line in describe(loaded):
         print(line)
-    for doubt in doubts(loaded):
-        print(f"doubtful: {doubt}")
+    for warning in warnings_about(loaded):
+        print(f"doubtful: {warning}")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -172,38 +172,38 @@ def _migrate(options: _Migrate) -> None:
     served = [one for one in load_server(options.server).catalog.entries if one.virtual is None]
 
     async def run() -> list[str]:
-        left: list[str] = []
+        unreadable: list[str] = []
         async with maintenance.opened(options.storage) as backend:
             for one in served:
-                done = await migrate(backend, one, _telling(PROGRESS_S))
-                print(f"{done.resource}: {done.rewritten} of {done.seen} rewritten as {one.definition.stored_as}")
-                left += done.broken
-        return left
+                result = await migrate(backend, one, _progress_printer(PROGRESS_S))
+                print(f"{result.resource}: {result.rewritten} of {result.seen} rewritten as {one.definition.stored_as}")
+                unreadable += result.broken
+        return unreadable
 
-    broken = asyncio.run(run())
-    for line in broken:
+    unreadable = asyncio.run(run())
+    for line in unreadable:
         print(line)
-    if broken:
-        count = "1 object" if len(broken) == 1 else f"{len(broken)} objects"
+    if unreadable:
+        count = "1 object" if len(unreadable) == 1 else f"{len(unreadable)} objects"
         raise CommandError(
             f"{count} in {options.storage} can't be read: remove or repair what is listed, and run this again"
         )
 
 
-def _telling(every_s: float) -> Callable[[Progress], None]:
-    """Shows progress on stderr, every so often."""
-    last = time.monotonic()
+def _progress_printer(every_s: float) -> Callable[[Progress], None]:
+    """A function that prints progress to stderr, at most once in this time."""
+    shown_at = time.monotonic()
 
-    def tell(progress: Progress) -> None:
-        nonlocal last
+    def show(progress: Progress) -> None:
+        nonlocal shown_at
         now = time.monotonic()
-        if now - last >= every_s:
-            last = now
+        if now - shown_at >= every_s:
+            shown_at = now
             again = " again, to be sure" if progress.passes > 1 else ""
             text = f"{progress.seen} of {progress.total} looked at{again}, {progress.rewritten} rewritten"
             print(f"{progress.resource}: {text}", file=sys.stderr, flush=True)
 
-    return tell
+    return show
 
 
 COMMANDS = CommandGroup(

@@ -13,10 +13,10 @@ from oarlock.registry.served import Served
 from oarlock.schema.definition import ResourceDefinition, VersionDefinition
 from oarlock.server.app import APIServer
 
-__all__ = ["described", "doubts"]
+__all__ = ["describe", "warnings_about"]
 
 
-def described(server: APIServer) -> Iterator[str]:
+def describe(server: APIServer) -> Iterator[str]:
     """One line for each group, and one for each kind in it, its versions and what is special about each."""
     group = None
     for served in sorted(server.catalog.entries, key=lambda one: (one.definition.group, one.definition.names.plural)):
@@ -31,11 +31,11 @@ def described(server: APIServer) -> Iterator[str]:
 
 def _kind(served: Served) -> str:
     names = served.definition.names
-    called = ", ".join((names.plural, *names.short_names))
-    what = [served.definition.scope.lower(), *(f"in {category}" for category in names.categories)]
+    shown_names = ", ".join((names.plural, *names.short_names))
+    attributes = [served.definition.scope.lower(), *(f"in {category}" for category in names.categories)]
     if served.virtual is not None:
-        what.append("virtual: " + " ".join(served.verbs()))
-    return f"{names.kind} ({called}): {', '.join(what)}"
+        attributes.append("virtual: " + " ".join(served.verbs()))
+    return f"{names.kind} ({shown_names}): {', '.join(attributes)}"
 
 
 def _version(definition: ResourceDefinition, version: VersionDefinition, *, stored: bool) -> str:
@@ -50,21 +50,21 @@ def _version(definition: ResourceDefinition, version: VersionDefinition, *, stor
     return f"{version.name}: {', '.join(facts)}" if facts else version.name
 
 
-def doubts(server: APIServer) -> Iterator[str]:
+def warnings_about(server: APIServer) -> Iterator[str]:
     """Warnings for what is allowed but probably not meant, each with what to write instead."""
     for served in server.catalog.entries:
         definition = served.definition
         for version in definition.versions:
             where = f"{definition.names.kind} {definition.api_version(version.name)}"
-            for doubt in _of_version(definition, version, stored=served.virtual is None):
-                yield f"{where}: {doubt}"
+            for warning in _version_warnings(definition, version, stored=served.virtual is None):
+                yield f"{where}: {warning}"
         if served.virtual is not None and "list" not in served.verbs():
             yield f"{definition.names.kind}: kubectl get can't list it: write a method list"
     if server.authorizer is None:
         yield "everybody with a credential may do everything: give APIServer an authorizer"
 
 
-def _of_version(definition: ResourceDefinition, version: VersionDefinition, *, stored: bool) -> Iterator[str]:
+def _version_warnings(definition: ResourceDefinition, version: VersionDefinition, *, stored: bool) -> Iterator[str]:
     if not version.schema.get("description"):
         yield "it has no description: write a docstring, which kubectl explain shows"
     if version.deprecated and stored and definition.stored_as == version.name and len(definition.versions) > 1:

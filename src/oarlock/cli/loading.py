@@ -35,9 +35,9 @@ def load_server(where: str) -> APIServer:
     elif not colon:
         raise CommandError(f"{where}: write MODULE:ATTRIBUTE, for example {where}:server, or FILE.py")
     else:
-        _look_in(Path.cwd())
+        _prepend_to_path(Path.cwd())
         module = _import(name, where)
-    return _named(module, attribute, where) if attribute else _only(module, where)
+    return _server_named(module, attribute, where) if attribute else _only_server(module, where)
 
 
 def source_folder(where: str) -> Path:
@@ -56,16 +56,16 @@ def _import_file(file: Path) -> ModuleType:
         folder = folder.parent
     if not all(part.isidentifier() for part in parts):
         raise CommandError(f"{file}: can't be imported as {'.'.join(parts)}: give it a name that is an identifier")
-    _look_in(Path.cwd())
-    _look_in(folder)
+    _prepend_to_path(Path.cwd())
+    _prepend_to_path(folder)
     name = ".".join(parts)
-    known = sys.modules.get(name)
-    if known is not None and Path(known.__file__ or "").resolve() != file:
+    loaded = sys.modules.get(name)
+    if loaded is not None and Path(loaded.__file__ or "").resolve() != file:
         raise CommandError(f"{file}: there is a module called {name} already: rename the file")
     return _import(name, str(file))
 
 
-def _look_in(folder: Path) -> None:
+def _prepend_to_path(folder: Path) -> None:
     """Put a directory first on the import path."""
     text = str(folder)
     if text in sys.path:
@@ -80,15 +80,15 @@ def _import(name: str, where: str) -> ModuleType:
         raise
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise _failed(error, where) from None
+            raise _import_error(error, where) from None
         raise CommandError(
             f"can't import {where}: {error}: run this in the folder it is in, or name the file"
         ) from None
     except (Exception, SystemExit) as error:
-        raise _failed(error, where) from None
+        raise _import_error(error, where) from None
 
 
-def _failed(error: BaseException, where: str) -> CommandError:
+def _import_error(error: BaseException, where: str) -> CommandError:
     log.debug("importing %s failed", where, exc_info=error)
     return CommandError(f"can't import {where}: {type(error).__name__}: {error}{_place(error)}; -v 4 shows more")
 
@@ -102,16 +102,16 @@ def _place(error: BaseException) -> str:
     return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
 
 
-def _named(module: ModuleType, attribute: str, where: str) -> APIServer:
+def _server_named(module: ModuleType, attribute: str, where: str) -> APIServer:
     found = getattr(module, attribute, None)
     if not isinstance(found, APIServer):
-        there = [name for name, value in vars(module).items() if isinstance(value, APIServer)]
-        hint = f"; {', '.join(there)} is one" if there else ""
+        names = [name for name, value in vars(module).items() if isinstance(value, APIServer)]
+        hint = f"; {', '.join(names)} is one" if names else ""
         raise CommandError(f"{where}: {attribute} is no APIServer of {module.__name__}{hint}")
     return found
 
 
-def _only(module: ModuleType, where: str) -> APIServer:
+def _only_server(module: ModuleType, where: str) -> APIServer:
     found = {name: value for name, value in vars(module).items() if isinstance(value, APIServer)}
     if len({id(value) for value in found.values()}) != 1:
         if not found:

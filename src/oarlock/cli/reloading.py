@@ -1,7 +1,7 @@
 """``oarlock serve --reload``: the server as a child process, started again when a source file changes. For development.
 
 A child that ends by itself, because of a mistake in the file that was just saved, is started again after the next
-change. Must not know: what is served. Next: `commands`.
+change. Must not know: what is served. See also: `commands`.
 """
 
 from __future__ import annotations
@@ -14,54 +14,54 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-__all__ = ["serve_again_and_again", "sources"]
+__all__ = ["serve_with_reload", "source_files"]
 
-EVERY_S = 0.5
+CHECK_INTERVAL_S = 0.5
 """The interval of checks for changed files, in seconds."""
 
 MAX_FILES = 20_000
 """With more files than this, none is checked: the directory isn't one project's."""
 
-LEAVING_S = 10.0
+SHUTDOWN_S = 10.0
 """How long a child may take to shut down before it is killed, in seconds; acknowledged writes are safe either way."""
 
 
-def serve_again_and_again(arguments: Sequence[str], folder: Path) -> int:
+def serve_with_reload(arguments: Sequence[str], folder: Path) -> int:
     """Run ``oarlock`` with `arguments`, again after each change below `folder`, until told to stop: the exit code."""
-    stopped: list[int] = []
+    signals: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _frame: stopped.append(number))
+        signal.signal(number, lambda number, _frame: signals.append(number))
     while True:
-        before = sources(folder)
+        before = source_files(folder)
         child = subprocess.Popen([sys.executable, "-m", "oarlock", *arguments])
-        changed = _changed(folder, before, stopped)
-        _end(child)
+        changed = _changed_file(folder, before, signals)
+        _stop(child)
         if changed is None:
             return 0
         print(f"oarlock: {changed} has changed: starting again", file=sys.stderr, flush=True)
 
 
-def _changed(folder: Path, before: dict[Path, tuple[int, int]], stopped: list[int]) -> Path | None:
+def _changed_file(folder: Path, before: dict[Path, tuple[int, int]], signals: list[int]) -> Path | None:
     """Wait until a file is changed, added or removed. None when told to stop."""
-    while not stopped:
-        time.sleep(EVERY_S)
-        now = sources(folder)
+    while not signals:
+        time.sleep(CHECK_INTERVAL_S)
+        now = source_files(folder)
         if now != before:
             return min(path for path, _ in now.items() ^ before.items())
     return None
 
 
-def _end(child: subprocess.Popen[bytes]) -> None:
+def _stop(child: subprocess.Popen[bytes]) -> None:
     if child.poll() is None:
         child.send_signal(signal.SIGTERM)
     try:
-        child.wait(LEAVING_S)
+        child.wait(SHUTDOWN_S)
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()
 
 
-def sources(folder: Path) -> dict[Path, tuple[int, int]]:
+def source_files(folder: Path) -> dict[Path, tuple[int, int]]:
     """Every Python file below `folder`, with its time and size; hidden folders and environments are left out."""
     found: dict[Path, tuple[int, int]] = {}
     for path in _python_files(folder):

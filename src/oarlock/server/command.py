@@ -23,7 +23,7 @@ from oarlock.schema.declaring import DeclarationError
 from oarlock.server.clock import SystemClock
 from oarlock.server.config import ServerConfig
 from oarlock.server.credentials import BadFile
-from oarlock.server.lifecycle import live
+from oarlock.server.lifecycle import serve_until_signal
 from oarlock.server.options.commands import Command, CommandGroup, UsageError, run_command
 from oarlock.server.options.option import ConfigError, OptionGroup, option
 from oarlock.server.options.types import PathType
@@ -86,10 +86,10 @@ def main(server: ServerDescription, argv: Sequence[str] | None = None) -> None:
 class _Terminal:
     """The URL or command to try goes to stdout, for scripts; messages go to stderr."""
 
-    def announce(self, line: str) -> None:
+    def print_result(self, line: str) -> None:
         print(line, flush=True)  # noqa: T201
 
-    def tell(self, line: str) -> None:
+    def print_message(self, line: str) -> None:
         print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
@@ -98,7 +98,7 @@ def serve_with(server: ServerDescription, config: ServerConfig) -> None:
     with contextlib.suppress(OSError, ValueError, RuntimeError):  # stderr isn't a file
         faulthandler.enable()  # a library that breaks is named, on stderr, before the process ends
     with asyncio.Runner(loop_factory=uvloop.new_event_loop if uvloop else None) as runner:
-        runner.run(live(server, config, SystemClock(), _Terminal()))
+        runner.run(serve_until_signal(server, config, SystemClock(), _Terminal()))
 
 
 def exit_code_of(command: Command | CommandGroup, argv: Sequence[str] | None = None) -> int:
@@ -106,19 +106,19 @@ def exit_code_of(command: Command | CommandGroup, argv: Sequence[str] | None = N
     try:
         return run_command(command, sys.argv[1:] if argv is None else argv)
     except (ConfigError, UsageError) as error:
-        return max(_say(line, code=2) for line in error.lines)
+        return max(_print_error(line, code=2) for line in error.lines)
     except AddressInUse as error:
-        return _say(f"{error.strerror}: stop what listens there, or choose another --secure-port")
+        return _print_error(f"{error.strerror}: stop what listens there, or choose another --secure-port")
     except CannotListen as error:
-        return _say(f"{error.strerror}: choose another --bind-address or --secure-port")
+        return _print_error(f"{error.strerror}: choose another --bind-address or --secure-port")
     except _CORRECTABLE as error:
         logging.getLogger("oarlock").debug("the whole error", exc_info=True)
-        return _say(str(error))
+        return _print_error(str(error))
     except KeyboardInterrupt:
         return 130
 
 
-def _say(text: str, code: int = 1) -> int:
+def _print_error(text: str, code: int = 1) -> int:
     """Print an error on one line; several for those that point at a place in a CEL rule."""
     head, *shown = re.split(r"\n(?= \| )", text)
     print("oarlock:", "\n".join([" ".join(head.split()), *shown]), file=sys.stderr)  # noqa: T201

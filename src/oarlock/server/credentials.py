@@ -24,7 +24,7 @@ from oarlock.policy.authn.certificates import CertificateBundleError, ClientCert
 from oarlock.policy.authn.token_file import TokenFile, TokenFileError, parse_token_file
 from oarlock.server.config import ServerConfig
 from oarlock.server.files import locked, write_file
-from oarlock.server.following import FollowedFiles
+from oarlock.server.reloaded_files import ReloadedFiles
 
 __all__ = ["BadFile", "Kubeconfig", "ServerCredentials", "credentials_of", "trusted_by_clients", "write_kubeconfig"]
 
@@ -46,7 +46,7 @@ class ServerCredentials:
     authenticator: Authenticator
     token: str
     user: str
-    files: tuple[FollowedFiles, ...] = ()
+    files: tuple[ReloadedFiles, ...] = ()
 
 
 def credentials_of(config: ServerConfig, clock: Clock) -> ServerCredentials:
@@ -61,7 +61,7 @@ def credentials_of(config: ServerConfig, clock: Clock) -> ServerCredentials:
         union.exchange(position, sources[position][1]())
 
     refusals = (BadFile, TokenFileError, CertificateBundleError)
-    files = tuple(FollowedFiles([file], partial(read_again, i), refusals) for i, (file, _) in enumerate(sources))
+    files = tuple(ReloadedFiles([file], partial(read_again, i), refusals) for i, (file, _) in enumerate(sources))
     union = Union([make() for _, make in sources])
     shown = next((one for one in tokens if "system:masters" in one[1].groups), tokens[0] if tokens else ("", ADMIN))
     return ServerCredentials(union, shown[0], shown[1].name, files)

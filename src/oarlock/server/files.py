@@ -18,8 +18,8 @@ from pathlib import Path
 
 __all__ = ["locked", "write_file"]
 
-PATIENCE_S = 10.0
-_LOOK_EVERY_S = 0.01
+LOCK_TIMEOUT_S = 10.0
+_RETRY_INTERVAL_S = 0.01
 
 
 @contextmanager
@@ -31,18 +31,18 @@ def locked(folder: Path) -> Iterator[None]:
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        give_up = time.monotonic() + PATIENCE_S
-        while not _try(descriptor):
-            if time.monotonic() >= give_up:
-                why = f"another process has been making files in it for {PATIENCE_S:g} s: see if it is stopped"
+        deadline = time.monotonic() + LOCK_TIMEOUT_S
+        while not _try_lock(descriptor):
+            if time.monotonic() >= deadline:
+                why = f"another process has been making files in it for {LOCK_TIMEOUT_S:g} s: see if it is stopped"
                 raise TimeoutError(errno.ETIMEDOUT, why, str(folder))
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(_RETRY_INTERVAL_S)
         yield
     finally:
         os.close(descriptor)
 
 
-def _try(descriptor: int) -> bool:
+def _try_lock(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -113,34 +113,33 @@ def in_time(call: Callable[[], Awaitable[object]], seconds: float) -> Test:
 class Conditions:
     """The state of a server that the checks test.
 
-    `store` answers, `cache` has everything that is in it, `sound` is it unless damage was found; `served` is the
-    catalog, and `informers` by the name of their check, which exists only if there are any, have data.
+    `store`: it answers. `cache`: it has everything that is in the store. `integrity`: no damage was found. `served`:
+    the catalog is. `informers`, by the name of their check: they have data.
     """
 
     store: Test
     cache: Test
-    sound: Test
+    integrity: Test
     served: Callable[[], bool]
-    leaving: Callable[[], bool]
+    shutting_down: Callable[[], bool]
     informers: Mapping[str, Callable[[], bool]]
 
 
 def checks_of(conditions: Conditions) -> list[HealthCheck]:
     """The checks of every server, in the order they are printed."""
-    leaving = conditions.leaving
     return [
         HealthCheck("ping", always),
         HealthCheck("log", log_is_written),
         HealthCheck("etcd", conditions.store),
         HealthCheck("etcd-readiness", conditions.store, ("readyz",)),
-        HealthCheck("storage-integrity", conditions.sound, ("readyz",)),
+        HealthCheck("storage-integrity", conditions.integrity, ("readyz",)),
         HealthCheck("informer-sync", conditions.cache, ("readyz",)),
         HealthCheck("poststarthook/serve-catalog", when(conditions.served, "not finished")),
         *(
             HealthCheck(f"poststarthook/{name}", when(attached, "not finished"))
             for name, attached in conditions.informers.items()
         ),
-        HealthCheck("shutdown", when(lambda: not leaving(), "process is shutting down"), ("readyz",)),
+        HealthCheck("shutdown", when(lambda: not conditions.shutting_down(), "process is shutting down"), ("readyz",)),
     ]
 
 

@@ -1,6 +1,6 @@
 """Start, signals and shutdown of a server process.
 
-SIGTERM or SIGINT begins the phases of ``Running.leave``; a second one ends the process at once, which is safe:
+SIGTERM or SIGINT begins the phases of ``Running.shut_down``; a second one ends the process at once, which is safe:
 acknowledged writes are on disk.
 Must not know: command lines. See also: `run`.
 """
@@ -12,6 +12,7 @@ import contextlib
 import gc
 import logging
 import os
+import shlex
 import signal
 import socket
 import ssl
@@ -32,7 +33,7 @@ from oarlock.server.credentials import (
     write_kubeconfig,
 )
 from oarlock.server.data_directory import prepare_data_directory
-from oarlock.server.following import FollowedFiles, follow
+from oarlock.server.reloaded_files import ReloadedFiles, reload_changed
 from oarlock.server.run import Running, ServerDescription, ServerParts, assemble
 from oarlock.server.serving.certs import ensure_certificates, held_certificates
 from oarlock.server.serving.config import ConnectionLimits, ServingConfig
@@ -41,11 +42,11 @@ from oarlock.server.serving.tls import BadCertificateFile, reload_certificate, s
 from oarlock.storage.backend import StorageError
 from oarlock.storage.url import check_storage, open_backend, without_password
 
-__all__ = ["Terminal", "live", "start"]
+__all__ = ["Terminal", "serve_until_signal", "start"]
 
 log = logging.getLogger("oarlock.server")
 
-YOUNG_OBJECTS, OLDER_TIMES, OLDEST_TIMES = 2_000, 10, 5_000
+GC_THRESHOLDS = (2_000, 10, 5_000)
 """Thresholds of Python's garbage collector: fewer, and larger, collections than by default.
 
 The young generation is collected after this many new objects; the second after so many collections of the first
@@ -54,66 +55,66 @@ process, at two or three million objects a second. Requests make no long-lived o
 compiled schemas are many objects.
 """
 
-SWITCH_S = 0.001
+THREAD_SWITCH_S = 0.001
 """Python's thread switch interval, in seconds: how long a worker thread may keep the event loop waiting."""
 
 
 class Terminal(Protocol):
     """Where a process prints its messages."""
 
-    def announce(self, line: str) -> None:
+    def print_result(self, line: str) -> None:
         """The one line to try, when the server is ready."""
         ...
 
-    def tell(self, line: str) -> None:
+    def print_message(self, line: str) -> None:
         """A message: the address at the start, the stop at the end."""
         ...
 
 
-async def live(server: ServerDescription, config: ServerConfig, clock: Clock, terminal: Terminal) -> None:
+async def serve_until_signal(server: ServerDescription, config: ServerConfig, clock: Clock, terminal: Terminal) -> None:
     """Serve until SIGTERM or SIGINT.
 
     Raises errors of the start: `BadFile`, `BadCertificateFile`, `TokenFileError`, `CertificateBundleError`,
     `CannotListen`, `StorageError`, `StoreTooNew`.
     """
-    told = _signals()
-    starting = asyncio.ensure_future(_start_to_stay(server, config, clock, terminal))
-    waiting = asyncio.ensure_future(told.wait())
-    await asyncio.wait((starting, waiting), return_when=asyncio.FIRST_COMPLETED)
-    if not starting.done():
-        starting.cancel()
+    signalled = _signal_event()
+    start_task = asyncio.ensure_future(_start_process(server, config, clock, terminal))
+    signal_task = asyncio.ensure_future(signalled.wait())
+    await asyncio.wait((start_task, signal_task), return_when=asyncio.FIRST_COMPLETED)
+    if not start_task.done():
+        start_task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await starting
+            await start_task
         return
     try:
-        running = starting.result()
-        await waiting
+        running = start_task.result()
+        await signal_task
         log.info("leaving")
-        await running.leave()
-        terminal.tell(f"{server.name}: stopped")
+        await running.shut_down()
+        terminal.print_message(f"{server.name}: stopped")
     finally:
-        waiting.cancel()
+        signal_task.cancel()
 
 
-def _signals() -> asyncio.Event:
+def _signal_event() -> asyncio.Event:
     """An event that the first signal sets; the second signal ends the process."""
     loop = asyncio.get_running_loop()
-    told = asyncio.Event()
+    signalled = asyncio.Event()
 
-    def heard(number: signal.Signals) -> None:
-        if told.is_set():
+    def handle(number: signal.Signals) -> None:
+        if signalled.is_set():
             os._exit(128 + number)
-        told.set()
+        signalled.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, heard, number)
-    return told
+        loop.add_signal_handler(number, handle, number)
+    return signalled
 
 
 async def start(server: ServerDescription, config: ServerConfig, clock: Clock, terminal: Terminal) -> Running:
     """Listen, load the store and write the kubeconfig. Doesn't touch signals and garbage collector.
 
-    End it with `Running.leave`. Raises what `live` does.
+    End it with `Running.shut_down`. Raises what `serve_until_signal` does.
     """
     try:
         check_storage(config.storage)
@@ -121,10 +122,13 @@ async def start(server: ServerDescription, config: ServerConfig, clock: Clock, t
         raise StorageError(f"--storage={without_password(config.storage)}: {error}") from None
     prepare_data_directory(config)
     credentials = credentials_of(config, clock)
-    identity = _given(config) if config.tls_cert_file is not None else _generated(config, clock)
+    if config.tls_cert_file is not None and config.tls_private_key_file is not None:
+        certificate = _given_certificate(config, config.tls_cert_file, config.tls_private_key_file)
+    else:
+        certificate = _generated_certificate(config, clock)
     limits = ConnectionLimits(max_request_bytes=config.max_request_bytes, answer_timeout_s=config.request_timeout_s)
     serving = ServingConfig(
-        host=config.bind_address, port=config.secure_port, tls=identity.tls, http2=config.http2, limits=limits
+        host=config.bind_address, port=config.secure_port, tls=certificate.tls, http2=config.http2, limits=limits
     )
 
     parts = ServerParts(server, config, open_backend(config.storage, clock), clock)
@@ -135,23 +139,23 @@ async def start(server: ServerDescription, config: ServerConfig, clock: Clock, t
     running = await assemble(parts, credentials.authenticator, listen)
     try:
         await running.load()
-        running.accompany(follow((*credentials.files, identity.files), identity.renew))
-        _introduce(running, credentials, identity.ca, terminal)
+        running.run_in_background(reload_changed((*credentials.files, certificate.files), certificate.renew))
+        _print_usage(running, credentials, certificate.ca, terminal)
     except BaseException:
         await running.close()
         raise
     return running
 
 
-async def _start_to_stay(server: ServerDescription, config: ServerConfig, clock: Clock, terminal: Terminal) -> Running:
-    """`start`, with settings for a process that does nothing else."""
-    with _nothing_to_collect():
-        sys.setswitchinterval(SWITCH_S)
+async def _start_process(server: ServerDescription, config: ServerConfig, clock: Clock, terminal: Terminal) -> Running:
+    """`start`, and settings of the interpreter for a process that does nothing else."""
+    with _without_garbage_collection():
+        sys.setswitchinterval(THREAD_SWITCH_S)
         return await start(server, config, clock, terminal)
 
 
 @dataclass(frozen=True, slots=True)
-class _Identity:
+class _ServingCertificate:
     """The serving certificate. `ca` is the CA clients must trust, None for one of the system's.
 
     `renew` replaces a generated certificate that is about to expire; then `files` are read again.
@@ -159,21 +163,18 @@ class _Identity:
 
     tls: ssl.SSLContext
     ca: bytes | None
-    files: FollowedFiles
+    files: ReloadedFiles
     renew: Callable[[], Awaitable[None]] | None = None
 
 
-def _given(config: ServerConfig) -> _Identity:
-    """The certificate in the files that `config` names."""
-    certificate, key = config.tls_cert_file, config.tls_private_key_file
-    assert certificate is not None
-    assert key is not None
-    files = FollowedFiles([certificate, key], lambda: reload_certificate(tls, certificate, key), (BadCertificateFile,))
+def _given_certificate(config: ServerConfig, certificate: Path, key: Path) -> _ServingCertificate:
+    """The certificate in the files that the user named."""
+    files = ReloadedFiles([certificate, key], lambda: reload_certificate(tls, certificate, key), (BadCertificateFile,))
     tls = _tls(config, certificate, key)
-    return _Identity(tls, trusted_by_clients(certificate), files)
+    return _ServingCertificate(tls, trusted_by_clients(certificate), files)
 
 
-def _generated(config: ServerConfig, clock: Clock) -> _Identity:
+def _generated_certificate(config: ServerConfig, clock: Clock) -> _ServingCertificate:
     """A generated certificate, renewed before it expires."""
     host = config.bind_address
     names = [socket.gethostname() if host in EVERY_INTERFACE else host, *config.tls_sans]
@@ -186,9 +187,9 @@ def _generated(config: ServerConfig, clock: Clock) -> _Identity:
 
     with held_certificates(config.certificates, names, clock.now()) as made:
         pair = made.certificate, made.key
-        files = FollowedFiles(pair, lambda: reload_certificate(tls, *pair), (BadCertificateFile,))
+        files = ReloadedFiles(pair, lambda: reload_certificate(tls, *pair), (BadCertificateFile,))
         tls = _tls(config, *pair)
-        return _Identity(tls, made.ca.read_bytes(), files, renew)
+        return _ServingCertificate(tls, made.ca.read_bytes(), files, renew)
 
 
 def _tls(config: ServerConfig, certificate: Path, key: Path) -> ssl.SSLContext:
@@ -201,7 +202,7 @@ def _tls(config: ServerConfig, certificate: Path, key: Path) -> ssl.SSLContext:
     )
 
 
-def _introduce(running: Running, credentials: ServerCredentials, ca: bytes | None, terminal: Terminal) -> None:
+def _print_usage(running: Running, credentials: ServerCredentials, ca: bytes | None, terminal: Terminal) -> None:
     """Write the kubeconfig; print the address, how to use and how to stop the server."""
     config, server = running.parts.config, running.parts.server
     url = running.url
@@ -210,32 +211,23 @@ def _introduce(running: Running, credentials: ServerCredentials, ca: bytes | Non
     file = config.kubeconfig
     if file is not None:
         write_kubeconfig(file, Kubeconfig(url, ca, credentials.user, credentials.token, server.name))
-    kept = (
-        "objects in memory, gone when it stops"
-        if config.storage == "memory://"
-        else f"objects in {without_password(config.storage)}"
-    )
-    terminal.tell(f"{server.name}: serving at {url}, {kept}; Ctrl-C stops it")
+    place = "memory, gone when it stops" if config.storage == "memory://" else without_password(config.storage)
+    terminal.print_message(f"{server.name}: serving at {url}, objects in {place}; Ctrl-C stops it")
     if file is None:
-        terminal.announce(f"serving at {url}")
+        terminal.print_result(f"serving at {url}")
         return
-    terminal.announce(f"kubectl --kubeconfig {_quoted(file)} {_first_words(server)}")
+    terminal.print_result(f"kubectl --kubeconfig {shlex.quote(str(file))} {_example_arguments(server)}")
 
 
-def _first_words(server: ServerDescription) -> str:
+def _example_arguments(server: ServerDescription) -> str:
     for entry in server.catalog.entries:
         if "list" in entry.verbs():
             return f"get {entry.definition.names.plural}.{entry.definition.group}".rstrip(".")
     return "api-resources"
 
 
-def _quoted(file: Path) -> str:
-    text = str(file)
-    return text if text.replace("/", "").replace(".", "").replace("-", "").replace("_", "").isalnum() else f"'{text}'"
-
-
 @contextlib.contextmanager
-def _nothing_to_collect() -> Iterator[None]:
+def _without_garbage_collection() -> Iterator[None]:
     """Exclude the objects made so far from garbage collection: they live as long as the process."""
     gc.disable()
     try:
@@ -243,5 +235,5 @@ def _nothing_to_collect() -> Iterator[None]:
     finally:
         gc.collect()
         gc.freeze()
-        gc.set_threshold(YOUNG_OBJECTS, OLDER_TIMES, OLDEST_TIMES)
+        gc.set_threshold(*GC_THRESHOLDS)
         gc.enable()

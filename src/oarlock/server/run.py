@@ -41,7 +41,7 @@ from oarlock.server.filters.shutdown import Leaving, Shutdown
 from oarlock.server.health import Conditions, Health, checks_of, in_time
 from oarlock.server.metrics import RequestMetrics, StoreMetrics
 from oarlock.server.metrics_page import MetricsPage, Sources
-from oarlock.server.soundness import Soundness
+from oarlock.server.store_integrity import StoreIntegrity
 from oarlock.server.timed_backend import TimedBackend
 from oarlock.storage.backend import Backend
 from oarlock.storage.cache.watch_cache import WatchCache
@@ -54,7 +54,7 @@ access_log = logging.getLogger("oarlock.access")
 
 STORE_CHECK_S = 2.0
 
-Loaded = Mapping[tuple[str, str], AnyResource]
+ResourcesByName = Mapping[tuple[str, str], AnyResource]
 
 
 class ServerDescription(Protocol):
@@ -80,13 +80,13 @@ class ServerParts:
         self.backend = TimedBackend(backend, self.store_metrics, clock)
         self.cache = WatchCache(self.backend, clock=clock)
         self.live = LiveResources(self.backend, self.cache, Settings(garbage_collection=server.garbage_collection))
-        self.router = Router(self._own)
+        self.router = Router(self._own_response)
         self.shutdown = Shutdown()
         self.unsent = Unsent(config.max_unsent_bytes)
         self.in_flight = MaxInFlight(config.max_read_only_in_flight, config.max_mutating_in_flight)
         self.authorizer = server.authorizer or AlwaysAllow()
-        self.admission = AdmissionChain(map(TypedPlugin, server.admission), self._may)
-        self.soundness = Soundness(self.backend)
+        self.admission = AdmissionChain(map(TypedPlugin, server.admission), self._authorize)
+        self.store_integrity = StoreIntegrity(self.backend)
         self.health = Health(checks_of(self._conditions()))
         self.own_paths = (*self.health.paths, *MetricsPage.paths)
         self.request_metrics = RequestMetrics(frozenset((*self.own_paths, "/version")))
@@ -94,7 +94,7 @@ class ServerParts:
             self.request_metrics, self.store_metrics, self.in_flight, self.unsent, self._objects, self._watch_events
         )
         self.metrics = MetricsPage(sources, self.health)
-        self.leaving = False
+        self.shutting_down = False
         self.opened = False
 
     def handler(self, authenticator: Authenticator) -> Handler:
@@ -103,7 +103,7 @@ class ServerParts:
             resolve=self.router.resolve,
             authenticator=authenticator,
             authorizer=self.authorizer,
-            observe=self._logged if self.config.verbosity >= 3 else self.request_metrics.observe,
+            observe=self._observe_and_log if self.config.verbosity >= 3 else self.request_metrics.observe,
             shutdown=self.shutdown,
             max_in_flight=self.in_flight,
             memory=MemoryReserve() if is_limited() else None,
@@ -123,28 +123,28 @@ class ServerParts:
             index = await offload(CatalogIndex, catalog, before.catalog if before is not None else None)
             route_table = RouteTable(index, resources, self.admission, about, before)
             for informer in self.server.informers:
-                _find(resources, informer.kind)
+                _resource_of(resources, informer.kind)
             await self.live.record(catalog.entries)
         except BaseException:
             self.live.discard(loaded)
             raise
         # From here on nothing waits and nothing fails: the replacement is one step of the event loop.
         for informer in self.server.informers:
-            informer.attach(lambda kind: _find(resources, kind))
+            informer.attach(lambda kind: _resource_of(resources, kind))
         self.router.replace(route_table, self.live.commit(loaded))
 
     async def _dispatch(self, state: RequestState) -> Response:
         if state.route is None:  # no catalog yet: probes are answered already
-            own = await self._own(state)
+            own = await self._own_response(state)
             if own is not None:
                 return own
         return await self.router.dispatch(state)
 
-    async def _own(self, state: RequestState) -> Response | None:
+    async def _own_response(self, state: RequestState) -> Response | None:
         """Answer the server's own paths."""
         return await self.health.respond(state) or await self.metrics.respond(state.request.path)
 
-    async def _may(self, ctx: Context, verb: str) -> None:
+    async def _authorize(self, ctx: Context, verb: str) -> None:
         target = replace(ctx.target, verb=verb)
         decision = await self.authorizer.decide(ctx.user, target)
         if not decision.allowed:
@@ -163,9 +163,9 @@ class ServerParts:
         return Conditions(
             store=store_answers,
             cache=cache_is_current,
-            sound=self.soundness.test,
+            integrity=self.store_integrity.test,
             served=self._is_served,
-            leaving=lambda: self.leaving,
+            shutting_down=lambda: self.shutting_down,
             informers=(
                 {f"start-{self.server.name}-informers": lambda: all(one.attached for one in informers)}
                 if informers
@@ -189,7 +189,7 @@ class ServerParts:
     def _watch_events(self) -> dict[tuple[str, str, str], int]:
         return self.router.watches.events
 
-    def _logged(self, state: RequestState, response: Response) -> None:
+    def _observe_and_log(self, state: RequestState, response: Response) -> None:
         self.request_metrics.observe(state, response)
         response.on_sent(partial(self._log, state, response.status))
 
@@ -213,8 +213,8 @@ class Running:
         self.parts = parts
         self.url = url
         self._listening = listening
-        place = url.removeprefix("https://")
-        self._address = place[place.rindex(":") :] if parts.config.bind_address in EVERY_INTERFACE else place
+        address = url.removeprefix("https://")
+        self._address = address[address.rindex(":") :] if parts.config.bind_address in EVERY_INTERFACE else address
         self._replacing = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -226,11 +226,11 @@ class Running:
         await parts.cache.start()
         await parts.serve_catalog(parts.server.catalog, self._address)
         if parts.config.compaction_interval_s:
-            self.accompany(Compactor(parts.backend, interval_s=parts.config.compaction_interval_s).run())
-        self.accompany(parts.soundness.look())
+            self.run_in_background(Compactor(parts.backend, interval_s=parts.config.compaction_interval_s).run())
+        self.run_in_background(parts.store_integrity.run())
         parts.server.running = self
 
-    def accompany(self, work: Coroutine[Any, Any, None]) -> None:
+    def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` in a task, until it ends or the server closes."""
         self._tasks.append(asyncio.create_task(work))
 
@@ -239,7 +239,7 @@ class Running:
         async with self._replacing:
             await self.parts.serve_catalog(catalog, self._address)
 
-    async def leave(self) -> None:
+    async def shut_down(self) -> None:
         """Shut down in phases: fail ``/readyz``, wait, refuse new requests, end watches, finish the rest, close.
 
         Load balancers that watch ``/readyz`` have switched before anything is refused. Watches end as with a timeout,
@@ -247,16 +247,16 @@ class Running:
         """
         parts, listening = self.parts, self._listening
         parts.server.running = None
-        parts.leaving = True
+        parts.shutting_down = True
         if parts.config.shutdown_delay_s:
             log.info("leaving in %g s", parts.config.shutdown_delay_s)
             await asyncio.sleep(parts.config.shutdown_delay_s)
         parts.shutdown.leaving = Leaving.SOON
         listening.stop_accepting()
         parts.router.watches.end_all()
-        left = await listening.drain(parts.config.request_timeout_s)
-        if left:
-            log.warning("%d connections had not finished after %g s", left, parts.config.request_timeout_s)
+        unfinished = await listening.drain(parts.config.request_timeout_s)
+        if unfinished:
+            log.warning("%d connections had not finished after %g s", unfinished, parts.config.request_timeout_s)
         await self.close()
 
     async def close(self) -> None:
@@ -284,14 +284,14 @@ async def assemble(parts: ServerParts, authenticator: Authenticator, listen: Lis
     return Running(parts, listening, f"https://{host}:{listening.port}")
 
 
-def _find(loaded: Loaded, kind: type[Any]) -> tuple[StoredResource, str]:
-    said = declared(kind)
-    for resource in loaded.values():
+def _resource_of(resources: ResourcesByName, kind: type[Any]) -> tuple[StoredResource, str]:
+    declaration = declared(kind)
+    for resource in resources.values():
         definition = resource.served.definition
-        if (definition.group, definition.names.kind) == (said.group, said.kind) and isinstance(
+        if (definition.group, definition.names.kind) == (declaration.group, declaration.kind) and isinstance(
             resource, StoredResource
         ):
-            return resource, said.version
+            return resource, declaration.version
     raise LookupError(
         f"an informer of {kind.__name__} is listed, and {kind.__name__} is not served: add it to serve=[…]"
     )

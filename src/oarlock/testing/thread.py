@@ -178,16 +178,16 @@ class _Life:
 class _Nobody:
     """A `Terminal` that prints nothing."""
 
-    def announce(self, line: str) -> None:
+    def print_result(self, line: str) -> None:
         return None
 
-    def tell(self, line: str) -> None:
+    def print_message(self, line: str) -> None:
         return None
 
 
 async def _leave(running: Running) -> None:
     """Shut down like a process, but don't wait for requests that don't end."""
-    leaving = asyncio.ensure_future(running.leave())
+    leaving = asyncio.ensure_future(running.shut_down())
     done, _ = await asyncio.wait((leaving,), timeout=LEAVE_S)
     if not done:
         leaving.cancel()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from oarlock import IntOrString, Model, Proto, Resource, served_from
 from oarlock.cli.proto.lock import is_locked, locked_text, number_changes
-from oarlock.cli.proto.reading import ProtoTextError, ReadField, ReadMessage, Reserved, read_proto
+from oarlock.cli.proto.reading import ProtoTextError, ProtoTextField, ProtoTextMessage, ReservedNumbers, read_proto
 from oarlock.cli.proto.text import proto_text
 from oarlock.schema.definition import ResourceDefinition
 
@@ -84,7 +84,7 @@ def test_reserved_numbers_are_read_and_kept():
         "  optional int64 crew = 3;", '  reserved 3; // crew\n  reserved 10 to 12, 20, 30 to max;\n  reserved "old";'
     )
     assert read_proto(text)["ShipSpec"].reserved == (
-        Reserved(3, 3, "crew"), Reserved(10, 12), Reserved(20, 20), Reserved(30, 2**29 - 1),
+        ReservedNumbers(3, 3, "crew"), ReservedNumbers(10, 12), ReservedNumbers(20, 20), ReservedNumbers(30, 2**29 - 1),
     )  # fmt: skip
     again = locked_text(ship(KEPT), "v1", text)
     assert read_proto(again) == read_proto(text)
@@ -205,7 +205,7 @@ def test_damaged_files_are_read_or_refused(data: st.DataObject):
 FIELDS = st.dictionaries(
     st.integers(1, 6),
     st.builds(
-        ReadField,
+        ProtoTextField,
         st.sampled_from("abcdef"),
         st.sampled_from(["optional", "repeated", "map"]),
         st.sampled_from(["string", "int64"]),
@@ -216,6 +216,6 @@ FIELDS = st.dictionaries(
 
 @settings(derandomize=True, deadline=None)
 @given(FIELDS)
-def test_fields_are_read_as_they_are_shown(fields: dict[int, ReadField]):
+def test_fields_are_read_as_they_are_shown(fields: dict[int, ProtoTextField]):
     lines = [f"{field} {field.name} = {number};" for number, field in fields.items()]
-    assert read_proto("message M { " + " ".join(lines) + " }") == {"M": ReadMessage(fields, ())}
+    assert read_proto("message M { " + " ".join(lines) + " }") == {"M": ProtoTextMessage(fields, ())}

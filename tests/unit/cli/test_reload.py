@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from oarlock.cli.reloading import sources
+from oarlock.cli.reloading import source_files
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_environments_and_hidden_folders_are_not_looked_at(tmp_path: Path):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text("")
-    before = sources(tmp_path)
+    before = source_files(tmp_path)
     assert {path.relative_to(tmp_path).as_posix() for path in before} == {"a.py", "sub/c.py"}
     (tmp_path / "a.py").unlink()
-    assert sources(tmp_path).keys() < before.keys()
+    assert source_files(tmp_path).keys() < before.keys()

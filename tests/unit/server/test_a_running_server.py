@@ -227,7 +227,7 @@ async def test_replacing_the_catalog_ends_the_watches_of_what_goes_and_no_others
     assert b'"ADDED"' in b"".join(things.written)
     await app.replace(Catalog.of([*kept, *served_from([Other])], generation=3))
     assert (await server.ask("/apis/test.example.com/v1/others")).status == 200
-    await server.running.leave()
+    await server.running.shut_down()
     with pytest.raises(NotServing):
         await app.replace(app.catalog)
 
@@ -245,7 +245,7 @@ async def test_leaving_goes_in_phases(clock: Any) -> None:
         seen.append(((await server.ask("/readyz")).status, (await server.ask(THINGS)).status, stream.closed))
         return 0
 
-    leaving = asyncio.ensure_future(server.running.leave())
+    leaving = asyncio.ensure_future(server.running.shut_down())
     await asyncio.sleep(0)
     seen.append(((await server.ask("/readyz")).status, (await server.ask(THINGS)).status, stream.closed))
     server.listening.drain = look  # type: ignore[method-assign]

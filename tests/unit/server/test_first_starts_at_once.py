@@ -160,7 +160,7 @@ def test_a_half_written_token_is_never_taken_for_one(tmp_path: Path) -> None:
 
 
 def test_who_waits_for_a_maker_that_hangs_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oarlock.server.files.PATIENCE_S", 0.05)
+    monkeypatch.setattr("oarlock.server.files.LOCK_TIMEOUT_S", 0.05)
     (tmp_path / "pki").mkdir()
     with locked(tmp_path), locked(tmp_path / "pki"):
         with pytest.raises(BadFile, match=r"store\.token: another process has been making files"):

@@ -19,9 +19,9 @@ pytestmark = pytest.mark.anyio
 WELL = Conditions(
     store=always,
     cache=always,
-    sound=always,
+    integrity=always,
     served=lambda: True,
-    leaving=lambda: False,
+    shutting_down=lambda: False,
     informers={"start-sample-server-informers": lambda: True},
 )
 OURS = ("storage-integrity", "poststarthook/serve-catalog")
@@ -83,7 +83,7 @@ async def test_short_answers(path: str) -> None:
 
 
 async def test_leaving_fails_readyz_and_nothing_else() -> None:
-    leaving = replace(WELL, leaving=lambda: True)
+    leaving = replace(WELL, shutting_down=lambda: True)
     answer = await ask(leaving, "/readyz")
     assert answer is not None
     assert answer.status == 500
@@ -148,10 +148,10 @@ async def test_a_check_that_fails_or_hangs_says_so() -> None:
     [
         ({"served": lambda: False}, "poststarthook/serve-catalog"),
         ({"informers": {"start-x-informers": lambda: False}}, "poststarthook/start-x-informers"),
-        ({"leaving": lambda: True}, "shutdown"),
+        ({"shutting_down": lambda: True}, "shutdown"),
         ({"store": lambda: wrong()}, "etcd"),
         ({"cache": lambda: wrong()}, "informer-sync"),
-        ({"sound": lambda: wrong()}, "storage-integrity"),
+        ({"integrity": lambda: wrong()}, "storage-integrity"),
     ],
 )
 async def test_each_check_tests_its_own_condition(state: dict[str, Any], name: str) -> None:

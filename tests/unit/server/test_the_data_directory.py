@@ -208,7 +208,7 @@ def test_files_beside_the_store_that_cannot_be_copied(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_another_process_keeps_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oarlock.server.files.PATIENCE_S", 0.05)
+    monkeypatch.setattr("oarlock.server.files.LOCK_TIMEOUT_S", 0.05)
     started(ServerConfig(storage=f"sqlite:///{tmp_path}/shop.db"))
     (tmp_path / "data").mkdir()
     config = ServerConfig(storage=f"sqlite:///{tmp_path}/shop.db", data_dir=tmp_path / "data")

@@ -228,7 +228,7 @@ async def test_leaving_tells_those_who_talk(tls: Any) -> None:
         client = await call(running, tls)
         client.writer.write(handshake())
         await client.head()
-        leaving = asyncio.ensure_future(running.leave())
+        leaving = asyncio.ensure_future(running.shut_down())
         told = []
         async for event in client.events():
             told.append(event)
@@ -249,7 +249,7 @@ async def test_who_does_not_let_go_is_cut_after_the_grace(tls: Any) -> None:
         await client.head()
         client.say(b"ding")
         assert await client.heard(4) == b"DING"
-        await asyncio.wait_for(running.leave(), WAIT_S)
+        await asyncio.wait_for(running.shut_down(), WAIT_S)
         assert [event async for event in client.events()] == []
         assert not bells._ended.is_set()
         bells._holds.set()

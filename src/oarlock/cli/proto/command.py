@@ -1,4 +1,4 @@
-"""What ``oarlock proto`` does. Next: `text`, `files`."""
+"""The command ``oarlock proto``. See also: `text`, `files`."""
 
 from __future__ import annotations
 

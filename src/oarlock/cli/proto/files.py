@@ -1,6 +1,6 @@
 """``oarlock proto --lock`` and ``--check``: the committed ``.proto`` file, read, compared and written.
 
-Must not know: how field numbers may change. Next: `lock`, which does.
+Must not know: how field numbers may change. See also: `lock`, which does.
 """
 
 from __future__ import annotations

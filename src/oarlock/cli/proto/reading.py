@@ -1,8 +1,7 @@
-"""A ``.proto`` file read back: the messages in it, their fields and the numbers they reserve.
+"""Parses a ``.proto`` file: the messages in it, their fields and the numbers they reserve.
 
-Reads what `text` prints, also after a formatter or a person has been at it; enums, groups and the like, which it
-never prints, are refused. Must not know: resources. Source: protobuf language specification, version 2.
-Next: `lock`.
+Reads what `text` prints, also after it was edited; enums, groups and the like, which `text` never prints, are refused.
+Must not know: resources. Source: protobuf language specification, version 2. See also: `lock`.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["Messages", "ProtoTextError", "ReadField", "ReadMessage", "Reserved", "read_proto"]
+__all__ = ["Messages", "ProtoTextError", "ProtoTextField", "ProtoTextMessage", "ReservedNumbers", "read_proto"]
 
 _LARGEST = (1 << 29) - 1
 _SCALARS = frozenset({"string", "bytes", "int32", "int64", "double", "bool"})
@@ -28,7 +27,7 @@ class ProtoTextError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class ReadField:
+class ProtoTextField:
     """A field: `label` is optional, repeated or ``map``; `kind` a scalar or a message, a map's that of its values."""
 
     name: str
@@ -45,7 +44,7 @@ class ReadField:
 
 
 @dataclass(frozen=True, slots=True)
-class Reserved:
+class ReservedNumbers:
     """Numbers that no field may have, `first` to `last`. `note` is the name of the field that had it, if known."""
 
     first: int
@@ -54,12 +53,12 @@ class Reserved:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadMessage:
-    fields: dict[int, ReadField]
-    reserved: tuple[Reserved, ...]
+class ProtoTextMessage:
+    fields: dict[int, ProtoTextField]
+    reserved: tuple[ReservedNumbers, ...]
 
 
-Messages = dict[str, ReadMessage]
+Messages = dict[str, ProtoTextMessage]
 
 
 def read_proto(text: str) -> Messages:
@@ -82,7 +81,7 @@ class _Tokens:
     """A cursor over the words and signs of a text. `kind` is empty at the end."""
 
     def __init__(self, text: str) -> None:
-        self._found = _split(text)
+        self._tokens = _split(text)
         self.line = 1
         self._next: tuple[str, str, int] | None = None
         self.kind = self.word = ""
@@ -99,10 +98,10 @@ class _Tokens:
 
     def _peek(self) -> tuple[str, str, int]:
         if self._next is None:
-            self._next = next(self._found, ("", "", self.line))
+            self._next = next(self._tokens, ("", "", self.line))
         return self._next
 
-    def remark(self) -> str:
+    def comment(self) -> str:
         """The comment that follows what is here, on the same line."""
         kind, word, line = self._peek()
         return word.lstrip("/* ").rstrip("/* ") if (kind, line) == ("comment", self.line) else ""
@@ -148,10 +147,10 @@ def _split(text: str) -> Iterator[tuple[str, str, int]]:
         at = found.end()
 
 
-def _message(tokens: _Tokens) -> ReadMessage:
+def _message(tokens: _Tokens) -> ProtoTextMessage:
     tokens.expect("{")
-    fields: dict[int, ReadField] = {}
-    reserved: list[Reserved] = []
+    fields: dict[int, ProtoTextField] = {}
+    reserved: list[ReservedNumbers] = []
     while tokens.word != "}":
         if tokens.word == "reserved":
             reserved += _reserved(tokens)
@@ -161,10 +160,10 @@ def _message(tokens: _Tokens) -> ReadMessage:
             raise tokens.wrong(f"{number} is the number of {fields[number].name} and of {field.name}")
         fields[number] = field
     tokens.take()
-    return ReadMessage(dict(sorted(fields.items())), tuple(sorted(reserved, key=lambda one: one.first)))
+    return ProtoTextMessage(dict(sorted(fields.items())), tuple(sorted(reserved, key=lambda one: one.first)))
 
 
-def _field(tokens: _Tokens) -> tuple[ReadField, int]:
+def _field(tokens: _Tokens) -> tuple[ProtoTextField, int]:
     if tokens.word == "map":
         tokens.take()
         tokens.expect("<")
@@ -185,7 +184,7 @@ def _field(tokens: _Tokens) -> tuple[ReadField, int]:
             tokens.take()
         tokens.expect("]")
     tokens.expect(";")
-    return ReadField(name, label, kind), number
+    return ProtoTextField(name, label, kind), number
 
 
 def _kind(tokens: _Tokens) -> str:
@@ -195,9 +194,9 @@ def _kind(tokens: _Tokens) -> str:
     return tokens.name()
 
 
-def _reserved(tokens: _Tokens) -> list[Reserved]:
+def _reserved(tokens: _Tokens) -> list[ReservedNumbers]:
     tokens.take()
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     while True:
         if tokens.kind == "text":  # a name, which may come back with another number
             tokens.take()
@@ -210,10 +209,10 @@ def _reserved(tokens: _Tokens) -> list[Reserved]:
                     tokens.take()
                 else:
                     last = tokens.number()
-            found.append((first, last))
+            ranges.append((first, last))
         if tokens.word != ",":
             break
         tokens.take()
-    note = tokens.remark() if tokens.word == ";" and len(found) == 1 else ""
+    note = tokens.comment() if tokens.word == ";" and len(ranges) == 1 else ""
     tokens.expect(";")
-    return [Reserved(first, last, note) for first, last in found]
+    return [ReservedNumbers(first, last, note) for first, last in ranges]

@@ -1,7 +1,7 @@
 """A numbered version of a resource as the text of a ``.proto`` file, for clients in other languages.
 
 Messages of inner types are named after the path to them; the wire doesn't know names.
-Must not know: bytes. Source: protobuf language specification, version 2. Next: ``schema.proto_numbers``.
+Must not know: bytes. Source: protobuf language specification, version 2. See also: ``schema.proto_numbers``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from oarlock.cli.proto.reading import Reserved
+from oarlock.cli.proto.reading import ReservedNumbers
 from oarlock.schema.definition import ResourceDefinition, Schema
 from oarlock.schema.proto_numbers import ProtoField, proto_fields
 
@@ -26,7 +26,7 @@ _KINDS = {
 
 
 def proto_text(
-    definition: ResourceDefinition, version: str, reserved: Mapping[str, Sequence[Reserved]] | None = None
+    definition: ResourceDefinition, version: str, reserved: Mapping[str, Sequence[ReservedNumbers]] | None = None
 ) -> str:
     """The file that describes a version's objects and lists of them; empty when its fields have no numbers.
 
@@ -51,7 +51,7 @@ def proto_text(
 class _File:
     """The messages and imports of a file while it is written."""
 
-    def __init__(self, reserved: Mapping[str, Sequence[Reserved]], *taken: str) -> None:
+    def __init__(self, reserved: Mapping[str, Sequence[ReservedNumbers]], *taken: str) -> None:
         self.messages: list[str] = []
         self.imports = {"apis/meta/v1"}
         self._reserved = reserved
@@ -63,20 +63,20 @@ class _File:
         lines = [*_comment(schema, ""), f"message {name} {{"]
         for one in fields:
             if one.kind == "message":
-                kind = self._name(name + one.name[:1].upper() + _word(one.name[1:]))
+                kind = self._name(name + one.name[:1].upper() + _identifier(one.name[1:]))
                 self.message(kind, one.schema, proto_fields(one.schema, root=False) or [])
             elif one.kind in _KINDS:
                 kind, file = _KINDS[one.kind]
                 self.imports.add(file)
             else:
                 kind = one.kind
-            shown = {"": f"optional {kind}", "list": f"repeated {kind}", "map": f"map<string, {kind}>"}[one.many]
+            declaration = {"": f"optional {kind}", "list": f"repeated {kind}", "map": f"map<string, {kind}>"}[one.many]
             if one.kind != "message":  # whose own comment it is
                 lines += _comment(one.schema, "  ")
-            lines.append(f"  {shown} {_word(one.name)} = {one.number};")
-        for gone in self._reserved.get(name, ()):
-            upto = "" if gone.last == gone.first else f" to {gone.last}"
-            lines.append(f"  reserved {gone.first}{upto};" + (f"  // {gone.note}" if gone.note else ""))
+            lines.append(f"  {declaration} {_identifier(one.name)} = {one.number};")
+        for numbers in self._reserved.get(name, ()):
+            until = "" if numbers.last == numbers.first else f" to {numbers.last}"
+            lines.append(f"  reserved {numbers.first}{until};" + (f"  // {numbers.note}" if numbers.note else ""))
         self.messages.insert(place, "\n".join([*lines, "}", ""]))
 
     def _name(self, name: str) -> str:
@@ -86,7 +86,7 @@ class _File:
         return name
 
 
-def _word(name: str) -> str:
+def _identifier(name: str) -> str:
     return re.sub(r"\W", "_", name)
 
 

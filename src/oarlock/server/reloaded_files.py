@@ -1,4 +1,4 @@
-"""Reloads files that are replaced while the server runs: credentials and certificates.
+"""`ReloadedFiles`: credentials and certificates, read again when they are replaced while the server runs.
 
 A change is detected by inode, modification time and size. A file that can't be read any more is logged once, and what
 was read before stays in force.
@@ -13,20 +13,20 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-__all__ = ["LOOK_EVERY_S", "FollowedFiles", "follow"]
+__all__ = ["CHECK_INTERVAL_S", "ReloadedFiles", "reload_changed"]
 
 log = logging.getLogger("oarlock.server")
 
-LOOK_EVERY_S = 5.0
+CHECK_INTERVAL_S = 5.0
 """The interval of checks, in seconds: a change takes effect after at most this time."""
 
-RENEW_EVERY_S = 3600.0
+RENEWAL_INTERVAL_S = 3600.0
 """How often certificates are checked for expiry, in seconds."""
 
 _Signature = tuple[tuple[int, int, int] | None, ...]
 
 
-class FollowedFiles:
+class ReloadedFiles:
     """Files that belong together, such as a certificate and its key. Create it before they are first read.
 
     `read` reads them and applies the content. If they can't be used, it raises one of `refusals`, whose text is logged,
@@ -37,14 +37,14 @@ class FollowedFiles:
         self._paths = tuple(paths)
         self._read = read
         self._refusals = refusals
-        self._seen = self._signature()
+        self._signature_read = self._current_signature()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Read the files if one of them has changed since the last attempt."""
-        now = self._signature()
-        if now == self._seen:
+        signature = self._current_signature()
+        if signature == self._signature_read:
             return
-        self._seen = now
+        self._signature_read = signature
         names = " and ".join(map(str, self._paths))
         try:
             self._read()
@@ -53,11 +53,11 @@ class FollowedFiles:
         else:
             log.warning("%s: changed, and read again", names)
 
-    def _signature(self) -> _Signature:
-        return tuple(map(_of_file, self._paths))
+    def _current_signature(self) -> _Signature:
+        return tuple(map(_file_signature, self._paths))
 
 
-def _of_file(path: Path) -> tuple[int, int, int] | None:
+def _file_signature(path: Path) -> tuple[int, int, int] | None:
     try:
         status = os.stat(path)
     except OSError:
@@ -65,14 +65,14 @@ def _of_file(path: Path) -> tuple[int, int, int] | None:
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-async def follow(files: Sequence[FollowedFiles], renew: Callable[[], Awaitable[None]] | None = None) -> None:
-    """Check `files` every few seconds, and call `renew` every hour, until cancelled."""
-    due_s = RENEW_EVERY_S
+async def reload_changed(files: Sequence[ReloadedFiles], renew: Callable[[], Awaitable[None]] | None = None) -> None:
+    """Read `files` again within seconds of a change, and call `renew` every hour, until cancelled."""
+    due_s = RENEWAL_INTERVAL_S
     while True:
-        await asyncio.sleep(LOOK_EVERY_S)
-        due_s -= LOOK_EVERY_S
+        await asyncio.sleep(CHECK_INTERVAL_S)
+        due_s -= CHECK_INTERVAL_S
         if renew is not None and due_s <= 0:
-            due_s = RENEW_EVERY_S
+            due_s = RENEWAL_INTERVAL_S
             await renew()
         for one in files:
-            one.look()
+            one.check()

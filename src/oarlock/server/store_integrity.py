@@ -1,4 +1,4 @@
-"""Checks the store for damage once after the start, in the background; reports to log and health check.
+"""`StoreIntegrity`: checks the store for damage once after the start, in the background.
 
 A store may be damaged in places that nobody reads for months; the operator should know while there are old backups.
 Must not know: which store it is. See also: `health`, which shows the result; ``storage.backend``, for what is checked.
@@ -12,26 +12,26 @@ from collections.abc import Sequence
 
 from oarlock.storage.backend import Backend, StorageError
 
-__all__ = ["Soundness"]
+__all__ = ["StoreIntegrity"]
 
 log = logging.getLogger("oarlock.server")
 
 FIRST_PAUSE_S = 60.0
-LONGEST_PAUSE_S = 3600.0
-"""Seconds before checking again when the store was too busy; also the longest pause."""
+MAX_PAUSE_S = 3600.0
+"""Seconds before the next attempt when the store was too busy: doubled each time, up to the second figure."""
 
-SHOWN = 3
+MAX_FINDINGS_SHOWN = 3
 
 
-class Soundness:
+class StoreIntegrity:
     """`findings` is what is wrong with the store, one line each, as far as it has been checked."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self.findings: Sequence[str] = ()
 
-    async def look(self) -> None:
-        """Check the store once; later again if it is too busy."""
+    async def run(self) -> None:
+        """Check the store, again later if it is too busy; log what is found."""
         pause_s = FIRST_PAUSE_S
         while True:
             try:
@@ -40,7 +40,7 @@ class Soundness:
             except StorageError as error:
                 log.info("the store couldn't be looked through, next attempt in %g s: %s", pause_s, error)
             await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            pause_s = min(2 * pause_s, MAX_PAUSE_S)
         for finding in self.findings:
             log.error("the store is damaged: %s", finding)
         if self.findings:
@@ -48,6 +48,6 @@ class Soundness:
 
     async def test(self) -> str:
         """The health check: what is wrong, ``""`` if nothing is known to be."""
-        more = len(self.findings) - SHOWN
-        shown = "; ".join(self.findings[:SHOWN])
+        more = len(self.findings) - MAX_FINDINGS_SHOWN
+        shown = "; ".join(self.findings[:MAX_FINDINGS_SHOWN])
         return f"{shown}; and {more} more" if more > 0 else shown
