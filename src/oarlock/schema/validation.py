@@ -8,6 +8,7 @@ Source: OpenAPI v3 as CustomResourceDefinitions use it; kube-openapi validation 
 
 from __future__ import annotations
 
+from itertools import filterfalse
 from typing import Any, TypeAlias
 
 from oarlock.schema.composites import Branches, compile_branches, has_branches
@@ -236,7 +237,7 @@ def _compile_object(node: Node) -> list[Check]:
 
 
 def _members(node: Node) -> Check | None:
-    plain: dict[str, type] = {}
+    plain: set[tuple[str, type]] = set()
     checks: dict[str, Check] = {}
     for key, child in node.properties.items():
         check = compile_check(child)
@@ -244,7 +245,7 @@ def _members(node: Node) -> Check | None:
             checks[key] = check
         kind = plain_type(child)
         if kind is not None:
-            plain[key] = kind
+            plain.add((key, kind))
     additional = node.additional
     if additional is False:
         return _closed(frozenset(node.properties), checks)
@@ -255,13 +256,13 @@ def _members(node: Node) -> Check | None:
     if not checks:
         return None
 
+    is_plain = frozenset(plain).__contains__
+
     def members(value: Any, where: Where, found: Findings) -> None:
-        for key, item in value.items():
-            if type(item) is plain.get(key):
-                continue
+        for key, _ in filterfalse(is_plain, zip(value, map(type, value.values()), strict=True)):
             check = checks.get(key)
             if check is not None:
-                check(item, (where, key), found)
+                check(value[key], (where, key), found)
 
     return members
 
