@@ -1,7 +1,7 @@
-"""Makes a `Response` from the result of a recipe, or from its error.
+"""Makes a `Response` from the result of a recipe.
 
 Usually joins bytes of the cache; Tables, metadata, YAML, indented JSON and other versions are made on demand.
-Must not know: how the item was found. See also: `lists`.
+Must not know: how the item was found. See also: `lists`; `errors`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ import msgspec
 
 from oarlock.codec import cbor as cbor_codec
 from oarlock.codec import json as json_codec
-from oarlock.codec import protobuf as protobuf_codec
 from oarlock.codec import yaml as yaml_codec
 from oarlock.endpoints import tables
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.compressing import GZIP_ABOVE, gzipped
-from oarlock.endpoints.http import BodyTooLarge, BrokenBody, Response
+from oarlock.endpoints.http import Response
 from oarlock.endpoints.in_protobuf import OwnMessage, object_from_json
 from oarlock.endpoints.joined import one_body
 from oarlock.endpoints.negotiation import (
@@ -35,35 +34,22 @@ from oarlock.endpoints.pacing import offload
 from oarlock.endpoints.partial_metadata import partial
 from oarlock.endpoints.request_state import ANONYMOUS, RequestState, Route
 from oarlock.endpoints.route import ResourceRoute
-from oarlock.meta.errors import (
-    BadRequest,
-    InternalError,
-    InvalidObject,
-    RequestEntityTooLarge,
-    ServerTimeout,
-    ServiceUnavailable,
-    StatusError,
-)
-from oarlock.meta.fielderrors import FieldError
+from oarlock.meta.errors import BadRequest
 from oarlock.meta.memo import Memo
 from oarlock.registry.results import Item
 from oarlock.registry.workers import weight
-from oarlock.storage.backend import OutcomeUnknown, StorageError, TooLarge, Unavailable
 
 __all__ = [
     "LARGE_BYTES",
     "accept",
     "accept_answer",
-    "as_status_error",
     "compressed",
     "encoded",
-    "error_response",
     "include_object",
     "is_pretty",
     "item_response",
-    "list_meta",
+    "negotiated",
     "own_message",
-    "status_response",
 ]
 
 LARGE_BYTES = 64 * 1024
@@ -76,7 +62,7 @@ _decode = msgspec.json.Decoder().decode
 _forms: Memo[tuple[str, bool, bool, bool, bool], Accepted] = Memo(1024 * 1024, entry_bytes=512, per_byte=2)
 
 
-def _negotiated(
+def negotiated(
     state: RequestState, header: str, transforms: bool, stream: bool, collection: bool, protobuf: bool
 ) -> Accepted:
     """The negotiated form, cached for authenticated users. Raises NotAcceptable."""
@@ -91,13 +77,13 @@ def _negotiated(
 
 def accept(state: RequestState, route: ResourceRoute, *, stream: bool = False, collection: bool = False) -> Accepted:
     """The negotiated form; without Accept, the media type of the body. Raises NotAcceptable."""
-    return _negotiated(state, _header(state), True, stream, collection, route.entry.protobuf is not None)
+    return negotiated(state, _header(state), True, stream, collection, route.entry.protobuf is not None)
 
 
 def accept_answer(state: RequestState, route: ResourceRoute) -> Accepted:
     """The same for the answer of a user's subresource, which has no Table and no PartialObjectMetadata."""
     protobuf = route.entry.sub_messages(route.target.subresource)[1] is not None
-    return _negotiated(state, _header(state), False, False, False, protobuf)
+    return negotiated(state, _header(state), False, False, False, protobuf)
 
 
 def _header(state: RequestState) -> str:
@@ -137,10 +123,10 @@ async def item_response(
 
 def _table(data: bytes, entry: CatalogEntry, options: tables.TableOptions) -> bytes:
     tree = _decode(data)
-    return tables.table_of(entry, [tree], list_meta(tree), options)
+    return tables.table_of(entry, [tree], _list_meta(tree), options)
 
 
-def list_meta(tree: dict[str, Any]) -> dict[str, Any]:
+def _list_meta(tree: dict[str, Any]) -> dict[str, Any]:
     version = tree["metadata"].get("resourceVersion")
     return {"resourceVersion": version} if version else {}
 
@@ -196,61 +182,3 @@ def include_object(route: ResourceRoute) -> str:
             "must be 'Metadata', 'Object', 'None', or empty"
         )
     return asked
-
-
-def as_status_error(error: Exception, state: RequestState) -> StatusError | None:
-    """An error as a `StatusError`; None for one of an unknown type, which is a bug of the server."""
-    match error:
-        case StatusError():
-            return error.about(state.target)
-        case FieldError():
-            return InvalidObject(state.target.group_kind, state.target.name, [error])
-        case BodyTooLarge():
-            return RequestEntityTooLarge(f"limit is {error.limit}")
-        case BrokenBody():
-            return BadRequest(f"the body of the request could not be read: {error}")
-        case TooLarge():
-            return RequestEntityTooLarge(str(error))
-        case OutcomeUnknown():
-            return ServerTimeout(state.target.group_resource, state.target.verb)
-        case Unavailable():
-            retry = max(1, round(error.retry_after_s))
-            return ServiceUnavailable(f"the store is unavailable: {error}", retry_after_s=retry)
-        case StorageError():
-            return InternalError(str(error))
-    return None
-
-
-def error_response(error: Exception, state: RequestState) -> Response:
-    """The Status of an error, in the form the client accepts. Raises the error again if its type is unknown."""
-    known = as_status_error(error, state)
-    if known is None:
-        raise error
-    return status_response(known, state)
-
-
-def status_response(error: StatusError, state: RequestState) -> Response:
-    """A Status; indented JSON for a client that accepts none of its forms, as a person probably reads it."""
-    try:
-        accepted = _negotiated(state, state.request.headers.get("accept", ""), False, False, False, True)
-    except StatusError:
-        accepted = Accepted(JSON, pretty=True)
-    if error.code in (406, 415) and error.details == {}:
-        state.notes.rewind((0, 0))  # the request reached no route of the resource, so no deprecation warning
-    tree = error.status()
-    if accepted.media_type == YAML:
-        data, media = yaml_codec.encode(tree), YAML
-    elif accepted.media_type == CBOR:
-        data, media = cbor_codec.encode(tree), CBOR
-    elif accepted.media_type == PROTOBUF:
-        data, media = protobuf_codec.encode(tree), PROTOBUF
-    elif is_pretty(state, state.route, accepted):
-        data, media = json_codec.pretty(json_codec.encode(tree)), JSON
-    else:
-        data, media = json_codec.encode(tree) + b"\n", JSON
-    headers = [("content-type", media)]
-    if error.retry_after_s:
-        headers.append(("retry-after", str(error.retry_after_s)))
-    if error.code == 403:
-        headers.append(("x-content-type-options", "nosniff"))
-    return Response(error.code, headers, data)

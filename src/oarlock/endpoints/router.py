@@ -69,7 +69,7 @@ class Router:
         state.target = route.target
 
     async def dispatch(self, state: RequestState) -> Response:
-        """Carry out the request. Raises errors that `respond.error_response` can answer."""
+        """Carry out the request. Raises errors that `errors.error_response` can answer."""
         route = state.route
         if route is None:
             raise ServiceUnavailable(

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
-from oarlock.endpoints import respond
+from oarlock.endpoints import errors
 from oarlock.endpoints.channels.end import GOING_AWAY, GONE, Ending
 from oarlock.endpoints.channels.over_pipe import TunnelPipe
 from oarlock.endpoints.channels.upgrades import VERSION, Headers, WrongVersion, pipe_upgrade, websocket_upgrade
@@ -69,7 +69,7 @@ def connect(hook: ConnectHook) -> Verb:
         try:
             end, headers = _agreed(state, route, hook, partial(_resolve, begun))
         except WrongVersion as error:
-            response = respond.error_response(error, state)
+            response = errors.error_response(error, state)
             response.headers.append(("sec-websocket-version", VERSION))
             return response
         name = f"{route.target.group_resource}/{hook.name}"
@@ -171,7 +171,7 @@ class _Call:
 
     def _failed(self, error: Exception) -> Ending:
         _resolve(self.begun)
-        known = respond.as_status_error(error, self._state)
+        known = errors.as_status_error(error, self._state)
         if known is None:
             log.error("%s failed halfway", self._name, exc_info=error)
             known = InternalError("the server's log has more")

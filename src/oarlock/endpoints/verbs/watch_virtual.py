@@ -7,9 +7,9 @@ import logging
 from collections.abc import AsyncIterator, Callable
 
 from oarlock.codec import json as json_codec
+from oarlock.endpoints.errors import as_status_error
 from oarlock.endpoints.http import Stream
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.respond import as_status_error
 from oarlock.endpoints.route import ResourceRoute
 from oarlock.endpoints.verbs.watch import EventSource, WatchRequest
 from oarlock.endpoints.watching.event_frames import EventForm

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import cast
 
-from oarlock.endpoints import respond
+from oarlock.endpoints import errors
 from oarlock.endpoints.channels.one_way import OneWay
 from oarlock.endpoints.channels.upgrades import VERSION, WrongVersion, watch_upgrade
 from oarlock.endpoints.http import Response, Stream, Tunnel
@@ -39,7 +39,7 @@ def over_websocket(state: RequestState, start: Callable[[Stream], None], media_t
     try:
         headers = watch_upgrade(state.request, state.target)
     except WrongVersion as error:
-        refused = respond.error_response(error, state)
+        refused = errors.error_response(error, state)
         refused.headers.append(("sec-websocket-version", VERSION))
         return refused
 

@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Coroutine, Generator
 from typing import Any
 
+from oarlock.endpoints.errors import error_response
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.respond import error_response
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.options_parse import parse_query
 from oarlock.meta.times import TimeError, parse_go_duration

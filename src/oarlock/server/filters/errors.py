@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from oarlock.endpoints.errors import error_response
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.respond import error_response
 from oarlock.server.filters.filter import Next
 
 __all__ = ["answer_errors"]

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from oarlock.endpoints.errors import error_response
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.respond import error_response
 from oarlock.meta.errors import StatusError
 from oarlock.server.filters.filter import Filter, Next
 
