@@ -6,10 +6,13 @@ The serving layer makes Requests and sends Responses; nothing else of HTTP/1.1 o
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+log = logging.getLogger("oarlock.serving")
 
 __all__ = [
     "BodySource",
@@ -91,7 +94,9 @@ class Stream(Protocol):
     server ends streams whose client doesn't read.
     """
 
-    def write(self, data: bytes) -> None: ...
+    def write(self, data: bytes) -> None:
+        """Send `data` after all that was written before. Ignored after `close`, and once the stream has ended."""
+        ...
 
     @property
     def buffered(self) -> int:
@@ -99,11 +104,17 @@ class Stream(Protocol):
         ...
 
     async def drained(self) -> None:
-        """Wait until the buffer is small enough, or the stream has ended. May be awaited by several tasks."""
+        """Wait until little is buffered (64 KiB), or the stream has ended; returns at once if that is so already.
+
+        Any number of tasks may wait, and any of them may be cancelled. It doesn't say that the client has received
+        anything. What it returned for may be over when the caller goes on, so look at `closed`.
+        """
         ...
 
     @property
-    def closed(self) -> bool: ...
+    def closed(self) -> bool:
+        """Whether the stream has ended: everything was sent after `close`, or it was cut."""
+        ...
 
     def close(self) -> None:
         """End the answer (last chunk, END_STREAM) after everything written is sent."""
@@ -114,7 +125,12 @@ class Stream(Protocol):
         ...
 
     def on_close(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once when the stream has ended, whoever ended it; at once if it already has."""
+        """Call `callback` once, on the event loop, when the stream has ended, whoever ended it; at once if it already
+        has.
+
+        Callbacks are called in the order they were added, before those of the response's `on_sent`. They must not
+        wait; what they raise is logged.
+        """
         ...
 
 
@@ -178,8 +194,10 @@ class Response:
     def on_sent(self, callback: Callable[[bool], None]) -> None:
         """Call `callback` once, on the event loop, when the answer has ended; at once if it already has.
 
-        The argument is True if the answer was sent completely (the transport has its last byte), False if it was cut or
-        dropped before. It must neither raise nor wait.
+        The argument is True if the answer was sent completely (the transport has its last byte, or gets it in this turn
+        of the event loop), False if it was cut, dropped before, or replaced because it couldn't be sent. For a streamed
+        answer that is after the stream's `on_close`. Callbacks are called in the order they were added. They must not
+        wait, nor raise: an exception is logged, and doesn't keep the others from being called.
         """
         if self._whole is not None:
             callback(self._whole)
@@ -191,7 +209,10 @@ class Response:
         if self._whole is None:
             self._whole = whole
             for callback in self._callbacks:
-                callback(whole)
+                try:
+                    callback(whole)
+                except Exception:
+                    log.exception("a callback of an answer failed")
 
 
 Handler = Callable[[Request], Awaitable[Response]]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from base64 import b64decode, b64encode
 from collections.abc import Callable
 from typing import Any
@@ -21,10 +22,58 @@ from wsproto.events import BytesMessage, CloseConnection, Ping, TextMessage
 
 from oarlock.endpoints.http import Response
 
-__all__ = ["CONGESTED_BYTES", "MemoryTunnel", "RawClient", "WebSocketClient"]
+__all__ = ["CONGESTED_BYTES", "MemoryStream", "MemoryTunnel", "RawClient", "WebSocketClient"]
+
+log = logging.getLogger("oarlock.testing")
 
 CONGESTED_BYTES = 64 * 1024
 ERROR_CHANNEL = 3
+
+
+class MemoryStream:
+    """The end of a streamed answer, see `oarlock.endpoints.http.Stream`: common to answers and tunnels."""
+
+    def __init__(self, response: Response | None = None) -> None:
+        self._response = response
+        self._callbacks: list[Callable[[], None]] = []
+        self.closed = False
+        self.aborted = False
+        """Whether the server has reset it."""
+
+    def close(self) -> None:
+        self._end(whole=True)
+
+    def abort(self) -> None:
+        self.aborted = not self.closed
+        self._end(whole=False)
+
+    def leave(self) -> None:
+        """The client disconnects."""
+        self._end(whole=False)
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        if self.closed:
+            callback()
+        else:
+            self._callbacks.append(callback)
+
+    def _end(self, whole: bool) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        self._wake()
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            try:
+                callback()
+            except Exception:
+                log.exception("a callback of a closed stream failed")
+        if self._response is not None:
+            self._response.sent(whole)
+
+    def _wake(self) -> None:
+        """Wake whoever reads, or waits for room: it has ended."""
+        raise AssertionError("a stream says who waits for it")
 
 
 class _Way:
@@ -58,15 +107,12 @@ class _Way:
         await self._changed.wait()
 
 
-class MemoryTunnel:
+class MemoryTunnel(MemoryStream):
     """The server's end, see `oarlock.endpoints.http.Tunnel`; with backpressure while the client doesn't read."""
 
     def __init__(self, response: Response | None = None) -> None:
-        self._response = response
+        super().__init__(response)
         self.to_client, self.to_server = _Way(), _Way()
-        self._callbacks: list[Callable[[], None]] = []
-        self.closed = False
-        self.aborted = False
 
     def write(self, data: bytes) -> None:
         if not self.closed:
@@ -83,27 +129,9 @@ class MemoryTunnel:
     async def read(self) -> bytes:
         return await self.to_server.take()
 
-    def close(self) -> None:
-        if self.closed:
-            return
-        self.closed = True
+    def _wake(self) -> None:
         self.to_client.end()
         self.to_server.end()
-        callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            callback()
-        if self._response is not None:
-            self._response.sent(not self.aborted)
-
-    def abort(self) -> None:
-        self.aborted = not self.closed
-        self.close()
-
-    def on_close(self, callback: Callable[[], None]) -> None:
-        if self.closed:
-            callback()
-        else:
-            self._callbacks.append(callback)
 
 
 class RawClient:
@@ -121,7 +149,7 @@ class RawClient:
 
     def leave(self) -> None:
         """Disconnect."""
-        self.tunnel.close()
+        self.tunnel.leave()
 
 
 class WebSocketClient(RawClient):

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Self
@@ -30,7 +30,7 @@ from oarlock.server.run import Running, ServerParts
 from oarlock.storage.backend import Backend
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
-from oarlock.testing.connections import CONGESTED_BYTES, MemoryTunnel, RawClient, WebSocketClient
+from oarlock.testing.connections import CONGESTED_BYTES, MemoryStream, MemoryTunnel, RawClient, WebSocketClient
 
 __all__ = ["ADMIN", "Answer", "Events", "InMemory", "Lines", "encoded", "header_names", "with_watch"]
 
@@ -68,19 +68,15 @@ class Answer:
         return f"<{self.status} {self.body[:200]!r}>"
 
 
-class Lines:
-    """A streamed answer, line by line. `buffered` counts the bytes that weren't read."""
+class Lines(MemoryStream):
+    """A streamed answer, line by line. It takes all that is written; tests set `buffered` to make it a slow one."""
 
     def __init__(self, response: Response | None = None) -> None:
+        super().__init__(response)
         self._arrived: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._rest = b""
-        self._callbacks: list[Callable[[], None]] = []
-        self._response = response
         self._buffered = 0
         self._changed = asyncio.Event()
-        self.closed = False
-        self.aborted = False
-        """How many lines have been written, taken or not."""
 
     @property
     def buffered(self) -> int:
@@ -103,16 +99,9 @@ class Lines:
         for line in lines:
             self._arrived.put_nowait(line)
 
-    def close(self) -> None:
-        if self.closed:
-            return
-        self.closed = True
+    def _wake(self) -> None:
         self._changed.set()
         self._arrived.put_nowait(None)
-        for callback in self._callbacks:
-            callback()
-        if self._response is not None:
-            self._response.sent(not self.aborted)
 
     async def line(self, timeout_s: float = 5.0) -> bytes:
         """The next line, without its end. Raises EOFError at the end, and TimeoutError."""
@@ -130,16 +119,6 @@ class Lines:
                 found.append(line + b"\n")
         left, self._rest = self._rest, b""
         return b"".join(found) + left
-
-    def abort(self) -> None:
-        self.aborted = True
-        self.close()
-
-    def on_close(self, callback: Callable[[], None]) -> None:
-        if self.closed:
-            callback()
-        else:
-            self._callbacks.append(callback)
 
 
 class Events(Lines):
@@ -227,11 +206,18 @@ class InMemory:
         if response.stream is not None:
             lines = Lines(response)
             response.stream(lines)
-            await _ended(lines)
+            try:
+                await _ended(lines)
+            finally:
+                lines.leave()
             return Answer(response.status, _headers(response), lines.rest())
-        whole = await _whole(response.body)
-        response.sent(True)
-        return Answer(response.status, _headers(response), whole)
+        sent = False
+        try:
+            body = await _whole(response.body)
+            sent = True
+        finally:
+            response.sent(sent)
+        return Answer(response.status, _headers(response), body)
 
     async def get(self, path: str, **headers: str) -> Answer:
         return await self.request("GET", path, None, header_names(headers))
@@ -262,7 +248,7 @@ class InMemory:
         try:
             yield events
         finally:
-            events.close()
+            events.leave()
 
     @asynccontextmanager
     async def follow(self, path: str, **headers: str) -> AsyncIterator[Lines]:
@@ -275,7 +261,7 @@ class InMemory:
         try:
             yield lines
         finally:
-            lines.close()
+            lines.leave()
 
     @asynccontextmanager
     async def connect(

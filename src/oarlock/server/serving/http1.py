@@ -28,7 +28,7 @@ from oarlock.server.serving.http1_request import QueuedRequest
 from oarlock.server.serving.http1_stream import PIECE_BYTES, Http1Stream
 from oarlock.server.serving.http1_tunnel import Http1Tunnel
 from oarlock.server.serving.reading import Reading
-from oarlock.server.serving.service import Service, body_length, callback_failed, log, over, panic, pump
+from oarlock.server.serving.service import Service, body_length, log, panic, pump
 from oarlock.server.serving.slow_readers import Pace, SlowReader
 
 __all__ = ["Http1Connection", "QueuedRequest"]
@@ -94,7 +94,8 @@ class Http1Connection(Incoming):
             self._task.cancel()
         if self._stream is not None:
             self._stream.ended()
-        over(self._response, False)
+        if self._response is not None:
+            self._response.sent(False)
         del self._parser  # break the reference cycle
         self.service.left(self)
 
@@ -235,7 +236,7 @@ class Http1Connection(Incoming):
         queued = self._current
         if self._lost or queued is None:
             if error is None:
-                over(task.result(), False)
+                task.result().sent(False)
             elif not isinstance(error, asyncio.CancelledError | ConnectionError):
                 log.error("a handler failed after the client had gone", exc_info=error)
             return
@@ -255,7 +256,7 @@ class Http1Connection(Incoming):
 
     def _respond(self, queued: QueuedRequest, response: Response) -> None:
         if self._lost:
-            over(response, False)
+            response.sent(False)
             return
         self._response = response
         try:
@@ -265,7 +266,8 @@ class Http1Connection(Incoming):
             streaming = self._send_head(queued, response)
         except Exception:
             log.exception("an answer could not be sent")
-            over(response, False)
+            if isinstance(response, Response):
+                response.sent(False)
             response = self._response = panic()
             streaming = self._send_head(queued, response)
         if not streaming:
@@ -363,10 +365,7 @@ class Http1Connection(Incoming):
         response = self._response
         self._current = self._stream = self._response = None
         if response is not None:
-            try:
-                response.sent(True)
-            except Exception:
-                callback_failed()
+            response.sent(True)
         if queued.upgrade:
             self._undecided = False
         self._idle_since = self._monotonic()

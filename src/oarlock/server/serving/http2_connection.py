@@ -36,7 +36,7 @@ from oarlock.server.serving.http2_output import CREDIT_PER_FRAME, Http2Output
 from oarlock.server.serving.http2_slow_readers import Http2SlowReaders
 from oarlock.server.serving.http2_stream import Http2Stream
 from oarlock.server.serving.reading import Reading
-from oarlock.server.serving.service import Receiver, Service, body_length, log, over, panic, pump
+from oarlock.server.serving.service import Receiver, Service, body_length, log, panic, pump
 from oarlock.server.serving.slow_readers import CONTROL, SlowReader
 
 __all__ = ["Http2Connection"]
@@ -351,7 +351,7 @@ class Http2Connection(Receiver):
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         if stream.closed:
             if error is None:
-                over(task.result(), False)
+                task.result().sent(False)
             elif not isinstance(error, asyncio.CancelledError | ConnectionError):
                 log.error("a handler failed after the client had gone", exc_info=error)
         elif error is not None:
@@ -374,7 +374,8 @@ class Http2Connection(Receiver):
             self._answer(stream, response)
         except Exception:
             log.exception("an answer could not be sent")
-            over(response, False)
+            if isinstance(response, Response):
+                response.sent(False)
             if stream.answered:
                 self.reset(stream, ErrorCode.INTERNAL_ERROR)
             else:

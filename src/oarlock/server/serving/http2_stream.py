@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from oarlock.endpoints.http import Request, Response, ResponseBody
 from oarlock.server.serving.body import RequestBody
 from oarlock.server.serving.http2_frames import DATA, DEFAULT_WINDOW, END_STREAM, ErrorCode, frame_header
-from oarlock.server.serving.service import Service, over
+from oarlock.server.serving.service import Service
 from oarlock.server.serving.slow_readers import HARD
 from oarlock.server.serving.stream import LOW_BYTES, BaseStream
 
@@ -203,6 +203,7 @@ class Http2Stream(BaseStream):
             self._out.pending -= self.pending
         if self.queued:
             self._out.discard(self)
-        over(self.response, whole)
         self.ended()
         self.feed()
+        if self.response is not None:
+            self.response.sent(whole)

@@ -27,9 +27,7 @@ __all__ = [
     "Service",
     "Sink",
     "body_length",
-    "callback_failed",
     "log",
-    "over",
     "panic",
     "pump",
 ]
@@ -177,21 +175,6 @@ def body_length(body: ResponseBody) -> int | None:
     if not isinstance(body, AsyncIterator):
         raise TypeError(f"{type(body).__name__} can't be the body of an answer")
     return None
-
-
-def over(response: Response | None, whole: bool) -> None:
-    """Call the `on_sent` callbacks of `response`. Never raises."""
-    if response is None:
-        return
-    try:
-        response.sent(whole)
-    except Exception:
-        callback_failed()
-
-
-def callback_failed() -> None:
-    """Log the exception that is being handled."""
-    log.exception("a callback of an answer failed")
 
 
 def panic() -> Response:
