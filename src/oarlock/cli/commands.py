@@ -98,7 +98,7 @@ def _crd(options: _CRD) -> None:
 
     Hooks, conversions and what only oarlock understands aren't in them.
     """
-    stored = [one.definition for one in load_server(options.server).catalog.entries if one.virtual is None]
+    stored = [one.definition for one in load_server(options.server).catalog.resources if one.virtual is None]
     found = [one for one in stored if options.resource in ("", str(one.group_resource))]
     if not found:
         names = ", ".join(str(one.group_resource) for one in stored) or "nothing is stored"
@@ -169,7 +169,7 @@ def _migrate(options: _Migrate) -> None:
     done stays done when this is stopped; run it again for the rest. The exit code is 1 if objects remain that can't be
     read.
     """
-    served = [one for one in load_server(options.server).catalog.entries if one.virtual is None]
+    served = [one for one in load_server(options.server).catalog.resources if one.virtual is None]
 
     async def run() -> list[str]:
         unreadable: list[str] = []

@@ -19,7 +19,7 @@ __all__ = ["describe", "warnings_about"]
 def describe(server: APIServer) -> Iterator[str]:
     """One line for each group, and one for each kind in it, its versions and what is special about each."""
     group = None
-    for served in sorted(server.catalog.entries, key=lambda one: (one.definition.group, one.definition.names.plural)):
+    for served in sorted(server.catalog.resources, key=lambda one: (one.definition.group, one.definition.names.plural)):
         definition = served.definition
         if definition.group != group:
             group = definition.group
@@ -52,7 +52,7 @@ def _version(definition: ResourceDefinition, version: VersionDefinition, *, stor
 
 def warnings_about(server: APIServer) -> Iterator[str]:
     """Warnings for what is allowed but probably not meant, each with what to write instead."""
-    for served in server.catalog.entries:
+    for served in server.catalog.resources:
         definition = served.definition
         for version in definition.versions:
             where = f"{definition.names.kind} {definition.api_version(version.name)}"

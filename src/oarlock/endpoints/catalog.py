@@ -1,54 +1,287 @@
-"""`Catalog`: the resources that are served, as one immutable value that is replaced as a whole.
+"""`Catalog`: what is served, as one immutable value that is replaced as a whole; each group is a piece of it.
 
-Everything derived from it (routes, discovery, OpenAPI) belongs to a `CatalogIndex`, built once per catalog and never
-changed.
-Must not know: requests, HTTP, policy. See also: ``router``, which finds the entry of a request here; ``discovery``,
-which lists all of it.
+An entry is a `Served` or a `Proxied`. A group in which nothing changed is the same `CatalogGroup` in the next catalog,
+and so is all that others have computed for it: routes, discovery, OpenAPI. In a changed group, the `CatalogEntry` of an
+unchanged resource is the same.
+Must not know: requests, policy. See also: ``router``, which finds the entry of a request here; ``discovery`` and
+``openapi``, which list all of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 from oarlock.codec.protowire import Message
 from oarlock.endpoints.columns import TableColumns
+from oarlock.endpoints.http import Response
 from oarlock.endpoints.in_protobuf import message_of
+from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion, GroupVersionKind, version_priority
 from oarlock.patch.strategic_merge import MergeSchema, compile_schema
 from oarlock.registry.scale import SCALE, Scaling
 from oarlock.registry.served import Served
 from oarlock.schema.definition import Subresource, VersionDefinition
 
-__all__ = ["Catalog", "CatalogEntry", "CatalogError", "CatalogIndex", "ServedGroup"]
+__all__ = [
+    "Catalog",
+    "CatalogChange",
+    "CatalogEntry",
+    "CatalogError",
+    "CatalogGroup",
+    "Entry",
+    "Proxied",
+    "VersionDocuments",
+]
+
+GROUP_PRIORITY, VERSION_PRIORITY = 1000, 100
+"""The priorities of what is served here, which are those that Kubernetes gives to CustomResourceDefinitions."""
 
 
 class CatalogError(ValueError):
-    """Two resources of a catalog have the same name or kind."""
+    """Two entries of a catalog have the same name."""
+
+
+class VersionDocuments(Protocol):
+    """What clients are told of a group and version. It doesn't change: a changed one is another entry."""
+
+    def discovery(self) -> dict[str, Any]:
+        """Its part of aggregated discovery: an APIVersionDiscovery."""
+        ...
+
+    def openapi_hash(self) -> str:
+        """The hash of its OpenAPI v3 document, the answer to ``/openapi/v3/apis/{group}/{version}``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Proxied:
+    """A group and version that another server serves.
+
+    `answer` carries out every request below ``/apis/{group}/{version}``, and those for its OpenAPI v3 document. Groups
+    and versions with a higher priority come first in discovery. Source: APIService of ``apiregistration.k8s.io``.
+    """
+
+    group: str
+    version: str
+    answer: Callable[[RequestState], Awaitable[Response]]
+    documents: VersionDocuments
+    group_priority: int = GROUP_PRIORITY
+    version_priority: int = VERSION_PRIORITY
+
+
+Entry = Served | Proxied
+
+
+class CatalogChange(NamedTuple):
+    """How a catalog differs from the one before. `put` are new or changed, `removed` are no longer served."""
+
+    put: tuple[Served, ...]
+    removed: tuple[GroupResource, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """The served resources. `generation` grows with every new catalog of the server."""
+    """The groups by name, in the order in which they were listed. `generation` grows with every catalog of a server."""
 
     generation: int
-    entries: tuple[Served, ...]
+    groups: Mapping[str, CatalogGroup]
 
     @classmethod
-    def of(cls, entries: Iterable[Served], generation: int = 1) -> Catalog:
-        """A catalog of these entries. Raises CatalogError if two in one group have the same resource name or kind."""
-        catalog = cls(generation, tuple(entries))
-        resources: set[GroupResource] = set()
-        kinds: set[GroupKind] = set()
-        for served in catalog.entries:
-            definition = served.definition
-            if definition.group_resource in resources:
-                raise CatalogError(f"the resource {definition.group_resource} is served twice: give one another plural")
-            if definition.group_kind in kinds:
-                raise CatalogError(f"the kind {definition.group_kind} is served twice: give one another kind")
-            resources.add(definition.group_resource)
-            kinds.add(definition.group_kind)
-        return catalog
+    def of(cls, entries: Iterable[Entry], generation: int = 1) -> Catalog:
+        """A catalog of these entries. Raises CatalogError if two have the same name or kind in one group."""
+        by_group: dict[str, list[Entry]] = {}
+        for entry in entries:
+            by_group.setdefault(_group_of(entry), []).append(entry)
+        return cls(generation, {name: CatalogGroup(name, found) for name, found in by_group.items()})
+
+    def changed(self, put: Iterable[Entry] = (), remove: Iterable[GroupResource | GroupVersion] = ()) -> Catalog:
+        """The next catalog: with `put`, in place of what has the same name, and without `remove`.
+
+        A `GroupResource` names a resource, a `GroupVersion` one that is proxied. Names that aren't there are ignored.
+        Raises CatalogError.
+        """
+        changes: dict[str, tuple[list[Entry], list[str]]] = {}
+        for entry in put:
+            changes.setdefault(_group_of(entry), ([], []))[0].append(entry)
+        for name in remove:
+            key = name.resource if isinstance(name, GroupResource) else f"/{name.version}"
+            changes.setdefault(name.group, ([], []))[1].append(key)
+        groups = dict(self.groups)
+        for group, (new, gone) in changes.items():
+            before = groups.get(group)
+            entries = {} if before is None else {_key_of(entry): entry for entry in before.entries}
+            for key in gone:
+                entries.pop(key, None)
+            made = CatalogGroup(group, new)
+            entries.update((_key_of(entry), entry) for entry in made.entries)
+            if entries:
+                groups[group] = CatalogGroup(group, entries.values()).sharing(before)
+            else:
+                groups.pop(group, None)
+        return Catalog(self.generation + 1, groups)
+
+    def sharing(self, before: Catalog) -> Catalog:
+        """The same, with the groups of `before` that have the same entries."""
+        groups = {name: group.sharing(before.groups.get(name)) for name, group in self.groups.items()}
+        return Catalog(self.generation, groups)
+
+    def since(self, before: Catalog) -> CatalogChange:
+        """What is different; groups that both share aren't looked into."""
+        put: list[Served] = []
+        removed: list[GroupResource] = []
+        for name, group in self.groups.items():
+            known = before.groups.get(name)
+            if group is not known:
+                old = known.resources if known is not None else {}
+                put += [served for plural, served in group.resources.items() if old.get(plural) is not served]
+                removed += [GroupResource(name, plural) for plural in old if plural not in group.resources]
+        for name, group in before.groups.items():
+            if name not in self.groups:
+                removed += [GroupResource(name, plural) for plural in group.resources]
+        return CatalogChange(tuple(put), tuple(removed))
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Everything that is served, group by group."""
+        return tuple(entry for group in self.groups.values() for entry in group.entries)
+
+    @property
+    def resources(self) -> tuple[Served, ...]:
+        """Every resource that is served here."""
+        return tuple(served for group in self.groups.values() for served in group.resources.values())
+
+    def in_order(self) -> list[CatalogGroup]:
+        """The groups with a served version, in the order of discovery."""
+        served = [group for group in self.groups.values() if group.versions]
+        return sorted(served, key=lambda group: -group.priority)
+
+    def find(self, group: str, version: str, resource: str) -> CatalogEntry | None:
+        """The entry of a resource, or None."""
+        found = self.groups.get(group)
+        return found.find(version, resource) if found is not None else None
+
+    def group(self, name: str) -> CatalogGroup | None:
+        """A group with a served version, or None."""
+        found = self.groups.get(name)
+        return found if found is not None and found.versions else None
+
+    def serves(self, group: str, version: str) -> bool:
+        """Whether this group and version is served."""
+        found = self.groups.get(group)
+        return found is not None and version in found.versions
+
+
+class CatalogGroup:
+    """An API group: its resources by plural, and the versions that are proxied, by name. Immutable.
+
+    `versions` are the names of the served versions, preferred first.
+    """
+
+    __slots__ = ("__weakref__", "_by_version", "_versions", "name", "priority", "proxied", "resources")
+
+    def __init__(self, name: str, entries: Iterable[Entry]) -> None:
+        self.name = name
+        self.resources: dict[str, Served] = {}
+        self.proxied: dict[str, Proxied] = {}
+        self._by_version: dict[str, dict[str, CatalogEntry]] | None = None
+        self._versions: tuple[str, ...] | None = None
+        kinds: set[str] = set()
+        for entry in entries:
+            if isinstance(entry, Proxied):
+                if entry.version in self.proxied:
+                    raise CatalogError(f"{GroupVersion(name, entry.version)} is proxied twice")
+                self.proxied[entry.version] = entry
+                continue
+            names = entry.definition.names
+            if names.plural in self.resources:
+                resource = GroupResource(name, names.plural)
+                raise CatalogError(f"the resource {resource} is served twice: give one another plural")
+            if names.kind in kinds:
+                raise CatalogError(f"the kind {GroupKind(name, names.kind)} is served twice: give one another kind")
+            self.resources[names.plural] = entry
+            kinds.add(names.kind)
+        own = [GROUP_PRIORITY] if self.resources or not self.proxied else []
+        self.priority: int = max(own + [one.group_priority for one in self.proxied.values()])
+        self._check_versions()
+
+    def _check_versions(self) -> None:
+        for version in self.proxied:
+            for served in self.resources.values():
+                if any(one.name == version and one.served for one in served.definition.versions):
+                    named = f"{GroupVersion(self.name, version)}"
+                    raise CatalogError(f"{named} is proxied, and {served.definition.group_resource} is served in it")
+
+    @property
+    def entries(self) -> Iterator[Entry]:
+        yield from self.resources.values()
+        yield from self.proxied.values()
+
+    def sharing(self, before: CatalogGroup | None) -> CatalogGroup:
+        """`before` if it has the same entries; else this group, with the entries of unchanged resources."""
+        if before is None or before is self:
+            return self
+        if _same(self.resources, before.resources) and _same(self.proxied, before.proxied):
+            return before
+        if self._by_version is None:
+            self._by_version = self._indexed(before)
+        return self
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        if self._versions is None:
+            ranks = {version: VERSION_PRIORITY for version, entries in self._index().items() if entries}
+            ranks.update((version, one.version_priority) for version, one in self.proxied.items())
+            self._versions = tuple(sorted(ranks, key=lambda name: (-ranks[name], version_priority(name))))
+        return self._versions
+
+    def find(self, version: str, resource: str) -> CatalogEntry | None:
+        """The entry of a resource, or None."""
+        entries = self._index().get(version)
+        return entries.get(resource) if entries is not None else None
+
+    def of_version(self, version: str) -> list[CatalogEntry]:
+        """The entries of a version, sorted by the resource's name; none for one that is proxied."""
+        entries = self._index().get(version, {})
+        return [entries[plural] for plural in sorted(entries)]
+
+    def group_version(self, version: str) -> str:
+        return str(GroupVersion(self.name, version))
+
+    def _index(self) -> dict[str, dict[str, CatalogEntry]]:
+        if self._by_version is None:
+            self._by_version = self._indexed(None)
+        return self._by_version
+
+    def _indexed(self, before: CatalogGroup | None) -> dict[str, dict[str, CatalogEntry]]:
+        index = {} if before is None else {version: dict(entries) for version, entries in before._index().items()}
+        known = {} if before is None else before.resources
+        for plural, served in known.items():
+            if self.resources.get(plural) is not served:
+                for entries in index.values():
+                    entries.pop(plural, None)
+        for plural, served in self.resources.items():
+            if known.get(plural) is not served:
+                for version in served.definition.served_versions():
+                    index.setdefault(version.name, {})[plural] = CatalogEntry(served, version)
+        return index
+
+    def __repr__(self) -> str:
+        return f"CatalogGroup({self.name})"
+
+
+def _same(some: Mapping[str, object], others: Mapping[str, object]) -> bool:
+    return len(some) == len(others) and all(others.get(key) is value for key, value in some.items())
+
+
+def _group_of(entry: Entry) -> str:
+    return entry.group if isinstance(entry, Proxied) else entry.definition.group
+
+
+def _key_of(entry: Entry) -> str:
+    """The name of an entry in its group; that of a proxied version can't be a plural."""
+    return f"/{entry.version}" if isinstance(entry, Proxied) else entry.definition.names.plural
 
 
 class CatalogEntry:
@@ -58,6 +291,7 @@ class CatalogEntry:
     """
 
     __slots__ = (
+        "__weakref__",
         "_columns",
         "_merge_schema",
         "_protobuf",
@@ -137,66 +371,3 @@ class CatalogEntry:
 
     def __repr__(self) -> str:
         return f"CatalogEntry({self.api_version} {self.definition.names.plural})"
-
-
-@dataclass(frozen=True, slots=True)
-class ServedGroup:
-    """An API group: its versions, preferred first, each with its entries sorted by resource name."""
-
-    name: str
-    versions: tuple[str, ...]
-    entries: dict[str, tuple[CatalogEntry, ...]]
-
-    def group_version(self, version: str) -> str:
-        return str(GroupVersion(self.name, version))
-
-
-class CatalogIndex:
-    """Indexes of a catalog. Built once per catalog; immutable.
-
-    `groups` are in the catalog's order. A resource without a served version isn't in it.
-    """
-
-    __slots__ = ("_by_name", "_entries", "catalog", "groups")
-
-    def __init__(self, catalog: Catalog, before: CatalogIndex | None = None) -> None:
-        """Entries that are the same as in `before` are reused, with all that was computed for them."""
-        self.catalog = catalog
-        self._entries: dict[tuple[str, str, str], CatalogEntry] = {}
-        known = before._entries if before is not None else {}
-        groups: dict[str, dict[str, list[CatalogEntry]]] = {}
-        for served in catalog.entries:
-            group, plural = served.definition.group, served.definition.names.plural
-            for version in served.definition.served_versions():
-                key = (group, version.name, plural)
-                entry = known.get(key)
-                if entry is None or entry.served is not served:
-                    entry = CatalogEntry(served, version)
-                self._entries[key] = entry
-                groups.setdefault(group, {}).setdefault(version.name, []).append(entry)
-        self.groups: tuple[ServedGroup, ...] = tuple(_group(name, entries) for name, entries in groups.items())
-        self._by_name = {group.name: group for group in self.groups}
-
-    def find(self, group: str, version: str, resource: str) -> CatalogEntry | None:
-        """The entry of a resource, or None."""
-        return self._entries.get((group, version, resource))
-
-    def group(self, name: str) -> ServedGroup | None:
-        return self._by_name.get(name)
-
-    def serves(self, group: str, version: str) -> bool:
-        """Whether any resource is served in this group and version."""
-        found = self._by_name.get(group)
-        return found is not None and version in found.entries
-
-    @property
-    def entries(self) -> tuple[CatalogEntry, ...]:
-        """Every version of every resource, in the catalog's order."""
-        return tuple(self._entries.values())
-
-
-def _group(name: str, entries: dict[str, list[CatalogEntry]]) -> ServedGroup:
-    versions = tuple(sorted(entries, key=version_priority))
-    return ServedGroup(
-        name, versions, {v: tuple(sorted(entries[v], key=lambda e: e.definition.names.plural)) for v in versions}
-    )

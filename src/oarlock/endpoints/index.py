@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from oarlock.endpoints.catalog import CatalogIndex
+from oarlock.endpoints.catalog import Catalog
 from oarlock.endpoints.http import Response
 
 __all__ = ["PathsIndex"]
@@ -17,17 +17,25 @@ OWN_PATHS = ("/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version")
 
 
 class PathsIndex:
-    """The paths of one catalog and `others` (health checks, metrics…), encoded once."""
+    """The paths of one catalog and `others` (health checks, metrics…), encoded on first request."""
 
-    __slots__ = ("body",)
+    __slots__ = ("_body", "_catalog", "_others")
 
-    def __init__(self, index: CatalogIndex, others: Iterable[str] = ()) -> None:
-        paths = {*OWN_PATHS, *others, "/apis"}
-        for group in index.groups:
-            root = f"/apis/{group.name}" if group.name else "/api"
-            paths.add(root)
-            paths.update(f"{root}/{version}" for version in group.versions)
-        self.body = json.dumps({"paths": sorted(paths)}, indent=2).encode()
+    def __init__(self, catalog: Catalog, others: Iterable[str] = ()) -> None:
+        self._catalog = catalog
+        self._others = tuple(others)
+        self._body = b""
+
+    @property
+    def body(self) -> bytes:
+        if not self._body:
+            paths = {*OWN_PATHS, *self._others, "/apis"}
+            for group in self._catalog.in_order():
+                root = f"/apis/{group.name}" if group.name else "/api"
+                paths.add(root)
+                paths.update(f"{root}/{version}" for version in group.versions)
+            self._body = json.dumps({"paths": sorted(paths)}, indent=2).encode()
+        return self._body
 
     def respond(self, path: str) -> Response:
         """200 for ``/`` and ``/index.html``, 404 for anything else; the body is the same."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from oarlock.endpoints import version
-from oarlock.endpoints.catalog import CatalogIndex
+from oarlock.endpoints.catalog import Catalog
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.negotiation import JSON, Accepted
 from oarlock.endpoints.request_state import RequestState
@@ -51,10 +51,11 @@ async def _document(table: RouteTable, state: RequestState, route: PathRoute, pa
     if path.startswith("/openapi/"):
         response = await table.openapi.respond(path, route.pairs, accept, match, now=state.clock.now())
         return None if response is None else await compressed(state, response)
-    return table.discovery.respond(path, accept, match, pretty=is_pretty(state, route, Accepted(JSON)))
+    pretty = is_pretty(state, route, Accepted(JSON))
+    return await table.discovery.respond(path, accept, match, pretty=pretty)
 
 
-def _below_a_served_version(path: str, catalog: CatalogIndex) -> bool:
+def _below_a_served_version(path: str, catalog: Catalog) -> bool:
     """Whether a path that names no resource (an empty segment, a NUL) is below a served version."""
     root, _, rest = path.lstrip("/").partition("/")
     group, _, rest = rest.partition("/")

@@ -1,5 +1,7 @@
 """`RouteTable`: the routes of one catalog, with its discovery and OpenAPI documents. Immutable but for what is cached.
 
+Each group has a `WaitGroup`, which the next table has too if nothing of the group changed. A cached route lives as long
+as that of its group.
 Must not know: requests. See also: `router`, which finds routes in it; `own_paths`, which answers with the documents.
 """
 
@@ -9,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from oarlock.endpoints import openapi
-from oarlock.endpoints.catalog import CatalogEntry, CatalogIndex
+from oarlock.endpoints.catalog import Catalog, CatalogEntry, CatalogGroup
 from oarlock.endpoints.discovery import DiscoveryDocuments
 from oarlock.endpoints.index import PathsIndex
 from oarlock.endpoints.route import Routes
@@ -26,7 +28,7 @@ from oarlock.registry.workers import Offload, at_once
 __all__ = ["About", "RouteTable"]
 
 ROUTES_BYTES = 32 * 1024 * 1024
-"""The limit of the route cache of one catalog, in bytes: about 8,000 routes. Making one again takes microseconds."""
+"""The limit of a server's route cache, in bytes: about 8,000 routes. Making one again takes microseconds."""
 
 _ROUTE_BYTES = 4096
 
@@ -47,12 +49,13 @@ class About:
 class RouteTable:
     """The routes of one catalog, with its discovery and OpenAPI documents. `gate` is what its writes pass.
 
-    What was written out for `before`, and is the same, is taken over.
+    What was cached by `before` for groups that didn't change is taken over. `requests` counts those of the server's own
+    paths, `of_group` those of each group.
     """
 
     def __init__(
         self,
-        catalog: CatalogIndex,
+        catalog: Catalog,
         resources: Mapping[tuple[str, str], AnyResource],
         gate: Gate,
         about: About,
@@ -62,13 +65,44 @@ class RouteTable:
         self.resources = resources
         self.gate = gate
         self.about = about
-        self.scale = CatalogEntry(Served(SCALE), SCALE.versions[0])
-        self.routes: Routes = Memo(ROUTES_BYTES, entry_bytes=_ROUTE_BYTES, per_byte=4)
         self.requests = WaitGroup()
-        self.discovery = DiscoveryDocuments(catalog, about.address)
-        info = openapi.Info("oarlock", "0.1", served_patches, about.version)
-        documents = before.openapi if before is not None else None
-        self.openapi: openapi.OpenAPIDocuments = openapi.OpenAPIDocuments(catalog, info, about.offload, documents)
         self.index = PathsIndex(catalog, about.paths)
-        if any(one.connects for entry in catalog.entries for one in entry.subresources.values()):
-            load()
+        info = openapi.Info("oarlock", "0.1", served_patches, about.version)
+        self.scale: CatalogEntry
+        self.routes: Routes
+        self.discovery: DiscoveryDocuments
+        self.openapi: openapi.OpenAPIDocuments
+        if before is None:
+            self.scale = CatalogEntry(Served(SCALE), SCALE.versions[0])
+            self.routes = Memo(ROUTES_BYTES, entry_bytes=_ROUTE_BYTES, per_byte=4)
+            self.discovery = DiscoveryDocuments(catalog, about.address, about.offload)
+            self.openapi = openapi.OpenAPIDocuments(catalog, info, about.offload)
+            known: Mapping[str, CatalogGroup] = {}
+        else:
+            self.scale, self.routes = before.scale, before.routes
+            self.discovery = DiscoveryDocuments(catalog, about.address, about.offload, before.discovery)
+            self.openapi = openapi.OpenAPIDocuments(catalog, info, about.offload, before.openapi)
+            known = before.catalog.groups
+        self.of_group: dict[str, WaitGroup] = {}
+        for name, group in catalog.groups.items():
+            if before is not None and known.get(name) is group:
+                self.of_group[name] = before.of_group[name]
+            else:
+                self.of_group[name] = WaitGroup()
+                if any(map(_connects, group.resources.values())):
+                    load()
+
+    def outdated(self, after: RouteTable) -> list[WaitGroup]:
+        """The requests of this table that are about something else than what `after` has."""
+        changed = [requests for name, requests in self.of_group.items() if after.of_group.get(name) is not requests]
+        return [self.requests, *changed]
+
+    def withdrawn(self, after: RouteTable) -> list[AnyResource]:
+        """The resources of this table that `after` doesn't have."""
+        groups = [group for name, group in self.catalog.groups.items() if after.catalog.groups.get(name) is not group]
+        keys = [(group.name, plural) for group in groups for plural in group.resources]
+        return [self.resources[key] for key in keys if after.resources.get(key) is not self.resources[key]]
+
+
+def _connects(served: Served) -> bool:
+    return any(one.connects for version in served.definition.versions for one in version.subresources)

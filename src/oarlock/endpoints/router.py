@@ -1,16 +1,16 @@
 """From method and path to the verb that answers: `Router`, over one immutable `RouteTable` per catalog.
 
-`resolve` is called by the chain before authentication, `dispatch` at its end. The routes of known users are cached, and
-the cache goes with the route table, so a new catalog takes effect between two requests.
+`resolve` is called by the chain before authentication, `dispatch` at its end. The routes of known users are cached;
+those of a group go when it changes, so a new catalog takes effect between two requests.
 Must not know: filters, sockets. See also: `verb_choice`; ``verbs``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from oarlock.endpoints.catalog import CatalogEntry
+from oarlock.endpoints.catalog import CatalogEntry, Proxied
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.own_paths import ProcessPaths, own_path
 from oarlock.endpoints.request_state import ANONYMOUS, RequestState, Route, RouteKind
@@ -18,6 +18,7 @@ from oarlock.endpoints.route import PathAnswer, PathRoute, ResourceRoute, Verb
 from oarlock.endpoints.route_table import RouteTable
 from oarlock.endpoints.target import parse_target
 from oarlock.endpoints.verb_choice import choose
+from oarlock.endpoints.wait_group import close_all
 from oarlock.endpoints.watching.watch_book import WatchBook
 from oarlock.meta import options_parse
 from oarlock.meta.context import Target
@@ -42,14 +43,15 @@ class Router:
     def replace(self, route_table: RouteTable, idle: Callable[[], None]) -> None:
         """Serve `route_table` from the next request on; what goes on for resources it hasn't ends.
 
-        `idle` is called once every request that is being carried out with the table before has ended.
+        `idle` is called once every request about something that it hasn't, or has otherwise, has ended.
         """
         before, self._route_table = self._route_table, route_table
-        self.watches.withdraw(route_table.resources.values())
         if before is None:
             idle()
-        else:
-            before.requests.close(idle)
+            return
+        self.watches.withdraw(before.withdrawn(route_table))
+        close_all(before.outdated(route_table), idle)
+        route_table.routes.drop(lambda route: route.requests.closed)
 
     @property
     def route_table(self) -> RouteTable | None:
@@ -108,6 +110,10 @@ class Router:
     def _find(self, table: RouteTable, method: str, path: str, query: str) -> Route:
         pairs = options_parse.parse_query(query) if query else []
         target = parse_target(method, path, pairs)
+        proxied = _proxied(table, target)
+        if proxied is not None:
+            kind = RouteKind.STREAM if target.verb == "watch" else RouteKind.PATH
+            return PathRoute(target, pairs, table.of_group[proxied.group], kind, _forward(proxied))
         if not target.resource or not table.catalog.serves(target.group, target.version):
             return PathRoute(target, pairs, table.requests, RouteKind.PATH, own_path(table, self._process))
         try:
@@ -130,7 +136,7 @@ class Router:
         return ResourceRoute(
             replace(target, kind=entry.gvk.kind),
             pairs,
-            table.requests,
+            table.of_group[target.group],
             kind,
             verb=_prepared(verb, entry, target.subresource),
             entry=shown,
@@ -165,6 +171,32 @@ def _deprecation(entry: CatalogEntry) -> str:
     if not version.deprecated:
         return ""
     return version.deprecation_warning or f"{entry.api_version} {entry.gvk.kind} is deprecated"
+
+
+def _proxied(table: RouteTable, target: Target) -> Proxied | None:
+    """Who answers requests for this target elsewhere.
+
+    A path that names no resource is only forwarded if it is that of the version, or of its OpenAPI document: nobody has
+    authorized what the other server would understand by another one.
+    """
+    group, version = target.group, target.version
+    if not target.resource:
+        match target.path.removeprefix("/openapi/v3").strip("/").split("/"):
+            case ["apis", group, version]:
+                pass
+            case ["api", version]:
+                group = ""
+            case _:
+                return None
+    found = table.catalog.groups.get(group)
+    return found.proxied.get(version) if found is not None else None
+
+
+def _forward(proxied: Proxied) -> PathAnswer:
+    def forward(state: RequestState, route: PathRoute) -> Awaitable[Response]:
+        return proxied.answer(state)
+
+    return forward
 
 
 def _refuse(error: Exception) -> PathAnswer:

@@ -1,10 +1,13 @@
-"""`WaitGroup`: counts requests that use something, so that it can be released when the last of them has ended."""
+"""`WaitGroup`: counts requests that use something, so that it can be released when the last of them has ended.
+
+See also: ``route_table``, which has one for each group.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-__all__ = ["WaitGroup"]
+__all__ = ["WaitGroup", "close_all"]
 
 
 class WaitGroup:
@@ -31,3 +34,17 @@ class WaitGroup:
         self.closed = True
         self._idle = idle
         self.settle()
+
+
+def close_all(groups: Sequence[WaitGroup], idle: Callable[[], None]) -> None:
+    """Close all `groups`; `idle` is called when none has a request left."""
+    busy = len(groups)
+
+    def one_is_idle() -> None:
+        nonlocal busy
+        busy -= 1
+        if not busy:
+            idle()
+
+    for group in groups:
+        group.close(one_is_idle)

@@ -7,7 +7,7 @@ fill the memory. Must not know: what is cached.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 __all__ = ["LONGEST_BYTES", "Memo"]
@@ -59,6 +59,15 @@ class Memo(Generic[K, V]):
             oldest, freed = self._order.popleft()
             del self._values[oldest]
             self.held_bytes -= freed
+
+    def drop(self, outdated: Callable[[V], bool]) -> None:
+        """Remove the values of which `outdated` is true."""
+        left = [(key, size) for key, size in self._order if not outdated(self._values[key])]
+        self._order = deque(left)
+        self.held_bytes = sum(size for _, size in left)
+        values = {key: self._values[key] for key, _ in left}
+        self._values.clear()  # `get` is bound to this very dict
+        self._values.update(values)
 
     def __len__(self) -> int:
         return len(self._values)

@@ -9,14 +9,16 @@ Must not know: HTTP. See also: `stored_resource`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from oarlock.meta.kinds import GroupResource
 from oarlock.registry.conversion import NoConversion
 from oarlock.registry.records import DefinitionRecords
 from oarlock.registry.served import Served
 from oarlock.registry.served_resource import StoredVerbs, VirtualVerbs
 from oarlock.registry.settings import Settings
+from oarlock.registry.stored_form import StoredForm
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.proto_numbers import proto_fields
 from oarlock.storage.backend import Backend
@@ -28,12 +30,21 @@ __all__ = ["AnyResource", "LiveResources", "LoadedResources"]
 AnyResource = StoredVerbs | VirtualVerbs
 Key = tuple[str, str]
 
+AT_ONCE = 25
+"""How many definitions a thread compiles before the next step of large objects has its turn: some milliseconds."""
+
 
 @dataclass(frozen=True, slots=True)
 class LoadedResources:
-    """Resources ready to be served: (group, plural) → resource. `caches` are those loaded for them alone."""
+    """Resources ready to be served: (group, plural) → resource.
+
+    `made` are those that weren't served before, `removed` the keys of those that won't be any more; `caches` were
+    loaded for the former alone.
+    """
 
     resources: Mapping[Key, AnyResource]
+    made: Mapping[Key, AnyResource]
+    removed: frozenset[Key]
     caches: tuple[ResourceCache, ...]
 
 
@@ -47,30 +58,26 @@ class LiveResources:
         self._records = DefinitionRecords(backend)
         self._interner = Interner()
 
-    async def load(self, entries: Iterable[Served]) -> LoadedResources:
-        """Load `entries` without serving them yet. Schemas are read in a thread.
+    async def load(self, put: Sequence[Served], removed: Iterable[GroupResource] = ()) -> LoadedResources:
+        """Load `put`, in place of what has the same name, without serving it yet; `removed` won't be served any more.
 
-        Call `commit` or `discard` with the result. Raises `records.StoreTooNew`, `schema.SchemaError`, and what the
-        store raises; then everything loaded so far is released.
+        Schemas are read in a thread. Call `commit` or `discard` with the result. Raises `records.StoreTooNew`,
+        `schema.SchemaError`, and what the store raises; then everything loaded so far is released.
         """
-        loaded: dict[Key, AnyResource] = {}
-        entries = list(entries)
+        made: dict[Key, AnyResource] = {}
+        for start in range(0, len(put), AT_ONCE):
+            made |= await self.settings.workers.offload(self._made, put[start : start + AT_ONCE])
+        gone = {(one.group, one.resource) for one in removed}
+        resources = {key: one for key, one in self.resources.items() if key not in gone} if gone else self.resources
         changed: list[StoredVerbs] = []
-        compiling = self.settings.workers.offload
-        for served in entries:
-            key = (served.definition.group, served.definition.names.plural)
+        for key, resource in made.items():
             current = self.resources.get(key)
-            if current is not None and current.served is served:
-                loaded[key] = current
-            elif served.virtual is not None:
-                loaded[key] = await compiling(VirtualVerbs, served, self.settings)
-            else:
-                loaded[key] = made = await compiling(StoredVerbs, served, self.cache, self.settings, self._interner)
-                if isinstance(current, StoredVerbs) and _kept_alike(current.served, served):
-                    made.take_over(current)
+            if isinstance(resource, StoredVerbs):
+                if isinstance(current, StoredVerbs) and _kept_alike(current.served, resource.served):
+                    resource.take_over(current)
                 else:
-                    changed.append(made)
-        await self._records.check(_stored(entries))
+                    changed.append(resource)
+        await self._records.check(_stored(put))
         caches: list[ResourceCache] = []
         try:
             for resource in changed:
@@ -83,14 +90,24 @@ class LiveResources:
         except BaseException:
             self._drop(caches)
             raise
-        return LoadedResources(loaded, tuple(caches))
+        return LoadedResources({**resources, **made}, made, frozenset(gone), tuple(caches))
 
-    async def record(self, entries: Iterable[Served]) -> None:
-        """Record in the store that this server serves `entries`; to be done before the first object is written.
+    def _made(self, put: Iterable[Served]) -> dict[Key, AnyResource]:
+        made: dict[Key, AnyResource] = {}
+        for served in put:
+            key = (served.definition.group, served.definition.names.plural)
+            if served.virtual is not None:
+                made[key] = VirtualVerbs(served, self.settings)
+            else:
+                made[key] = StoredVerbs(served, self.cache, self.settings, self._interner)
+        return made
+
+    async def record(self, put: Iterable[Served]) -> None:
+        """Record in the store that this server serves `put`; to be done before the first object is written.
 
         Raises `records.StoreTooNew`, and what the store raises.
         """
-        await self._records.record(_stored(entries))
+        await self._records.record(_stored(put))
 
     def discard(self, loaded: LoadedResources) -> None:
         """Release what `load` returned and nobody will serve."""
@@ -103,26 +120,26 @@ class LiveResources:
         current for them.
         """
         before, self.resources = self.resources, loaded.resources
-        kept = {id(one.cache) for one in loaded.resources.values() if isinstance(one, StoredVerbs)}
         retired: list[ResourceCache] = []
-        forms = {one.form for one in loaded.resources.values() if isinstance(one, StoredVerbs)}
-        gone = [resource for key, resource in before.items() if loaded.resources.get(key) is not resource]
-        for one in loaded.resources.values():
-            if isinstance(one, StoredVerbs):
-                one.tend()
-        for key, resource in before.items():
+        forms: list[StoredForm] = []
+        gone = [before[key] for key in (*loaded.made, *loaded.removed) if key in before]
+        for resource in loaded.made.values():
+            if isinstance(resource, StoredVerbs):
+                resource.tend()
+        for resource in gone:
             if isinstance(resource, VirtualVerbs):
-                if loaded.resources.get(key) is not resource:
-                    resource.end_watches()
-            elif id(resource.cache) not in kept:
+                resource.end_watches()
+                continue
+            after = loaded.made.get((resource.definition.group, resource.definition.names.plural))
+            if not isinstance(after, StoredVerbs) or after.cache is not resource.cache:
                 resource.cache.retire()
                 retired.append(resource.cache)
+                forms.append(resource.form)
 
         def idle() -> None:
             self._drop(retired)
-            for resource in gone:
-                if isinstance(resource, StoredVerbs) and resource.form not in forms:
-                    resource.form.retire()  # break the reference cycle: frees memory at once
+            for unused in (*forms, *gone):
+                unused.retire()
             if gone:  # freed once nothing refers to the old resources
                 asyncio.get_running_loop().call_soon(self.settings.workers.let_go, gone)
 

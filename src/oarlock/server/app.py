@@ -119,7 +119,7 @@ def _check_instance(value: Any, kind: type, what: str, instead: str) -> None:
 
 def _check_admission(plugins: Sequence[Admission[Any]], catalog: Catalog) -> None:
     """Refuse a plugin for a class that isn't served, or with an unknown subresource: it would never be called."""
-    versions = [(one.definition, version) for one in catalog.entries for version in one.definition.versions]
+    versions = [(one.definition, version) for one in catalog.resources for version in one.definition.versions]
     below = [sub for _, version in versions for sub in version.subresources]
     known = {"status", "scale", *(sub.name for sub in below)}
     kinds = {*(definition.gvk(version.name) for definition, version in versions), *(sub.kind for sub in below)}
@@ -136,7 +136,7 @@ def _check_admission(plugins: Sequence[Admission[Any]], catalog: Catalog) -> Non
 
 
 def _check_informers(informers: Sequence[Informer[Any]], catalog: Catalog) -> None:
-    stored = {one.definition.group_kind for one in catalog.entries if one.virtual is None}
+    stored = {one.definition.group_kind for one in catalog.resources if one.virtual is None}
     for informer in informers:
         _check_instance(informer, Informer, "an Informer", "Informer({})")
         said = declared(informer.kind)

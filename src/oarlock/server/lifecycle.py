@@ -220,7 +220,7 @@ def _print_usage(running: Running, credentials: ServerCredentials, ca: bytes | N
 
 
 def _example_arguments(server: ServerDescription) -> str:
-    for entry in server.catalog.entries:
+    for entry in server.catalog.resources:
         if "list" in entry.verbs():
             return f"get {entry.definition.names.plural}.{entry.definition.group}".rstrip(".")
     return "api-resources"

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Protocol
 
-from oarlock.endpoints.catalog import Catalog, CatalogIndex
+from oarlock.endpoints.catalog import Catalog
 from oarlock.endpoints.http import Handler, Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route_table import About, RouteTable
@@ -114,17 +114,19 @@ class ServerParts:
 
     async def serve_catalog(self, catalog: Catalog, address: str) -> None:
         """Load `catalog` and serve it from the next request on. If that fails, nothing has changed."""
-        loaded = await self.live.load(catalog.entries)
+        offload = self.live.settings.workers.offload
+        before = self.router.route_table
+        if before is not None:
+            catalog = await offload(catalog.sharing, before.catalog)
+        change = catalog.since(before.catalog if before is not None else Catalog.of(()))
+        loaded = await self.live.load(change.put, change.removed)
         try:
             resources = loaded.resources
-            offload = self.live.settings.workers.offload
             about = About(own_version(), self.own_paths, address, offload)
-            before = self.router.route_table
-            index = await offload(CatalogIndex, catalog, before.catalog if before is not None else None)
-            route_table = RouteTable(index, resources, self.admission, about, before)
+            route_table = RouteTable(catalog, resources, self.admission, about, before)
             for informer in self.server.informers:
                 _resource_of(resources, informer.kind)
-            await self.live.record(catalog.entries)
+            await self.live.record(change.put)
         except BaseException:
             self.live.discard(loaded)
             raise

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from oarlock.endpoints.catalog import Catalog, CatalogIndex
+from oarlock.endpoints.catalog import Catalog
 from oarlock.registry.served import Served
 from oarlock.schema.definition import Column, Names, ResourceDefinition, VersionDefinition
 
@@ -58,8 +58,8 @@ FISCHERS = ResourceDefinition(
 
 
 @pytest.fixture(scope="session")
-def wardle() -> CatalogIndex:
-    return CatalogIndex(Catalog.of([Served(FLUNDERS), Served(FISCHERS)]))
+def wardle() -> Catalog:
+    return Catalog.of([Served(FLUNDERS), Served(FISCHERS)])
 
 
 @pytest.fixture(scope="session")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from typing import Any
 
 import pytest
 
-from oarlock.endpoints.catalog import Catalog, CatalogIndex
+from oarlock.endpoints.catalog import Catalog
 from oarlock.endpoints.discovery import DiscoveryDocuments
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.index import PathsIndex
@@ -24,8 +26,12 @@ def documents(wardle):
     return DiscoveryDocuments(wardle, ":18444")
 
 
+def ask(documents: DiscoveryDocuments, *how: str, **more: Any) -> Response | None:
+    return asyncio.run(documents.respond(*how, **more))
+
+
 def answer(documents: DiscoveryDocuments, path: str, accept: str = "application/json", etag: str = "") -> Response:
-    response = documents.respond(path, accept, etag)
+    response = ask(documents, path, accept, etag)
     assert response is not None
     return response
 
@@ -54,7 +60,7 @@ def test_yaml_says_the_same(documents, recorded):
 def test_what_is_not_acceptable_is_as_recorded(documents, recorded, number):
     exchange = recorded(number)
     with pytest.raises(NotAcceptable) as failure:
-        documents.respond(exchange["request"]["path"], exchange["request"]["headers"]["Accept"])
+        ask(documents, exchange["request"]["path"], exchange["request"]["headers"]["Accept"])
     assert failure.value.status() == exchange["tree"]
 
 
@@ -80,12 +86,12 @@ def test_an_unchanged_document_is_not_sent_again(documents):
 
 def test_nothing_is_found_outside_the_served_groups(documents):
     for path in ("/api", "/api/v1", "/apis/nope.example.com", "/apis/nope.example.com/v1", "/", "/apis//v1", "/apisx"):
-        assert documents.respond(path) is None
+        assert ask(documents, path) is None
     with pytest.raises(NoSuchPath):
-        documents.respond("/apis/wardle.example.com/v9")
+        ask(documents, "/apis/wardle.example.com/v9")
 
 
-def gallery() -> CatalogIndex:
+def gallery() -> Catalog:
     pour = Subresource("pour", ("create",), GroupVersionKind("g.example.com", "v1", "Pour"))
     log = Subresource("log", ("get",), GroupVersionKind("g.example.com", "v1", "Jug"))
     v1 = VersionDefinition(
@@ -108,7 +114,7 @@ def gallery() -> CatalogIndex:
     core = ResourceDefinition(
         "", Names("nods", "Nod"), "Cluster", (VersionDefinition("v1", {"type": "object"}),), "v1", "v1"
     )
-    return CatalogIndex(Catalog.of([Served(jugs), Served(sayings, virtual=VirtualMethods(get=get)), Served(core)]))
+    return Catalog.of([Served(jugs), Served(sayings, virtual=VirtualMethods(get=get)), Served(core)])
 
 
 def test_subresources_names_and_virtual_resources():
@@ -149,13 +155,13 @@ def test_a_core_group_lives_under_api():
 
 
 def test_a_server_of_nothing_says_so():
-    documents = DiscoveryDocuments(CatalogIndex(Catalog.of([])))
+    documents = DiscoveryDocuments(Catalog.of([]))
     assert json.loads(answer(documents, "/apis").body)["groups"] == []
     assert json.loads(answer(documents, "/apis", V2).body)["items"] == []
 
 
 def test_an_indented_document(documents):
-    response = documents.respond("/apis", pretty=True)
+    response = ask(documents, "/apis", pretty=True)
     assert response is not None
     assert response.body.startswith(b'{\n  "kind": "APIGroupList",\n')
 

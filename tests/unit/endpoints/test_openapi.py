@@ -11,11 +11,11 @@ from typing import Annotated, Any
 import pytest
 
 from oarlock import Doc, IntOrString, Quantity, Resource, served_from
-from oarlock.endpoints.catalog import Catalog, CatalogEntry, CatalogIndex
+from oarlock.endpoints.catalog import Catalog, CatalogEntry
 from oarlock.endpoints.http import BodySource, Response
 from oarlock.endpoints.openapi import Info, OpenAPIDocuments
 from oarlock.endpoints.openapi.kinds import kind_schemas
-from oarlock.endpoints.openapi.parts import render
+from oarlock.endpoints.openapi.parts import Renderer
 from oarlock.endpoints.openapi.wire import double, integer, text
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.registry.served import Served
@@ -90,7 +90,7 @@ def documents(wardle) -> OpenAPIDocuments:
     return OpenAPIDocuments(wardle, Info("Wardle", "0.1", patches))
 
 
-def of(index: CatalogIndex, patch_types: Any, before: OpenAPIDocuments | None = None) -> OpenAPIDocuments:
+def of(index: Catalog, patch_types: Any, before: OpenAPIDocuments | None = None) -> OpenAPIDocuments:
     return OpenAPIDocuments(index, Info("oarlock", "0.1", patch_types), before=before)
 
 
@@ -289,7 +289,7 @@ def test_what_cannot_be_sent_is_not_acceptable(documents, recorded):
     assert get(documents, "/openapi/v2", "text/html, */*;q=0.1").status == 200
 
 
-def gallery() -> CatalogIndex:
+def gallery() -> Catalog:
     """A kind with every subresource, and one in the core group."""
     pour = Subresource(
         "pour",
@@ -317,7 +317,7 @@ def gallery() -> CatalogIndex:
     nods = ResourceDefinition(
         "", Names("nods", "Nod"), "Cluster", (VersionDefinition("v1", {"type": "object"}),), "v1", "v1"
     )
-    return CatalogIndex(Catalog.of([Served(jugs), Served(nods)]))
+    return Catalog.of([Served(jugs), Served(nods)])
 
 
 def test_subresources_have_operations_of_their_kind():
@@ -384,7 +384,7 @@ def test_the_core_group_lives_under_api():
 
 
 def test_v2_leaves_out_what_it_has_no_words_for():
-    entry = gallery().entries[0]
+    entry = gallery().groups["g.example.com"].of_version("v1")[0]
     name = "com.example.g.v1.Jug"
     v3 = kind_schemas(entry, v2=False)[name]["properties"]
     v2 = kind_schemas(entry, v2=True)[name]["properties"]
@@ -405,7 +405,7 @@ class Weighed(Resource, group="w.example.com", version="v1"):
 
 
 def test_what_is_an_amount_or_a_number_or_a_name_is_shown_by_its_own_name():
-    documents = of(CatalogIndex(Catalog.of(served_from([Weighed]))), patches)
+    documents = of(Catalog.of(served_from([Weighed])), patches)
     quantity, port = "io.k8s.apimachinery.pkg.api.resource.Quantity", "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
     schemas = tree(documents, "/openapi/v3/apis/w.example.com/v1")["components"]["schemas"]
     found = schemas["com.example.w.v1.Weighed"]["properties"]
@@ -432,7 +432,7 @@ def entry_of(schema: dict[str, Any], version: str = "v1", selectable: tuple[str,
     one = VersionDefinition(version, schema, selectable=selectable)
     names = Names("foos", "Foo")
     definition = ResourceDefinition("bar.k8s.io", names, "Namespaced", (one,), version, version, typed=False)
-    return CatalogIndex(Catalog.of([Served(definition)])).entries[0]
+    return Catalog.of([Served(definition)]).groups["bar.k8s.io"].of_version(version)[0]
 
 
 @pytest.mark.parametrize("group", ["openapi_v2", "openapi_v3", "openapi_builder"])
@@ -467,8 +467,8 @@ class Asked:
 
     async def __call__(self, step: Callable[..., Any], /, *args: Any) -> Any:
         await asyncio.sleep(0)  # others go on, as while a thread works
-        if step is render:
-            self.rendered.append(args[1])
+        if getattr(step, "__func__", None) is Renderer.part:
+            self.rendered.append(args[0])
         return step(*args)
 
 
@@ -485,8 +485,8 @@ def kinds(*names: str, group: str = "g.example.com", note: str = "") -> list[Ser
     ]
 
 
-def index_of(*served: Served) -> CatalogIndex:
-    return CatalogIndex(Catalog.of(served))
+def index_of(*served: Served) -> Catalog:
+    return Catalog.of(served)
 
 
 def hashes(documents: OpenAPIDocuments) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from oarlock.endpoints.catalog import Catalog, CatalogEntry, CatalogIndex
+from oarlock.endpoints.catalog import Catalog, CatalogEntry
 from oarlock.endpoints.tables import TableOptions, row_of, row_of_json, table_of, table_of_rows
 from oarlock.registry.served import Served
 from oarlock.schema.definition import Column, Names, ResourceDefinition, VersionDefinition
@@ -21,7 +21,7 @@ def entry_of(*columns: Column, typed: bool = False) -> CatalogEntry:
     definition = ResourceDefinition(
         "g.example.com", Names("jugs", "Jug"), "Namespaced", (one,), "v1", "v1", typed=typed
     )
-    return CatalogIndex(Catalog.of([Served(definition)])).entries[0]
+    return Catalog.of([Served(definition)]).groups["g.example.com"].of_version("v1")[0]
 
 
 def jug(**spec: Any) -> dict[str, Any]:

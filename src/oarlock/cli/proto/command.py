@@ -29,7 +29,7 @@ def run(server: str, version: str, *, lock: Path | None, check: Path | None) -> 
 def _numbered(server: str, version: str) -> tuple[ResourceDefinition, str]:
     """The definition and version that are meant, of those that have field numbers."""
     found = {}
-    for one in load_server(server).catalog.entries:
+    for one in load_server(server).catalog.resources:
         for served in one.definition.versions:
             if proto_text(one.definition, served.name):
                 name = f"{one.definition.api_version(served.name)}/{one.definition.names.plural}"

@@ -1,40 +1,42 @@
 """Aggregated discovery: APIGroupDiscoveryList v2, all groups in one answer.
 
-Must not know: bytes, headers. Source: KEP-3352, ``apidiscovery.k8s.io/v2``. See also: `documents`.
+Must not know: headers. Source: KEP-3352, ``apidiscovery.k8s.io/v2``. See also: `documents`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from oarlock.endpoints.catalog import CatalogEntry, ServedGroup
+from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.meta.kinds import GroupVersionKind
 
-__all__ = ["api_group_discovery_list"]
+__all__ = ["api_group_discovery", "api_group_discovery_list", "api_resource_discovery", "api_version_discovery"]
 
 Tree = dict[str, Any]
 
 
-def api_group_discovery_list(groups: Iterable[ServedGroup]) -> Tree:
+def api_group_discovery_list(groups: list[Any]) -> Tree:
     """The v2 document of these groups, in their order."""
     return {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": "apidiscovery.k8s.io/v2",
         "metadata": {},
-        "items": [_group(group) for group in groups],
+        "items": groups,
     }
 
 
-def _group(group: ServedGroup) -> Tree:
-    versions = [
-        {"version": version, "resources": [_resource(e) for e in group.entries[version]], "freshness": "Current"}
-        for version in group.versions
-    ]
-    return {"metadata": {"name": group.name} if group.name else {}, "versions": versions}
+def api_group_discovery(name: str, versions: list[Any]) -> Tree:
+    """A group with its versions, preferred first."""
+    return {"metadata": {"name": name} if name else {}, "versions": versions}
 
 
-def _resource(entry: CatalogEntry) -> Tree:
+def api_version_discovery(version: str, resources: list[Any]) -> Tree:
+    """A version that is served here, with its resources sorted by name."""
+    return {"version": version, "resources": resources, "freshness": "Current"}
+
+
+def api_resource_discovery(entry: CatalogEntry) -> Tree:
+    """A resource with its subresources."""
     names = entry.definition.names
     tree: Tree = {
         "resource": names.plural,

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Iterable
 from typing import Any
 
-from oarlock.endpoints.catalog import CatalogEntry, CatalogIndex, ServedGroup
+from oarlock.endpoints.catalog import CatalogEntry, CatalogGroup
 from oarlock.meta.kinds import GroupVersionKind
 
-__all__ = ["api_group", "api_group_list", "api_resource_list", "api_versions", "storage_version_hash"]
+__all__ = ["api_group", "api_group_list", "api_resource_list", "api_resources", "api_versions", "storage_version_hash"]
 
 Tree = dict[str, Any]
 
 
-def api_versions(core: ServedGroup, server_address: str) -> Tree:
+def api_versions(core: CatalogGroup, server_address: str) -> Tree:
     """``/api``: the versions of the core group, with the server's address, as kube-apiserver answers."""
     return {
         "kind": "APIVersions",
@@ -27,25 +28,23 @@ def api_versions(core: ServedGroup, server_address: str) -> Tree:
     }
 
 
-def api_group_list(index: CatalogIndex, server_address: str) -> Tree:
+def api_group_list(groups: Iterable[CatalogGroup], server_address: str) -> Tree:
     """``/apis``: every group but the core one.
 
     Without apiVersion, and with the port only as address, as recorded from an extension API server.
     """
     port = server_address[server_address.rfind(":") :]
-    groups = [{**_group(group), "serverAddressByClientCIDRs": _addresses(port)} for group in index.groups if group.name]
-    return {"kind": "APIGroupList", "groups": groups}
+    named = [{**_group(group), "serverAddressByClientCIDRs": _addresses(port)} for group in groups if group.name]
+    return {"kind": "APIGroupList", "groups": named}
 
 
-def api_group(group: ServedGroup) -> Tree:
+def api_group(group: CatalogGroup) -> Tree:
     """``/apis/{group}``."""
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(group)}
 
 
-def api_resource_list(group: ServedGroup, version: str) -> Tree:
-    """``/apis/{group}/{version}``: resources and subresources sorted by name."""
-    resources = [tree for entry in group.entries[version] for tree in _resources(entry)]
-    resources.sort(key=lambda tree: str(tree["name"]))
+def api_resource_list(group: CatalogGroup, version: str, resources: list[Any]) -> Tree:
+    """``/apis/{group}/{version}``: its resources and subresources, sorted by name."""
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",
@@ -54,7 +53,7 @@ def api_resource_list(group: ServedGroup, version: str) -> Tree:
     }
 
 
-def _group(group: ServedGroup) -> Tree:
+def _group(group: CatalogGroup) -> Tree:
     versions = [{"groupVersion": group.group_version(v), "version": v} for v in group.versions]
     return {"name": group.name, "versions": versions, "preferredVersion": versions[0]}
 
@@ -63,7 +62,8 @@ def _addresses(server_address: str) -> list[Tree]:
     return [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}]
 
 
-def _resources(entry: CatalogEntry) -> list[Tree]:
+def api_resources(entry: CatalogEntry) -> list[Tree]:
+    """A resource and its subresources."""
     names = entry.definition.names
     main: Tree = {
         "name": names.plural,

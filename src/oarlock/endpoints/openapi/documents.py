@@ -1,31 +1,30 @@
 """`OpenAPIDocuments`: the OpenAPI documents of one catalog, and the answers with them.
 
-Parts are rendered on first request and cached; unchanged parts are taken over by the next catalog.
-Must not know: sockets, users. Source: KEP-2896 (``?hash=``). See also: `parts`, then `documents_v3` for their content.
+Parts are rendered on first request, in a thread, and cached; the next catalog takes over what is unchanged.
+Must not know: sockets, users. Source: KEP-2896 (``?hash=``). See also: `hashes`; `parts`, then `documents_v3`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from email.utils import formatdate
 
 import msgspec
 
-from oarlock.endpoints.catalog import CatalogIndex
+from oarlock.endpoints.catalog import Catalog
 from oarlock.endpoints.discovery.documents import etag_matches
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.joined import BodyPart, JoinedBody
 from oarlock.endpoints.negotiation import JSON, parse_accept
-from oarlock.endpoints.openapi.documents_v3 import Info, document_names
-from oarlock.endpoints.openapi.parts import SHARED, Dialect, Part, Pieces, hash_of, render, whole
+from oarlock.endpoints.openapi.documents_v3 import Info
+from oarlock.endpoints.openapi.hashes import DocumentHashes
+from oarlock.endpoints.openapi.parts import SHARED, Form, Part, Pieces, Renderer, whole
+from oarlock.endpoints.openapi.rendered_parts import RenderedParts
 from oarlock.registry.workers import Offload, at_once
 
 __all__ = ["OpenAPIDocuments"]
-
-Form = tuple[Dialect, bool]
-"""A dialect, in JSON or (True) in protobuf."""
 
 _FORMATS = "application/com.github.proto-openapi.spec."
 PROTOBUF_V2 = f"{_FORMATS}v2.v1.0+protobuf"
@@ -39,27 +38,24 @@ WHOLE_BYTES = 128 * 1024
 
 
 class OpenAPIDocuments:
-    """The documents of one `CatalogIndex`.
+    """The documents of one catalog.
 
     `offload` runs slow steps in a thread. Unchanged parts that `before` has rendered are reused.
     """
 
     def __init__(
         self,
-        index: CatalogIndex,
+        catalog: Catalog,
         info: Info,
         offload: Offload = at_once,
         before: OpenAPIDocuments | None = None,
     ) -> None:
-        self._index = index
+        self._catalog = catalog
         self._info = info
         self._offload = offload
-        self._hashes: dict[str, str] = {}
-        self._names = document_names(index)
-        names = {SHARED, *self._names}
-        parts = before._parts if before is not None else {}
-        self._parts: dict[tuple[Form, str], Part] = {key: part for key, part in parts.items() if key[1] in names}
-        self._v2: dict[Form, Pieces] = {}
+        self._document_hashes: DocumentHashes = before._document_hashes if before is not None else DocumentHashes(info)
+        self._parts: RenderedParts = before._parts if before is not None else RenderedParts()
+        self._known_hashes: Mapping[str, str] | None = None
         self._v2_etag = ""
         self._v3_index = b""
         self._locks: dict[str, asyncio.Lock] = {}
@@ -93,22 +89,21 @@ class OpenAPIDocuments:
         media = _choose(accept, (JSON, OLD_PROTOBUF_V2, PROTOBUF_V2))
         if media is None:
             return Response(406, vary)
-        names = [SHARED, *self._names]
+        hashes = await self._hashes()
         if not self._v2_etag:
-            self._v2_etag = _etag("".join([await self._hash(name) for name in names]).encode())
+            self._v2_etag = _etag("".join(hashes.values()).encode())
         headers = [("etag", self._v2_etag), *vary]
         if etag_matches(if_none_match, self._v2_etag):
             return Response(304, headers)
         form = ("v2", media != JSON)
-        found = self._v2.get(form)
-        if found is None:
-            parts = [await self._part(form, name) for name in names]
-            found = self._v2[form] = whole([part for part in parts if part is not None], self._info, form)
-        return Response(200, [("content-type", JSON if media == JSON else PROTOBUF_V2), *headers], _body(found))
+        parts = [await self._part(form, name) for name in hashes]
+        document = whole([part for part in parts if part is not None], self._info, form)
+        return Response(200, [("content-type", JSON if media == JSON else PROTOBUF_V2), *headers], _body(document))
 
     async def _respond_index(self, if_none_match: str) -> Response:
         if not self._v3_index:
-            paths = {name: {"serverRelativeURL": await self._url(name)} for name in self._names}
+            hashes = await self._hashes()
+            paths = {name: {"serverRelativeURL": _url(name, found)} for name, found in hashes.items() if name}
             self._v3_index = msgspec.json.encode({"paths": paths})
         etag = _etag(self._v3_index)
         if etag_matches(if_none_match, etag):
@@ -116,17 +111,17 @@ class OpenAPIDocuments:
         return Response(200, [("content-type", JSON), ("etag", etag)], self._v3_index)
 
     async def _respond_v3(self, name: str, wanted: str, accept: str, known: tuple[str, float]) -> Response:
-        if name not in self._names:
+        current = (await self._hashes()).get(name) if name else None
+        if current is None:
             return Response(200, [])  # an empty success, as the Go server answers
         if_none_match, now = known
         vary = [("vary", "Accept")]
         media = _choose(accept, (JSON, OLD_PROTOBUF_V3, PROTOBUF_V3))
         if media is None:
             return Response(406, vary)
-        current = await self._hash(name)
         etag = f'"{current}"'
         if wanted and wanted != current:
-            headers = [("content-type", JSON), ("etag", etag), ("location", await self._url(name)), *vary]
+            headers = [("content-type", JSON), ("etag", etag), ("location", _url(name, current)), *vary]
             return Response(301, headers)
         if wanted:
             if now:
@@ -142,25 +137,33 @@ class OpenAPIDocuments:
         content_type = JSON if media == JSON else PROTOBUF_V3
         return Response(200, [("content-type", content_type), *headers], _body(whole([part], self._info, form)))
 
-    async def _hash(self, name: str) -> str:
-        found = self._hashes.get(name)
-        if found is None:
-            found = self._hashes[name] = await self._offload(hash_of, self._index, name, self._info)
-        return found
+    async def _hashes(self) -> Mapping[str, str]:
+        """The hashes of all parts by name, that of the shared ones first."""
+        if self._known_hashes is None:
+            known = await self._offload(self._hashes_now)
+            self._parts.keep(known)
+            self._known_hashes = known
+        return self._known_hashes
 
-    async def _url(self, name: str) -> str:
-        return f"/openapi/v3/{name}?hash={await self._hash(name)}"
+    def _hashes_now(self) -> dict[str, str]:
+        hashes = self._document_hashes
+        return {SHARED: hashes.of_shared(self._catalog), **hashes.of(self._catalog)}
 
     async def _part(self, form: Form, name: str) -> Part | None:
         """A part; concurrent requests share one rendering."""
-        current = await self._hash(name)
+        current = (await self._hashes())[name]
         async with self._locks.setdefault(name, asyncio.Lock()):
-            part = self._parts.get((form, name))
+            part = self._parts.get(form, name)
             if part is None or part.hash != current:
-                part = await self._offload(render, self._index, name, self._info, form)
+                renderer = Renderer(self._catalog, self._info, self._document_hashes, form)
+                part = await self._offload(renderer.part, name, current, part)
                 if part is not None:
-                    self._parts[form, name] = part
+                    self._parts.put(form, name, part)
         return part
+
+
+def _url(name: str, current: str) -> str:
+    return f"/openapi/v3/{name}?hash={current}"
 
 
 def _etag(data: bytes) -> str:

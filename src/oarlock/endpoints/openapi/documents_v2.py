@@ -9,48 +9,42 @@ from __future__ import annotations
 
 from typing import Any
 
-from oarlock.endpoints.catalog import CatalogIndex
+from oarlock.endpoints.catalog import Catalog, CatalogEntry
 from oarlock.endpoints.openapi.documents_v3 import (
     ANSWER_TEXTS,
     GVK,
     VALUES,
     Info,
-    entries_of,
     full_name,
-    paths_of,
     shared_schemas,
 )
 from oarlock.endpoints.openapi.kinds import gvk_extension, kind_schemas
-from oarlock.endpoints.openapi.operations import Operation, Parameter, PathOperations
+from oarlock.endpoints.openapi.operations import Operation, Parameter, PathOperations, resource_paths
 from oarlock.endpoints.openapi.shared_types import INT_OR_STRING, QUANTITY
 
-__all__ = ["part_v2"]
+__all__ = ["entry_v2", "own_v2", "shared_v2"]
 
 Tree = dict[str, Any]
 REFERENCE = "#/definitions/"
 
 
-def part_v2(index: CatalogIndex, name: str, info: Info) -> tuple[Tree, Tree] | None:
-    """The paths and schemas of one group and version, without the shared schemas, which are the part named "".
-
-    None if there is no such group and version.
-    """
-    if not name:
-        return {}, _written(_shared(index))
-    paths = paths_of(index, name, info.patch_types)
-    if paths is None:
-        return None
-    schemas: dict[str, Tree] = {}
-    for entry in entries_of(index, name):
-        schemas.update(kind_schemas(entry, v2=True))
-    return {path.path: _path(path) for path in sorted(paths, key=lambda path: path.path)}, _written(schemas)
+def own_v2(path: PathOperations) -> Tree:
+    """A path of discovery or of the version."""
+    return {path.path: _path(path)}
 
 
-def _shared(index: CatalogIndex) -> dict[str, Tree]:
-    schemas = shared_schemas((group.name, version) for group in index.groups for version in group.versions)
+def entry_v2(entry: CatalogEntry, info: Info) -> tuple[Tree, Tree]:
+    """The paths and schemas of a resource."""
+    paths = {path.path: _path(path) for path in resource_paths(entry, info.patch_types)}
+    return paths, _written(kind_schemas(entry, v2=True))
+
+
+def shared_v2(catalog: Catalog) -> Tree:
+    """The schemas that all groups share."""
+    schemas = shared_schemas((group.name, version) for group in catalog.in_order() for version in group.versions)
     for name in (INT_OR_STRING, QUANTITY):  # v2 has no alternatives, and its clients parse numbers here as text
         schemas[name] = {"type": "string", **{k: v for k, v in schemas[name].items() if k != "oneOf"}}
-    return schemas
+    return _written(schemas)
 
 
 def _written(schemas: dict[str, Tree]) -> Tree:

@@ -1,6 +1,6 @@
-"""OpenAPI v3: one document per group and version, as a tree.
+"""OpenAPI v3: one document per group and version, as trees.
 
-Each has its operations and every schema they refer to.
+A document has its own path, and for each resource the operations and every schema they refer to.
 Must not know: bytes, headers, hashes. Source: KEP-2896. See also: `parts`, which encodes them; `documents_v2`.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from oarlock.endpoints.catalog import CatalogEntry, CatalogIndex
+from oarlock.endpoints.catalog import Catalog, CatalogEntry
 from oarlock.endpoints.negotiation import JSON, JSON_PATCH
 from oarlock.endpoints.openapi.kinds import gvk_extension, kind_schemas
 from oarlock.endpoints.openapi.naming import camel, group_tag, meta_name, title
@@ -34,10 +34,13 @@ __all__ = [
     "Info",
     "document_names",
     "entries_of",
+    "entry_v3",
     "full_name",
-    "part_v3",
-    "paths_of",
+    "own_path",
+    "own_v3",
+    "place_of",
     "shared_schemas",
+    "shared_v3",
 ]
 
 Tree = dict[str, Any]
@@ -85,24 +88,24 @@ class Info:
         return {"title": self.title, "version": self.version}
 
 
-def document_names(index: CatalogIndex) -> list[str]:
+def document_names(catalog: Catalog) -> list[str]:
     """The names of all documents, as in the paths ``/openapi/v3/{name}``."""
     names = ["apis"]
-    for group in index.groups:
+    for group in catalog.in_order():
         root = root_of(group.name)[1:]
         names.append(root)
         names += [f"{root}/{version}" for version in group.versions]
     return [*sorted(names), "version"]
 
 
-def entries_of(index: CatalogIndex, name: str) -> tuple[CatalogEntry, ...]:
-    """The entries in the group and version of a document."""
-    group, version = _place(name)
-    found = index.group(group)
-    return () if found is None else found.entries.get(version, ())
+def entries_of(catalog: Catalog, name: str) -> list[CatalogEntry]:
+    """The entries in the group and version of a document; none if it is of no version, or of one that is proxied."""
+    group, version = place_of(name)
+    found = catalog.group(group)
+    return [] if found is None else found.of_version(version)
 
 
-def _place(name: str) -> tuple[str, str]:
+def place_of(name: str) -> tuple[str, str]:
     """The group and version in the name of a document."""
     if not name.startswith("apis/"):
         return "", name[4:]
@@ -110,8 +113,8 @@ def _place(name: str) -> tuple[str, str]:
     return group, version
 
 
-def paths_of(index: CatalogIndex, name: str, patch_types: PatchTypes) -> list[PathOperations] | None:
-    """The operations of one document; None if there is no such document."""
+def own_path(catalog: Catalog, name: str) -> PathOperations | None:
+    """The path of discovery or of the version, which a document begins with; None if there is no such document."""
     produces = PRODUCES
     match name.split("/"):
         case ["version"]:
@@ -119,24 +122,22 @@ def paths_of(index: CatalogIndex, name: str, patch_types: PatchTypes) -> list[Pa
             produces = (JSON,)
         case ["apis"]:
             answer, operation_id, text, tag = "APIGroupList", "getAPIVersions", "get available API versions", "apis"
-        case ["api"] if index.group("") is not None:
+        case ["api"] if catalog.group("") is not None:
             answer, operation_id, text, tag = "APIVersions", "getCoreAPIVersions", "get available API versions", "core"
-        case ["apis", group] if group and index.group(group) is not None:
+        case ["apis", group] if group and catalog.group(group) is not None:
             answer, operation_id = "APIGroup", f"get{camel(group)}APIGroup"
             text, tag = "get information of a group", group_tag(group)
-        case ["apis", group, version] if group and index.serves(group, version):
-            return _version_paths(index, group, version, patch_types)
-        case ["api", version] if index.serves("", version):
-            return _version_paths(index, "", version, patch_types)
+        case ["apis", group, version] if group and catalog.serves(group, version):
+            return _version_path(group, version)
+        case ["api", version] if catalog.serves("", version):
+            return _version_path("", version)
         case _:
             return None
     operation = Operation("get", operation_id, tag, text, (("200", (answer,)), *UNAUTHORIZED), produces=produces)
-    return [PathOperations(f"/{name}/", operations=[operation])]
+    return PathOperations(f"/{name}/", operations=[operation])
 
 
-def _version_paths(index: CatalogIndex, group: str, version: str, patch_types: PatchTypes) -> list[PathOperations]:
-    found = index.group(group)
-    assert found is not None
+def _version_path(group: str, version: str) -> PathOperations:
     discovery = Operation(
         "get",
         f"get{camel(group)}{title(version)}APIResources",
@@ -145,10 +146,7 @@ def _version_paths(index: CatalogIndex, group: str, version: str, patch_types: P
         (("200", ("APIResourceList",)), *UNAUTHORIZED),
         produces=PRODUCES,
     )
-    paths = [PathOperations(f"{root_of(group, version)}/", operations=[discovery])]
-    for entry in found.entries[version]:
-        paths += resource_paths(entry, patch_types)
-    return paths
+    return PathOperations(f"{root_of(group, version)}/", operations=[discovery])
 
 
 def shared_schemas(versions: Iterable[tuple[str, str]]) -> dict[str, Tree]:
@@ -168,16 +166,40 @@ def full_name(name: str) -> str:
     return name if "." in name else meta_name(name)
 
 
-def part_v3(index: CatalogIndex, name: str, info: Info) -> tuple[Tree, Tree] | None:
-    """The paths and schemas of the document called `name`; None if there is no such document."""
-    paths = paths_of(index, name, info.patch_types)
-    if paths is None:
-        return None
-    known = shared_schemas([_place(name)] if index.serves(*_place(name)) else [])
-    for entry in entries_of(index, name):
-        known.update(kind_schemas(entry, v2=False))
-    written = {path.path: _path(path) for path in sorted(paths, key=lambda path: path.path)}
-    return written, _reached(written, known)
+def own_v3(path: PathOperations) -> tuple[Tree, frozenset[str]]:
+    """The path a document begins with, and the names of the shared schemas it refers to."""
+    written = {path.path: _path(path)}
+    return written, frozenset(map(_name_in, _references(written)))
+
+
+def entry_v3(entry: CatalogEntry, info: Info) -> tuple[Tree, Tree, frozenset[str]]:
+    """The paths of a resource, the schemas of its own, and the names of the shared schemas it refers to."""
+    paths = {path.path: _path(path) for path in resource_paths(entry, info.patch_types)}
+    known = kind_schemas(entry, v2=False)
+    schemas: Tree = {}
+    shared: set[str] = set()
+    waiting = [*map(_name_in, _references(paths))]
+    while waiting:
+        name = waiting.pop()
+        if name not in known:
+            shared.add(name)
+        elif name not in schemas:
+            schemas[name] = _resolved(known[name])
+            waiting += map(_name_in, _references(schemas[name]))
+    return paths, schemas, frozenset(shared)
+
+
+def shared_v3(catalog: Catalog, name: str, wanted: Iterable[str]) -> Tree:
+    """The shared schemas in a document: those `wanted`, and those they refer to."""
+    known = shared_schemas([place_of(name)] if catalog.serves(*place_of(name)) else [])
+    schemas: Tree = {}
+    waiting = [*wanted]
+    while waiting:
+        one = waiting.pop()
+        if one not in schemas:
+            schemas[one] = _resolved(known[one])
+            waiting += map(_name_in, _references(schemas[one]))
+    return schemas
 
 
 def _path(path: PathOperations) -> Tree:
@@ -227,16 +249,8 @@ def _reference(name: str) -> Tree:
     return {"$ref": REFERENCE + full_name(name)}
 
 
-def _reached(paths: Tree, known: dict[str, Tree]) -> dict[str, Tree]:
-    """The schemas that `paths` refer to, directly or indirectly, with their references resolved."""
-    reached: dict[str, Tree] = {}
-    waiting = [name.removeprefix(REFERENCE) for name in _references(paths)]
-    while waiting:
-        name = waiting.pop()
-        if name not in reached:
-            reached[name] = _resolved(known[name])
-            waiting += [reference.removeprefix(REFERENCE) for reference in _references(reached[name])]
-    return dict(sorted(reached.items()))
+def _name_in(reference: str) -> str:
+    return reference.removeprefix(REFERENCE)
 
 
 def _references(tree: Any) -> Iterable[str]:

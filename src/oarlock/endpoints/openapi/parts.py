@@ -1,26 +1,27 @@
-"""Cacheable parts of OpenAPI documents.
+"""Parts of OpenAPI documents: the paths and schemas of one group and version, in one OpenAPI version and encoding.
 
-A part has the paths and schemas of one group and version, in one OpenAPI version and encoding, as pieces of bytes, so
-that no step on a large document takes long. A v3 document is one part, the v2 document is all of them. The hash of a
-part is computed from the definitions, without rendering it. Pure functions.
-Must not know: requests, what is cached. See also: `documents`.
+A v3 document is one part, the v2 document is all of them. A part is made of smaller ones, one for each resource, which
+are taken over from the part that it replaces; all of it stays in pieces, so that no step on a large document takes
+long. Pure functions.
+Must not know: requests, what is cached. See also: `documents`; `hashes`.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
 
-from oarlock.endpoints.catalog import CatalogIndex
-from oarlock.endpoints.openapi.documents_v2 import part_v2
-from oarlock.endpoints.openapi.documents_v3 import Info, entries_of, part_v3
+from oarlock.endpoints.catalog import Catalog, CatalogEntry
+from oarlock.endpoints.openapi.documents_v2 import entry_v2, own_v2, shared_v2
+from oarlock.endpoints.openapi.documents_v3 import Info, entries_of, entry_v3, own_path, own_v3, shared_v3
+from oarlock.endpoints.openapi.hashes import DocumentHashes
 from oarlock.endpoints.openapi.proto_v2 import paths_v2, schemas_v2, whole_v2
 from oarlock.endpoints.openapi.proto_v3 import paths_v3, schemas_v3, whole_v3
 
-__all__ = ["SHARED", "Dialect", "Part", "Pieces", "hash_of", "render", "whole"]
+__all__ = ["SHARED", "Dialect", "EntryPart", "Form", "Part", "Pieces", "Renderer", "whole"]
 
 SHARED = ""
 """The v2 part with the types that all groups share; v3 documents contain those they need."""
@@ -30,43 +31,95 @@ Pieces = tuple[bytes, ...]
 Dialect = str
 """``v2`` or ``v3``."""
 
-PIECE_BYTES = 64 * 1024
+Form = tuple[Dialect, bool]
+"""A dialect, in JSON or (True) in protobuf."""
+
+Members = list[tuple[str, bytes]]
+"""The members of an object, each encoded with its name."""
 
 _encode = msgspec.json.Encoder().encode
 
 
+class EntryPart(NamedTuple):
+    """The paths and schemas of a resource, and the names of the shared schemas they refer to."""
+
+    paths: Members
+    schemas: Members
+    shared: frozenset[str] = frozenset()
+
+
 class Part(NamedTuple):
-    """A rendered part; `hash` is that of its definitions."""
+    """A rendered part, with `hash`. `entries` are the smaller ones, by the digest of what they are made of."""
 
     hash: str
     paths: Pieces
     schemas: Pieces
+    entries: Mapping[bytes, EntryPart]
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return sum(map(len, self.paths)) + sum(map(len, self.schemas))
 
 
-def hash_of(index: CatalogIndex, name: str, info: Info) -> str:
-    """The hash of a part or v3 document: changes if it would look different."""
-    made = hashlib.sha512(_encode([info.program, info.title, info.version, name]))
-    for facts in _facts(index, name, info):
-        made.update(_encode(facts))
-    return made.hexdigest().upper()
+class Renderer:
+    """Renders parts of one catalog in one form."""
 
+    def __init__(self, catalog: Catalog, info: Info, hashes: DocumentHashes, form: Form) -> None:
+        self._catalog = catalog
+        self._info = info
+        self._hashes = hashes
+        self._dialect, self._in_protobuf = form
+        self._write = _WRITERS[self._dialect] if self._in_protobuf else (_members, _members)
 
-def _facts(index: CatalogIndex, name: str, info: Info) -> Iterator[Any]:
-    if name == SHARED:
-        yield [(group.name, group.versions) for group in index.groups]
-    for entry in entries_of(index, name) if name else ():
-        yield entry.definition, entry.verbs, tuple(info.patch_types(entry.served))
+    def part(self, name: str, current: str, before: Part | None) -> Part | None:
+        """The part called `name`, whose hash is `current`; None if there is none. `before` is the one it replaces."""
+        if name == SHARED:
+            return Part(current, (), self._joined(self._schemas(shared_v2(self._catalog))), {})
+        path = own_path(self._catalog, name)
+        if path is None:
+            return None
+        known = before.entries if before is not None else {}
+        entries: dict[bytes, EntryPart] = {}
+        for entry in entries_of(self._catalog, name):
+            digest = self._hashes.digest(entry)
+            entries[digest] = known.get(digest) or self._entry(entry)
+        paths, schemas, shared = self._own(path)
+        for part in entries.values():
+            paths += part.paths
+            schemas += part.schemas
+            shared |= part.shared
+        if self._dialect == "v3":
+            schemas += self._schemas(shared_v3(self._catalog, name, shared))
+        return Part(current, self._joined(paths), self._joined(schemas), entries)
 
+    def _own(self, path: Any) -> tuple[Members, Members, set[str]]:
+        if self._dialect == "v2":
+            return self._paths(own_v2(path)), [], set()
+        written, shared = own_v3(path)
+        return self._paths(written), [], set(shared)
 
-def render(index: CatalogIndex, name: str, info: Info, form: tuple[Dialect, bool]) -> Part | None:
-    """Render a part, in JSON or (True) in protobuf; None if there is none of that name."""
-    dialect, in_protobuf = form
-    found = (part_v2 if dialect == "v2" else part_v3)(index, name, info)
-    if found is None:
-        return None
-    paths, schemas = found
-    in_paths, in_schemas = _WRITERS[dialect] if in_protobuf else (_members, _members)
-    return Part(hash_of(index, name, info), _packed(in_paths(paths)), _packed(in_schemas(schemas)))
+    def _entry(self, entry: CatalogEntry) -> EntryPart:
+        if self._dialect == "v2":
+            paths, schemas = entry_v2(entry, self._info)
+            return EntryPart(self._paths(paths), self._schemas(schemas))
+        paths, schemas, shared = entry_v3(entry, self._info)
+        return EntryPart(self._paths(paths), self._schemas(schemas), shared)
+
+    def _paths(self, tree: Tree) -> Members:
+        return list(zip(tree, self._write[0](tree), strict=True))
+
+    def _schemas(self, tree: Tree) -> Members:
+        return list(zip(tree, self._write[1](tree), strict=True))
+
+    def _joined(self, members: Members) -> Pieces:
+        """The members sorted by name; in JSON with commas between them."""
+        pieces = [piece for _, piece in sorted(members, key=itemgetter(0))]
+        if self._in_protobuf or not pieces:
+            return tuple(pieces)
+        between = [b","] * (2 * len(pieces) - 1)
+        between[::2] = pieces
+        return tuple(between)
 
 
 _Write = Callable[[Tree], Iterable[bytes]]
@@ -74,30 +127,12 @@ _WRITERS: dict[Dialect, tuple[_Write, _Write]] = {"v2": (paths_v2, schemas_v2), 
 
 
 def _members(tree: Tree) -> Iterator[bytes]:
-    """The members of a JSON object, with the commas between them."""
-    comma = b""
+    """The members of a JSON object, without the commas between them."""
     for key, value in tree.items():
-        yield comma + _encode(key) + b":" + _encode(value)
-        comma = b","
+        yield _encode(key) + b":" + _encode(value)
 
 
-def _packed(pieces: Iterable[bytes]) -> Pieces:
-    """The same bytes in pieces of a suitable size."""
-    made: list[bytes] = []
-    waiting: list[bytes] = []
-    size = 0
-    for piece in pieces:
-        waiting.append(piece)
-        size += len(piece)
-        if size >= PIECE_BYTES:
-            made.append(b"".join(waiting))
-            waiting, size = [], 0
-    if waiting:
-        made.append(b"".join(waiting))
-    return tuple(made)
-
-
-def whole(parts: Iterable[Part], info: Info, form: tuple[Dialect, bool]) -> Pieces:
+def whole(parts: Iterable[Part], info: Info, form: Form) -> Pieces:
     """The document of these parts."""
     dialect, in_protobuf = form
     all_paths = [part.paths for part in parts if part.paths]

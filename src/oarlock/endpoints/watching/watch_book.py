@@ -6,6 +6,7 @@ Must not know: what is sent. See also: `watcher`, ``verbs.long_running``.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from weakref import WeakSet
 
 from oarlock.registry.served_resource import ServedResource
 
@@ -19,14 +20,14 @@ class WatchBook:
     resource was withdrawn, ends at once.
     """
 
-    __slots__ = ("_closed", "_served", "events", "held", "open")
+    __slots__ = ("_closed", "_withdrawn", "events", "held", "open")
 
     def __init__(self) -> None:
         self.open: set[Callable[[], None]] = set()
         self.held: dict[Callable[[], None], ServedResource] = {}
         self.events: dict[tuple[str, str, str], int] = {}
         self._closed = False
-        self._served: frozenset[int] | None = None  # None: no resource was withdrawn yet
+        self._withdrawn: WeakSet[ServedResource] = WeakSet()
 
     def add(self, end: Callable[[], None]) -> None:
         """A watch has begun: call `end` on shutdown."""
@@ -37,7 +38,7 @@ class WatchBook:
 
     def hold(self, end: Callable[[], None], resource: ServedResource) -> None:
         """Call `end` on shutdown, or when `resource` is withdrawn or replaced."""
-        if self._closed or (self._served is not None and id(resource) not in self._served):
+        if self._closed or resource in self._withdrawn:
             end()
         else:
             self.held[end] = resource
@@ -47,12 +48,13 @@ class WatchBook:
         self.open.discard(end)
         self.held.pop(end, None)
 
-    def withdraw(self, kept: Collection[ServedResource]) -> None:
-        """End what is held for resources that are not in `kept`, now or later."""
-        self._served = served = frozenset(map(id, kept))
-        for end, resource in list(self.held.items()):
-            if id(resource) not in served:
-                end()
+    def withdraw(self, resources: Collection[ServedResource]) -> None:
+        """End what is held for `resources`, now or later."""
+        self._withdrawn.update(resources)
+        if resources:
+            for end, resource in list(self.held.items()):
+                if resource in self._withdrawn:
+                    end()
 
     def end_all(self) -> None:
         """End everything, for shutdown."""
