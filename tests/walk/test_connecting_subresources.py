@@ -303,7 +303,7 @@ async def test_it_outlives_the_deadline_and_is_pinged() -> None:
             await client.receive()
             for _ in range(4):
                 await asyncio.sleep(31)
-                client._take(await client.read())
+                client._receive_frames(await client.read())
             assert client.pings >= 3
             client.ping()
             client.send(0, b"still here")
@@ -443,7 +443,7 @@ async def test_a_method_that_will_not_be_cancelled_is_waited_for() -> None:
             assert not client.tunnel.closed
             assert (await client.outcome())["code"] == 503
             assert client.closed == (1001, "the server ends this connection")
-            client.tunnel.to_server._waiting.clear()  # and one that never answers the Close
+            client.tunnel.to_server._chunks.clear()  # and one that never answers the Close
             await asyncio.sleep(10)
             assert client.tunnel.closed
 

@@ -78,7 +78,7 @@ class TestClient(ABC):
         return self.request("PATCH", path, body, {"content-type": content_type})
 
 
-class _WatchingInMemory(Watching):
+class _InMemoryWatching(Watching):
     def __init__(self, client: InMemoryClient, events: Events) -> None:
         self._client = client
         self._events = events
@@ -113,7 +113,7 @@ class InMemoryClient(TestClient):
 
     def run(self, scenario: Coroutine[Any, Any, T]) -> T:
         """Run `scenario` in the server's loop, for what only `api` can do: ``client.run(talk(client.api))``."""
-        if _in_a_loop():
+        if _in_event_loop():
             scenario.close()
             instead = "use `async with InMemory(server) as api`, and await what it answers"
             raise RuntimeError(f"this test is async: {instead}")
@@ -125,12 +125,12 @@ class InMemoryClient(TestClient):
     @contextmanager
     def watch(self, path: str, **headers: str) -> Iterator[Watching]:
         opening = self.api.watch(path, **headers)
-        events = self.run(_entered(opening))
+        events = self.run(_enter(opening))
         try:
-            yield _WatchingInMemory(self, events)
+            yield _InMemoryWatching(self, events)
         finally:
             events.close()
-            self.run(_left(opening))
+            self.run(_exit(opening))
 
     def __enter__(self) -> Self:
         self._runner.__enter__()
@@ -150,7 +150,7 @@ class InMemoryClient(TestClient):
             self._runner.close()
 
 
-def _in_a_loop() -> bool:
+def _in_event_loop() -> bool:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -158,15 +158,15 @@ def _in_a_loop() -> bool:
     return True
 
 
-async def _entered(opening: Any) -> Any:
+async def _enter(opening: Any) -> Any:
     return await opening.__aenter__()
 
 
-async def _left(opening: Any) -> None:
+async def _exit(opening: Any) -> None:
     await opening.__aexit__(None, None, None)
 
 
-class _WatchingOverHTTP(Watching):
+class _HTTPWatching(Watching):
     def __init__(self, connection: http.client.HTTPSConnection, answer: http.client.HTTPResponse) -> None:
         self._connection = connection
         self._answer = answer
@@ -189,14 +189,14 @@ class HTTPClient(TestClient):
 
     def __init__(self, url: str, tls: ssl.SSLContext, token: str = "") -> None:
         self.url = url
-        self._place = urlsplit(url)
+        self._url_parts = urlsplit(url)
         self._tls = tls
-        self._credential = {"authorization": f"Bearer {token}"} if token else {}
+        self._credential_headers = {"authorization": f"Bearer {token}"} if token else {}
 
     def request(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
         connection, answer = self._send(method, path, body, headers or {})
         try:
-            return _whole(answer)
+            return _read_answer(answer)
         finally:
             connection.close()
 
@@ -206,7 +206,7 @@ class HTTPClient(TestClient):
         try:
             if answer.status != 200:
                 raise AssertionError(f"the watch was answered with {answer.status}: {answer.read()!r}")
-            yield _WatchingOverHTTP(connection, answer)
+            yield _HTTPWatching(connection, answer)
         finally:
             answer.close()
             connection.close()
@@ -215,21 +215,21 @@ class HTTPClient(TestClient):
         self, method: str, path: str, body: Any, headers: Mapping[str, str]
     ) -> tuple[http.client.HTTPSConnection, http.client.HTTPResponse]:
         connection = http.client.HTTPSConnection(
-            self._place.hostname or "", self._place.port, context=self._tls, timeout=REQUEST_S
+            self._url_parts.hostname or "", self._url_parts.port, context=self._tls, timeout=REQUEST_S
         )
         try:
             data = None if body is None else encoded(body)
-            said = {**self._credential, **{name.lower(): value for name, value in headers.items()}}
+            sent_headers = {**self._credential_headers, **{name.lower(): value for name, value in headers.items()}}
             if data is not None:
-                said.setdefault("content-type", "application/json")
-            connection.request(method, path, data, said)
+                sent_headers.setdefault("content-type", "application/json")
+            connection.request(method, path, data, sent_headers)
             return connection, connection.getresponse()
         except BaseException:
             connection.close()
             raise
 
 
-def _whole(answer: http.client.HTTPResponse) -> Answer:
+def _read_answer(answer: http.client.HTTPResponse) -> Answer:
     joined: dict[str, str] = {}
     for name, value in answer.getheaders():
         name = name.lower()

@@ -76,18 +76,18 @@ class MemoryStream:
         raise AssertionError("a stream says who waits for it")
 
 
-class _Way:
+class _Direction:
     """The buffer of one direction."""
 
     def __init__(self) -> None:
-        self._waiting: list[bytes] = []
+        self._chunks: list[bytes] = []
         self.size = 0
         self.ended = False
         self._changed = asyncio.Event()
 
     def put(self, data: bytes) -> None:
         if data and not self.ended:
-            self._waiting.append(data)
+            self._chunks.append(data)
             self.size += len(data)
             self._changed.set()
 
@@ -96,9 +96,9 @@ class _Way:
         self._changed.set()
 
     async def take(self) -> bytes:
-        while not self._waiting and not self.ended:
+        while not self._chunks and not self.ended:
             await self.changed()
-        data, self._waiting, self.size = b"".join(self._waiting), [], 0
+        data, self._chunks, self.size = b"".join(self._chunks), [], 0
         self._changed.set()
         return data
 
@@ -112,7 +112,7 @@ class MemoryTunnel(MemoryStream):
 
     def __init__(self, response: Response | None = None) -> None:
         super().__init__(response)
-        self.to_client, self.to_server = _Way(), _Way()
+        self.to_client, self.to_server = _Direction(), _Direction()
 
     def write(self, data: bytes) -> None:
         if not self.closed:
@@ -193,32 +193,32 @@ class WebSocketClient(RawClient):
             if not data:
                 self.closed = (1006, "")
                 continue
-            self._take(data)
+            self._receive_frames(data)
         return self._messages.pop(0)
 
     async def rest(self) -> dict[int, bytes]:
         """All data up to the server's Close frame, by channel."""
-        found: dict[int, bytes] = {}
+        received: dict[int, bytes] = {}
         try:
             while True:
                 channel, data = await self.receive()
-                found[channel] = found.get(channel, b"") + data
+                received[channel] = received.get(channel, b"") + data
         except EOFError:
-            return found
+            return received
 
     async def outcome(self) -> Any:
         """The final Status; other messages are skipped. Raises KeyError if there is none."""
         return json.loads((await self.rest())[ERROR_CHANNEL])
 
-    def _take(self, data: bytes) -> None:
+    def _receive_frames(self, data: bytes) -> None:
         self._socket.receive_data(data)
         for event in self._socket.events():
             match event:
                 case BytesMessage() | TextMessage():
-                    whole = event.data if isinstance(event.data, bytes | bytearray) else event.data.encode()
-                    self._partial += whole
+                    payload = event.data if isinstance(event.data, bytes | bytearray) else event.data.encode()
+                    self._partial += payload
                     if event.message_finished:
-                        self._arrived(self._partial)
+                        self._add_message(self._partial)
                         self._partial = b""
                 case Ping():
                     self.pings += 1
@@ -230,7 +230,7 @@ class WebSocketClient(RawClient):
                 case _:
                     pass
 
-    def _arrived(self, message: bytes) -> None:
+    def _add_message(self, message: bytes) -> None:
         channel, data = message[0], message[1:]
         if "base64" in self.protocol:
             channel, data = channel - ord("0"), b64decode(data)

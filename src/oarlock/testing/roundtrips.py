@@ -69,9 +69,9 @@ def _check(served: Served, version: str, examples: int) -> None:
     schema = served.definition.version(version).schema
 
     def lossy(tree: Tree) -> bool:
-        before = _settled(served, compiled, version, tree)
+        before = _defaulted(served, compiled, version, tree)
         assume(not compiled.validate(before))
-        after = _trip(served, version, json.loads(json.dumps(before)))
+        after = _there_and_back(served, version, json.loads(json.dumps(before)))
         return isinstance(after, Exception) or not same(before, after)
 
     limits = settings(
@@ -81,26 +81,26 @@ def _check(served: Served, version: str, examples: int) -> None:
         worst = find(trees_of(schema), lossy, settings=limits)
     except NoSuchExample:
         return
-    before = _settled(served, compiled, version, worst)
-    raise LossyRoundTrip(served, version, before, _trip(served, version, json.loads(json.dumps(before))))
+    before = _defaulted(served, compiled, version, worst)
+    raise LossyRoundTrip(served, version, before, _there_and_back(served, version, json.loads(json.dumps(before))))
 
 
-def _settled(served: Served, compiled: CompiledVersion, version: str, tree: Tree) -> Tree:
+def _defaulted(served: Served, compiled: CompiledVersion, version: str, tree: Tree) -> Tree:
     """The object as the server defaults and prunes it before conversion."""
     definition = served.definition
-    made: Tree = {"apiVersion": definition.api_version(version), "kind": definition.names.kind, **tree}
-    compiled.normalize(made)
-    compiled.default(made)
+    whole: Tree = {"apiVersion": definition.api_version(version), "kind": definition.names.kind, **tree}
+    compiled.normalize(whole)
+    compiled.default(whole)
     default = served.hooks.default.get(version)
-    if compiled.validate(made):
-        return made
+    if compiled.validate(whole):
+        return whole
     if default is not None:
-        made = default(made, Context.for_test())
+        whole = default(whole, Context.for_test())
     conversion = served.converter
     if isinstance(conversion, ClassConversion):
-        told: Tree = _without_empty(made, wire(view(made, conversion.classes[version])))
-        return told
-    return made
+        distinguishable: Tree = _without_empty(whole, wire(view(whole, conversion.classes[version])))
+        return distinguishable
+    return whole
 
 
 def _without_empty(tree: Any, written: Any) -> Any:
@@ -119,11 +119,11 @@ def _without_empty(tree: Any, written: Any) -> Any:
     return tree
 
 
-def _trip(served: Served, version: str, tree: Tree) -> Tree | Exception:
+def _there_and_back(served: Served, version: str, tree: Tree) -> Tree | Exception:
     hub = served.definition.hub
     try:
-        there = served.converter.convert_now([tree], version, hub) or []
-        back = served.converter.convert_now(there, hub, version) or []
+        in_hub = served.converter.convert_now([tree], version, hub) or []
+        back = served.converter.convert_now(in_hub, hub, version) or []
         return back[0]
     except Exception as error:
         return error
@@ -168,11 +168,11 @@ def trees_of(schema: Schema) -> st.SearchStrategy[Tree]:
 
 
 def _values(schema: Schema) -> st.SearchStrategy[Any]:
-    made = _bare(schema)
-    return made | st.none() if schema.get("nullable") else made
+    values = _values_not_null(schema)
+    return values | st.none() if schema.get("nullable") else values
 
 
-def _bare(schema: Schema) -> st.SearchStrategy[Any]:
+def _values_not_null(schema: Schema) -> st.SearchStrategy[Any]:
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
     if schema.get("x-kubernetes-int-or-string"):

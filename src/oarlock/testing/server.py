@@ -73,7 +73,7 @@ class Lines(MemoryStream):
 
     def __init__(self, response: Response | None = None) -> None:
         super().__init__(response)
-        self._arrived: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._rest = b""
         self._buffered = 0
         self._changed = asyncio.Event()
@@ -97,28 +97,28 @@ class Lines(MemoryStream):
             return
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
-            self._arrived.put_nowait(line)
+            self._lines.put_nowait(line)
 
     def _wake(self) -> None:
         self._changed.set()
-        self._arrived.put_nowait(None)
+        self._lines.put_nowait(None)
 
     async def line(self, timeout_s: float = 5.0) -> bytes:
         """The next line, without its end. Raises EOFError at the end, and TimeoutError."""
-        line = await asyncio.wait_for(self._arrived.get(), timeout_s)
+        line = await asyncio.wait_for(self._lines.get(), timeout_s)
         if line is None:
             raise EOFError("the answer has ended")
         return line
 
     def rest(self) -> bytes:
         """All lines that were written and not yet read."""
-        found = []
-        while not self._arrived.empty():
-            line = self._arrived.get_nowait()
+        lines = []
+        while not self._lines.empty():
+            line = self._lines.get_nowait()
             if line is not None:
-                found.append(line + b"\n")
-        left, self._rest = self._rest, b""
-        return b"".join(found) + left
+                lines.append(line + b"\n")
+        partial, self._rest = self._rest, b""
+        return b"".join(lines) + partial
 
 
 class Events(Lines):
@@ -135,7 +135,7 @@ class Events(Lines):
         return [(event["type"], event["object"]) for event in events]
 
 
-class _As:
+class _FixedUser:
     """Authenticates every request as `user`."""
 
     waits = False
@@ -178,7 +178,7 @@ class InMemory:
         self.server = server
         config = config or ServerConfig(storage="memory://")
         self.parts = ServerParts(server, config, backend or MemoryBackend(clock=self.clock), self.clock)
-        self._handle = self.parts.handler(_As(user))
+        self._handle = self.parts.handler(_FixedUser(user))
         self._running = Running(self.parts, _NoListener(), "https://127.0.0.1:6443")
 
     async def __aenter__(self) -> Self:
@@ -207,13 +207,13 @@ class InMemory:
             lines = Lines(response)
             response.stream(lines)
             try:
-                await _ended(lines)
+                await _closed(lines)
             finally:
                 lines.leave()
             return Answer(response.status, _headers(response), lines.rest())
         sent = False
         try:
-            body = await _whole(response.body)
+            body = await _complete_body(response.body)
             sent = True
         finally:
             response.sent(sent)
@@ -268,8 +268,8 @@ class InMemory:
         self, path: str, protocol: str = "v5.channel.k8s.io", **headers: str
     ) -> AsyncIterator[WebSocketClient]:
         """Connect to a subresource while the context lasts. Raises AssertionError when refused."""
-        named = {**_WEBSOCKET, **({"sec-websocket-protocol": protocol} if protocol else {}), **header_names(headers)}
-        tunnel, answer = await self._tunnel(path, named)
+        upgrade = {**_WEBSOCKET, **({"sec-websocket-protocol": protocol} if protocol else {}), **header_names(headers)}
+        tunnel, answer = await self._open_tunnel(path, upgrade)
         client = WebSocketClient(tunnel, answer.get("sec-websocket-protocol", ""))
         try:
             yield client
@@ -279,14 +279,16 @@ class InMemory:
     @asynccontextmanager
     async def upgrade(self, path: str, protocol: str, **headers: str) -> AsyncIterator[RawClient]:
         """Connect to a subresource with `protocol` while the context lasts. Raises AssertionError when refused."""
-        tunnel, _ = await self._tunnel(path, {"connection": "Upgrade", "upgrade": protocol, **header_names(headers)})
+        tunnel, _ = await self._open_tunnel(
+            path, {"connection": "Upgrade", "upgrade": protocol, **header_names(headers)}
+        )
         client = RawClient(tunnel)
         try:
             yield client
         finally:
             client.leave()
 
-    async def _tunnel(self, path: str, headers: Mapping[str, str]) -> tuple[MemoryTunnel, dict[str, str]]:
+    async def _open_tunnel(self, path: str, headers: Mapping[str, str]) -> tuple[MemoryTunnel, dict[str, str]]:
         response = await self._send("GET", path, None, headers)
         if response.status != 101 or response.stream is None:
             raise AssertionError(f"the upgrade was answered with {response.status}: {response.body!r}")
@@ -295,9 +297,9 @@ class InMemory:
         return tunnel, _headers(response)
 
     async def _send(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> Response:
-        where, _, query = path.partition("?")
+        path, _, query = path.partition("?")
         data = b"" if body is None else encoded(body)
-        named = {name.lower(): value for name, value in headers.items()}
+        lower_case = {name.lower(): value for name, value in headers.items()}
 
         async def read() -> bytes:
             if len(data) > MAX_REQUEST_BYTES:
@@ -305,11 +307,11 @@ class InMemory:
             return data
 
         peer = Peer("127.0.0.1", 1)
-        request = Request(method, where, query, named, list(named.items()), peer, read, self.clock.monotonic())
+        request = Request(method, path, query, lower_case, list(lower_case.items()), peer, read, self.clock.monotonic())
         return await self._handle(request)
 
 
-async def _whole(body: ResponseBody) -> bytes:
+async def _complete_body(body: ResponseBody) -> bytes:
     if isinstance(body, bytes):
         return body
     if not isinstance(body, BodySource):
@@ -320,10 +322,10 @@ async def _whole(body: ResponseBody) -> bytes:
     return b"".join(pieces)
 
 
-async def _ended(lines: Lines) -> None:
-    done = asyncio.Event()
-    lines.on_close(done.set)
-    await done.wait()
+async def _closed(lines: Lines) -> None:
+    closed = asyncio.Event()
+    lines.on_close(closed.set)
+    await closed.wait()
 
 
 def _headers(response: Response) -> dict[str, str]:

@@ -38,7 +38,7 @@ except ImportError:  # pragma: no cover - where it doesn't exist
 __all__ = ["ServerThread"]
 
 JOIN_S = 60.0
-LEAVE_S = 0.5
+SHUTDOWN_S = 0.5
 """How long requests in progress may go on when the server is stopped, in seconds."""
 
 
@@ -63,11 +63,11 @@ class ServerThread:
         """``https://127.0.0.1:`` and the port, once it runs."""
         self.token = ""
         """A bearer token, once it runs: an administrator's, or the first in `config`'s token file."""
-        self._given = folder, config or ServerConfig(storage="memory://")
+        self._arguments = folder, config or ServerConfig(storage="memory://")
         self._clock = clock or SystemClock()
         self._folder: Path | None = None
-        self._life: _Life | None = None
-        self._owned = ExitStack()
+        self._run: _ServerRun | None = None
+        self._exit_stack = ExitStack()
 
     @property
     def ca(self) -> Path:
@@ -89,29 +89,31 @@ class ServerThread:
 
     def start(self) -> Self:
         """Start, and wait until it is ready. Raises errors of the start."""
-        if self._life is not None:
+        if self._run is not None:
             raise RuntimeError("the server is running")
-        folder, config = self._given
-        self._folder = folder or Path(self._owned.enter_context(tempfile.TemporaryDirectory(prefix="oarlock-test-")))
-        life = _Life(self.server, _on_loopback(config, self._folder), self._clock)
+        folder, config = self._arguments
+        self._folder = folder or Path(
+            self._exit_stack.enter_context(tempfile.TemporaryDirectory(prefix="oarlock-test-"))
+        )
+        run = _ServerRun(self.server, _on_loopback(config, self._folder), self._clock)
         try:
-            self.url = life.begin()
+            self.url = run.start()
         except BaseException:
-            self._owned.close()
+            self._exit_stack.close()
             raise
-        self._life = life
+        self._run = run
         [user] = yaml.safe_load(self.kubeconfig.read_text())["users"]
         self.token = user["user"]["token"]
         return self
 
     def stop(self) -> None:
         """End watches, let requests finish for a moment, close the store. Raises errors of the shutdown."""
-        life, self._life = self._life, None
+        run, self._run = self._run, None
         try:
-            if life is not None:
-                life.end()
+            if run is not None:
+                run.stop()
         finally:
-            self._owned.close()
+            self._exit_stack.close()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -127,30 +129,30 @@ class ServerThread:
         return self._folder / name
 
 
-class _Life:
-    """One run of a server in a thread, from `begin` to `end`."""
+class _ServerRun:
+    """One run of a server in a thread, from `start` to `stop`."""
 
     def __init__(self, server: APIServer, config: ServerConfig, clock: Clock) -> None:
         self._server, self._config, self._clock = server, config, clock
         self._thread = threading.Thread(target=self._run, name="oarlock-server", daemon=True)
-        self._settled = threading.Event()
-        self._told: asyncio.Event | None = None
+        self._started_or_failed = threading.Event()
+        self._stop_requested: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._failure: BaseException | None = None
         self._url = ""
 
-    def begin(self) -> str:
+    def start(self) -> str:
         """The URL, once it is served there."""
         self._thread.start()
-        self._settled.wait()
+        self._started_or_failed.wait()
         if self._failure is not None:
             self._thread.join()
             raise self._failure
         return self._url
 
-    def end(self) -> None:
-        if self._loop is not None and self._told is not None and self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._told.set)
+    def stop(self) -> None:
+        if self._loop is not None and self._stop_requested is not None and self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stop_requested.set)
         self._thread.join(JOIN_S)
         if self._thread.is_alive():
             raise TimeoutError(f"the server did not leave within {JOIN_S:g} s")
@@ -164,18 +166,18 @@ class _Life:
         except BaseException as error:
             self._failure = error
         finally:
-            self._settled.set()
+            self._started_or_failed.set()
 
     async def _serve(self) -> None:
-        self._loop, self._told = asyncio.get_running_loop(), asyncio.Event()
-        running = await start(self._server, self._config, self._clock, _Nobody())
+        self._loop, self._stop_requested = asyncio.get_running_loop(), asyncio.Event()
+        running = await start(self._server, self._config, self._clock, _SilentTerminal())
         self._url = running.url
-        self._settled.set()
-        await self._told.wait()
-        await _leave(running)
+        self._started_or_failed.set()
+        await self._stop_requested.wait()
+        await _shut_down(running)
 
 
-class _Nobody:
+class _SilentTerminal:
     """A `Terminal` that prints nothing."""
 
     def print_result(self, line: str) -> None:
@@ -185,16 +187,16 @@ class _Nobody:
         return None
 
 
-async def _leave(running: Running) -> None:
+async def _shut_down(running: Running) -> None:
     """Shut down like a process, but don't wait for requests that don't end."""
-    leaving = asyncio.ensure_future(running.shut_down())
-    done, _ = await asyncio.wait((leaving,), timeout=LEAVE_S)
+    shutdown = asyncio.ensure_future(running.shut_down())
+    done, _ = await asyncio.wait((shutdown,), timeout=SHUTDOWN_S)
     if not done:
-        leaving.cancel()
-        await asyncio.wait((leaving,))
+        shutdown.cancel()
+        await asyncio.wait((shutdown,))
         await running.close()
     else:
-        leaving.result()
+        shutdown.result()
 
 
 def _on_loopback(config: ServerConfig, folder: Path) -> ServerConfig:
