@@ -63,13 +63,9 @@ def encode_tail(tree: Tree, *, large: bool = True) -> bytes:
     """
     metadata, encode = tree["metadata"], encode_sorted if large else encode_small_sorted
     if "resourceVersion" in metadata:
-        metadata = {**metadata}
-        del metadata["resourceVersion"]
+        metadata = {k: v for k, v in metadata.items() if k != "resourceVersion"}
     tail = b'"metadata":' + encode(metadata)
-    rest = {**tree}
-    del rest["metadata"]
-    rest.pop("apiVersion", None)
-    rest.pop("kind", None)
+    rest = {k: v for k, v in tree.items() if k not in ("apiVersion", "kind", "metadata")}
     if rest:
         fields = encode(rest)
         if json_codec.holds_whole_floats(fields):  # Go clients can't decode these as an integer

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import compress
-from operator import ne
 from typing import Any
 
 from oarlock.meta import names
@@ -88,11 +86,10 @@ def _key_complaints(key: str) -> Sequence[str]:
 
 
 def _labels(labels: dict[str, str], path: str, found: list[FieldError]) -> None:
-    values = labels.values()
-    short = max(map(len, labels)) <= LONGEST_KEY and max(map(len, values)) <= 63
-    if short and not any(map(_remembered_complaints, labels)) and not any(map(_value_complaints, values)):
-        return
     for key, value in labels.items():
+        short = len(value) <= 63 and len(key) <= LONGEST_KEY
+        if short and not _remembered_complaints(key) and not _value_complaints(value):
+            continue
         for text in _key_complaints(key):
             found.append(Invalid(f"{path}.labels", key, text))
         for text in names.label_value(value):
@@ -100,12 +97,11 @@ def _labels(labels: dict[str, str], path: str, found: list[FieldError]) -> None:
 
 
 def _annotations(annotations: dict[str, str], path: str, found: list[FieldError]) -> None:
-    short = max(map(len, annotations)) <= LONGEST_KEY
-    if not short or any(map(_remembered_complaints, map(str.lower, annotations))):
-        for key in annotations:
-            for text in _key_complaints(key.lower()):
-                found.append(Invalid(f"{path}.annotations", key, text))
-    size = sum(map(len, annotations)) + sum(map(len, annotations.values()))
+    size = 0
+    for key, value in annotations.items():
+        for text in _key_complaints(key.lower()):
+            found.append(Invalid(f"{path}.annotations", key, text))
+        size += len(key) + len(value)
     # a character has at most four bytes in UTF-8; counting characters costs nothing
     if size * 4 > MAX_ANNOTATIONS_BYTES and _bytes(annotations) > MAX_ANNOTATIONS_BYTES:
         found.append(TooLong(f"{path}.annotations", MAX_ANNOTATIONS_BYTES))
@@ -177,15 +173,15 @@ _CHECKS: tuple[tuple[str, Callable[[Any, str, list[FieldError]], None]], ...] = 
     ("managedFields", _managed_fields),
 )
 
-_IMMUTABLE: dict[str, Any] = {
+_IMMUTABLE: tuple[tuple[str, Any], ...] = (
     # field, and what it is when absent
-    "name": "",
-    "namespace": "",
-    "uid": "",
-    "creationTimestamp": None,
-    "deletionTimestamp": None,
-    "deletionGracePeriodSeconds": None,
-}
+    ("name", ""),
+    ("namespace", ""),
+    ("uid", ""),
+    ("creationTimestamp", None),
+    ("deletionTimestamp", None),
+    ("deletionGracePeriodSeconds", None),
+)
 
 
 def validate_object_meta_update(new: Metadata, old: Metadata) -> list[FieldError]:
@@ -203,7 +199,8 @@ def validate_object_meta_update(new: Metadata, old: Metadata) -> list[FieldError
     generation = new.get("generation") or 0
     if generation < (old.get("generation") or 0):
         found.append(Invalid("metadata.generation", generation, "must not be decremented"))
-    before, after = (map(tree.get, _IMMUTABLE, _IMMUTABLE.values()) for tree in (old, new))
-    for key in compress(_IMMUTABLE, map(ne, before, after)):
-        found.append(Invalid(f"metadata.{key}", new.get(key, _IMMUTABLE[key]), "field is immutable"))
+    for key, absent in _IMMUTABLE:
+        value = new.get(key, absent)
+        if value != old.get(key, absent):
+            found.append(Invalid(f"metadata.{key}", value, "field is immutable"))
     return found

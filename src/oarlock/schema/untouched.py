@@ -8,8 +8,6 @@ steps themselves are run. Must not know: what the steps do about it. Next: `typi
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import filterfalse
-from operator import truth
 from typing import Any
 
 from oarlock.schema.structural import Node
@@ -93,17 +91,15 @@ def _list_of(item_is: Untouched) -> Untouched:
 def _map(node: Node) -> Untouched:
     if node.properties or not isinstance(node.additional, Node):
         raise _Unsure
-    item_is, plain = _compile(node.additional), frozenset[type]()
-    if _is_plain(node.additional):
-        plain = frozenset((_PLAIN[node.additional.type],))
+    item_is, kind = _compile(node.additional), _PLAIN.get(node.additional.type)
+    if not _is_plain(node.additional):
+        kind = None
 
     def untouched_map(value: Any) -> bool:
         if type(value) is not dict:
             return False
-        if plain.issuperset(map(type, value.values())):
-            return True
         for item in value.values():  # noqa: SIM110  (as above)
-            if not item_is(item):
+            if type(item) is not kind and not item_is(item):
                 return False
         return True
 
@@ -113,23 +109,27 @@ def _map(node: Node) -> Untouched:
 def _object(node: Node) -> Untouched:
     if node.additional is not None:
         raise _Unsure
-    fine = set[tuple[str, type, bool]]()
-    others: dict[str, tuple[Untouched, bool]] = {}
-    for key, child in node.properties.items():
-        if _is_plain(child) and (child.type == "string" or not child.omit_empty):
-            fine.add((key, _PLAIN[child.type], True))
-            if not child.omit_empty:
-                fine.add((key, _PLAIN[child.type], False))
-        else:
-            others[key] = _compile(child), child.omit_empty
-    is_fine = frozenset(fine).__contains__
+    plain = {
+        key: _PLAIN[child.type] for key, child in node.properties.items() if _is_plain(child) and not child.omit_empty
+    }
+    texts = frozenset(
+        key
+        for key, child in node.properties.items()
+        if _is_plain(child) and child.omit_empty and child.type == "string"
+    )
+    others = {
+        key: (_compile(child), child.omit_empty)
+        for key, child in node.properties.items()
+        if key not in plain and key not in texts
+    }
 
     def untouched_object(value: Any) -> bool:
         if type(value) is not dict:
             return False
-        items = value.values()
-        for key, _, _ in filterfalse(is_fine, zip(value, map(type, items), map(truth, items), strict=True)):
-            item = value[key]
+        for key, item in value.items():
+            kind = type(item)
+            if kind is plain.get(key) or (kind is str and item and key in texts):
+                continue
             other = others.get(key)
             if other is None:
                 return False

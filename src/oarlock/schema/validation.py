@@ -8,7 +8,6 @@ Source: OpenAPI v3 as CustomResourceDefinitions use it; kube-openapi validation 
 
 from __future__ import annotations
 
-from itertools import filterfalse
 from typing import Any, TypeAlias
 
 from oarlock.schema.composites import Branches, compile_branches, has_branches
@@ -237,7 +236,7 @@ def _compile_object(node: Node) -> list[Check]:
 
 
 def _members(node: Node) -> Check | None:
-    plain: set[tuple[str, type]] = set()
+    plain: dict[str, type] = {}
     checks: dict[str, Check] = {}
     for key, child in node.properties.items():
         check = compile_check(child)
@@ -245,7 +244,7 @@ def _members(node: Node) -> Check | None:
             checks[key] = check
         kind = plain_type(child)
         if kind is not None:
-            plain.add((key, kind))
+            plain[key] = kind
     additional = node.additional
     if additional is False:
         return _closed(frozenset(node.properties), checks)
@@ -256,13 +255,13 @@ def _members(node: Node) -> Check | None:
     if not checks:
         return None
 
-    is_plain = frozenset(plain).__contains__
-
     def members(value: Any, where: Where, found: Findings) -> None:
-        for key, _ in filterfalse(is_plain, zip(value, map(type, value.values()), strict=True)):
+        for key, item in value.items():
+            if type(item) is plain.get(key):
+                continue
             check = checks.get(key)
             if check is not None:
-                check(value[key], (where, key), found)
+                check(item, (where, key), found)
 
     return members
 

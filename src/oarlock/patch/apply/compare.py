@@ -6,8 +6,6 @@ Descends only into parts that differ, so comparing two objects costs little when
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import compress, repeat
-from operator import ne
 from typing import Any, NamedTuple
 
 from oarlock.patch.apply.fieldsets import LEAF, SELF, Fields, Filter, insert, union
@@ -16,9 +14,6 @@ from oarlock.patch.apply.schema import ABSENT, DEDUCED, ListType, MapType, Value
 from oarlock.patch.apply.values import equal, never_mixed
 
 __all__ = ["Comparison", "compare", "everything"]
-
-_NESTED = frozenset((dict, list))
-_field = "f:".__add__
 
 
 class Comparison(NamedTuple):
@@ -95,10 +90,9 @@ class _Comparison:
 
     def _maps(self, form: MapType, exact: bool, old: dict[str, Any], new: dict[str, Any]) -> None:
         path, get = self.path, old.get
-        names = compress(new, map(ne, map(get, new, repeat(ABSENT)), new.values())) if exact else new
-        for name in names:
-            before, value = get(name, ABSENT), new[name]
-            if not exact and before == value and _same(form.child(name), before, value):
+        for name, value in new.items():
+            before = get(name, ABSENT)
+            if before == value and (exact or _same(form.child(name), before, value)):
                 continue
             child = form.fields.get(name) or form.element or DEDUCED
             path.append("f:" + name)
@@ -107,8 +101,6 @@ class _Comparison:
             else:
                 self.visit(child, before, value)
             path.pop()
-        if old.keys() <= new.keys():
-            return
         for name, before in old.items():
             if name not in new:
                 path.append("f:" + name)
@@ -150,12 +142,12 @@ def everything(type_: ValueType, value: Any) -> Fields:
     if isinstance(form, MapType):
         if type(value) is not dict:
             return LEAF
-        result.update(dict.fromkeys(map(_field, value), LEAF))
-        if not _NESTED.isdisjoint(map(type, value.values())):
-            declared, rest = form.fields, form.element or DEDUCED
-            for name, child in value.items():
-                if type(child) in _NESTED:
-                    result["f:" + name] = everything(declared.get(name) or rest, child)
+        declared, rest = form.fields, form.element or DEDUCED
+        for name, child in value.items():
+            if type(child) is str:
+                result["f:" + name] = LEAF
+            else:
+                result["f:" + name] = everything(declared.get(name) or rest, child)
     elif type(value) is list:
         for element, items in indexed(form, value).items():
             result[element] = everything(form.element, items[0]) if len(items) == 1 else LEAF

@@ -7,8 +7,6 @@ Must not know: requests, defaults, admission. Source: KEP-555; the rules of the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import compress
-from operator import ne
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -163,16 +161,15 @@ class FieldTracker:
 
     def _nothing_changed(self, live: Tree, new: Tree, writer: FieldManager) -> bool:
         """Whether all fields that can have an owner are unchanged."""
-        if new.keys() != live.keys():
-            return False
         for name, value in new.items():
-            if name != "metadata" and live[name] != value:
+            if name != "metadata" and (name not in live or live[name] != value):
                 return False
+        if any(name not in new for name in live):
+            return False
         before, after = live["metadata"], new["metadata"]
         names = before.keys() | after.keys()
-        for name in compress(names, map(ne, map(before.get, names), map(after.get, names))):
-            if "f:" + name not in _NOBODYS["f:metadata"]:
-                return False
+        if any(before.get(name) != after.get(name) for name in names if "f:" + name not in _NOBODYS["f:metadata"]):
+            return False
         return self._types[writer.api_version].exact or equal({**live, "metadata": 0}, {**new, "metadata": 0})
 
     # The steps ---------------------------------------------------------------------------------------------------
@@ -309,8 +306,7 @@ def _with_entries(tree: Tree, entries: list[Entry] | None) -> Tree:
     metadata = tree.get("metadata") or {}
     if metadata.get("managedFields") is entries and (entries is not None or "managedFields" not in metadata):
         return tree
-    metadata = {**metadata}
-    metadata.pop("managedFields", None)
+    metadata = {name: value for name, value in metadata.items() if name != "managedFields"}
     if entries:
         metadata["managedFields"] = entries
     return {**tree, "metadata": metadata}
