@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import time
 
-from oarlock.endpoints.http import Peer, Request, Response
+from oarlock.endpoints.http import Request, Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.context import Target, User
+from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import Union
 from oarlock.policy.authn.token_file import TokenFile
 from oarlock.server.chain import ChainConfig, build, filters

@@ -25,9 +25,10 @@ from oarlock import (
     errors,
     subresource,
 )
-from oarlock.endpoints.http import Peer, Request
+from oarlock.endpoints.http import Request
 from oarlock.meta.context import Target, User
 from oarlock.meta.kinds import GroupResource
+from oarlock.meta.peer import Peer
 from oarlock.policy.authz.authorizer import Authorizer, Decision, Outcome
 from oarlock.server.config import ServerConfig
 from oarlock.testing.server import InMemory

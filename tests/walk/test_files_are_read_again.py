@@ -12,6 +12,7 @@ from client_certificates import issue_client
 from walk_kit import walk
 
 from oarlock.meta.context import User
+from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import BadCredentials, Credentials
 from oarlock.server.config import ServerConfig
 from oarlock.server.credentials import credentials_of
@@ -30,9 +31,11 @@ class Refused(Exception):
 async def user_of(known, *, token: str = "", certificate: bytes | None = None) -> User | None:
     headers = {"authorization": f"Bearer {token}"} if token else {}
     try:
-        return await known.authenticator.authenticate(Credentials(headers, certificate))
+        peer = Peer("192.0.2.1", 1, certificate)
+        identity = await known.authenticator.authenticate(Credentials(headers, tuple(headers.items()), peer))
     except BadCredentials:
         return None
+    return None if identity is None else identity.user
 
 
 @walk

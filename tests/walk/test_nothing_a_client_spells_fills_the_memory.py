@@ -16,10 +16,11 @@ import pytest
 from walk_kit import BOATS, boat, fleet, made, walk
 
 from oarlock.endpoints import respond
-from oarlock.endpoints.http import Peer, Request
+from oarlock.endpoints.http import Request
 from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.context import User
 from oarlock.meta.memo import Memo
+from oarlock.meta.peer import Peer
 from oarlock.patch.apply import elements
 from oarlock.patch.apply.schema import object_type
 from oarlock.patch.apply.tracking import FieldManager, FieldTracker
@@ -75,8 +76,8 @@ async def accepts() -> list[Memo[Any, Any]]:
 async def headers() -> list[Memo[Any, Any]]:
     tokens = TokenFile([("t", User("somebody"))])
     for n in range(5000):
-        assert await tokens.authenticate(Credentials({"authorization": f"Bearer t {n:0900}"})) is not None
-    return [tokens._seen]
+        assert await tokens.authenticate(Credentials({"authorization": f"Bearer t {n:0900}"}, ())) is not None
+    return [tokens._by_header]
 
 
 async def noted() -> list[Memo[Any, Any]]:

@@ -23,9 +23,10 @@ from oarlock import (
     VirtualCollection,
     subresource,
 )
-from oarlock.endpoints.http import Peer, Request, Response
+from oarlock.endpoints.http import Request, Response
 from oarlock.meta.context import Target, User
-from oarlock.policy.authn.authenticator import Authenticator, Credentials, Union
+from oarlock.meta.peer import Peer
+from oarlock.policy.authn.authenticator import Authenticator, Credentials, Identity, Union
 from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, Decision
 from oarlock.registry.gate import AdmissionRequest
 from oarlock.server.serving.eager import run_eagerly
@@ -128,9 +129,10 @@ async def test_an_authorizer_may_wait_under_a_timeout() -> None:
 class Doorman(Authenticator):
     """Asks somebody else who it is."""
 
-    async def authenticate(self, credentials: Credentials) -> User | None:
+    async def authenticate(self, credentials: Credentials) -> Identity | None:
         await patiently()
-        return User("a-stranger")
+        seen.append(asyncio.current_task())
+        return Identity(User("a-stranger"))
 
 
 @walk
@@ -146,7 +148,7 @@ class Nobody(Authenticator):
 
     waits = False
 
-    async def authenticate(self, credentials: Credentials) -> User | None:
+    async def authenticate(self, credentials: Credentials) -> Identity | None:
         seen.append(asyncio.current_task())
         return None
 
@@ -155,7 +157,7 @@ seen: list[Any] = []
 
 
 @walk
-async def test_authenticators_that_say_so_never_wait_and_get_no_task() -> None:
+async def test_a_request_gets_a_task_when_an_authenticator_that_waits_is_asked() -> None:
     seen.clear()
     async with InMemory(APIServer(serve=[Boats])) as api:
         both = Union([Nobody(), _As(User("somebody"))])
@@ -163,9 +165,10 @@ async def test_authenticators_that_say_so_never_wait_and_get_no_task() -> None:
         assert (await as_served(api, "GET", path("boats"))).status == 200
         both.exchange(1, Doorman())
         assert (await as_served(api, "GET", path("boats"))).status == 200
-    without, within = seen
-    assert without is None
-    assert within is not None
+    alone, first, second = seen
+    assert alone is None
+    assert first is None
+    assert second is not None
 
 
 def retried(method: Any) -> Any:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Protocol
+
+from oarlock.meta.peer import Peer
 
 log = logging.getLogger("oarlock.serving")
 
@@ -19,7 +20,6 @@ __all__ = [
     "BodyTooLarge",
     "BrokenBody",
     "Handler",
-    "Peer",
     "Request",
     "Response",
     "ResponseBody",
@@ -40,32 +40,22 @@ class BrokenBody(ConnectionError):
     """The rest of the request body won't come: its framing is malformed, or the client disconnected."""
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """The client's end of a connection.
+class Request:
+    """One request. Header names are lower case, values are decoded as latin-1; `path` is still percent-encoded.
 
-    `certificate` is the client's certificate in DER, not verified by the serving layer; `chain` are further
-    certificates it sent.
+    `headers` has the first value of each name. A filter may remove one: nobody behind it sees any line of that name.
+    `received_headers` are all lines as they came, credentials included, for authentication only.
     """
 
-    address: str
-    port: int
-    certificate: bytes | None = None
-    chain: tuple[bytes, ...] = ()
-
-
-class Request:
-    """One request. Header names are lower case, values are decoded as latin-1; `path` is still percent-encoded."""
-
-    __slots__ = ("_read", "all_headers", "headers", "http2", "method", "path", "peer", "query", "received")
+    __slots__ = ("_read", "headers", "http2", "method", "path", "peer", "query", "received", "received_headers")
 
     def __init__(
         self,
         method: str,
         path: str,
         query: str,
-        headers: Mapping[str, str],
-        all_headers: Sequence[tuple[str, str]],
+        headers: dict[str, str],
+        received_headers: Sequence[tuple[str, str]],
         peer: Peer,
         read: Callable[[], Awaitable[bytes]],
         received: float,
@@ -74,12 +64,24 @@ class Request:
         self.method = method
         self.path = path
         self.query = query
-        self.headers = headers  # the first value of each name
-        self.all_headers = all_headers  # every line, in order
+        self.headers = headers
+        self.received_headers = received_headers
         self.peer = peer
         self.received = received  # monotonic seconds
         self.http2 = http2
         self._read = read
+
+    @property
+    def all_headers(self) -> Sequence[tuple[str, str]]:
+        """Every header line, in order, of the headers that weren't removed."""
+        return [line for line in self.received_headers if line[0] in self.headers]
+
+    def replace_header(self, name: str, values: Sequence[str]) -> None:
+        """Put `values` in the place of all lines of a header, or remove it if there are none."""
+        del self.headers[name]
+        if values:
+            self.received_headers = [*self.all_headers, *((name, value) for value in values)]
+            self.headers[name] = values[0]
 
     async def read(self) -> bytes:
         """The whole body. Raises `BodyTooLarge`, and `BrokenBody` if the rest of it won't come."""

@@ -24,7 +24,7 @@ from oarlock.server.filters.authorization import authorization
 from oarlock.server.filters.deadline import deadline
 from oarlock.server.filters.errors import answer_errors
 from oarlock.server.filters.filter import Filter, Next
-from oarlock.server.filters.impersonation import no_impersonation
+from oarlock.server.filters.identity_headers import identity_headers
 from oarlock.server.filters.max_in_flight import MaxInFlight
 from oarlock.server.filters.memory import MemoryReserve
 from oarlock.server.filters.recovery import panic_recovery
@@ -51,6 +51,7 @@ class ChainConfig:
     max_in_flight: MaxInFlight = field(default_factory=MaxInFlight)
     memory: MemoryReserve | None = None
     anonymous_paths: tuple[str, ...] = ()
+    audiences: frozenset[str] = frozenset()
     request_timeout_s: float = 60.0
     random: Callable[[int], bytes] = os.urandom
 
@@ -65,8 +66,8 @@ def filters(config: ChainConfig) -> list[Filter]:
         deadline(config.request_timeout_s),
         recorded_warnings,
         answer_errors,
-        authentication(config.authenticator, config.anonymous_paths),
-        no_impersonation,
+        authentication(config.authenticator, config.anonymous_paths, config.audiences),
+        identity_headers,
         config.max_in_flight,
         authorization(config.authorizer),
         *([] if config.memory is None else [config.memory]),

@@ -21,9 +21,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from oarlock.endpoints.catalog import Catalog
-from oarlock.endpoints.http import BodySource, BodyTooLarge, Peer, Request, Response, ResponseBody
+from oarlock.endpoints.http import BodySource, BodyTooLarge, Request, Response, ResponseBody
 from oarlock.meta.context import Clock, User
-from oarlock.policy.authn.authenticator import Credentials, authenticated
+from oarlock.meta.peer import Peer
+from oarlock.policy.authn.authenticator import Credentials, Identity, authenticated
 from oarlock.server.app import APIServer
 from oarlock.server.config import ServerConfig
 from oarlock.server.run import Running, ServerParts
@@ -141,10 +142,10 @@ class _FixedUser:
     waits = False
 
     def __init__(self, user: User) -> None:
-        self._user = authenticated(user)
+        self._identity = Identity(authenticated(user))
 
-    async def authenticate(self, credentials: Credentials) -> User | None:
-        return self._user
+    async def authenticate(self, credentials: Credentials) -> Identity | None:
+        return self._identity
 
 
 class _NoListener:

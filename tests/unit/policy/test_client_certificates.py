@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
 from oarlock.meta.context import User
+from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import BadCredentials, Credentials
 from oarlock.policy.authn.certificates import CertificateBundleError, ClientCertificates, load_bundle
 
@@ -94,9 +95,14 @@ class Authority:
 CA = Authority()
 
 
+def presented(certificate: bytes | None, *chain: bytes) -> Credentials:
+    return Credentials({}, (), Peer("192.0.2.1", 1, certificate, chain, tls=True))
+
+
 async def ask(certificate: bytes | None, *chain: bytes, clock: FakeClock | None = None) -> User | None:
     authenticator = ClientCertificates([CA.certificate], clock or FakeClock())
-    return await authenticator.authenticate(Credentials({}, certificate, chain))
+    identity = await authenticator.authenticate(presented(certificate, *chain))
+    return None if identity is None else identity.user
 
 
 async def test_the_common_name_is_the_user_and_the_organizations_its_groups() -> None:
@@ -171,7 +177,7 @@ async def test_it_is_valid_only_in_its_time(days: int) -> None:
 async def test_a_remembered_certificate_still_expires() -> None:
     clock = FakeClock()
     authenticator = ClientCertificates([CA.certificate], clock)
-    credentials = Credentials({}, CA.issue(named("alice")))
+    credentials = presented(CA.issue(named("alice")))
     first = await authenticator.authenticate(credentials)
     assert await authenticator.authenticate(credentials) is first
     clock.time += 2 * 86_400

@@ -7,7 +7,8 @@ import base64
 import pytest
 
 from oarlock.meta.context import Notes, User
-from oarlock.policy.authn.authenticator import Authenticator, BadCredentials, Credentials, Union
+from oarlock.policy.authn.authenticator import Authenticator, BadCredentials, Credentials, Identity, Union
+from oarlock.policy.authn.bearer import without_token
 from oarlock.policy.authn.token_file import TokenFile, TokenFileError, parse_token_file
 
 pytestmark = pytest.mark.anyio
@@ -15,9 +16,22 @@ pytestmark = pytest.mark.anyio
 FILE = b't1,alice,u1,"devs,ops"\r\n\nt2,bob,u2\nt3,"carol, the third",,"devs"\n'
 
 
+def credentials(*lines: tuple[str, str], notes: Notes | None = None) -> Credentials:
+    return Credentials(dict(reversed(lines)), lines, notes=notes)
+
+
+def bearing(header: str) -> Credentials:
+    return credentials(("authorization", header))
+
+
+async def user_of(authenticator: Authenticator, sent: Credentials) -> User | None:
+    identity = await authenticator.authenticate(sent)
+    return None if identity is None else identity.user
+
+
 async def ask(data: bytes, header: str | None) -> User | None:
-    headers = {} if header is None else {"authorization": header}
-    return await TokenFile(parse_token_file(data, "tokens.csv")).authenticate(Credentials(headers))
+    sent = credentials() if header is None else bearing(header)
+    return await user_of(TokenFile(parse_token_file(data, "tokens.csv")), sent)
 
 
 async def test_users_uids_and_groups_are_read() -> None:
@@ -49,7 +63,7 @@ async def test_an_unknown_token_is_bad(header: str) -> None:
 async def test_two_spaces_are_ignored_with_a_warning() -> None:
     notes = Notes()
     tokens = TokenFile([("t1", User("alice"))])
-    assert await tokens.authenticate(Credentials({"authorization": "Bearer  t1"}, notes=notes)) is None
+    assert await tokens.authenticate(credentials(("authorization", "Bearer  t1"), notes=notes)) is None
     assert notes.warnings == (
         "the provided Authorization header contains extra space before the bearer token, and is ignored",
     )
@@ -66,12 +80,12 @@ async def test_a_remembered_header_still_means_the_same_user() -> None:
     tokens = TokenFile([("t1", User("alice")), ("t2", User("bob"))])
     for _ in range(3):
         for token, name in (("t1", "alice"), ("t2", "bob")):
-            user = await tokens.authenticate(Credentials({"authorization": f"Bearer {token}"}))
+            user = await user_of(tokens, bearing(f"Bearer {token}"))
             assert user is not None
             assert user.name == name
     for i in range(5000):  # more spellings than are remembered
-        await tokens.authenticate(Credentials({"authorization": f"Bearer t1 {i}"}))
-    assert tokens._seen.held_bytes <= tokens._seen.limit_bytes
+        await tokens.authenticate(bearing(f"Bearer t1 {i}"))
+    assert tokens._by_header.held_bytes <= tokens._by_header.limit_bytes
 
 
 @pytest.mark.parametrize(
@@ -95,17 +109,17 @@ def test_mistakes_name_file_and_line(data: bytes, says: str) -> None:
 
 async def test_a_bad_credential_of_one_kind_does_not_hide_a_good_one_of_another() -> None:
     class Broken(Authenticator):
-        async def authenticate(self, credentials: Credentials) -> User | None:
+        async def authenticate(self, credentials: Credentials) -> Identity | None:
             raise BadCredentials("certificate: no")
 
     tokens = TokenFile([("t1", User("alice"))])
     both = Union([Broken(), tokens])
-    user = await both.authenticate(Credentials({"authorization": "Bearer t1"}))
+    user = await user_of(both, bearing("Bearer t1"))
     assert user is not None
     assert user.name == "alice"
     with pytest.raises(BadCredentials, match="certificate: no; invalid bearer token"):
-        await both.authenticate(Credentials({"authorization": "Bearer nope"}))
-    assert await Union([tokens]).authenticate(Credentials({})) is None
+        await both.authenticate(bearing("Bearer nope"))
+    assert await Union([tokens]).authenticate(credentials()) is None
 
 
 async def test_every_known_user_is_in_the_group_of_known_users() -> None:
@@ -113,13 +127,14 @@ async def test_every_known_user_is_in_the_group_of_known_users() -> None:
         def __init__(self, user: User) -> None:
             self.user = user
 
-        async def authenticate(self, credentials: Credentials) -> User | None:
-            return self.user
+        async def authenticate(self, credentials: Credentials) -> Identity | None:
+            return Identity(self.user, audiences=("a",), strip=("x-key",))
 
     async def groups(*given: str) -> tuple[str, ...]:
-        user = await Union([Fixed(User("u", groups=given))]).authenticate(Credentials({}))
-        assert user is not None
-        return user.groups
+        identity = await Union([Fixed(User("u", groups=given))]).authenticate(credentials())
+        assert identity is not None
+        assert (identity.audiences, identity.strip) == (("a",), ("x-key",))
+        return identity.user.groups
 
     assert await groups("a") == ("a", "system:authenticated")
     assert await groups("system:authenticated") == ("system:authenticated",)
@@ -135,9 +150,8 @@ def offering(token: str) -> str:
 
 async def ask_in_websocket(protocols: str, **headers: str) -> User | None:
     tokens = TokenFile(parse_token_file(FILE + "☃?>~,snow,u".encode(), "tokens.csv"))
-    return await tokens.authenticate(
-        Credentials({"upgrade": "websocket", "sec-websocket-protocol": protocols, **headers})
-    )
+    sent = {"upgrade": "websocket", "sec-websocket-protocol": protocols, **headers}
+    return await user_of(tokens, credentials(*sent.items()))
 
 
 @pytest.mark.parametrize(("token", "name"), [("t1", "alice"), ("☃?>~", "snow")])
@@ -176,6 +190,87 @@ async def test_a_token_that_is_offered_wrongly_is_bad(protocols: str, why: str) 
 
 async def test_a_token_among_very_many_subprotocols_is_bad() -> None:
     offered = "a," * 100_000 + "base64url.bearer.authorization.k8s.io.dDE"
-    headers = {"upgrade": "websocket", "sec-websocket-protocol": offered}
+    sent = credentials(("upgrade", "websocket"), ("sec-websocket-protocol", offered))
     with pytest.raises(BadCredentials, match="more than 64"):
-        await TokenFile([("t1", User("alice"))]).authenticate(Credentials(headers))
+        await TokenFile([("t1", User("alice"))]).authenticate(sent)
+
+
+async def test_a_token_may_be_in_any_line_of_subprotocols() -> None:
+    tokens = TokenFile([("t1", User("alice")), ("t2", User("bob"))])
+    upgrade, other = ("upgrade", "websocket"), ("sec-websocket-protocol", "v5.channel.k8s.io")
+    first, second = (("sec-websocket-protocol", offering(token)) for token in ("t1", "t2"))
+    for lines in ((upgrade, other, first), (first, upgrade, other)):
+        user = await user_of(tokens, credentials(*lines))
+        assert user is not None
+        assert user.name == "alice"
+    with pytest.raises(BadCredentials, match="multiple"):
+        await tokens.authenticate(credentials(upgrade, other, first, second))
+    with pytest.raises(BadCredentials, match="missing additional subprotocol"):
+        await tokens.authenticate(credentials(upgrade, first))
+
+
+async def test_of_two_authorization_lines_the_first_counts() -> None:
+    tokens = TokenFile([("t1", User("alice")), ("t2", User("bob"))])
+    lines = (("authorization", "Bearer t1"), ("authorization", "Bearer t2"))
+    for one, name in ((lines, "alice"), (lines[::-1], "bob")):
+        user = await user_of(tokens, credentials(*one))
+        assert user is not None
+        assert user.name == name
+    with pytest.raises(BadCredentials):
+        await tokens.authenticate(credentials(("authorization", "Bearer nope"), *lines))
+    assert await tokens.authenticate(credentials(("authorization", ""), *lines)) is None
+
+
+async def test_a_header_of_a_megabyte_is_not_kept() -> None:
+    tokens = TokenFile([("t1", User("alice"))])
+    for header in ("Bearer t1 " + "x" * 1_000_000, "Bearer t1" + " " * 1_000_000):
+        assert await user_of(tokens, bearing(header)) is not None
+    assert tokens._by_header.held_bytes == 0
+    with pytest.raises(BadCredentials):
+        await tokens.authenticate(bearing("Bearer " + "\xe9" * 1_000_000))
+
+
+class Failing(Authenticator):
+    """One with a bug, or whose service can't be reached."""
+
+    async def authenticate(self, credentials: Credentials) -> Identity | None:
+        raise OSError("no route to host")
+
+
+async def test_a_failure_of_one_does_not_hide_the_success_of_another(caplog: pytest.LogCaptureFixture) -> None:
+    tokens = TokenFile([("t1", User("alice"))])
+    for order in ([Failing(), tokens], [tokens, Failing()]):
+        user = await user_of(Union(order), bearing("Bearer t1"))
+        assert user is not None
+        assert user.name == "alice"
+        with pytest.raises(BadCredentials, match="Failing failed") as caught:
+            await Union(order).authenticate(bearing("Bearer nope"))
+        assert "no route" not in str(caught.value)
+    with pytest.raises(BadCredentials, match="Failing failed"):
+        await Union([Failing()]).authenticate(credentials())
+    assert "no route to host" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("lines", "left"),
+    [
+        ([], []),
+        (["a, b", "c"], ["a, b", "c"]),
+        ([f"{OFFERED}dDE, a"], ["a"]),
+        ([f"a, {OFFERED}dDE ,b"], ["a,b"]),
+        ([f"{OFFERED}dDE"], []),
+        ([f"{OFFERED}dDE,{OFFERED}dDI", "a"], ["a"]),
+        ([f"a, , {OFFERED}", f" {OFFERED}\xff"], ["a"]),
+    ],
+)
+def test_tokens_are_removed_from_subprotocols(lines: list[str], left: list[str]) -> None:
+    assert without_token(lines) == left
+
+
+def test_a_credential_may_be_for_certain_audiences() -> None:
+    api = frozenset(("https://kubernetes.default.svc", "api"))
+    assert Identity(User("u")).is_for(api)
+    assert Identity(User("u"), ("api", "vault")).is_for(api)
+    assert not Identity(User("u"), ("vault",)).is_for(api)
+    assert not Identity(User("u"), ()).is_for(api)
+    assert Identity(User("u"), ("vault",)).is_for(frozenset())

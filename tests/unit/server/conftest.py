@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from oarlock.endpoints.http import Handler, Peer, Request, Response
+from oarlock.endpoints.http import Handler, Request, Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.target import parse_target
 from oarlock.meta.context import User
 from oarlock.meta.options_parse import parse_query
+from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import Union
 from oarlock.policy.authn.token_file import TokenFile
 from oarlock.server.chain import ChainConfig, build, filters

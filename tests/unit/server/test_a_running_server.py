@@ -12,8 +12,9 @@ import pytest
 
 from oarlock import APIServer, Informer, Model, Resource, served_from
 from oarlock.endpoints.catalog import Catalog
-from oarlock.endpoints.http import Handler, Peer, Request, Response
+from oarlock.endpoints.http import Handler, Request, Response
 from oarlock.meta.context import Target, User
+from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import Union
 from oarlock.policy.authn.token_file import TokenFile
 from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, Decision, Outcome

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from oarlock.endpoints.http import Peer, Request, Response
+from oarlock.endpoints.http import Request, Response
 from oarlock.endpoints.request_state import RequestState
+from oarlock.meta.peer import Peer
 from oarlock.server.health import Conditions, Health, always, checks_of, in_time
 
 pytestmark = pytest.mark.anyio

@@ -6,10 +6,11 @@ import re
 
 import pytest
 
-from oarlock.endpoints.http import Peer, Request, Response
+from oarlock.endpoints.http import Request, Response
 from oarlock.endpoints.request_state import RequestState, RouteKind
 from oarlock.endpoints.unsent import Unsent
 from oarlock.meta.context import Target
+from oarlock.meta.peer import Peer
 from oarlock.server.filters.max_in_flight import MaxInFlight
 from oarlock.server.health import Health, HealthCheck, always
 from oarlock.server.metrics import RequestMetrics, StoreMetrics

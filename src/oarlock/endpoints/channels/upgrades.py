@@ -17,7 +17,6 @@ from oarlock.endpoints.http import Request
 from oarlock.meta.context import Target
 from oarlock.meta.errors import BadRequest, Forbidden
 from oarlock.meta.gotext import quote
-from oarlock.policy.authn.bearer import OFFERED_TOKEN
 
 __all__ = [
     "VERSION",
@@ -91,8 +90,8 @@ def _handshake(request: Request) -> Headers:
 
 
 def _offered(request: Request) -> list[str]:
-    """The subprotocols a client offers, without a bearer token among them, which must not appear in messages."""
-    return [name for name in _listed(request, "sec-websocket-protocol") if not name.startswith(OFFERED_TOKEN)]
+    """The subprotocols a client offers. Authentication has removed a bearer token from among them."""
+    return _listed(request, "sec-websocket-protocol")
 
 
 def _names_websocket(protocols: Collection[str]) -> bool:

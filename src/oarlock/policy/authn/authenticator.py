@@ -1,22 +1,29 @@
-"""`Authenticator`: from the credentials of a request to a `User`. `Union` tries several in order.
+"""`Authenticator`: from the `Credentials` of a request to an `Identity`. `Union` tries several in order.
 
 Must not know: paths, sockets, what the user may do. See also: `token_file` and `certificates`, which implement it;
-``server.filters.authentication``, which calls it. Source: k8s.io/apiserver ``authentication/request/union`` and
-``group``, reference rows "Authentication".
+``server.filters.authentication``, which calls it. Source: k8s.io/apiserver ``authentication/authenticator``,
+``authentication/request/union`` and ``group``.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from oarlock.meta.context import Notes, User
+from oarlock.meta.peer import Peer
+from oarlock.registry.waiting import in_task
 
-__all__ = ["AUTHENTICATED", "Authenticator", "BadCredentials", "Credentials", "Union", "authenticated"]
+__all__ = ["AUTHENTICATED", "Authenticator", "BadCredentials", "Credentials", "Identity", "Union", "authenticated"]
+
+log = logging.getLogger("oarlock.authn")
 
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
+
+UNKNOWN_PEER = Peer("", 0)
 
 
 class BadCredentials(Exception):
@@ -24,25 +31,50 @@ class BadCredentials(Exception):
 
 
 class Credentials:
-    """The credentials in a request.
+    """What a request says of its sender.
 
-    `headers` have lower-case names; `certificate` and `chain` are the client's in DER, unverified. `notes` collects
-    warnings to the client about credentials that were ignored.
+    `lines` are all header lines in the order they came, with names in lower case and values decoded as latin-1;
+    `headers` has the first value of each name. `notes` collects warnings to the client about credentials that were
+    ignored.
     """
 
-    __slots__ = ("certificate", "chain", "headers", "notes")
+    __slots__ = ("headers", "http2", "lines", "notes", "peer")
 
     def __init__(
         self,
         headers: Mapping[str, str],
-        certificate: bytes | None = None,
-        chain: tuple[bytes, ...] = (),
+        lines: Sequence[tuple[str, str]],
+        peer: Peer = UNKNOWN_PEER,
         notes: Notes | None = None,
+        http2: bool = False,
     ) -> None:
         self.headers = headers
-        self.certificate = certificate
-        self.chain = chain
+        self.lines = lines
+        self.peer = peer
         self.notes = notes
+        self.http2 = http2
+
+    def values(self, name: str) -> list[str]:
+        """The values of all lines of a header, in order."""
+        return [value for header, value in self.lines if header == name] if name in self.headers else []
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who sends a request.
+
+    `audiences` are the audiences that the credential was issued for, None if it isn't for certain ones. `strip` names
+    the headers, in lower case, that carried the credential: nobody behind authentication sees them. ``authorization``,
+    the front proxy's standard headers and a token among WebSocket subprotocols are stripped without being named.
+    """
+
+    user: User
+    audiences: tuple[str, ...] | None = None
+    strip: tuple[str, ...] = ()
+
+    def is_for(self, audiences: frozenset[str]) -> bool:
+        """Whether the credential may be used with a server that has these audiences; one without accepts any."""
+        return not audiences or self.audiences is None or not audiences.isdisjoint(self.audiences)
 
 
 class Authenticator(Protocol):
@@ -51,10 +83,10 @@ class Authenticator(Protocol):
     waits: bool = True
     """Whether `authenticate` may wait; it then runs in a task. Set False if it never does."""
 
-    async def authenticate(self, credentials: Credentials) -> User | None:
-        """The user; None when the request has no credentials of this kind. Raises `BadCredentials`.
+    async def authenticate(self, credentials: Credentials) -> Identity | None:
+        """Who sends the request; None when it has no credentials of this kind. Raises `BadCredentials`.
 
-        Called for every request, so cache what is expensive. May wait.
+        Called for every request, so cache what is expensive, bounded in bytes. May wait.
         """
         ...
 
@@ -66,37 +98,44 @@ def authenticated(user: User) -> User:
     return replace(user, groups=(*user.groups, AUTHENTICATED))
 
 
-def _any_waits(authenticators: Sequence[Authenticator]) -> bool:
-    return any(one.waits for one in authenticators)
-
-
 class Union:
     """Tries each authenticator in turn; the first that knows the user wins.
 
-    Invalid credentials of one kind don't hide valid ones of another: they count only if no authenticator knows the
-    user.
+    Invalid credentials of one kind, and a failure of one authenticator, don't hide valid credentials of another: they
+    count only if no authenticator knows the user. A request gets a task when the first authenticator that waits is
+    asked.
     """
+
+    waits = False
 
     def __init__(self, authenticators: Sequence[Authenticator]) -> None:
         self._authenticators = tuple(authenticators)
-        self.waits = _any_waits(self._authenticators)
 
     def exchange(self, position: int, new: Authenticator) -> None:
         """Replace the authenticator at `position`, from the next request on."""
         before = self._authenticators
         self._authenticators = (*before[:position], new, *before[position + 1 :])
-        self.waits = _any_waits(self._authenticators)
 
-    async def authenticate(self, credentials: Credentials) -> User | None:
-        wrong: list[str] = []
+    async def authenticate(self, credentials: Credentials) -> Identity | None:
+        refusals: list[str] = []
         for authenticator in self._authenticators:
+            if authenticator.waits:
+                await in_task()
             try:
-                user = await authenticator.authenticate(credentials)
+                identity = await authenticator.authenticate(credentials)
             except BadCredentials as error:
-                wrong.append(str(error))
-                continue
-            if user is not None:
-                return authenticated(user)
-        if wrong:
-            raise BadCredentials("; ".join(wrong))
+                refusals.append(str(error))
+            except Exception as error:
+                name = type(authenticator).__qualname__
+                log.error("%s failed", name, exc_info=error)
+                refusals.append(f"{name} failed")
+            else:
+                if identity is not None:
+                    return identity if AUTHENTICATED in identity.user.groups else _in_group(identity)
+        if refusals:
+            raise BadCredentials("; ".join(refusals))
         return None
+
+
+def _in_group(identity: Identity) -> Identity:
+    return replace(identity, user=authenticated(identity.user))

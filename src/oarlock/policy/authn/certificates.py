@@ -18,7 +18,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from oarlock.meta.context import Clock, User
 from oarlock.meta.memo import Memo
-from oarlock.policy.authn.authenticator import BadCredentials, Credentials, authenticated
+from oarlock.policy.authn.authenticator import BadCredentials, Credentials, Identity, authenticated
 
 __all__ = ["CertificateBundleError", "ClientCertificates", "load_bundle"]
 
@@ -81,12 +81,12 @@ class ClientCertificates:
     def __init__(self, authorities: Iterable[x509.Certificate], clock: Clock) -> None:
         self._policies = _policies(authorities)
         self._clock = clock
-        self._known: Memo[bytes, tuple[User, float, float]] = Memo(
+        self._known: Memo[bytes, tuple[Identity, float, float]] = Memo(
             CERTIFICATES_BYTES, entry_bytes=1024, per_byte=3, longest_bytes=_LONGEST_CERTIFICATE
         )
 
-    async def authenticate(self, credentials: Credentials) -> User | None:
-        certificate = credentials.certificate
+    async def authenticate(self, credentials: Credentials) -> Identity | None:
+        certificate = credentials.peer.certificate
         if certificate is None:
             return None
         known = self._known.get(certificate)
@@ -94,15 +94,16 @@ class ClientCertificates:
             return known[0]
         try:
             leaf = x509.load_der_x509_certificate(certificate)
-            chain = [x509.load_der_x509_certificate(der) for der in credentials.chain[:CHAIN_LIMIT]]
+            chain = [x509.load_der_x509_certificate(der) for der in credentials.peer.chain[:CHAIN_LIMIT]]
             validity = self._verify(leaf, chain)
             user = _user_of(leaf)
         except (ValueError, verification.VerificationError, x509.DuplicateExtension) as error:
             raise BadCredentials(f"x509: {error}") from None
         if user is None:
             return None
-        self._known.put(certificate, (user, *validity), len(certificate))
-        return user
+        identity = Identity(user)
+        self._known.put(certificate, (identity, *validity), len(certificate))
+        return identity
 
     def _verify(self, leaf: x509.Certificate, chain: list[x509.Certificate]) -> tuple[float, float]:
         """Verify the certificate; returns the times, in epoch seconds, between which the result may be cached."""

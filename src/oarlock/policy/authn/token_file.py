@@ -13,8 +13,8 @@ from collections.abc import Iterable
 
 from oarlock.meta.context import User
 from oarlock.meta.memo import Memo
-from oarlock.policy.authn.authenticator import BadCredentials, Credentials, authenticated
-from oarlock.policy.authn.bearer import TokenError, bearer_token, offered_token
+from oarlock.policy.authn.authenticator import BadCredentials, Credentials, Identity, authenticated
+from oarlock.policy.authn.bearer import bearer_token, subprotocol_token
 
 __all__ = ["TokenFile", "TokenFileError", "parse_token_file"]
 
@@ -72,34 +72,28 @@ class TokenFile:
     waits = False
 
     def __init__(self, tokens: Iterable[tuple[str, User]]) -> None:
-        self._users = {_digest(token.encode()): authenticated(user) for token, user in tokens}
+        self._identities = {_digest(token.encode()): Identity(authenticated(user)) for token, user in tokens}
         # Cache of whole headers that were valid: an attacker's guess is never in here, and finding one by timing
         # would first need a collision of Python's keyed string hash.
-        self._seen: Memo[str, User] = Memo(HEADERS_BYTES, entry_bytes=256)
+        self._by_header: Memo[str, Identity] = Memo(HEADERS_BYTES, entry_bytes=256)
 
-    async def authenticate(self, credentials: Credentials) -> User | None:
-        header = credentials.headers.get("authorization")
+    async def authenticate(self, credentials: Credentials) -> Identity | None:
+        header = credentials.headers.get("authorization")  # of several lines the first counts, as in Kubernetes
         if header is None:
-            return self._of_websocket(credentials)
-        user = self._seen.get(header)
-        if user is not None:
-            return user
+            token = subprotocol_token(credentials)
+            return None if token is None else self._find(token.encode())
+        identity = self._by_header.get(header)
+        if identity is not None:
+            return identity
         token = bearer_token(header, credentials.notes)
         if token is None:
             return None
-        user = self._user_of(token.encode("latin-1", "replace"))
-        self._seen.put(header, user, len(header))
-        return user
+        identity = self._find(token.encode("latin-1", "replace"))
+        self._by_header.put(header, identity, len(header))
+        return identity
 
-    def _of_websocket(self, credentials: Credentials) -> User | None:
-        try:
-            token = offered_token(credentials.headers)
-        except TokenError as error:
-            raise BadCredentials(str(error)) from None
-        return None if token is None else self._user_of(token.encode())
-
-    def _user_of(self, token: bytes) -> User:
-        user = self._users.get(_digest(token))
-        if user is None:
+    def _find(self, token: bytes) -> Identity:
+        identity = self._identities.get(_digest(token))
+        if identity is None:
             raise BadCredentials("invalid bearer token")
-        return user
+        return identity

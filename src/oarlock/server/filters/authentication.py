@@ -1,6 +1,7 @@
 """Authenticates requests. Without credentials only the anonymous paths are allowed.
 
-Source: k8s.io/apiserver ``endpoints/filters/authentication``. See also: ``policy.authn``.
+Headers that carry credentials are removed: nobody behind this filter sees them. Source: k8s.io/apiserver
+``endpoints/filters/authentication``. See also: ``policy.authn``; `identity_headers`, the next filter.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import ANONYMOUS, RequestState
 from oarlock.meta.errors import Unauthorized
 from oarlock.policy.authn.authenticator import Authenticator, BadCredentials, Credentials
+from oarlock.policy.authn.bearer import SUBPROTOCOLS, without_token
 from oarlock.registry.waiting import in_task
 from oarlock.server.filters.filter import Filter, Next
 
@@ -20,30 +22,44 @@ __all__ = ["authentication"]
 log = logging.getLogger("oarlock.authn")
 
 
-def authentication(authenticator: Authenticator, anonymous_paths: Collection[str] = ()) -> Filter:
+def authentication(
+    authenticator: Authenticator,
+    anonymous_paths: Collection[str] = (),
+    audiences: frozenset[str] = frozenset(),
+) -> Filter:
     """The filter. `anonymous_paths` are compared exactly, with the path as it was sent.
 
-    Invalid credentials are refused with 401 on every path, the anonymous ones too.
+    Invalid credentials are refused with 401 on every path, the anonymous ones too; so are those that were issued for
+    other `audiences` than the server's.
     """
     open_paths = frozenset(anonymous_paths)
 
     async def authenticate(state: RequestState, next: Next) -> Response:
-        request = state.request
-        peer = request.peer
+        request, headers = state.request, state.request.headers
         if authenticator.waits:
             await in_task()
         try:
-            user = await authenticator.authenticate(
-                Credentials(request.headers, peer.certificate, peer.chain, state.notes)
+            identity = await authenticator.authenticate(
+                Credentials(headers, request.received_headers, request.peer, state.notes, request.http2)
             )
+            if audiences and identity is not None and not identity.is_for(audiences):
+                raise BadCredentials(f"the credential is for {identity.audiences}, not for {sorted(audiences)}")
         except BadCredentials as error:
-            log.info("unable to authenticate %s %s from %s: %s", request.method, request.path, peer.address, error)
+            address = request.peer.address
+            log.info("unable to authenticate %s %s from %s: %s", request.method, request.path, address, error)
             raise Unauthorized from None
-        if user is None:
+        if identity is None:
             if request.path not in open_paths:
                 raise Unauthorized
-            user = ANONYMOUS
-        state.user = user
+            state.user = ANONYMOUS
+        else:
+            state.user = identity.user
+            for name in identity.strip:
+                headers.pop(name, None)
+        headers.pop("authorization", None)
+        if SUBPROTOCOLS in headers:
+            offered = [value for name, value in request.all_headers if name == SUBPROTOCOLS]
+            request.replace_header(SUBPROTOCOLS, without_token(offered))
         return await next(state)
 
     return authenticate

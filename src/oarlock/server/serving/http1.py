@@ -18,7 +18,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
-from oarlock.endpoints.http import BrokenBody, Peer, Response
+from oarlock.endpoints.http import BrokenBody, Response
+from oarlock.meta.peer import Peer
 from oarlock.server.serving import wire1
 from oarlock.server.serving.eager import run_eagerly
 from oarlock.server.serving.guards import Share

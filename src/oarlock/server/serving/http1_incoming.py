@@ -11,7 +11,8 @@ from collections import deque
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
-from oarlock.endpoints.http import BrokenBody, Peer
+from oarlock.endpoints.http import BrokenBody
+from oarlock.meta.peer import Peer
 from oarlock.server.serving.body import RequestBody
 from oarlock.server.serving.http1_request import QueuedRequest, queued_request
 from oarlock.server.serving.service import Receiver, Service

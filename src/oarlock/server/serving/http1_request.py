@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from httptools import HttpRequestParser
 
-from oarlock.endpoints.http import Peer, Request
+from oarlock.endpoints.http import Request
+from oarlock.meta.peer import Peer
 from oarlock.server.serving.body import RequestBody, no_body
 from oarlock.server.serving.header_names import ANY_CASE, header_name
 

@@ -15,7 +15,8 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
-from oarlock.endpoints.http import BrokenBody, Peer, Request, Response
+from oarlock.endpoints.http import BrokenBody, Request, Response
+from oarlock.meta.peer import Peer
 from oarlock.server.serving.body import RequestBody, no_body
 from oarlock.server.serving.config import ConnectionLimits
 from oarlock.server.serving.eager import run_eagerly

@@ -19,7 +19,7 @@ from typing import Any
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
-from oarlock.endpoints.http import Peer
+from oarlock.meta.peer import Peer
 
 __all__ = ["BadCertificateFile", "peer_of", "reload_certificate", "server_context"]
 
@@ -176,8 +176,8 @@ def peer_of(transport: Any) -> Peer:
     tls = transport.get_extra_info("ssl_object")
     certificate = tls.getpeercert(True) if tls is not None else None
     if certificate is None:
-        return Peer(address, port)
-    return Peer(address, port, certificate, tuple(_further(tls, certificate)))
+        return Peer(address, port, tls=tls is not None)
+    return Peer(address, port, certificate, tuple(_further(tls, certificate)), tls=True)
 
 
 def _further(tls: Any, certificate: bytes) -> list[bytes]:
