@@ -42,7 +42,7 @@ MEMOS = {
     "patch/apply/settled.py: self._known",
     "patch/apply/tracking.py: self._read",
     "policy/authn/certificates.py: self._known",
-    "policy/authn/token_file.py: self._seen",
+    "policy/authn/token_file.py: self._by_header",
     "schema/cel/regexes.py: _compiled",
     "server/filters/warnings.py: _alone",
 }

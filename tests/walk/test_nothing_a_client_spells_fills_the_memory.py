@@ -119,7 +119,7 @@ async def sets_of_fields() -> list[Memo[Any, Any]]:
 ATTACKS: dict[str, tuple[Attack, int]] = {
     "endpoints/route_table.py: self.routes": (routes, 40 * MIB),
     "endpoints/respond.py: _forms": (accepts, 2 * MIB),
-    "policy/authn/token_file.py: self._seen": (headers, 2 * MIB),
+    "policy/authn/token_file.py: self._by_header": (headers, 2 * MIB),
     "server/filters/warnings.py: _alone": (noted, MIB),
     "schema/cel/regexes.py: _compiled": (patterns, MIB),
     "patch/apply/tracking.py: self._read": (sets_of_fields, 20 * MIB),
