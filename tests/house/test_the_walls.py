@@ -30,6 +30,20 @@ def test_types_load_no_server(name: str) -> None:
     assert done.stdout.split() == []
 
 
+def test_the_proto_generator_is_loaded_by_its_command_only() -> None:
+    modules = "oarlock.cli.commands, oarlock.server.command, oarlock.testing.server, oarlock.testing.thread"
+    code = f"import sys, {modules}; print(*[m for m in sys.modules if m.startswith('oarlock.cli.proto')])"
+    done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+    importers = {
+        module
+        for module, tree in SOURCE.items()
+        for node in ast.walk(tree)
+        if any(name.startswith("oarlock.cli.proto") for name in imported(module, node))
+    }
+    assert {name for name in importers if not name.startswith("oarlock.cli.proto")} == {"oarlock.cli.commands"}
+
+
 FACADES = {"oarlock", "oarlock.testing"}
 """They load a name of theirs when it is first used."""
 

@@ -48,9 +48,9 @@ class APIServer:
 
     if not TYPE_CHECKING:  # checkers read `__init__`, which has no positional parameters
 
-        def __new__(cls, *listed: Any, **keywords: Any) -> APIServer:
-            if listed:
-                shown = ", ".join(getattr(one, "__name__", repr(one)) for one in listed)
+        def __new__(cls, *positional: Any, **keywords: Any) -> APIServer:
+            if positional:
+                shown = ", ".join(getattr(one, "__name__", repr(one)) for one in positional)
                 raise KeywordError("APIServer", f"{shown} without a keyword", f"write APIServer(serve=[{shown}])")
             return super().__new__(cls)
 
@@ -101,8 +101,8 @@ class APIServer:
         await self.running.replace(catalog)
 
 
-def _check_lists(**given: Any) -> None:
-    for keyword, value in given.items():
+def _check_lists(**lists: Any) -> None:
+    for keyword, value in lists.items():
         if not isinstance(value, list | tuple):
             shown = getattr(value, "__name__", repr(value))
             raise KeywordError("APIServer", f"{keyword}={shown} is no list", f"write {keyword}=[…]")
@@ -121,26 +121,26 @@ def _check_admission(plugins: Sequence[Admission[Any]], catalog: Catalog) -> Non
     """Refuse a plugin for a class that isn't served, or with an unknown subresource: it would never be called."""
     versions = [(one.definition, version) for one in catalog.resources for version in one.definition.versions]
     below = [sub for _, version in versions for sub in version.subresources]
-    known = {"status", "scale", *(sub.name for sub in below)}
+    names = {"status", "scale", *(sub.name for sub in below)}
     kinds = {*(definition.gvk(version.name) for definition, version in versions), *(sub.kind for sub in below)}
     for plugin in plugins:
         _check_instance(plugin, Admission, "an Admission plugin", "{}(…)")
-        wanted = type(plugin).__resource__
-        if wanted is not Resource and declared(wanted).gvk not in kinds:
-            said = declared(wanted).gvk
+        plugin_class = type(plugin).__resource__
+        if plugin_class is not Resource and declared(plugin_class).gvk not in kinds:
+            gvk = declared(plugin_class).gvk
             subject = f"{type(plugin).__name__}, an Admission plugin"
-            raise KeywordError(subject, f"{said.api_version} {said.kind} is not served here", "add it to serve=[…]")
-        for name in sorted(plugin.__seen__ - known - {"", "*"}):
+            raise KeywordError(subject, f"{gvk.api_version} {gvk.kind} is not served here", "add it to serve=[…]")
+        for name in sorted(plugin.__seen__ - names - {"", "*"}):
             subject = f"{type(plugin).__name__}, an Admission plugin"
-            raise KeywordError(subject, f"nothing here has a subresource {name!r}", did_you_mean(name, known))
+            raise KeywordError(subject, f"nothing here has a subresource {name!r}", did_you_mean(name, names))
 
 
 def _check_informers(informers: Sequence[Informer[Any]], catalog: Catalog) -> None:
     stored = {one.definition.group_kind for one in catalog.resources if one.virtual is None}
     for informer in informers:
         _check_instance(informer, Informer, "an Informer", "Informer({})")
-        said = declared(informer.kind)
-        if GroupKind(said.group, said.kind) not in stored:
+        declaration = declared(informer.kind)
+        if GroupKind(declaration.group, declaration.kind) not in stored:
             name = informer.kind.__name__
             raise KeywordError(f"an informer of {name}", f"{name} is not stored here", "add it to serve=[…]")
 

@@ -120,8 +120,8 @@ def exit_code_of(command: Command | CommandGroup, argv: Sequence[str] | None = N
 
 def _print_error(text: str, code: int = 1) -> int:
     """Print an error on one line; several for those that point at a place in a CEL rule."""
-    head, *shown = re.split(r"\n(?= \| )", text)
-    print("oarlock:", "\n".join([" ".join(head.split()), *shown]), file=sys.stderr)  # noqa: T201
+    head, *excerpt = re.split(r"\n(?= \| )", text)
+    print("oarlock:", "\n".join([" ".join(head.split()), *excerpt]), file=sys.stderr)  # noqa: T201
     return code
 
 

@@ -112,32 +112,32 @@ class _MetricsCollector(Collector):
         yield events
 
     def _stored(self) -> Iterator[Metric]:
-        took = HistogramMetricFamily(
+        durations = HistogramMetricFamily(
             "etcd_request_duration_seconds", "How long the store took, in seconds.", labels=STORE_LABELS
         )
-        asked = CounterMetricFamily("etcd_requests_total", "Calls of the store.", labels=STORE_LABELS)
+        calls = CounterMetricFamily("etcd_requests_total", "Calls of the store.", labels=STORE_LABELS)
         for labels, histogram in self._page.store.items():
-            took.add_metric(list(labels), _cumulative(histogram), histogram.sum_s)
-            asked.add_metric(list(labels), sum(histogram.buckets))
-        yield took
-        yield asked
-        failed = CounterMetricFamily(
+            durations.add_metric(list(labels), _cumulative(histogram), histogram.sum_s)
+            calls.add_metric(list(labels), sum(histogram.buckets))
+        yield durations
+        yield calls
+        failures = CounterMetricFamily(
             "etcd_request_errors_total", "Calls of the store that failed.", labels=STORE_LABELS
         )
         for labels, count in self._page.store_failed.items():
-            failed.add_metric(list(labels), count)
-        yield failed
+            failures.add_metric(list(labels), count)
+        yield failures
         objects = GaugeMetricFamily(
             "apiserver_storage_objects", "Stored objects, known by the watch cache.", labels=["resource"]
         )
-        known = GaugeMetricFamily(
+        by_group = GaugeMetricFamily(
             "apiserver_resource_objects", "Stored objects, known by the watch cache.", labels=["group", "resource"]
         )
         for (group, resource), count in self._page.objects.items():
             objects.add_metric([f"{resource}.{group}" if group else resource], count)
-            known.add_metric([group, resource], count)
+            by_group.add_metric([group, resource], count)
         yield objects
-        yield known
+        yield by_group
 
 
 def _cumulative(histogram: Histogram) -> list[tuple[str, float]]:

@@ -98,12 +98,12 @@ def in_time(call: Callable[[], Awaitable[object]], seconds: float) -> Test:
     """Passes if `call` ends within this time without raising."""
 
     async def test() -> str:
-        asked = asyncio.ensure_future(call())
-        done, _ = await asyncio.wait({asked}, timeout=seconds)
+        task = asyncio.ensure_future(call())
+        done, _ = await asyncio.wait({task}, timeout=seconds)
         if not done:
-            asked.cancel()
+            task.cancel()
             return f"no answer within {seconds:g} s"
-        error = asked.exception()
+        error = task.exception()
         return "" if error is None else str(error) or type(error).__name__
 
     return test
@@ -166,21 +166,21 @@ class Health:
     async def respond(self, state: RequestState) -> Response | None:
         """The answer, or None for a path that isn't in `paths`."""
         path = state.request.path
-        whole = self._probes.get(path)
-        if whole is not None:
-            return await self._whole(whole[0], whole[1], state.request.query)
+        probe = self._probes.get(path)
+        if probe is not None:
+            return await self._probe_response(*probe, state.request.query)
         single = self._single.get(path)
         if single is None:
             return None
-        wrong = await self._test(*single)
-        if wrong:
-            return plain(500, f"internal server error: {wrong}\n")
+        reason = await self._test(*single)
+        if reason:
+            return plain(500, f"internal server error: {reason}\n")
         return Response(200, [("content-type", "text/plain; charset=utf-8")], b"ok")
 
     async def _test(self, probe: Probe, check: HealthCheck) -> str:
-        wrong = await check.test()
-        self.tallies[check.name, probe].add(well=not wrong)
-        return wrong
+        reason = await check.test()
+        self.tallies[check.name, probe].add(well=not reason)
+        return reason
 
     def _log_change(self, probe: Probe, failed: str) -> None:
         """Log a change of the result only: probes come every few seconds."""
@@ -188,7 +188,7 @@ class Health:
             log.warning("%s check failed: %s", probe, failed)
         self._logged[probe] = failed
 
-    async def _whole(self, probe: Probe, checks: Sequence[HealthCheck], query: str) -> Response:
+    async def _probe_response(self, probe: Probe, checks: Sequence[HealthCheck], query: str) -> Response:
         pairs = parse_query(query)
         excluded = list(dict.fromkeys(value for key, value in pairs if key == "exclude"))
         tested = [check for check in checks if check.name not in excluded]
@@ -196,12 +196,12 @@ class Health:
         lines: list[str] = []
         failed: list[str] = []
         for check in checks:
-            wrong = results.get(check)
-            if wrong is None:
+            reason = results.get(check)
+            if reason is None:
                 excluded.remove(check.name)
                 lines.append(f"[+]{check.name} excluded: ok\n")
-            elif wrong:
-                failed.append(f"{check.name}: {wrong}")
+            elif reason:
+                failed.append(f"{check.name}: {reason}")
                 lines.append(f"[-]{check.name} failed: reason withheld\n")
             else:
                 lines.append(f"[+]{check.name} ok\n")

@@ -65,11 +65,11 @@ class _FileReader:
         if not isinstance(tree, dict):
             problems.append(f"{self._path}: write apiVersion: {API_VERSION}, kind: {KIND}, and a field for each option")
             return
-        wrong = [
+        type_problems = [
             f"{self._at(name)}: write {expected}" for name, expected in _TYPE.items() if tree.get(name) != expected
         ]
-        if wrong:  # whatever the fields mean there
-            problems += wrong
+        if type_problems:  # whatever the fields mean there
+            problems += type_problems
             return
         if self._documents > 1:
             problems.append(f"{self._path}: it has {self._documents} documents: write one")

@@ -128,12 +128,12 @@ class OptionGroup:
         return iter(())
 
     def __repr__(self) -> str:
-        given = (
+        changed = (
             f"{declared.field}={declared.text(value)!r}"
             for declared in options_of(type(self))
             if (value := getattr(self, declared.field)) != declared.default
         )
-        return f"{type(self).__name__}({', '.join(given)})"
+        return f"{type(self).__name__}({', '.join(changed)})"
 
 
 def _unchecked(group: OptionGroup) -> Iterator[Problem]:
@@ -142,16 +142,16 @@ def _unchecked(group: OptionGroup) -> Iterator[Problem]:
 
 def _problems(group: OptionGroup) -> Iterator[Problem]:
     sound = copy(group)  # with defaults instead of invalid values, so that `check` sees values of the right type
-    wrong = set()
+    invalid = set()
     for declared in options_of(type(group)):
         text = declared.problem(getattr(group, declared.field))
         if text:
-            wrong.add(declared.field)
+            invalid.add(declared.field)
             object.__setattr__(sound, declared.field, declared.default)
             yield Problem(declared.field, text)
     for base in type(group).__mro__:
         for problem in vars(base).get("check", _unchecked)(sound):
-            if not wrong & {problem.field, *quoted_fields(problem.text)}:
+            if not invalid & {problem.field, *quoted_fields(problem.text)}:
                 yield problem
 
 
