@@ -24,6 +24,7 @@ from oarlock import (
     WatchOptions,
     replace,
 )
+from oarlock.server.config import ServerConfig
 
 
 class Spec(Model):
@@ -102,3 +103,6 @@ replace(Good(), spec=Spec()).spce  # mistake: no such field  # noqa: B018
 Column("Size", ".spec.size", "int")  # mistake: no such column type
 APIServer(Goods)  # mistake: what is served is given by keyword
 oarlock.Informr  # mistake: no such name  # noqa: B018
+ServerConfig(secure_prt=1)  # mistake: no such option
+ServerConfig(secure_port="1")  # mistake: a value of the wrong type
+ServerConfig("0.0.0.0")  # mistake: options are given by keyword
