@@ -337,7 +337,7 @@ async def test_a_client_that_goes_cancels_the_method(how: str, caplog: pytest.Lo
                 if how == "close":
                     assert await client.rest() == {}
                     assert client.closed == (1000, "")
-            assert api.parts.router.watches.held == {}
+            assert api.parts.router.watches.long_running == {}
 
 
 @walk

@@ -138,7 +138,7 @@ async def test_what_opens_while_the_server_leaves_ends_at_once() -> None:
             response.stream(lines)
             assert (lines.closed, lines.aborted) == (True, False)
         assert not api.parts.router.watches.open
-        assert not others.parts.router.watches.held
+        assert not others.parts.router.watches.long_running
 
 
 @walk

@@ -133,15 +133,15 @@ def _check_kind(tree: Tree, entry: CatalogEntry) -> None:
     if api_version == entry.api_version and kind == gvk.kind:
         return
     try:
-        given = GroupVersion.parse(api_version)
+        body_version = GroupVersion.parse(api_version)
     except ValueError as error:
         raise BadRequest(str(error)) from None
     versions = {version.name for version in entry.definition.versions}
-    if kind == gvk.kind and given.group == gvk.group and given.version in versions:
+    if kind == gvk.kind and body_version.group == gvk.group and body_version.version in versions:
         raise BadRequest(
             f"the API version in the data ({api_version}) does not match the expected API version ({entry.api_version})"
         )
     raise BadRequest(
-        f'{kind} in version "{given.version}" cannot be handled as a {gvk.kind}: '
+        f'{kind} in version "{body_version.version}" cannot be handled as a {gvk.kind}: '
         f'no kind "{kind}" is registered for version "{api_version}" at this path'
     )

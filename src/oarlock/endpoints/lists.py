@@ -58,7 +58,7 @@ OVERHEAD = 3
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Contents:
     """The objects of a list. `size` is in bytes."""
 
     listing: Listing
@@ -73,28 +73,28 @@ async def list_response(state: RequestState, route: ResourceRoute, listing: List
     wrong = wrong_plurality(accepted.as_kind, listed=True, group=entry.gvk.group, kind=entry.list_kind)
     if wrong is not None:
         raise wrong
-    found = await _found(listing)
+    contents = await _collect(listing)
     if accepted.media_type not in (JSON, CBOR):
-        return await _whole(state, route, found, accepted)
+        return await _whole(state, route, contents, accepted)
     content_type = [("content-type", accepted.response_content_type)]
     pretty = is_pretty(state, route, accepted)
     if accepted.media_type == JSON and accepted.as_kind is None and not pretty and listing.version == route.version:
-        return await compressed(state, Response(200, content_type, _joined(route, found)))
+        return await compressed(state, Response(200, content_type, _joined(route, contents)))
     form = _form(state, route, listing, accepted)
     if accepted.media_type == CBOR:
         form = as_cbor(form)
     elif pretty:
         form = indented(form)
-    if found.size <= WHOLE_BYTES:
-        return await compressed(state, Response(200, content_type, await _made(route, form, found)))
+    if contents.size <= WHOLE_BYTES:
+        return await compressed(state, Response(200, content_type, await _whole_body(route, form, contents)))
     if listing.version != route.version:
         # Convert all objects before the answer begins: an error halfway couldn't be reported.
-        async for _ in _bodies(route, found):
+        async for _ in _bodies(route, contents):
             pass
-    return await compressed(state, Response(200, content_type, _pieces(route, form, found)))
+    return await compressed(state, Response(200, content_type, _pieces(route, form, contents)))
 
 
-async def _found(listing: Listing) -> _Found:
+async def _collect(listing: Listing) -> _Contents:
     pacer = Pacer()
     chunks: list[Sequence[ListItem]] = []
     count = size = 0
@@ -105,16 +105,16 @@ async def _found(listing: Listing) -> _Found:
         count += len(chunk)
         size += measure(chunk).size
         await pacer.turn()
-    return _Found(listing, chunks, count, size)
+    return _Contents(listing, chunks, count, size)
 
 
-def _joined(route: ResourceRoute, found: _Found) -> bytes | JoinedBody:
-    head, opening = list_head(route.entry, found.listing), separator(route)
-    if not found.count:
+def _joined(route: ResourceRoute, contents: _Contents) -> bytes | JoinedBody:
+    head, opening = list_head(route.entry, contents.listing), separator(route)
+    if not contents.count:
         return head + b"]}\n"
-    length = len(head) + found.size + found.count * (len(opening) + 1) + 2
-    body = JoinedBody(head + opening, found.chunks, b"," + opening, b"]}\n", length)
-    return body.read(length) if found.size <= WHOLE_BYTES else body
+    length = len(head) + contents.size + contents.count * (len(opening) + 1) + 2
+    body = JoinedBody(head + opening, contents.chunks, b"," + opening, b"]}\n", length)
+    return body.read(length) if contents.size <= WHOLE_BYTES else body
 
 
 def _form(state: RequestState, route: ResourceRoute, listing: Listing, accepted: Accepted) -> ListForm:
@@ -127,25 +127,25 @@ def _form(state: RequestState, route: ResourceRoute, listing: Listing, accepted:
     return plain_form(route, listing)
 
 
-async def _aside(route: ResourceRoute, size: int, step: Callable[[bytes], bytes], body: bytes) -> bytes:
+async def _in_thread(route: ResourceRoute, size: int, step: Callable[[bytes], bytes], body: bytes) -> bytes:
     """Run `step` on a large object in a thread."""
     return await route.resource.settings.workers.go_on(size, step, body)
 
 
-async def _made(route: ResourceRoute, form: ListForm, found: _Found) -> bytes:
-    return b"".join([piece async for piece in _pieces(route, form, found)])
+async def _whole_body(route: ResourceRoute, form: ListForm, contents: _Contents) -> bytes:
+    return b"".join([piece async for piece in _pieces(route, form, contents)])
 
 
-async def _pieces(route: ResourceRoute, form: ListForm, found: _Found) -> AsyncIterator[bytes]:
-    if not found.count:
+async def _pieces(route: ResourceRoute, form: ListForm, contents: _Contents) -> AsyncIterator[bytes]:
+    if not contents.count:
         yield form.empty
         return
-    parts = [form.before(found.count)]
+    parts = [form.before(contents.count)]
     size, between = 0, b""
-    async for bodies in _bodies(route, found):
+    async for bodies in _bodies(route, contents):
         for body in bodies:
-            size_aside = weight(body)
-            item = await _aside(route, size_aside, form.item, body) if size_aside else form.item(body)
+            large = weight(body)
+            item = await _in_thread(route, large, form.item, body) if large else form.item(body)
             parts += (between, item)
             between = form.between
             size += len(item)
@@ -156,19 +156,19 @@ async def _pieces(route: ResourceRoute, form: ListForm, found: _Found) -> AsyncI
     yield b"".join(parts)
 
 
-async def _bodies(route: ResourceRoute, found: _Found) -> AsyncIterator[Sequence[bytes]]:
+async def _bodies(route: ResourceRoute, contents: _Contents) -> AsyncIterator[Sequence[bytes]]:
     """All objects as bodies in the requested version, a few at a time, with pauses for the event loop."""
     pacer = Pacer()
     version = route.version
-    waits = found.listing.version != version and route.resource.served.converter.waits
+    waits = contents.listing.version != version and route.resource.served.converter.waits
     step = AWAITED_STEP if waits else STEP
-    for chunk in found.chunks:
-        for items in _few(chunk, step):
+    for chunk in contents.chunks:
+        for items in _batches(chunk, step):
             await pacer.turn()
             yield await route.resource.list_bodies(items, version)
 
 
-def _few(chunk: Sequence[ListItem], step: int) -> Iterable[Sequence[ListItem]]:
+def _batches(chunk: Sequence[ListItem], step: int) -> Iterable[Sequence[ListItem]]:
     """Up to `step` objects at a time, fewer if they are large."""
     start = size = 0
     for at, item in enumerate(chunk):
@@ -180,17 +180,17 @@ def _few(chunk: Sequence[ListItem], step: int) -> Iterable[Sequence[ListItem]]:
         yield chunk[start:]
 
 
-async def _whole(state: RequestState, route: ResourceRoute, found: _Found, accepted: Accepted) -> Response:
+async def _whole(state: RequestState, route: ResourceRoute, contents: _Contents, accepted: Accepted) -> Response:
     """A list in a form that is made as a whole. Raises TooManyRequests if too many bytes are unsent already."""
-    size = OVERHEAD * found.size if found.size > WHOLE_BYTES else 0
+    size = OVERHEAD * contents.size if contents.size > WHOLE_BYTES else 0
     state.unsent.reserve(size)
     try:
         if accepted.media_type == PROTOBUF:
-            response = await _in_protobuf(state, route, found, accepted)
+            response = await _in_protobuf(state, route, contents, accepted)
         else:
-            form = _form(state, route, found.listing, accepted)
-            items = [form.item(body) async for bodies in _bodies(route, found) for body in bodies]
-            data = await offload(found.size, in_yaml, form, items)
+            form = _form(state, route, contents.listing, accepted)
+            items = [form.item(body) async for bodies in _bodies(route, contents) for body in bodies]
+            data = await offload(contents.size, in_yaml, form, items)
             response = await compressed(state, Response(200, [("content-type", accepted.response_content_type)], data))
     except BaseException:
         state.unsent.add(-size)
@@ -199,7 +199,7 @@ async def _whole(state: RequestState, route: ResourceRoute, found: _Found, accep
     return response
 
 
-async def _in_protobuf(state: RequestState, route: ResourceRoute, found: _Found, accepted: Accepted) -> Response:
+async def _in_protobuf(state: RequestState, route: ResourceRoute, contents: _Contents, accepted: Accepted) -> Response:
     entry, version = route.entry, accepted.as_version
     message = entry.protobuf if accepted.as_kind is None else None
 
@@ -209,12 +209,12 @@ async def _in_protobuf(state: RequestState, route: ResourceRoute, found: _Found,
         return object_message(message, b"{" + body)
 
     items: list[bytes] = []
-    async for bodies in _bodies(route, found):
+    async for bodies in _bodies(route, contents):
         items += [
-            await _aside(route, size, encode, body) if (size := weight(body)) else encode(body) for body in bodies
+            await _in_thread(route, size, encode, body) if (size := weight(body)) else encode(body) for body in bodies
         ]
     kind = (f"meta.k8s.io/{version}", "PartialObjectMetadataList")
     if message is not None:
         kind = (entry.api_version, entry.list_kind)
-    data = protobuf.list_of(*kind, list_meta(found.listing), items)
+    data = protobuf.list_of(*kind, list_meta(contents.listing), items)
     return await compressed(state, Response(200, [("content-type", PROTOBUF)], data))

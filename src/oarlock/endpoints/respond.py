@@ -96,8 +96,8 @@ def _header(state: RequestState) -> str:
 
 
 def is_pretty(state: RequestState, route: Route | None, accepted: Accepted) -> bool:
-    asked = route.query("pretty") if route is not None and route.pairs else None
-    return wants_pretty(accepted, asked, state.request.headers.get("user-agent", ""))
+    value = route.query("pretty") if route is not None and route.pairs else None
+    return wants_pretty(accepted, value, state.request.headers.get("user-agent", ""))
 
 
 async def item_response(
@@ -175,10 +175,10 @@ async def compressed(state: RequestState, response: Response) -> Response:
 
 def include_object(route: ResourceRoute) -> str:
     """Which part of each object a Table contains (``includeObject``). Raises BadRequest."""
-    asked = route.query("includeObject") or "Metadata"
-    if asked not in ("None", "Metadata", "Object"):
+    value = route.query("includeObject") or "Metadata"
+    if value not in ("None", "Metadata", "Object"):
         raise BadRequest(
-            f'Unable to convert to Table as requested: includeObject: Invalid value: "{asked}": '
+            f'Unable to convert to Table as requested: includeObject: Invalid value: "{value}": '
             "must be 'Metadata', 'Object', 'None', or empty"
         )
-    return asked
+    return value

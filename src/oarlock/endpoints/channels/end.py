@@ -28,15 +28,15 @@ NORMAL, GOING_AWAY, PROTOCOL_ERROR, BAD_PAYLOAD, POLICY, TOO_BIG, INTERNAL_ERROR
 class Ending:
     """`code` and `why` are those of the Close frame, 0 for a normal one.
 
-    `error`, or else `exit_code`, is the outcome; `told` says whether it is sent on channel 3.
+    `error`, or else `exit_code`, is the outcome. `has_outcome` says whether it is sent, on channel 3.
     """
 
     code: int = 0
     why: str = ""
     exit_code: int = 0
     error: StatusError | None = None
-    told: bool = True
+    has_outcome: bool = True
 
 
-GONE = Ending(told=False)
+GONE = Ending(has_outcome=False)
 """The client has disconnected."""

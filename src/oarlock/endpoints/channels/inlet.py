@@ -79,16 +79,16 @@ class Inlet:
     def drop(self) -> None:
         """Discard the buffer: nobody reads it any more."""
         self.end()
-        self._taken()
+        self._take_all()
 
     async def read(self) -> bytes:
         while not self._arrived and not self.ended:
             reader: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._readers.append(reader)
             await reader
-        return self._taken()
+        return self._take_all()
 
-    def _taken(self) -> bytes:
+    def _take_all(self) -> bytes:
         data, self._arrived = b"".join(self._arrived), []
         self._room.give(self._size)
         self._size = 0

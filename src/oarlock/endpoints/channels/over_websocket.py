@@ -37,9 +37,9 @@ __all__ = ["CLOSE_S", "PING_S", "WebSocketChannels"]
 
 log = logging.getLogger("oarlock.endpoints")
 
-FED_BYTES = 4096
+PARSE_BYTES = 4096
 """How many bytes are parsed before other tasks get a turn: a frame may have only six bytes."""
-SENT_BYTES = 64 * 1024
+MESSAGE_BYTES = 64 * 1024
 """The largest message that is sent."""
 CLOSE_S = 5.0
 """How long the client may take to answer a Close frame, in seconds."""
@@ -70,10 +70,10 @@ class _Channel:
             raise TypeError(f"{data!r:.100} can't be written: a channel takes bytes")
         tunnel = await self._owner.opened()
         view = memoryview(data)
-        for start in range(0, len(view), SENT_BYTES):
+        for start in range(0, len(view), MESSAGE_BYTES):
             if self.closed:
                 return
-            self._owner.send(self._number, bytes(view[start : start + SENT_BYTES]))
+            self._owner.send(self._number, bytes(view[start : start + MESSAGE_BYTES]))
             await tunnel.drained()
 
     async def close(self) -> None:
@@ -91,18 +91,18 @@ class _Channel:
 class WebSocketChannels:
     """See `oarlock.registry.channels.Channels`. `numbered` is 0 for a terminal's channels."""
 
-    def __init__(self, agreed: ChannelProtocol, numbered: int, used: Callable[[], None]) -> None:
+    def __init__(self, protocol: ChannelProtocol, numbered: int, used: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()
-        self._agreed = agreed
+        self._protocol = protocol
         self._terminal = not numbered
         self._used = used
         self._tunnel: asyncio.Future[Tunnel] = loop.create_future()
         self._room = Room()
         self._inlets = [Inlet(self._room) for _ in range(numbered or TERMINAL)]
         self._channels = [_Channel(self, number, inlet) for number, inlet in enumerate(self._inlets)]
-        self._deaf = frozenset((STDOUT, STDERR, ERROR)) if self._terminal else frozenset[int]()
+        self._write_only = frozenset((STDOUT, STDERR, ERROR)) if self._terminal else frozenset[int]()
         self._frames = WebSocketFrames()
-        self._incoming = _Message(agreed)
+        self._incoming = _Message(protocol)
         self._replied = False
         self._size: asyncio.Future[TerminalSize] = loop.create_future()
         self._reading: asyncio.Task[None] | None = None
@@ -112,7 +112,7 @@ class WebSocketChannels:
 
     @property
     def protocol(self) -> str:
-        return self._agreed.name
+        return self._protocol.name
 
     @property
     def stdin(self) -> _Channel:
@@ -145,10 +145,10 @@ class WebSocketChannels:
         return await asyncio.shield(self._tunnel)
 
     def send(self, channel: int, data: bytes) -> None:
-        self._tunnel.result().write(self._frames.message(self._agreed.message(channel, data)))
+        self._tunnel.result().write(self._frames.message(self._protocol.message(channel, data)))
 
     def tell_closed(self, channel: int) -> None:
-        if self._agreed.closes:
+        if self._protocol.closes:
             self._tunnel.result().write(self._frames.message(bytes((CLOSE, channel))))
 
     # Called by the verb.
@@ -165,10 +165,10 @@ class WebSocketChannels:
     def finish(self, ending: Ending) -> None:
         """Send the outcome and a Close frame, and wait at most `CLOSE_S` for the client's."""
         tunnel = self._tunnel.result()
-        if self._terminal and ending.told:
-            said = protocols.outcome(self._agreed, ending.exit_code, ending.error)
-            if said:
-                self.send(ERROR, said)
+        if self._terminal and ending.has_outcome:
+            outcome = protocols.outcome(self._protocol, ending.exit_code, ending.error)
+            if outcome:
+                self.send(ERROR, outcome)
         code, why = ending.code or NORMAL, ending.why
         if ending.error is not None and not self._terminal and not ending.code:
             code, why = INTERNAL_ERROR, ending.error.message
@@ -213,8 +213,8 @@ class WebSocketChannels:
     async def _listen(self, tunnel: Tunnel, ended: Callable[[Ending], None]) -> None:
         pacer = Pacer()
         while data := await tunnel.read():
-            for start in range(0, len(data), FED_BYTES):
-                ending = self._feed(tunnel, data[start : start + FED_BYTES])
+            for start in range(0, len(data), PARSE_BYTES):
+                ending = self._feed(tunnel, data[start : start + PARSE_BYTES])
                 if ending is not None:
                     await self._over(tunnel, ending, ended)
                     return
@@ -241,49 +241,49 @@ class WebSocketChannels:
         for found in self._frames.feed(data):
             match found:
                 case Piece():
-                    wrong = self._taken(found)
+                    wrong = self._receive(found)
                     if wrong is not None:
                         return wrong
                 case Reply():
                     tunnel.write(found.data)
                     self._replied = True
                 case Over():
-                    return Ending(found.code, found.why, told=False) if found.code else GONE
+                    return Ending(found.code, found.why, has_outcome=False) if found.code else GONE
         return None
 
-    def _taken(self, piece: Piece) -> Ending | None:
+    def _receive(self, piece: Piece) -> Ending | None:
         """Pass a piece to its channel. An invalid one ends the connection."""
         if self._frames.closing:
             return None
         message = self._incoming
-        data = message.begun(piece.data)
-        closes = self._agreed.closes and message.channel == CLOSE
+        data = message.strip_channel(piece.data)
+        closes = self._protocol.closes and message.channel == CLOSE
         if message.channel >= len(self._inlets) and not closes:
             return self._no_channel(message.channel)
         try:
             data = message.decoded(data, piece.last)
         except binascii.Error:
-            return Ending(BAD_PAYLOAD, "not base64", told=False)
+            return Ending(BAD_PAYLOAD, "not base64", has_outcome=False)
         if piece.last:
-            self._incoming = _Message(self._agreed)
+            self._incoming = _Message(self._protocol)
         if closes:
             return self._close_signal(message, data, piece.last)
-        self._heard(message, data, piece.last)
+        self._deliver(message, data, piece.last)
         return None
 
-    def _heard(self, message: _Message, data: bytes, last: bool) -> None:
+    def _deliver(self, message: _Message, data: bytes, last: bool) -> None:
         if self._terminal and message.channel == RESIZE:
-            message.kept = (message.kept + data)[: _MOST_RESIZE_BYTES + 1]
+            message.buffer = (message.buffer + data)[: _MOST_RESIZE_BYTES + 1]
             if last:
-                self._resize(message.kept)
-        elif data and message.channel not in self._deaf:
+                self._resize(message.buffer)
+        elif data and message.channel not in self._write_only:
             self._inlets[message.channel].feed(data)
 
     def _close_signal(self, message: _Message, data: bytes, last: bool) -> Ending | None:
-        message.kept += data
-        if len(message.kept) > 1 or (last and not message.kept):
-            return Ending(PROTOCOL_ERROR, "a close signal names one channel", told=False)
-        return self._close(message.kept[0]) if last else None
+        message.buffer += data
+        if len(message.buffer) > 1 or (last and not message.buffer):
+            return Ending(PROTOCOL_ERROR, "a close signal names one channel", has_outcome=False)
+        return self._close(message.buffer[0]) if last else None
 
     def _close(self, channel: int) -> Ending | None:
         if channel >= len(self._inlets):
@@ -292,12 +292,12 @@ class WebSocketChannels:
         return None
 
     def _no_channel(self, channel: int) -> Ending:
-        return Ending(POLICY, f"there is no channel {channel}", told=False)
+        return Ending(POLICY, f"there is no channel {channel}", has_outcome=False)
 
-    def _resize(self, told: bytes) -> None:
+    def _resize(self, message: bytes) -> None:
         """Handle a resize message; invalid ones are ignored, as in Kubernetes."""
         try:
-            size = msgspec.json.decode(told, type=_Resize)
+            size = msgspec.json.decode(message, type=_Resize)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return
         if self._size.done():
@@ -314,17 +314,17 @@ class _Resize(msgspec.Struct):
 
 
 class _Message:
-    """A message that is being received. `channel` is -1 until known; `kept` buffers what must be complete."""
+    """A message that is being received. `channel` is -1 until known; `buffer` has what is used only when complete."""
 
-    __slots__ = ("_base64", "_left", "channel", "kept")
+    __slots__ = ("_base64", "_incomplete", "buffer", "channel")
 
-    def __init__(self, agreed: ChannelProtocol) -> None:
-        self._base64 = agreed.base64
-        self._left = b""
+    def __init__(self, protocol: ChannelProtocol) -> None:
+        self._base64 = protocol.base64
+        self._incomplete = b""
         self.channel = -1
-        self.kept = b""
+        self.buffer = b""
 
-    def begun(self, data: bytes) -> bytes:
+    def strip_channel(self, data: bytes) -> bytes:
         """The part of `data` after the channel number."""
         if self.channel >= 0 or not data:
             return data
@@ -339,9 +339,9 @@ class _Message:
         """The decoded bytes, as far as they are complete. Raises binascii.Error."""
         if not self._base64:
             return data
-        data = self._left + data
+        data = self._incomplete + data
         whole = len(data) // 4 * 4
-        data, self._left = data[:whole], data[whole:]
-        if last and self._left:
+        data, self._incomplete = data[:whole], data[whole:]
+        if last and self._incomplete:
             raise binascii.Error("it ends too early")
         return b64decode(data, validate=True)

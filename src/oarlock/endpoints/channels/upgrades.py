@@ -39,9 +39,9 @@ class WrongVersion(BadRequest):
 
 def websocket_upgrade(request: Request, target: Target) -> tuple[ChannelProtocol, Headers]:
     """The channel protocol, and the headers of the 101. Raises BadRequest, `WrongVersion`, Forbidden."""
-    wanted = _asked_for(request)
-    if not _names_websocket(wanted):
-        raise BadRequest(f"unable to upgrade: this is a WebSocket, and {quote(', '.join(wanted))} was asked for")
+    requested = _requested_protocols(request)
+    if not _has_websocket(requested):
+        raise BadRequest(f"unable to upgrade: this is a WebSocket, and {quote(', '.join(requested))} was asked for")
     headers = _handshake(request)
     offered = _offered(request)
     protocol = negotiated(offered)
@@ -57,7 +57,7 @@ def wants_websocket(request: Request) -> bool:
     """Whether a request that could be answered in HTTP asks for a WebSocket."""
     if request.http2 or "upgrade" not in request.headers:
         return False
-    return _says_upgrade(request) and _names_websocket(_listed(request, "upgrade"))
+    return _is_connection_upgrade(request) and _has_websocket(_members(request, "upgrade"))
 
 
 def watch_upgrade(request: Request, target: Target) -> Headers:
@@ -86,15 +86,15 @@ def _handshake(request: Request) -> Headers:
     key = request.headers.get("sec-websocket-key", "")
     if not _is_nonce(key):
         raise BadRequest("unable to upgrade: Sec-WebSocket-Key has to be 16 bytes in base64")
-    return [("upgrade", "websocket"), ("sec-websocket-accept", _accepted(key))]
+    return [("upgrade", "websocket"), ("sec-websocket-accept", _accept_key(key))]
 
 
 def _offered(request: Request) -> list[str]:
     """The subprotocols a client offers. Authentication has removed a bearer token from among them."""
-    return _listed(request, "sec-websocket-protocol")
+    return _members(request, "sec-websocket-protocol")
 
 
-def _names_websocket(protocols: Collection[str]) -> bool:
+def _has_websocket(protocols: Collection[str]) -> bool:
     return "websocket" in (name.lower() for name in protocols)
 
 
@@ -104,38 +104,39 @@ def _is_uri(origin: str) -> bool:
     return origin.startswith("/") or (bool(colon) and bool(rest) and scheme[:1].isalpha() and " " not in origin)
 
 
-def pipe_upgrade(request: Request, spoken: Collection[str]) -> tuple[str, Headers]:
-    """The first of the `spoken` protocols that the client asks for, and the headers of the 101. Raises BadRequest."""
-    wanted = _asked_for(request)
-    known = {protocol.lower(): protocol for protocol in spoken}
-    for name in wanted:
-        if name.lower() in known:
-            protocol = known[name.lower()]
+def pipe_upgrade(request: Request, supported: Collection[str]) -> tuple[str, Headers]:
+    """The first `supported` protocol that the client asks for, and the headers of the 101. Raises BadRequest."""
+    requested = _requested_protocols(request)
+    by_name = {protocol.lower(): protocol for protocol in supported}
+    for name in requested:
+        if name.lower() in by_name:
+            protocol = by_name[name.lower()]
             return protocol, [("upgrade", protocol)]
-    raise BadRequest(f"unable to upgrade: {', '.join(spoken)} is spoken, and {quote(', '.join(wanted))} was asked for")
+    spoken, asked_for = ", ".join(supported), quote(", ".join(requested))
+    raise BadRequest(f"unable to upgrade: {spoken} is spoken, and {asked_for} was asked for")
 
 
-def _asked_for(request: Request) -> list[str]:
+def _requested_protocols(request: Request) -> list[str]:
     """The protocols in ``Upgrade``. Raises BadRequest for a request without an upgrade, or that can't be upgraded."""
     if request.http2:
         raise BadRequest("Upgrade request required, over HTTP/1.1: HTTP/2 has no upgrades")
-    wanted = _listed(request, "upgrade")
-    if not wanted or not _says_upgrade(request):
+    requested = _members(request, "upgrade")
+    if not requested or not _is_connection_upgrade(request):
         raise BadRequest("Upgrade request required")
-    return wanted
+    return requested
 
 
-def _says_upgrade(request: Request) -> bool:
-    return "upgrade" in (token.lower() for token in _listed(request, "connection"))
+def _is_connection_upgrade(request: Request) -> bool:
+    return "upgrade" in (token.lower() for token in _members(request, "connection"))
 
 
-def _listed(request: Request, header: str) -> list[str]:
+def _members(request: Request, header: str) -> list[str]:
     """The elements of a list header, over all its lines."""
     values = (value for name, value in request.all_headers if name == header)
     return [member for value in values for part in value.split(",") if (member := part.strip(" \t"))]
 
 
-def _accepted(key: str) -> str:
+def _accept_key(key: str) -> str:
     return base64.b64encode(hashlib.sha1(f"{key}{_GUID}".encode(), usedforsecurity=False).digest()).decode()
 
 

@@ -48,8 +48,8 @@ async def apply(state: RequestState, route: ResourceRoute, *, in_cbor: bool = Fa
 
     def make(live: Tree) -> DecodedBody:
         try:
-            wanted = route.represents.configuration(config, live)
-            made = resource.fields.apply(live or None, wanted, writer, force=bool(options.force))
+            of_object = route.represents.configuration(config, live)
+            merged = resource.fields.apply(live or None, of_object, writer, force=bool(options.force))
         except ApplyConflict as error:
             raise FieldConflict(conflicts.message(error.conflicts), conflicts.causes(error.conflicts)) from None
         except ManagedFieldsError as error:
@@ -60,7 +60,7 @@ async def apply(state: RequestState, route: ResourceRoute, *, in_cbor: bool = Fa
             raise BadRequest(
                 f"failed to create typed patch object ({_name_of(config, route.entry)}): {error}"
             ) from None
-        tree = copy_tree(made)
+        tree = copy_tree(merged)
         return DecodedBody(tree, PatchWording(ctx.target, lambda: json_codec.encode(tree).decode()), derived=True)
 
     result = await route.write(ctx, Change(make, replaces=False, applies=True, weight=weight))

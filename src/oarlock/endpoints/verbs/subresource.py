@@ -80,12 +80,12 @@ async def _body(state: RequestState, route: ResourceRoute, hook: SubresourceHook
         data, media = b"{}", JSON
     kind = route.entry.subresources[hook.name].kind
     tree, problems = _decoded(data, media, route.entry, hook.name, options.field_validation)
-    for name, wanted in (("apiVersion", kind.api_version), ("kind", kind.kind)):
-        value = tree.get(name) or wanted
-        if value != wanted:
+    for name, expected in (("apiVersion", kind.api_version), ("kind", kind.kind)):
+        value = tree.get(name) or expected
+        if value != expected:
             shown = json_codec.encode(value).decode()
-            raise BadRequest(f'the {name} of the body is {shown}, and this subresource takes "{wanted}"')
-        tree[name] = wanted
+            raise BadRequest(f'the {name} of the body is {shown}, and this subresource takes "{expected}"')
+        tree[name] = expected
     ctx = state.context(options=options, dry_run=options.dry_run)
     body = DecodedBody(tree, BodyWording(kind.kind, kind.version), problems)
     return await _admitted(route, ctx, "CREATE" if hook.method == "POST" else "UPDATE", body, compiled), ctx.dry_run

@@ -21,7 +21,7 @@ from oarlock.meta import options_parse
 from oarlock.meta.errors import NotAcceptable
 from oarlock.meta.options import ListOptions
 
-__all__ = ["EventSource", "WatchRequest", "watch"]
+__all__ = ["EventSource", "StreamStart", "WatchRequest", "watch"]
 
 SHORTEST_S = 1800.0
 """In seconds. A watch without timeoutSeconds ends after a random time between this and twice this."""
@@ -35,8 +35,11 @@ class WatchRequest(NamedTuple):
     timeout_s: float
 
 
-EventSource = Callable[[RequestState, ResourceRoute, WatchRequest], Awaitable[Callable[[Stream], None]]]
-"""Settles where a watch begins; returns what sends its events into a stream. Errors are ordinary answers."""
+StreamStart = Callable[[Stream], None]
+"""Called when the head of the answer was sent: begins to write to the stream."""
+
+EventSource = Callable[[RequestState, ResourceRoute, WatchRequest], Awaitable[StreamStart]]
+"""Settles where a watch begins. What it raises is an ordinary answer."""
 
 
 def watch(source: EventSource) -> Verb:

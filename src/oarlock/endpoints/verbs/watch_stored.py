@@ -7,13 +7,11 @@ encoding of events. Source: "Watch" in the API concepts; KEP-3157.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
-from oarlock.endpoints.http import Stream
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route import ResourceRoute
-from oarlock.endpoints.verbs.watch import EventSource, WatchRequest
+from oarlock.endpoints.verbs.watch import EventSource, StreamStart, WatchRequest
 from oarlock.endpoints.watching.event_frames import EventFrames
 from oarlock.endpoints.watching.watcher import Start, Watcher
 from oarlock.meta import fields
@@ -36,14 +34,14 @@ class _Begin(NamedTuple):
 def stored_events(resource: StoredResource) -> EventSource:
     """The events of `resource`."""
 
-    async def source(state: RequestState, route: ResourceRoute, asked: WatchRequest) -> Callable[[Stream], None]:
-        options, target = asked.options, route.target
+    async def source(state: RequestState, route: ResourceRoute, watch: WatchRequest) -> StreamStart:
+        options, target = watch.options, route.target
         read.check_ready(resource)
         selection = await read.select(resource, route.version, options)
         if selection.name and target.name not in ("", fields.parse(options.field_selector).exact("metadata.name")):
             raise BadRequest("fieldSelector metadata.name doesn't match requested name")
         begin = await _begin(resource, options)
-        frames = EventFrames(resource, route, asked.form)
+        frames = EventFrames(resource, route, watch.form)
         start = Start(
             namespace=target.namespace,
             name=target.name if not selection.name else "",
@@ -52,7 +50,7 @@ def stored_events(resource: StoredResource) -> EventSource:
             after=begin.after,
             bookmarks=options.allow_watch_bookmarks,
             annotated=begin.annotated,
-            timeout_s=asked.timeout_s,
+            timeout_s=watch.timeout_s,
         )
         return lambda stream: Watcher(resource, route, stream, frames, start).run()
 

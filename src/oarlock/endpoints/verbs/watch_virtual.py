@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 from oarlock.codec import json as json_codec
 from oarlock.endpoints.errors import as_status_error
 from oarlock.endpoints.http import Stream
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route import ResourceRoute
-from oarlock.endpoints.verbs.watch import EventSource, WatchRequest
+from oarlock.endpoints.verbs.watch import EventSource, StreamStart, WatchRequest
 from oarlock.endpoints.watching.event_frames import EventForm
 from oarlock.meta.errors import InternalError, InvalidObject, MethodNotAllowed
 from oarlock.meta.fielderrors import Forbidden
@@ -31,17 +31,17 @@ AHEAD_BYTES = 256 * 1024
 def virtual_events(resource: VirtualResource) -> EventSource:
     """The events that the `watch` of `resource` yields, until the timeout, which cancels the method."""
 
-    async def source(state: RequestState, route: ResourceRoute, asked: WatchRequest) -> Callable[[Stream], None]:
+    async def source(state: RequestState, route: ResourceRoute, watch: WatchRequest) -> StreamStart:
         if resource.methods.watch is None:
             raise MethodNotAllowed(route.target.group_resource, "watch")
-        await _check_initial_events(resource, state, route, asked)
-        events = await resource.watch(state.context(options=asked.options), route.version, asked.options)
+        await _check_initial_events(resource, state, route, watch)
+        events = await resource.watch(state.context(options=watch.options), route.version, watch.options)
         book = route.watches
 
         def start(stream: Stream) -> None:
             loop = asyncio.get_running_loop()
-            task = loop.create_task(_send(state, stream, asked.form, events))
-            timer = loop.call_later(asked.timeout_s, stream.close)
+            task = loop.create_task(_send(state, stream, watch.form, events))
+            timer = loop.call_later(watch.timeout_s, stream.close)
             forget = resource.on_end(stream.close)
 
             def ended() -> None:
@@ -59,13 +59,13 @@ def virtual_events(resource: VirtualResource) -> EventSource:
 
 
 async def _check_initial_events(
-    resource: VirtualResource, state: RequestState, route: ResourceRoute, asked: WatchRequest
+    resource: VirtualResource, state: RequestState, route: ResourceRoute, watch: WatchRequest
 ) -> None:
     """Refuse sendInitialEvents if their end can't be known. Raises InvalidObject.
 
     The client then falls back to list and watch, as before KEP-3157.
     """
-    options = asked.options
+    options = watch.options
     if route.query("sendInitialEvents") is None or not options.send_initial_events:
         return
     if not await resource.knows_when_all_was_told(state.context(options=options), route.version):

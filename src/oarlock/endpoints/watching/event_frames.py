@@ -155,12 +155,12 @@ class EventFrames:
     async def _convert(self, shown: Sequence[tuple[Entry, str]]) -> None:
         self._bodies.clear()
         readable = [(entry, kind) for entry, kind in shown if not entry.broken]
-        for left in (False, True):
-            entries = [entry for entry, kind in readable if (kind == "LEFT") is left]
+        for has_left in (False, True):
+            entries = [entry for entry, kind in readable if (kind == "LEFT") is has_left]
             if entries:
-                make = self._resource.bodies_apart if left else self._resource.bodies_of
+                make = self._resource.bodies_apart if has_left else self._resource.bodies_of
                 bodies = await make(entries, self._version)
-                self._bodies.update(zip([(e.key, e.rev, left) for e in entries], bodies, strict=True))
+                self._bodies.update(zip([(e.key, e.rev, has_left) for e in entries], bodies, strict=True))
 
     def _frame(self, kind: str, entry: Entry) -> bytes:
         if entry.broken:
@@ -177,11 +177,11 @@ class EventFrames:
 
     def _body(self, entry: Entry, kind: str) -> bytes:
         """The object's body in the watch's version. Raises StatusError."""
-        left = kind == "LEFT"
-        found: bytes | StatusError | None = self._bodies.get((entry.key, entry.rev, left)) if self._bodies else None
+        has_left = kind == "LEFT"
+        found: bytes | StatusError | None = self._bodies.get((entry.key, entry.rev, has_left)) if self._bodies else None
         if isinstance(found, StatusError):
             raise found
-        if found is None and left:
+        if found is None and has_left:
             # not from the cache of bodies: an object that left the selection has the same key and revision
             tree = self._resource.tree_now(entry, self._version)
             found = None if tree is None else encode_body(tree)

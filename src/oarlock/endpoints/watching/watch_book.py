@@ -16,15 +16,15 @@ __all__ = ["WatchBook"]
 class WatchBook:
     """The open watches, to end them on shutdown, and how many events were sent for each resource.
 
-    `held` has the other open-ended answers, with their resources. One that is added after shutdown began, or after its
-    resource was withdrawn, ends at once.
+    `long_running` has the other open-ended answers, with their resources. One that is added after shutdown began, or
+    after its resource was withdrawn, ends at once.
     """
 
-    __slots__ = ("_closed", "_withdrawn", "events", "held", "open")
+    __slots__ = ("_closed", "_withdrawn", "events", "long_running", "open")
 
     def __init__(self) -> None:
         self.open: set[Callable[[], None]] = set()
-        self.held: dict[Callable[[], None], ServedResource] = {}
+        self.long_running: dict[Callable[[], None], ServedResource] = {}
         self.events: dict[tuple[str, str, str], int] = {}
         self._closed = False
         self._withdrawn: WeakSet[ServedResource] = WeakSet()
@@ -41,23 +41,23 @@ class WatchBook:
         if self._closed or resource in self._withdrawn:
             end()
         else:
-            self.held[end] = resource
+            self.long_running[end] = resource
 
     def release(self, end: Callable[[], None]) -> None:
         """Undo `add` or `hold` for `end`."""
         self.open.discard(end)
-        self.held.pop(end, None)
+        self.long_running.pop(end, None)
 
     def withdraw(self, resources: Collection[ServedResource]) -> None:
-        """End what is held for `resources`, now or later."""
+        """End what goes on for `resources`, now or later."""
         self._withdrawn.update(resources)
         if resources:
-            for end, resource in list(self.held.items()):
+            for end, resource in list(self.long_running.items()):
                 if resource in self._withdrawn:
                     end()
 
     def end_all(self) -> None:
         """End everything, for shutdown."""
         self._closed = True
-        for end in (*self.open, *self.held):
+        for end in (*self.open, *self.long_running):
             end()

@@ -220,9 +220,9 @@ class Watcher:
         pacer = Pacer()
         await resource.settled(version)
         for chunk in chunks:
-            for few in _few(filter(self._wants, chunk)):
-                await self._frames.prepare_added(few)
-                for entry in few:
+            for batch in _batches(filter(self._wants, chunk)):
+                await self._frames.prepare_added(batch)
+                for entry in batch:
                     if stream.closed or not self._write_added(entry):
                         return
                 await self._keep_pace(pacer)
@@ -378,15 +378,15 @@ class Watcher:
             self._subscription = None
 
 
-def _few(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+def _batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
     """As many entries, and bytes of them, as are converted at once."""
-    few: list[Entry] = []
+    batch: list[Entry] = []
     size = 0
     for entry in entries:
-        few.append(entry)
+        batch.append(entry)
         size += len(entry.body)
-        if len(few) >= CATCH_UP_STEP or size >= AHEAD_BYTES:
-            yield few
-            few, size = [], 0
-    if few:
-        yield few
+        if len(batch) >= CATCH_UP_STEP or size >= AHEAD_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
