@@ -146,7 +146,7 @@ async def test_a_stream_of_a_resource_that_went_before_its_answer_began_ends_at_
     async with birds() as api:
         await made(api, GULLS, {"metadata": {"name": "g"}})
         begun = await api._send("GET", f"{GULLS}/g/cries", None, {})
-        api.parts.router.watches.withdraw([])
+        api.parts.router.watches.withdraw(api.parts.live.resources.values())
         lines = Lines()
         assert begun.stream is not None
         begun.stream(lines)
