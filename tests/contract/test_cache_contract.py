@@ -202,7 +202,7 @@ class History:
         if isinstance(self.backend, NetworkBackend):
             self.backend.faults = faults
         else:
-            await self.cache._follower.begin(self.cache._seen.rev, self.cache._epoch)
+            await self.cache._follower.begin(self.cache._watch_position.rev, self.cache._epoch)
 
     async def restart(self, names: Sequence[str]) -> None:
         """Another process takes over, and loads while the store is written to."""
@@ -341,7 +341,7 @@ async def take(history: History, step: str, what: Any) -> None:
         watch = history.cache._follower._watch
         if watch is not None:
             watch.close()
-            history.cache._follower._failed(Unavailable("cut"))
+            history.cache._follower._on_failure(Unavailable("cut"))
     elif step == "fail_over":
         if hasattr(history.store, "lose_after"):
             await history.fail_over(what)

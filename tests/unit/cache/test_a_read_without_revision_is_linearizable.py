@@ -100,7 +100,7 @@ async def test_a_revision_to_come_is_waited_for_and_refused_in_the_end(world: An
     with pytest.raises(FutureRevision) as error:
         await world.cache.wait_for(10**18, timeout_s=0.005)
     assert error.value.current_rev == rev + 1
-    assert world.cache._applied._waiting == {}
+    assert world.cache._position._waiters == {}
 
 
 async def test_closing_lets_go_of_who_waits(world: Any) -> None:

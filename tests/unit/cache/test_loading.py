@@ -117,7 +117,7 @@ async def test_a_resource_that_failed_to_load_can_be_loaded_again(world: Any, ki
     with pytest.raises(Unavailable):
         await world.load()
     world.backend.on_list = None
-    assert world.cache._aside == {}
+    assert world.cache._buffers == {}
     await world.write("a", "1")
     assert len(await world.load()) == 1
 
@@ -130,7 +130,7 @@ async def test_a_resource_withdrawn_while_it_loads_is_not_put_in_place(world: An
     world.backend.on_list = withdraw
     with pytest.raises(Exception, match="withdrawn"):
         await world.load()
-    assert world.cache._aside == {}
+    assert world.cache._buffers == {}
     assert world.cache.resources == ()
 
 
@@ -147,7 +147,7 @@ async def test_a_resource_dropped_and_loaded_again_while_it_loads(world: Any, ki
         await world.cache.resource(kit.PREFIX, kit.describe, kit.later)
     await world.write("c", "1")
     assert world.names() == ["a=1", "b=1", "c=1"]
-    assert world.cache._aside == {}
+    assert world.cache._buffers == {}
 
 
 async def test_history_without_previous_values_begins_where_it_makes_sense(world: Any, kit: Any) -> None:

@@ -360,7 +360,7 @@ async def test_a_withdrawn_resource_is_not_brought_back_by_a_reload(world: Any, 
     await world.write("a", "1")
     assert not things.ready
     assert world.cache.resources == ()
-    assert world.cache._aside == {}
+    assert world.cache._buffers == {}
 
 
 async def test_closing_ends_a_reload(world: Any) -> None:

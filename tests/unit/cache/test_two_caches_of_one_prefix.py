@@ -85,7 +85,7 @@ async def test_one_that_failed_to_load_leaves_the_other_as_it_was(world: Any, ki
     await world.write("a", "1")
     assert (old.ready, heard.texts, heard.ended) == (True, ["ADDED a 1@2"], [])
     assert world.cache.resources == (old,)
-    assert world.cache._aside == {}
+    assert world.cache._buffers == {}
 
 
 async def test_a_retired_one_ends_its_watches_and_is_still_kept_current(world: Any, kit: Any) -> None:

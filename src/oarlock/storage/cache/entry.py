@@ -4,7 +4,7 @@ The cache reads `key`, `rev`, `create_rev` and the length of `body`. The caller'
 the caller reads it when it responds. An entry is immutable: a change of the object makes another entry, so lists,
 watches and past states may share one.
 
-Must not know: JSON, kinds, selectors. Next: `events`.
+Must not know: JSON, kinds, selectors. See also: `events`.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ class Interner:
         if not labels:
             return _NO_LABELS
         in_order = tuple(labels.items())
-        found = self._in_order.get(in_order)
-        if found is None:
+        shared = self._in_order.get(in_order)
+        if shared is None:
             size = sum([len(key) + len(value) for key, value in in_order])
             if size > LONGEST_BYTES:
                 return dict(labels)
@@ -132,12 +132,12 @@ class Interner:
             if self.held_bytes > self.limit_bytes:
                 self._forget()
             name = frozenset(in_order)
-            found = self._labels.get(name)
-            if found is None:
+            shared = self._labels.get(name)
+            if shared is None:
                 text = self._texts.setdefault
-                found = self._labels[name] = {text(key, key): text(value, value) for key, value in labels.items()}
-            self._in_order[in_order] = found
-        return found
+                shared = self._labels[name] = {text(key, key): text(value, value) for key, value in labels.items()}
+            self._in_order[in_order] = shared
+        return shared
 
     def _forget(self) -> None:
         self._in_order.clear()

@@ -6,7 +6,7 @@ Errors (all of the `StorageError` family):
     └── TooOld    some events after the requested revision are gone (Kubernetes: 410 Expired)
 
 Must not know: media types, selectors, HTTP; an encoder of the caller caches its results in `CacheEvent.memo`.
-Next: `ring`, which keeps events, and `resource_cache`, which delivers them.
+See also: `ring`, which keeps events; `resource_cache`, which delivers them.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A watch that breaks, or stands still while the store goes on, is begun again at 
 There is a gap, which the cache handles, when that revision was compacted, or when the store has lost history
 meanwhile and is in another epoch.
 
-Must not know: keys, resources, entries. Next: `watch_cache`.
+Must not know: keys, resources, entries. See also: `watch_cache`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ log = logging.getLogger("oarlock.storage.cache")
 
 
 class Follower:
-    """Calls `apply` with events in revision order and the revision they are complete up to; calls `lost` on a gap.
+    """Calls `apply` with events in revision order and the revision they are complete up to, or `on_gap`.
 
     A batch longer than ``limits.slice_events`` is applied over several turns of the loop; later batches wait behind it.
     """
@@ -34,19 +34,19 @@ class Follower:
         span: tuple[str, str],
         limits: CacheLimits,
         apply: Callable[[Sequence[Event], Rev], None],
-        lost: Callable[[StorageError], None],
+        on_gap: Callable[[StorageError], None],
     ) -> None:
         self._backend = backend
         self._span = span
         self._limits = limits
         self._apply = apply
-        self._lost = lost
+        self._on_gap = on_gap
         self._watch: Watch | None = None
-        self._received: Rev = 0
+        self._rev: Rev = 0  # of the last event or progress that was delivered
         self._epoch = ""
         self._backlog: deque[Batch] = deque()
         self._draining: asyncio.Handle | None = None
-        self._again: asyncio.Task[None] | None = None
+        self._reopening: asyncio.Task[None] | None = None
         self._down = False
         self._pause_s = limits.retry_s
 
@@ -56,13 +56,13 @@ class Follower:
         Raises what the backend raises.
         """
         await self.close()
-        self._received = after
+        self._rev = after
         self._epoch = epoch
         await self._open()
 
     async def _open(self) -> None:
         start, end = self._span
-        watch = await self._backend.watch(start, end, after=self._received, deliver=self._deliver, failed=self._failed)
+        watch = await self._backend.watch(start, end, after=self._rev, deliver=self._deliver, failed=self._on_failure)
         self._watch = watch
 
     async def close(self) -> None:
@@ -72,16 +72,16 @@ class Follower:
         if self._draining is not None:
             self._draining.cancel()
             self._draining = None
-        again, self._again = self._again, None
-        if again is not None and again is not asyncio.current_task():
-            again.cancel()
-            await asyncio.wait((again,))
+        task, self._reopening = self._reopening, None
+        if task is not None and task is not asyncio.current_task():
+            task.cancel()
+            await asyncio.wait((task,))
         self._stop()
 
     def late(self, rev: Rev) -> None:
         """The store is at `rev`, and has been for a while: unless the watch has delivered that, begin it again."""
-        if self._received < rev and self._stop():
-            self._failed(Unavailable(f"it stands still at revision {self._received}, and the store is at {rev}"))
+        if self._rev < rev and self._stop():
+            self._on_failure(Unavailable(f"it stands still at revision {self._rev}, and the store is at {rev}"))
 
     def _stop(self) -> bool:
         """Close the watch; whether there was one."""
@@ -91,17 +91,17 @@ class Follower:
         return watch is not None
 
     def _deliver(self, batch: Batch) -> None:
-        if batch.rev > self._received:
-            self._received = batch.rev
+        if batch.rev > self._rev:
+            self._rev = batch.rev
         self._pause_s = self._limits.retry_s
         if self._backlog or len(batch.events) > self._limits.slice_events:
             self._backlog.append(batch)
             if self._draining is None:
                 self._drain()
         else:
-            self._hand_on(batch.events, batch.rev)
+            self._pass_on(batch.events, batch.rev)
 
-    def _hand_on(self, events: Sequence[Event], rev: Rev) -> None:
+    def _pass_on(self, events: Sequence[Event], rev: Rev) -> None:
         try:
             self._apply(events, rev)
         except Exception as error:
@@ -109,7 +109,7 @@ class Follower:
             log.exception("applying events up to revision %d failed", rev)
             self._backlog.clear()
             self._stop()
-            self._lost(StorageError(f"applying events up to revision {rev} failed: {error}"))
+            self._on_gap(StorageError(f"applying events up to revision {rev} failed: {error}"))
 
     def _drain(self) -> None:
         """Apply the next slice of the waiting events, and schedule the rest."""
@@ -117,26 +117,26 @@ class Follower:
         room = self._limits.slice_events
         while self._backlog and room > 0:
             batch = self._backlog.popleft()
-            bite, rest = batch.events[:room], batch.events[room:]
-            room -= max(len(bite), 1)
+            head, rest = batch.events[:room], batch.events[room:]
+            room -= max(len(head), 1)
             if rest:
                 self._backlog.appendleft(Batch(rest, batch.rev))
-                self._hand_on(bite, bite[-1].rev)
+                self._pass_on(head, head[-1].rev)
             else:
-                self._hand_on(bite, batch.rev)
+                self._pass_on(head, batch.rev)
         if self._backlog:
             self._draining = asyncio.get_running_loop().call_soon(self._drain)
 
-    def _failed(self, error: StorageError) -> None:
+    def _on_failure(self, error: StorageError) -> None:
         self._watch = None
         if isinstance(error, Compacted):
             log.warning("the watch cache fell behind what the store keeps and loads again: %s", error)
-            self._lost(error)
+            self._on_gap(error)
             return
         self._down = True
-        if self._again is None or self._again.done():
+        if self._reopening is None or self._reopening.done():
             log.warning("the watch of the store was lost and is begun again: %s", error)
-            self._again = asyncio.get_running_loop().create_task(self._reopen(), name="cache: watch again")
+            self._reopening = asyncio.get_running_loop().create_task(self._reopen(), name="cache: watch again")
 
     async def _reopen(self) -> None:
         while self._down:
@@ -148,7 +148,7 @@ class Follower:
                 # Asked once the watch is there: what it delivers from now on can't be of a later epoch unnoticed.
                 epoch = await self._backend.epoch()
             except Compacted as error:
-                self._lost(error)
+                self._on_gap(error)
             except StorageError:
                 self._stop()
                 self._down = True
@@ -156,4 +156,4 @@ class Follower:
                 if epoch != self._epoch and not self._down:
                     log.warning("the store is in another epoch, and the watch cache loads again")
                     self._stop()
-                    self._lost(StorageError("the store is in another epoch"))
+                    self._on_gap(StorageError("the store is in another epoch"))

@@ -7,7 +7,7 @@ that nobody lists is changed in place, and a batch of changes copies a leaf once
 The bounds between leaves are separators, not first keys: leaf `i` holds keys in ``bounds[i] <= key < bounds[i+1]``,
 so adding and removing keys moves none of them. Keys compare as Python strings, which is the byte order of UTF-8.
 
-Must not know: revisions of the store, events. Next: `snapshot`.
+Must not know: revisions of the store, events. See also: `snapshot`, what others are given.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class Measure(NamedTuple):
 
 
 class Leaf(list[Entry]):
-    """Entries in key order. `measured` is cached until they change."""
+    """Entries in key order. `measure_cache` is cached until they change."""
 
-    __slots__ = ("measured",)
+    __slots__ = ("measure_cache",)
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         super().__init__(entries)
-        self.measured: Measure | None = None
+        self.measure_cache: Measure | None = None
 
 
 class HasBody(Protocol):
@@ -54,13 +54,13 @@ class HasBody(Protocol):
 
 def measure(entries: Sequence[HasBody]) -> Measure:
     """The measure of `entries`; for a whole leaf it is cached."""
-    found = entries.measured if isinstance(entries, Leaf) else None
-    if found is None:
+    total = entries.measure_cache if isinstance(entries, Leaf) else None
+    if total is None:
         sizes = [len(entry.body) for entry in entries]
-        found = Measure(sum(sizes), max(sizes, default=0))
+        total = Measure(sum(sizes), max(sizes, default=0))
         if isinstance(entries, Leaf):
-            entries.measured = found
-    return found
+            entries.measure_cache = total
+    return total
 
 
 class Root:
@@ -138,7 +138,7 @@ class Leaves:
         at = bisect_right(self._bounds, key) - 1
         if self._own[at]:
             leaf = self._leaves[at]
-            leaf.measured = None
+            leaf.measure_cache = None
             return leaf, at
         self._own[at] = 1
         leaf = self._leaves[at] = Leaf(self._leaves[at])

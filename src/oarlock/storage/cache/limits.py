@@ -1,6 +1,6 @@
 """Limits of the watch cache in memory and time, each with its reason.
 
-Must not know: anything else of the cache. Next: `ring` and `position`, which use most of them.
+Must not know: anything else of the cache. See also: `ring` and `position`, which use most of them.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ much; the events that arrive meanwhile bring the earlier pages up to the last on
 matter after a restart: without them, every client whose watch was cut off would have to list again.
 All work is done in slices, and nothing is visible until it is complete.
 
-Must not know: the watch of the store; arriving events are passed in. Next: `follower`.
+Must not know: the watch of the store; arriving events are passed in. See also: `follower`.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ __all__ = ["load"]
 
 
 async def load(
-    resource: ResourceCache, seen: Position, arriving: Sequence[Event], *, reuse: bool = True
+    resource: ResourceCache, position: Position, arriving: Sequence[Event], *, reuse: bool = True
 ) -> tuple[State, Rev]:
     """The state of the resource at a revision that was current after this was called, and that revision.
 
-    `seen` is the position of the store's watch, at least the returned revision when this returns; `arriving` collects
-    every event of the resource since this was called, up to `seen`. Without `reuse` the store is in another epoch:
+    `position` is that of the store's watch, at least the returned revision when this returns; `arriving` collects
+    every event of the resource since this was called, up to it. Without `reuse` the store is in another epoch:
     nothing known is used again, and no earlier event is taken up, so whoever knows an earlier revision lists again.
     Raises what the backend raises, and `Unavailable` when watch and list of the backend don't agree.
     """
     source = resource.source
-    since = seen.rev
+    since = position.rev
     live: dict[str, Entry] = {}
     start, more, rev = resource.prefix, True, since
     while more:
@@ -48,14 +48,14 @@ async def load(
             live[entry.key] = entry
         if more:
             start = page.kvs[-1].key + "\0"
-    if not await seen.reach(rev, source.limits.fresh_s):
+    if not await position.reach(rev, source.limits.fresh_s):
         raise Unavailable(f"the store told of nothing up to revision {rev}, which it had answered as of")
-    live = _brought_up(resource, live, [event for event in arriving if event.rev <= rev])
+    live = _merge(resource, live, [event for event in arriving if event.rev <= rev])
     ring = await _history(resource, live, rev) if reuse else Ring(source.limits, rev)
     return State(live, ring, source.limits), rev
 
 
-def _brought_up(resource: ResourceCache, live: dict[str, Entry], events: Sequence[Event]) -> dict[str, Entry]:
+def _merge(resource: ResourceCache, live: dict[str, Entry], events: Sequence[Event]) -> dict[str, Entry]:
     """One state from pages read at different revisions, using all events since the first page."""
     for event in events:
         known = live.get(event.key)
@@ -76,7 +76,7 @@ class _Collector:
         self._live = live
         self.events: deque[Event] = deque()
         self.start = start
-        self.lost = False
+        self.failure = False
         self.progress = Position(source.backend.request_progress, source.limits.nudge_s)
         self._until = until
         self._bytes = 0
@@ -92,13 +92,13 @@ class _Collector:
                 self.events.append(event)
                 self._bytes += _size(event)
         while len(self.events) > self._limits.ring_max or self._bytes > 2 * self._limits.ring_bytes:
-            dropped = self.events.popleft()
-            self.start = dropped.rev
-            self._bytes -= _size(dropped)
+            oldest = self.events.popleft()
+            self.start = oldest.rev
+            self._bytes -= _size(oldest)
         self.progress.advance(batch.rev)
 
     def failed(self, error: StorageError) -> None:
-        self.lost = True
+        self.failure = True
         self.progress.advance(self._until)
 
 
@@ -117,11 +117,11 @@ async def _history(resource: ResourceCache, live: dict[str, Entry], rev: Rev) ->
         resource.prefix, resource.end, after=start, deliver=collector.deliver, failed=collector.failed
     )
     try:
-        arrived = await collector.progress.reach(rev, source.limits.fresh_s)
+        complete = await collector.progress.reach(rev, source.limits.fresh_s)
     finally:
         watch.close()
         await collector.progress.close()
-    if collector.lost or not arrived:
+    if collector.failure or not complete:
         return Ring(source.limits, rev)
     return await _replay(resource, live, collector)
 

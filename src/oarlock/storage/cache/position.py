@@ -1,6 +1,6 @@
 """The revision a watch has reached, and waiting for it to reach another.
 
-Must not know: what is being watched. Next: `watch_cache`.
+Must not know: what is being watched. See also: `watch_cache`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Position:
     the revision go back (`restart`).
     """
 
-    __slots__ = ("_ask", "_asking", "_closed", "_nudge_s", "_waiting", "rev")
+    __slots__ = ("_ask", "_asking", "_closed", "_nudge_s", "_waiters", "rev")
 
     rev: Rev
 
@@ -31,25 +31,25 @@ class Position:
         self._nudge_s = nudge_s
         self._asking: asyncio.Task[None] | None = None
         self._closed = False
-        self._waiting: dict[asyncio.Future[None], Rev] = {}
+        self._waiters: dict[asyncio.Future[None], Rev] = {}
 
     def advance(self, rev: Rev) -> None:
         """Set the revision to `rev` if that is larger, and wake the waiters."""
         if rev > self.rev:
             self.rev = rev
-            if self._waiting:
+            if self._waiters:
                 self._wake()
 
     def _wake(self) -> None:
-        for future, rev in list(self._waiting.items()):
+        for future, rev in list(self._waiters.items()):
             if rev <= self.rev or self._closed:
-                del self._waiting[future]
+                del self._waiters[future]
                 if not future.done():
                     future.set_result(None)
 
     def interrupt(self) -> None:
         """End all waits now: what they wait for isn't coming."""
-        for future in self._waiting:
+        for future in self._waiters:
             if not future.done():
                 future.set_result(None)
 
@@ -67,20 +67,20 @@ class Position:
         if rev <= self.rev:
             return True
         loop = asyncio.get_running_loop()
-        begun = loop.time()
-        arrived: asyncio.Future[None] = loop.create_future()
-        self._waiting[arrived] = rev
+        start = loop.time()
+        arrival: asyncio.Future[None] = loop.create_future()
+        self._waiters[arrival] = rev
         try:
-            while not arrived.done() and not self._closed:
-                waited = loop.time() - begun
-                if waited >= timeout_s:
+            while not arrival.done() and not self._closed:
+                elapsed = loop.time() - start
+                if elapsed >= timeout_s:
                     break
-                if waited >= ask_after_s:
+                if elapsed >= ask_after_s:
                     self._nudge()
-                await asyncio.wait((arrived,), timeout=min(timeout_s - waited, self._nudge_s))
+                await asyncio.wait((arrival,), timeout=min(timeout_s - elapsed, self._nudge_s))
             return rev <= self.rev
         finally:
-            self._waiting.pop(arrived, None)
+            self._waiters.pop(arrival, None)
 
     async def require(self, rev: Rev, timeout_s: float) -> None:
         """Like `reach`, but raises `FutureRevision` instead of returning False."""

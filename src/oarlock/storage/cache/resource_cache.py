@@ -5,7 +5,7 @@ goes to the backend, then waits for its event, which may come before or after th
 writes, whatever the backend.
 
 Must not know: the watch of the store (`watch_cache` passes the events), what an object is (`Describe` knows).
-Next: `loading`, then `watch_cache`.
+See also: `loading`, `watch_cache`.
 """
 
 from __future__ import annotations
@@ -239,12 +239,12 @@ class ResourceCache:
             return state.remove(self.describe_deleted(event, previous), now)
         pending = self._pending.get(key) if self._pending else None
         if pending is not None and pending.value == value:
-            entry = pending.entry = self._drafted(pending.draft, key, value, event.rev, event.create_rev)
+            entry = pending.entry = self._entry_of(pending.draft, key, value, event.rev, event.create_rev)
         else:
             entry = self.describe(key, value, event.rev, event.create_rev)
         return state.put(entry, now)
 
-    def _drafted(self, draft: Draft | None, key: str, value: bytes, rev: Rev, create_rev: Rev) -> Entry:
+    def _entry_of(self, draft: Draft | None, key: str, value: bytes, rev: Rev, create_rev: Rev) -> Entry:
         if draft is not None:
             try:
                 return draft(rev, create_rev)
@@ -280,7 +280,7 @@ class ResourceCache:
                 del self._pending[key]
         entry = pending.entry
         if entry is None or entry.rev != result.rev:
-            entry = await self._written(key, pending, expect, result.rev)
+            entry = await self._entry_of_write(key, pending, expect, result.rev)
         return result, entry
 
     async def delete(self, key: str, *, expect: Rev) -> WriteResult:
@@ -296,14 +296,14 @@ class ResourceCache:
         if not await self._position.reach(rev, limits.fresh_s, ask_after_s=limits.nudge_s):
             self.source.late(rev)
 
-    async def _written(self, key: str, pending: _Pending, expect: Rev, rev: Rev) -> Entry:
+    async def _entry_of_write(self, key: str, pending: _Pending, expect: Rev, rev: Rev) -> Entry:
         """The entry written at `rev`, if its event couldn't be recognised or hasn't come."""
         event = self._state.ring.find(rev)
         if event is not None and event.entry.key == key:
             return event.entry
-        create_rev = self._created(key, expect) if expect else rev
+        create_rev = self._create_rev_at(key, expect) if expect else rev
         if create_rev:
-            return self._drafted(pending.draft, key, pending.value, rev, create_rev)
+            return self._entry_of(pending.draft, key, pending.value, rev, create_rev)
         try:
             kv, _ = await self.source.backend.get(key, rev=rev)
         except StorageError as error:
@@ -312,7 +312,7 @@ class ResourceCache:
             raise OutcomeUnknown(f"{key} was written at revision {rev} but isn't there")
         return self.describe(key, kv.value, kv.mod_rev, kv.create_rev)
 
-    def _created(self, key: str, rev: Rev) -> Rev:
+    def _create_rev_at(self, key: str, rev: Rev) -> Rev:
         """The revision at which the object was created that had `rev`; 0 when it isn't here any more."""
         entry = self._state.live.get(key)
         if entry is None or entry.rev != rev:

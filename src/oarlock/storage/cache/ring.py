@@ -4,7 +4,7 @@ It decides whether a watch can continue (`oldest`), replays events, and gives th
 Its capacity grows while the oldest event is younger than `CacheLimits.ring_age_s`, and is halved when a
 quarter of it is enough for that age.
 
-Must not know: who listens. Next: `roots`.
+Must not know: who listens. See also: `roots`, the past states.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ class Ring:
         self._bytes += event.size
         count = len(events) - self._head
         if count > self._limits.ring_warm:
-            cooled = events[-1 - self._limits.ring_warm]
-            if cooled is not None:
-                cooled.memo = None
+            older = events[-1 - self._limits.ring_warm]
+            if older is not None:
+                older.memo = None
         if count > self._room:
             self._make_room(now)
         while self._bytes > self._limits.ring_bytes and len(self) > 1:
@@ -124,8 +124,8 @@ class Ring:
         end = bisect_right(self._revs, until, first)
         if end - first > most * 4:
             return None
-        held: dict[str, Entry | None] = {}
+        states: dict[str, Entry | None] = {}
         for event in self._events[first:end]:
             if event is not None:
-                held.setdefault(event.entry.key, event.previous)
-        return held if len(held) <= most else None
+                states.setdefault(event.entry.key, event.previous)
+        return states if len(states) <= most else None

@@ -2,7 +2,7 @@
 
 A snapshot keeps only its own entries alive.
 
-Must not know: where it came from, who reads it. Next: `roots`, which keeps some for the next page of a list.
+Must not know: where it came from, who reads it. See also: `roots`, which keeps some for the next page of a list.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 One object, so that a reload can build another and replace it in one step. An event costs one `put` or `remove`;
 everything else here is a read.
 
-Must not know: the backend, subscriptions, how entries are made. Next: `resource_cache`.
+Must not know: the backend, subscriptions, how entries are made. See also: `resource_cache`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ functions: when a definition is replaced, the new cache is loaded beside the old
 store has compacted the watch's revision, or has lost history, all subscriptions end with `TooOld`, everything is loaded
 again and exchanged in one step; until then readers see the old state at its old revision.
 
-Must not know: kinds, HTTP, encodings. Next: `loading`, `follower`, and upwards `oarlock.registry`.
+Must not know: kinds, HTTP, encodings. See also: `loading`, `follower`.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ class WatchCache:
         self._limits = limits
         self._clock = clock
         self._known_rev = backend.known_rev
-        self._applied = Position(backend.request_progress, limits.nudge_s)
-        # Ahead of `_applied` only while everything is loaded again and arriving events are buffered.
-        self._seen = Position(backend.request_progress, limits.nudge_s)
-        self._source = CacheSource(backend, self._applied, limits, clock, self._late)
-        self._follower = Follower(backend, (ROOT, ROOT[:-1] + "0"), limits, self._apply, self._lost)
+        self._position = Position(backend.request_progress, limits.nudge_s)
+        # Ahead of `_position` only while everything is loaded again and arriving events are buffered.
+        self._watch_position = Position(backend.request_progress, limits.nudge_s)
+        self._source = CacheSource(backend, self._position, limits, clock, self._late)
+        self._follower = Follower(backend, (ROOT, ROOT[:-1] + "0"), limits, self._apply, self._on_gap)
         self._resources: dict[ResourceCache, None] = {}
         self._live: dict[str, tuple[ResourceCache, ...]] = {}
-        self._aside: dict[str, dict[ResourceCache, list[Event]]] = {}
+        self._buffers: dict[str, dict[ResourceCache, list[Event]]] = {}
         self._epoch = ""
-        self._losses = 0
+        self._gaps = 0
         self._stale: dict[ResourceCache, None] = {}
         self._reloading: asyncio.Task[None] | None = None
         self._round: asyncio.Task[None] | None = None
@@ -65,8 +65,8 @@ class WatchCache:
         """Begin to watch the store, which must have been started. Raises `StorageError`."""
         self._epoch = await self._backend.epoch()
         rev = await self._backend.current_rev()
-        self._seen.advance(rev)
-        self._applied.advance(rev)
+        self._watch_position.advance(rev)
+        self._position.advance(rev)
         await self._follower.begin(rev, self._epoch)
 
     async def close(self) -> None:
@@ -78,8 +78,8 @@ class WatchCache:
             await asyncio.wait(tasks)
         self._reloading = None
         await self._follower.close()
-        await self._applied.close()
-        await self._seen.close()
+        await self._position.close()
+        await self._watch_position.close()
         for resource in list(self._resources):
             self.drop(resource)
 
@@ -91,7 +91,7 @@ class WatchCache:
 
         Watches use it for bookmarks: outside of a `Deliver` call, everything up to it has been delivered.
         """
-        return self._applied.rev
+        return self._position.rev
 
     @property
     def resources(self) -> Sequence[ResourceCache]:
@@ -106,7 +106,7 @@ class WatchCache:
         cache doesn't catch up within ``limits.fresh_s``.
         """
         known = self._known_rev()
-        if known is not None and known <= self._applied.rev:
+        if known is not None and known <= self._position.rev:
             return None
         if self._round is None:
             self._round = asyncio.get_running_loop().create_task(self._catch_up(), name="cache: catch up")
@@ -120,17 +120,17 @@ class WatchCache:
         rev = await self._asked_rev() if known is None else known
         if self._reloading is not None:
             await asyncio.wait((self._reloading,), timeout=self._limits.fresh_s)
-        if self._reloading is not None or not await self._applied.reach(rev, self._limits.fresh_s):
+        if self._reloading is not None or not await self._position.reach(rev, self._limits.fresh_s):
             self._late(rev)
             raise Unavailable(f"the watch cache is at revision {self.rev} and doesn't catch up with the store at {rev}")
 
     async def _asked_rev(self) -> Rev:
         """The store's revision. If that is behind what was delivered before, the store has lost history."""
-        seen = self._seen.rev
+        reached = self._watch_position.rev
         rev = await self._backend.current_rev()
-        if rev < seen and self._reloading is None:
-            log.warning("the store went back from revision %d to %d, and the watch cache loads again", seen, rev)
-            self._lost(StorageError(f"the store went back from revision {seen} to {rev}"))
+        if rev < reached and self._reloading is None:
+            log.warning("the store went back from revision %d to %d, and the watch cache loads again", reached, rev)
+            self._on_gap(StorageError(f"the store went back from revision {reached} to {rev}"))
         return rev
 
     def _late(self, rev: Rev) -> None:
@@ -139,7 +139,7 @@ class WatchCache:
 
     async def wait_for(self, rev: Rev, timeout_s: float = 3.0) -> None:
         """Wait until everything up to `rev` has been applied. Raises `FutureRevision` on timeout."""
-        await self._applied.require(rev, timeout_s)
+        await self._position.require(rev, timeout_s)
 
     # Resources
 
@@ -169,51 +169,55 @@ class WatchCache:
         if live:
             self._live[resource.prefix] = live
         self._stale.pop(resource, None)
-        self._take_aside(resource)
+        self._stop_buffering(resource)
         resource.withdraw()
 
     async def _bring_up(self, resource: ResourceCache) -> None:
         while True:
             if self._reloading is not None:
                 await asyncio.shield(self._reloading)
-            losses = self._losses
+            gaps = self._gaps
             try:
                 loaded = await self._load(resource)
             except StorageError:
-                if losses == self._losses:
+                if gaps == self._gaps:
                     raise
                 continue
             if resource not in self._resources:
                 raise StorageError(f"{resource.prefix} was withdrawn while it was loaded")
-            if losses == self._losses:
+            if gaps == self._gaps:
                 self._put_in_place(resource, *loaded)
                 return
 
     async def _load(self, resource: ResourceCache, *, reuse: bool = True) -> tuple[State, Rev, list[Event]]:
-        """The state at a revision, the revision, and the events buffered since; `_seen` has reached it."""
-        aside: list[Event] = []
-        self._aside.setdefault(resource.prefix, {})[resource] = aside
+        """The state at a revision, the revision, and the events buffered since; `_watch_position` has reached it."""
+        buffer: list[Event] = []
+        self._buffers.setdefault(resource.prefix, {})[resource] = buffer
         try:
-            state, rev = await load(resource, self._seen, aside, reuse=reuse)
+            state, rev = await load(resource, self._watch_position, buffer, reuse=reuse)
         except BaseException:
-            self._take_aside(resource)
+            self._stop_buffering(resource)
             raise
-        return state, rev, aside
+        return state, rev, buffer
 
-    def _take_aside(self, resource: ResourceCache) -> None:
+    def _stop_buffering(self, resource: ResourceCache) -> None:
         """Stop buffering events for `resource`."""
-        waiting = self._aside.get(resource.prefix)
-        if waiting is not None:
-            waiting.pop(resource, None)
-            if not waiting:
-                del self._aside[resource.prefix]
+        buffers = self._buffers.get(resource.prefix)
+        if buffers is not None:
+            buffers.pop(resource, None)
+            if not buffers:
+                del self._buffers[resource.prefix]
 
-    def _put_in_place(self, resource: ResourceCache, state: State, rev: Rev, aside: list[Event]) -> None:
-        """Run in the same step of the loop as the end of the wait for `_seen`, or an event could be lost or doubled."""
-        self._take_aside(resource)
+    def _put_in_place(self, resource: ResourceCache, state: State, rev: Rev, buffer: list[Event]) -> None:
+        """Make what was loaded current.
+
+        Must run in the same step of the loop as the end of the wait for `_watch_position`, or an event could be lost or
+        doubled.
+        """
+        self._stop_buffering(resource)
         resource.install(state)
         now = self._clock.monotonic()
-        for event in aside:
+        for event in buffer:
             if event.rev > rev:
                 resource.apply(event, now)
         self._live[resource.prefix] = (*self._live.get(resource.prefix, ()), resource)
@@ -225,43 +229,43 @@ class WatchCache:
 
         In this order, no subscriber is told of a change that some cache doesn't have yet.
         """
-        made: dict[ResourceCache, list[CacheEvent]] = {}
+        changes_of: dict[ResourceCache, list[CacheEvent]] = {}
         if events:
-            live, aside = self._live, self._aside
-            seen = self._seen.rev
+            live, buffers = self._live, self._buffers
+            reached = self._watch_position.rev
             now = self._clock.monotonic()
             for event in events:
-                if event.rev <= seen:
-                    continue  # a store that repeats itself must not spoil the order of the rings
+                if event.rev <= reached:
+                    continue  # an event that was delivered before must not spoil the order of the rings
                 key = event.key
                 prefix = key[: key.find("/", key.find("/", _SKIP) + 1) + 1]
                 for resource in live.get(prefix, ()):
                     change = resource.apply(event, now)
                     if change is None:
                         continue
-                    if resource in made:
-                        made[resource].append(change)
+                    if resource in changes_of:
+                        changes_of[resource].append(change)
                     else:
-                        made[resource] = [change]
-                if aside:
-                    for waiting in aside.get(prefix, {}).values():
-                        waiting.append(event)
-        self._seen.advance(rev)
+                        changes_of[resource] = [change]
+                if buffers:
+                    for buffer in buffers.get(prefix, {}).values():
+                        buffer.append(event)
+        self._watch_position.advance(rev)
         if self._reloading is None:
-            self._applied.advance(rev)
-        if made:
+            self._position.advance(rev)
+        if changes_of:
             # The subscribers are collected first: one that subscribes later has these events from the ring.
-            told = [(resource.listeners(), changes) for resource, changes in made.items()]
-            for resource in made:
+            deliveries = [(resource.listeners(), changes) for resource, changes in changes_of.items()]
+            for resource in changes_of:
                 resource.settle()
-            for listeners, changes in told:
+            for listeners, changes in deliveries:
                 dispatch(listeners, changes)
 
     # Loading again after a gap
 
-    def _lost(self, error: StorageError) -> None:
-        self._losses += 1
-        self._seen.interrupt()
+    def _on_gap(self, error: StorageError) -> None:
+        self._gaps += 1
+        self._watch_position.interrupt()
         if self._reloading is not None:
             return
         self._reloading = asyncio.get_running_loop().create_task(self._reload(), name="cache: load again")
@@ -269,7 +273,7 @@ class WatchCache:
         self._live = {}
         for resource in self._stale:
             resource.ready = False
-        why = TooOld(error.compact_rev if isinstance(error, Compacted) else self._seen.rev)
+        why = TooOld(error.compact_rev if isinstance(error, Compacted) else self._watch_position.rev)
         for resource in list(self._stale):
             resource.end_subscriptions(why)
 
@@ -288,25 +292,25 @@ class WatchCache:
 
     async def _reload_once(self) -> bool:
         """Load everything again and exchange it. False when the revision was compacted again meanwhile."""
-        losses = self._losses
+        gaps = self._gaps
         epoch = await self._backend.epoch()
         rev = await self._backend.current_rev()
         await self._follower.close()
         if epoch == self._epoch:
-            self._seen.advance(rev)
+            self._watch_position.advance(rev)
         else:
-            self._seen.restart(rev)
+            self._watch_position.restart(rev)
         await self._follower.begin(rev, epoch)
         loaded: list[tuple[ResourceCache, tuple[State, Rev, list[Event]]]] = []
         for resource in list(self._stale):
-            if losses != self._losses:
+            if gaps != self._gaps:
                 return False
             loaded.append((resource, await self._load(resource, reuse=epoch == self._epoch)))
-        if losses != self._losses:
+        if gaps != self._gaps:
             return False
         if epoch != self._epoch:
             log.error(
-                "the store has lost history after a failover or restore: it was at revision %d", self._applied.rev
+                "the store has lost history after a failover or restore: it was at revision %d", self._position.rev
             )
             self._epoch = epoch
         for resource, parts in loaded:
@@ -314,5 +318,5 @@ class WatchCache:
                 self._put_in_place(resource, *parts)
         self._stale = {}
         self._reloading = None
-        self._applied.restart(self._seen.rev)
+        self._position.restart(self._watch_position.rev)
         return True
