@@ -16,8 +16,8 @@ import apsw
 import pytest
 
 from oarlock.storage.backend import OutcomeUnknown, Unavailable
-from oarlock.storage.sqlite.backend import _LOOKS_PER_ROLL_CALL, SqliteBackend
-from oarlock.storage.sqlite.presence import SETTLED_S, Gone
+from oarlock.storage.sqlite.backend import _POLLS_PER_REFRESH, SqliteBackend
+from oarlock.storage.sqlite.presence import SETTLED_S, FilesMissing
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.contracts.support import END, START, Recorder, eventually, refused
 
@@ -66,7 +66,7 @@ async def is_gone(backend: SqliteBackend, name: str, rev: int) -> None:
         backend.compact(rev),
         backend.check(),
     ):
-        error = await refused(call, Gone)
+        error = await refused(call, FilesMissing)
         assert name in str(error)
         assert not isinstance(error, OutcomeUnknown), "what wasn't begun is known not to have happened"
     assert backend.known_rev() is None
@@ -113,12 +113,12 @@ def test_all_who_share_a_store_stop_and_go_on_together(tmp_path: Path, caplog: p
             for name in ("store.db-wal", "store.db.d"):
                 os.rename(tmp_path / name, tmp_path / "aside")
                 for backend in (first, second):
-                    await eventually(lambda backend=backend: backend._presence.wrong, "nobody notices")
-                    assert name in str(await refused(backend.put("/t/lost", b"", expect=0), Gone))
-                    assert name in str(await refused(backend.current_rev(), Gone))
+                    await eventually(lambda backend=backend: backend._presence.problem, "nobody notices")
+                    assert name in str(await refused(backend.put("/t/lost", b"", expect=0), FilesMissing))
+                    assert name in str(await refused(backend.current_rev(), FilesMissing))
                 os.rename(tmp_path / "aside", tmp_path / name)
                 for backend in (first, second):
-                    await eventually(lambda backend=backend: not backend._presence.wrong, "it is back")
+                    await eventually(lambda backend=backend: not backend._presence.problem, "it is back")
                 new = await put(second, name)
                 assert await first.current_rev() == await second.current_rev() == new > rev
             assert await first.check() == []
@@ -205,8 +205,8 @@ def test_two_that_lost_their_lock_folder_never_contradict_each_other(tmp_path: P
             rev = await put(first, "a")
             assert first.known_rev() == rev
             shutil.rmtree(tmp_path / "store.db.d")
-            looks = first._looks
-            await eventually(lambda: first._looks >= looks + 2 * _LOOKS_PER_ROLL_CALL, "nobody looks who is there")
+            looks = first._polls
+            await eventually(lambda: first._polls >= looks + 2 * _POLLS_PER_REFRESH, "nobody looks who is there")
             async with opened(tmp_path / "store.db") as second:
                 assert second.known_rev() == rev
                 assert (await second.get("/t/a"))[0] is not None
@@ -271,12 +271,12 @@ def test_what_is_overwritten_stops_the_store(tmp_path: Path, caplog: Any, what: 
             older = path.read_bytes()
             await put(backend, "b")
             await checkpointed(path)
-            await backend._look_after()
+            await backend._check_files()
             if busy:
                 await put(backend, "c")
             overwrite(path, {"older": older, "other": (tmp_path / "other.db").read_bytes(), "empty": b""}[what])
             await eventually(lambda: backend.known_rev() is None, "nobody notices")
-            error = await refused(backend.put("/t/d", b"", expect=0), Gone)
+            error = await refused(backend.put("/t/d", b"", expect=0), FilesMissing)
             assert {"older": "an older copy", "other": "another store", "empty": "was emptied"}[what] in str(error)
             found = path.read_bytes()
         assert path.read_bytes() == found, "closing touches what isn't ours"
@@ -296,14 +296,14 @@ def test_what_others_may_do_to_the_file_is_not_mistaken_for_it(tmp_path: Path, c
                 connection.set_busy_timeout(5000)
                 connection.execute(statement)
                 connection.close()
-                await backend._look_after()
+                await backend._check_files()
                 await put(backend, f"after {statement}")
-                await backend._look_after()
+                await backend._check_files()
             connection = apsw.Connection(str(path))
             connection.execute("VACUUM INTO ?", (str(tmp_path / "copy.db"),))
             connection.close()
             await put(backend, "last")
-            await backend._look_after()
+            await backend._check_files()
             assert await backend.check() == []
         assert told(caplog) == []
 

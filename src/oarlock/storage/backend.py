@@ -29,7 +29,7 @@ watch lives long. `cache` makes up for them. Every call ends: a backend that wai
 How a process hears of the commits of others (a connection, hints, polling) is the backend's matter. Hints may be lost:
 within about a second the events come all the same.
 
-Must not know: kinds, JSON, users. Next: `memory` (the reference model), then `sqlite`.
+Must not know: kinds, JSON, users. See also: `memory` (the reference model), `sqlite`.
 """
 
 from __future__ import annotations

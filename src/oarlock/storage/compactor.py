@@ -3,7 +3,7 @@
 So one to two intervals of history are kept, 5 to 10 minutes by default, for watches and paged lists to continue.
 Several servers may do this on one store: the store tells the second that it is done.
 
-Must not know: which backend it is. Next: `backend`, for what `compact` promises.
+Must not know: which backend it is. See also: `backend`, for what `compact` promises.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Compactor:
         self._backend = backend
         self._interval_s = interval_s
         self._sleep = sleep
-        self._last: Rev = 0
+        self._noted_rev: Rev = 0
 
     async def run(self) -> None:
         """Compact for ever. If the store is unavailable, try again after the next interval."""
@@ -43,14 +43,14 @@ class Compactor:
     async def once(self) -> None:
         """Compact to the revision noted at the last call, and note the current one."""
         try:
-            now = await self._backend.current_rev()
-            if self._last:
-                await self._backend.compact(self._last)
+            current_rev = await self._backend.current_rev()
+            if self._noted_rev:
+                await self._backend.compact(self._noted_rev)
         except Compacted as error:
-            now = error.current_rev
+            current_rev = error.current_rev
         except FutureRevision:
             # The store was replaced by an older one: start over.
-            now = 0
+            current_rev = 0
         except StorageError:
             return
-        self._last = now
+        self._noted_rev = current_rev

@@ -3,7 +3,7 @@
 Beside a running server, this process is one more process on the store: meanwhile the server can't trust its own
 counter and asks the store for the current revision.
 
-Must not know: how commands are given or printed. Next: `url`, `backend`.
+Must not know: how commands are given or printed. See also: `url`, `backend`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 All state is plain Python and every method runs in one step of the event loop, so this code shows what the contract
 means. History is kept until it is compacted; nothing survives the process.
 
-Must not know: kinds, JSON, users. Next: `watchers` for the delivery of events, `sqlite.backend` for the durable one.
+Must not know: kinds, JSON, users. See also: `watchers` (delivery of events), `sqlite.backend` (the durable one).
 """
 
 from __future__ import annotations
@@ -118,13 +118,13 @@ class MemoryBackend:
         if rev:
             self._must_have(rev)
             states = (self._at(key, rev) for key in sorted(k for k in self._history if start <= k < end))
-            found = [kv for kv in states if kv is not None]
+            kvs = [kv for kv in states if kv is not None]
         else:
             keys = self._keys
-            found = [self._live[key] for key in keys[bisect_left(keys, start) : bisect_left(keys, end)]]
-        page = found[:limit] if limit else found
-        left = len(found) - len(page)
-        return Page(page, rev or self._rev, more=left > 0, count=left)
+            kvs = [self._live[key] for key in keys[bisect_left(keys, start) : bisect_left(keys, end)]]
+        page = kvs[:limit] if limit else kvs
+        remaining = len(kvs) - len(page)
+        return Page(page, rev or self._rev, more=remaining > 0, count=remaining)
 
     async def count(self, start: str, end: str) -> tuple[int, Rev]:
         self._open()
@@ -160,14 +160,14 @@ class MemoryBackend:
     def reap(self) -> int:
         """Delete every expired key; returns how many there were."""
         now_ms = int(self._clock.now() * 1000)
-        reaped = 0
+        count = 0
         while self._expiries and self._expiries[0][0] <= now_ms:
             expires, key, rev = heapq.heappop(self._expiries)
             current = self._live.get(key)
             # Written again since: a later entry covers it, if it still has a time to live.
             if current is not None and current.mod_rev == rev and current.expires == expires:
-                reaped += self._delete(key, rev).ok
-        return reaped
+                count += self._delete(key, rev).ok
+        return count
 
     def _delete(self, key: str, expect: Rev) -> WriteResult:
         current = self._live.get(key)
@@ -215,8 +215,8 @@ class MemoryBackend:
         if rev <= self._compact_rev:
             raise Compacted(self._compact_rev, self._rev)
         self._compact_rev = rev
-        gone = bisect_right(self._log, rev, key=_BY_REV)
-        for key in {event.key for event in self._log[:gone]}:
+        end = bisect_right(self._log, rev, key=_BY_REV)
+        for key in {event.key for event in self._log[:end]}:
             states = self._history[key]
             # A read at `rev` sees the last state at or before `rev`; after a deletion, nothing.
             keep = bisect_right(states, rev, key=_FIRST) - 1
@@ -225,7 +225,7 @@ class MemoryBackend:
                 del states[:keep]
             else:
                 del self._history[key]
-        del self._log[:gone]
+        del self._log[:end]
 
     async def compact_rev(self) -> Rev:
         return self._compact_rev
@@ -247,16 +247,16 @@ class MemoryBackend:
         self._watchers.fail(Compacted(self._compact_rev, self._rev))
 
     async def check(self, *, quick: bool = False) -> Findings:
-        wrong: Findings = []
+        findings: Findings = []
         if self._keys != sorted(self._live):
-            wrong.append("the ordered keys differ from the live keys")
+            findings.append("the ordered keys differ from the live keys")
         last = {key: states[-1][1] for key, states in self._history.items()}
         if {key: kv for key, kv in last.items() if kv is not None} != self._live:
-            wrong.append("the live keys differ from the end of their history")
+            findings.append("the live keys differ from the end of their history")
         revs = [event.rev for event in self._log]
         if any(b <= a for a, b in itertools.pairwise(revs)) or (revs and revs[-1] != self._rev):
-            wrong.append("the revisions of the log don't grow up to the current one")
-        return wrong
+            findings.append("the revisions of the log don't grow up to the current one")
+        return findings
 
     # Internal
 

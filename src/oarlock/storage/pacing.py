@@ -23,43 +23,43 @@ SLICE_S = 0.004
 class Slices:
     """The slices of one event loop, first come, first served. `Slices.here()` returns those of the running loop."""
 
-    __slots__ = ("_begun", "_end", "_line")
+    __slots__ = ("_end", "_queue", "_running")
 
     def __init__(self) -> None:
-        self._line: deque[Callable[[], None]] = deque()
-        self._begun = False  # in this turn of the loop
+        self._queue: deque[Callable[[], None]] = deque()
+        self._running = False  # in this turn of the loop
         self._end = 0.0
 
     @staticmethod
     def here() -> Slices:
         loop = asyncio.get_running_loop()
-        found = _slices.get(loop)
-        if found is None:
-            found = _slices[loop] = Slices()
-        return found
+        slices = _slices.get(loop)
+        if slices is None:
+            slices = _slices[loop] = Slices()
+        return slices
 
     def begin(self) -> float:
         """The end of a slice that begins now, in monotonic seconds. If it is past already, use `later`."""
-        if not self._begun:
+        if not self._running:
             self._start()
         return self._end
 
     def later(self, go_on: Callable[[], None]) -> None:
         """Call `go_on` when it is its turn; it may then run for `SLICE_S` seconds."""
-        self._line.append(go_on)
-        if not self._begun:
+        self._queue.append(go_on)
+        if not self._running:
             self._start()
 
     def _start(self) -> None:
-        self._begun = True
+        self._running = True
         self._end = time.monotonic() + SLICE_S
         asyncio.get_running_loop().call_soon(self._next)
 
     def _next(self) -> None:
-        self._begun = False
-        if self._line:
+        self._running = False
+        if self._queue:
             self._start()
-            self._line.popleft()()
+            self._queue.popleft()()
 
 
 _slices: WeakKeyDictionary[asyncio.AbstractEventLoop, Slices] = WeakKeyDictionary()
@@ -89,7 +89,7 @@ class Pacer:
     async def turn(self) -> None:
         """If this slice is used up, wait for the next one, in turn with others."""
         if self.due:
-            mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._slices.later(lambda: None if mine.done() else mine.set_result(None))
-            await mine
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._slices.later(lambda: None if turn.done() else turn.set_result(None))
+            await turn
             self._until = self._now() + self._slice_s

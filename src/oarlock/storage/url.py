@@ -1,6 +1,6 @@
 """Opens the backend of a URL: ``memory://``, ``sqlite:///relative.db``, ``sqlite:////absolute.db``.
 
-Must not know: what is stored. Next: `memory`, `sqlite.backend`.
+Must not know: what is stored. See also: `memory`, `sqlite.backend`.
 """
 
 from __future__ import annotations

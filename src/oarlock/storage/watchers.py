@@ -3,7 +3,7 @@
 A backend passes events in revision order; each watch gets those of its range that it hasn't had.
 Every watch also learns the revision, so a cache of a quiet resource is as fresh as one of a busy resource.
 
-Must not know: where events come from, how they are stored. Next: `memory`, `sqlite.backend`.
+Must not know: where events come from, how they are stored. See also: `memory`, `sqlite.backend`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ __all__ = ["RangeWatch", "Watchers"]
 class RangeWatch:
     """One watch of ``start <= key < end``. `last` is the revision up to which everything has been delivered."""
 
-    __slots__ = ("_deliver", "_failed", "_held", "_watchers", "end", "last", "start")
+    __slots__ = ("_backlog", "_deliver", "_failed", "_watchers", "end", "last", "start")
 
     def __init__(self, span: tuple[str, str], after: Rev, deliver: Deliver, failed: Failed) -> None:
         self.start, self.end = span
         self.last = after
         self._deliver: Deliver | None = deliver
         self._failed = failed
-        self._held: list[tuple[tuple[Event, ...], Rev]] | None = None
+        self._backlog: list[tuple[tuple[Event, ...], Rev]] | None = None
         self._watchers: Watchers | None = None
 
     @property
@@ -40,39 +40,39 @@ class RangeWatch:
             self._watchers.remove(self)
             self._watchers = None
 
-    def joined(self, watchers: Watchers) -> None:
+    def attach(self, watchers: Watchers) -> None:
         self._watchers = watchers
 
     def hold(self) -> None:
         """Buffer events instead of delivering them, while history is being replayed."""
-        self._held = []
+        self._backlog = []
 
     def release(self) -> None:
         """The replay is complete: deliver the buffered events, then deliver directly."""
-        held, self._held = self._held, None
-        for events, rev in held or ():
+        backlog, self._backlog = self._backlog, None
+        for events, rev in backlog or ():
             self.replay(events, rev)
 
     def send(self, events: Sequence[Event], rev: Rev) -> None:
         """Deliver the `events` of this range that are new to this watch, and progress to `rev`."""
-        if self._held is None:
+        if self._backlog is None:
             self.replay(events, rev)
         else:
-            self._held.append((tuple([event for event in events if self.start <= event.key < self.end]), rev))
+            self._backlog.append((tuple([event for event in events if self.start <= event.key < self.end]), rev))
 
     def replay(self, events: Sequence[Event], rev: Rev) -> None:
-        """Deliver events of the past, while others are held (`hold`)."""
+        """Deliver events of the past, while new ones are buffered (`hold`)."""
         deliver = self._deliver
         if deliver is None:
             return
         start, end, last = self.start, self.end, self.last
-        mine = tuple([event for event in events if start <= event.key < end and event.rev > last])
+        selected = tuple([event for event in events if start <= event.key < end and event.rev > last])
         if rev > last:
             self.last = rev
-        elif not mine:
+        elif not selected:
             rev = last
         try:
-            deliver(Batch(mine, rev))
+            deliver(Batch(selected, rev))
         except Exception as error:
             # A consumer that raises must not cost the others their events, nor writers their results.
             self.fail(StorageError(f"a watch of {start!r} raised {error!r}"))
@@ -103,7 +103,7 @@ class Watchers:
 
     def add(self, watch: RangeWatch) -> None:
         self._all[watch] = None
-        watch.joined(self)
+        watch.attach(self)
 
     def remove(self, watch: RangeWatch) -> None:
         self._all.pop(watch, None)

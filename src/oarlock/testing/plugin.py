@@ -2,7 +2,7 @@
 
 pytest loads it wherever oarlock is installed (entry point ``pytest11``), so it imports nothing of oarlock until a
 fixture is used. ``-p no:oarlock.testing.plugin`` keeps it out.
-Next: `client` and `thread`, which the fixtures are made of.
+See also: `client` and `thread`, which the fixtures are made of.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ stops relying on that, then shares the lock (`locks.Membership`): no read is eve
 counter that another process may have passed. Nor is anything answered that isn't in the file at the path: when
 one of the store's files is deleted, moved or replaced (`presence`), reads and writes fail until it is back.
 
-Must not know: kinds, JSON, users. Next: `writer`, then `feed`.
+Must not know: kinds, JSON, users. See also: `writer`, `feed`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from oarlock.storage.sqlite import check, compaction, reads, schema
 from oarlock.storage.sqlite.feed import Feed
 from oarlock.storage.sqlite.files import Files
 from oarlock.storage.sqlite.plan import QueuedWrite
-from oarlock.storage.sqlite.presence import Gone
+from oarlock.storage.sqlite.presence import FilesMissing
 from oarlock.storage.sqlite.tailer import Tailer
 from oarlock.storage.sqlite.threads import ReaderThread, in_background
 from oarlock.storage.sqlite.writer import BatchResult, Writer
@@ -57,11 +57,11 @@ from oarlock.storage.watchers import RangeWatch
 
 __all__ = ["SqliteBackend"]
 
-_REPLAY_AT_ONCE = 500
-_REAP_AT_ONCE = 500
+_REPLAY_EVENTS = 500
+_REAP_KEYS = 500
 _REAP_EVERY_S = 1.0
-_LOOK_EVERY_S = 0.1
-_LOOKS_PER_ROLL_CALL = 10
+_POLL_EVERY_S = 0.1
+_POLLS_PER_REFRESH = 10
 _CHECK_CACHE_KIB = 4_096
 _LOG_BYTES = 40 * 1024 * 1024
 """Twice what the log usually takes, and less than what makes the writer wait until it can be used again."""
@@ -93,10 +93,10 @@ class SqliteBackend:
         self._join_timeout_s: Final = join_timeout_s
         self._lock_timeout_s: Final = lock_timeout_s
         self._alone = False
-        self._gone = False
+        self._files_missing = False
         self._joins = 0
-        self._looks = 0
-        self._next_look: asyncio.TimerHandle | None = None
+        self._polls = 0
+        self._next_poll: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._one_check: Final = threading.Lock()
         self._checks: dict[asyncio.Future[Findings], threading.Event] = {}
@@ -110,12 +110,12 @@ class SqliteBackend:
         self._writer = Writer(files, self._report, lambda: self._feed.last)
         self._reader = ReaderThread("oarlock store: reads", str(self._path), files.reads)
         tail = ReaderThread("oarlock store: tailer", str(self._path), files.tail)
-        self._tailer = Tailer(self._feed, tail, lambda: self._writer.local_from)
+        self._tailer = Tailer(self._feed, tail)
         self._alone = files.membership.alone
         self._presence = files.presence
         if not self._alone:
-            self._look()
-        self._loop.add_reader(files.peers.socket, self._heard)
+            self._poll()
+        self._loop.add_reader(files.peers.socket, self._on_message)
         self._spawn(self._reap_forever())
 
     async def close(self) -> None:
@@ -134,17 +134,17 @@ class SqliteBackend:
         return None
 
     async def current_rev(self) -> Rev:
-        return self._feed.last if self._alone and self._in_place() else (await self._glance())[0]
+        return self._feed.last if self._alone and self._in_place() else (await self._read_revs())[0]
 
     async def compact_rev(self) -> Rev:
-        return (await self._glance())[1]
+        return (await self._read_revs())[1]
 
     # Reads
 
     async def get(self, key: str, *, rev: Rev = 0) -> tuple[KV | None, Rev]:
         self._must_be_in_place(rev)
         kv, at = await self._reader.run(partial(reads.get, key=key, rev=rev))
-        return kv, await self._seen(at)
+        return kv, await self._published(at)
 
     async def list(self, start: str, end: str, *, rev: Rev = 0, limit: int = 0) -> Page:
         self._must_be_in_place(rev)
@@ -152,15 +152,15 @@ class SqliteBackend:
         for kv in page.kvs:
             if not kv.value and isinstance(kv.value, Damaged):
                 log.error("%s can't be read: %s", kv.key, kv.value.why)
-        await self._seen(page.rev)
+        await self._published(page.rev)
         return page
 
     async def count(self, start: str, end: str) -> tuple[int, Rev]:
         self._must_be_in_place()
         keys, rev = await self._reader.run(partial(reads.count, span=(start, end)))
-        return keys, await self._seen(rev)
+        return keys, await self._published(rev)
 
-    async def _seen(self, rev: Rev) -> Rev:
+    async def _published(self, rev: Rev) -> Rev:
         """Wait until `rev` is published.
 
         A read may see our own commit earlier, and the counter must not lag behind a read.
@@ -170,7 +170,7 @@ class SqliteBackend:
         return rev
 
     def _must_be_in_place(self, rev: Rev = 0) -> None:
-        """Raise `Gone` for a read of the current state unless the files are in place.
+        """Raise `FilesMissing` for a read of the current state unless the files are in place.
 
         Reads of past revisions are still valid.
         """
@@ -194,11 +194,11 @@ class SqliteBackend:
         Returns how many were deleted.
         """
         now_ms = int(self._clock.now() * 1000)
-        reaped = 0
-        while due := await self._reader.run(partial(reads.expired, now_ms=now_ms, limit=_REAP_AT_ONCE)):
+        count = 0
+        while due := await self._reader.run(partial(reads.expired, now_ms=now_ms, limit=_REAP_KEYS)):
             results = await asyncio.gather(*(self.delete(key, expect=rev) for key, rev in due))
-            reaped += sum(result.ok for result in results)
-        return reaped
+            count += sum(result.ok for result in results)
+        return count
 
     def _write(self, key: str, value: bytes | None, expect: Rev, expires: int | None) -> asyncio.Future[WriteResult]:
         if not key.isascii():
@@ -212,10 +212,10 @@ class SqliteBackend:
             # Watches first: whoever gets a result may rely on every watch of this process having had the event.
             self._feed.take(batch_result.floor, batch_result.events, batch_result.rev)
         error = batch_result.error
-        if error is None and not self._presence.kept():
-            self._missing()
+        if error is None and not self._presence.confirm():
+            self._on_missing_files()
             # It was committed to, or decided by, a file that may never be at the path again.
-            error = (OutcomeUnknown if batch_result.rev else Gone)(self._presence.wrong, 5.0)
+            error = (OutcomeUnknown if batch_result.rev else FilesMissing)(self._presence.problem, 5.0)
         if error is not None:
             for write in batch_result.writes:
                 if not write.future.done():
@@ -250,11 +250,11 @@ class SqliteBackend:
     async def _replay(self, watch: RangeWatch, upto: Rev) -> bool:
         """Deliver the next events from the log. Returns whether the read returned a full page."""
         job = partial(
-            reads.log_of_range, span=(watch.start, watch.end), between=(watch.last, upto), limit=_REPLAY_AT_ONCE
+            reads.log_of_range, span=(watch.start, watch.end), between=(watch.last, upto), limit=_REPLAY_EVENTS
         )
-        stretch = await self._reader.run(job)
-        watch.replay(stretch.events, stretch.rev)
-        return len(stretch.events) == _REPLAY_AT_ONCE
+        log_range = await self._reader.run(job)
+        watch.replay(log_range.events, log_range.rev)
+        return len(log_range.events) == _REPLAY_EVENTS
 
     async def request_progress(self) -> None:
         rev = await self.current_rev()
@@ -274,7 +274,7 @@ class SqliteBackend:
         if not quick:
             return await asyncio.to_thread(self._check)
         stop = threading.Event()
-        job = in_background(partial(self._quick_check, self._gives_way(stop)), "oarlock store: check")
+        job = in_background(partial(self._quick_check, self._may_go_on(stop)), "oarlock store: check")
         self._checks[job] = stop
         job.add_done_callback(lambda _: self._checks.pop(job, None))
         try:
@@ -283,7 +283,7 @@ class SqliteBackend:
             stop.set()
             raise
 
-    def _gives_way(self, stop: threading.Event) -> Callable[[], bool]:
+    def _may_go_on(self, stop: threading.Event) -> Callable[[], bool]:
         """A function that says whether a check may go on. Its snapshot keeps the log from being reset.
 
         A long log would slow down writers, so the check stops when the log has grown.
@@ -324,11 +324,11 @@ class SqliteBackend:
 
     # Other processes
 
-    async def _glance(self) -> tuple[Rev, Rev]:
+    async def _read_revs(self) -> tuple[Rev, Rev]:
         """The current revision and the compacted revision, linearizable."""
         self._must_be_in_place()
         try:
-            return self._look_up()
+            return self._read_revs_at_once()
         except apsw.ConnectionClosedError:
             raise Unavailable("the store is closed") from None
         except apsw.Error:
@@ -336,67 +336,67 @@ class SqliteBackend:
             meta = await self._reader.run(schema.read_meta)
             return meta.rev, meta.compact_rev
 
-    def _look_up(self) -> tuple[Rev, Rev]:
+    def _read_revs_at_once(self) -> tuple[Rev, Rev]:
         """The same in a few microseconds on the event loop. Raises SQLite's own errors."""
         rev, compact_rev = self._files.glance.execute("SELECT rev, compact_rev FROM meta").get
         if rev > self._feed.last and not self._alone:
-            self._tailer.look()
+            self._tailer.poll()
         return rev, compact_rev
 
-    def _heard(self) -> None:
+    def _on_message(self) -> None:
         kinds = self._files.peers.receive()
         if b"j" in kinds:
             self._share()
         if b"r" in kinds:
-            self._tailer.look()
+            self._tailer.poll()
 
     def _share(self) -> None:
         """Another process wants to join. The order matters: first `known_rev` becomes None, then the lock is shared."""
-        self._forget_being_alone()
+        self._stop_being_alone()
         if self._presence.check():
             return  # who came by that path must not begin another history, while this one is being read
         self._spawn(self._quietly(self._writer.between(self._files.membership.share)))
 
-    def _forget_being_alone(self) -> None:
+    def _stop_being_alone(self) -> None:
         self._joins += 1
         self._alone = False
-        if self._next_look is None:
-            self._look()
+        if self._next_poll is None:
+            self._poll()
 
     # The files at the path
 
     def _in_place(self) -> bool:
         """Whether the files of the store were at the path when last checked, a moment ago."""
-        if self._presence.lately():
+        if self._presence.checked_lately():
             return True
-        self._missing()
+        self._on_missing_files()
         return False
 
-    def _missing(self) -> None:
+    def _on_missing_files(self) -> None:
         """The files are not in place. Should they come back, others may have written meanwhile."""
-        if not self._gone:
-            self._gone = True
-            self._forget_being_alone()
+        if not self._files_missing:
+            self._files_missing = True
+            self._stop_being_alone()
             self._spawn(self._quietly(self._writer.between(self._files.save)))
 
-    async def _look_after(self) -> None:
+    async def _check_files(self) -> None:
         """Runs once a second: detects what no read or write has."""
         if self._in_place() and self._files.content.changed():
-            await self._quietly(self._writer.between(self._files.look_inside))
+            await self._quietly(self._writer.between(self._files.check_content))
 
     # The others
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         """Runs every 0.1 s beside other processes. Finds commits whose hint was lost, and dead or stuck processes."""
-        self._next_look = self._loop.call_later(_LOOK_EVERY_S, self._look)
-        self._looks += 1
+        self._next_poll = self._loop.call_later(_POLL_EVERY_S, self._poll)
+        self._polls += 1
         try:
-            self._look_up()
+            self._read_revs_at_once()
         except apsw.Error:
             pass
         self._writer.give_up_waiting(self._lock_timeout_s)
-        self._gone = self._gone and not self._in_place()
-        if self._looks % _LOOKS_PER_ROLL_CALL == 0 and not self._files.peers.refresh():
+        self._files_missing = self._files_missing and not self._in_place()
+        if self._polls % _POLLS_PER_REFRESH == 0 and not self._files.peers.refresh():
             self._spawn(self._try_alone(self._joins))
 
     async def _try_alone(self, joins: int) -> None:
@@ -406,12 +406,12 @@ class SqliteBackend:
             await self._quietly(self._catch_up())
             if joins == self._joins and self._files.membership.alone and self._in_place():
                 self._alone = True
-                if self._next_look is not None:
-                    self._next_look.cancel()
-                    self._next_look = None
+                if self._next_poll is not None:
+                    self._next_poll.cancel()
+                    self._next_poll = None
 
     async def _catch_up(self) -> None:
-        rev, _ = await self._glance()
+        rev, _ = await self._read_revs()
         await self._feed.reached(rev)
 
     async def _quietly(self, work: Coroutine[Any, Any, object]) -> None:
@@ -431,30 +431,30 @@ class SqliteBackend:
     async def _reap_forever(self) -> None:
         while True:
             await asyncio.sleep(_REAP_EVERY_S)
-            await self._look_after()
+            await self._check_files()
             await self._quietly(self.reap())
 
     async def _close(self) -> None:
         self._loop.remove_reader(self._files.peers.socket)
-        if self._next_look is not None:
-            self._next_look.cancel()
+        if self._next_poll is not None:
+            self._next_poll.cancel()
         for task in tuple(self._tasks):
             task.cancel()
         for stop in self._checks.values():
             stop.set()
         await asyncio.gather(*self._tasks, *self._checks, return_exceptions=True)
-        finished = True
+        clean = True
         try:
             await asyncio.wait_for(self._writer.close(), self._lock_timeout_s)
         except TimeoutError:
             # Another process may hang while it holds the commit lock: closing must still be possible.
-            finished = False
+            clean = False
             self._writer.abandon("the store is closed while another process holds its commit lock")
         await self._tailer.close()
         await self._reader.close()
         self._alone = False
         self._feed.close(Unavailable("the store is closed"))
-        if finished:
+        if clean:
             await asyncio.to_thread(self._files.close)
         else:
             self._files.leave()

@@ -2,7 +2,7 @@
 
 `check` checks everything and may take long. `quick` is for use beside a running server: it checks the
 structure of the pages, one table at a time, and stops when it is told to.
-Must not know: threads. Next: `schema`, for what must hold.
+Must not know: threads. See also: `schema`, for what must hold.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from oarlock.storage.sqlite.schema import read_meta
 
 __all__ = ["check", "quick"]
 
-_SHOWN = 10
+_MAX_LINES = 10
 
 _LATEST = "(SELECT key, max(rev) AS rev FROM log GROUP BY key)"
 
-_QUESTIONS = (
+_RULES = (
     (
         "the live key {} points at no change of its own",
         "SELECT kv.key FROM kv LEFT JOIN log ON log.rev = kv.rev WHERE log.key IS NOT kv.key OR log.op = 3"
@@ -55,7 +55,7 @@ _STEPS = 1_000
 
 def quick(connection: apsw.Connection, go_on: Callable[[], bool]) -> Findings:
     """Damaged pages, at most ten lines per table. Raises ``apsw.InterruptError`` once `go_on` returns False."""
-    wrong: Findings = []
+    findings: Findings = []
     connection.set_progress_handler(lambda: not go_on(), _STEPS)
     try:
         # Each table is read in its own transaction: the log can't be reset while one is open.
@@ -64,27 +64,27 @@ def quick(connection: apsw.Connection, go_on: Callable[[], bool]) -> Findings:
                 lines = [str(row[0]) for row in connection.execute(f"PRAGMA quick_check('{table}')")]
             except (apsw.CorruptError, apsw.NotADBError) as error:
                 lines = [str(error)]
-            wrong += [f"SQLite: table {table}: {line}" for line in lines[:_SHOWN] if line != "ok"]
+            findings += [f"SQLite: table {table}: {line}" for line in lines[:_MAX_LINES] if line != "ok"]
     finally:
         connection.set_progress_handler(None)
-    return wrong
+    return findings
 
 
 def check(connection: apsw.Connection) -> Findings:
     """All problems, at most ten lines per rule."""
     with snapshot(connection):
-        lines = [str(row[0]) for row in connection.execute(f"PRAGMA integrity_check({_SHOWN})")]
-        wrong = [f"SQLite: {line}" for line in lines if line != "ok"]
+        lines = [str(row[0]) for row in connection.execute(f"PRAGMA integrity_check({_MAX_LINES})")]
+        findings = [f"SQLite: {line}" for line in lines if line != "ok"]
         meta = read_meta(connection)
         if not meta.rev >= FIRST_REV or not 0 <= meta.swept_rev <= meta.compact_rev <= meta.rev:
-            wrong.append(f"the counters contradict each other: {meta}")
+            findings.append(f"the counters contradict each other: {meta}")
         base = max(meta.compact_rev, FIRST_REV)
-        there = connection.execute("SELECT count(*) FROM log WHERE rev > ? AND rev <= ?", (base, meta.rev)).get
-        if there != meta.rev - base:
-            wrong.append(
-                f"between revision {base} and {meta.rev} there are {there} changes instead of {meta.rev - base}"
+        count = connection.execute("SELECT count(*) FROM log WHERE rev > ? AND rev <= ?", (base, meta.rev)).get
+        if count != meta.rev - base:
+            findings.append(
+                f"between revision {base} and {meta.rev} there are {count} changes instead of {meta.rev - base}"
             )
-        for text, query in _QUESTIONS:
-            rows = connection.execute(f"{query} LIMIT {_SHOWN}").fetchall()
-            wrong += [text.format(repr(row[0])) for row in rows]
-    return wrong
+        for text, query in _RULES:
+            rows = connection.execute(f"{query} LIMIT {_MAX_LINES}").fetchall()
+            findings += [text.format(repr(row[0])) for row in rows]
+    return findings

@@ -3,7 +3,7 @@
 Each step of SQLite releases the interpreter lock and must win it back from a busy event loop, so rows are written
 many at a time instead of one by one.
 
-Must not know: locks between processes, threads. Next: `plan`, which decides, `writer`, which calls.
+Must not know: locks between processes, threads. See also: `plan`, which decides; `writer`, which calls.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["apply", "current_state"]
 
 T = TypeVar("T")
 
-_AT_ONCE = 32
+_MAX_ROWS = 32
 """Rows per statement: each number of rows is a statement to prepare and keep."""
 
 _LOG_COLUMNS = 7
@@ -73,7 +73,7 @@ def current_state(connection: apsw.Connection, keys: Sequence[str]) -> tuple[Rev
     """The store's revision, and the live states among `keys` with their values, which a failed compare returns."""
     rev = 0
     live: dict[str, KV] = {}
-    for part in _parts(keys, _AT_ONCE):
+    for part in _parts(keys, _MAX_ROWS):
         rows: list[Any] = connection.execute(_read(len(part)), part).fetchall()
         rev = rows[0][2]
         for key, value, mod_rev, create_rev, expires in rows[1:]:
@@ -83,19 +83,19 @@ def current_state(connection: apsw.Connection, keys: Sequence[str]) -> tuple[Rev
 
 def apply(connection: apsw.Connection, plan: BatchPlan) -> None:
     """Write the rows of `plan`. Each key ends in the state after the plan's last write of it."""
-    for part in _parts(plan.log, _AT_ONCE * _LOG_COLUMNS):
+    for part in _parts(plan.log, _MAX_ROWS * _LOG_COLUMNS):
         connection.execute(_insert_log(len(part) // _LOG_COLUMNS), part)
     live: list[object] = []
-    gone: list[str] = []
+    deleted_keys: list[str] = []
     for key, kv in plan.live.items():
         if kv is None:
-            gone.append(key)
+            deleted_keys.append(key)
         else:
             live += (key, kv.mod_rev, kv.create_rev, kv.expires)
     if live:
-        for values in _parts(live, _AT_ONCE * 4):
+        for values in _parts(live, _MAX_ROWS * 4):
             connection.execute(_upsert_kv(len(values) // 4), values)
-    if gone:
-        for keys in _parts(gone, _AT_ONCE):
+    if deleted_keys:
+        for keys in _parts(deleted_keys, _MAX_ROWS):
             connection.execute(_delete_kv(len(keys)), keys)
     connection.execute("UPDATE meta SET rev = ?", (plan.rev,))

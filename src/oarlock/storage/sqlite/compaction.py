@@ -4,7 +4,7 @@ Rows up to R are removed if another row up to R replaced them, and deletions up 
 the state at R: live values, and the previous values of later changes. Only rows newer than
 the last sweep are read, so the cost is that of what is removed, not of what is kept.
 
-Must not know: when to compact. Next: `oarlock.storage.compactor`, which knows.
+Must not know: when to compact. See also: `oarlock.storage.compactor`, which knows.
 """
 
 from __future__ import annotations

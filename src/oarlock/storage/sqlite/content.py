@@ -43,17 +43,17 @@ class Content:
         self._rev: Rev = 0
 
     def changed(self) -> bool:
-        """Whether the file was written by anybody since the last call of `wrong`."""
-        found = os.fstat(self._descriptor)
-        return (found.st_mtime_ns, found.st_size) != self._stamp
+        """Whether the file was written by anybody since the last call of `problem`."""
+        status = os.fstat(self._descriptor)
+        return (status.st_mtime_ns, status.st_size) != self._stamp
 
-    def wrong(self) -> str:
+    def problem(self) -> str:
         """How the file contradicts what was read before; ``""`` when it doesn't or nothing could be read."""
-        found = os.fstat(self._descriptor)
-        self._stamp = (found.st_mtime_ns, found.st_size)
+        status = os.fstat(self._descriptor)
+        self._stamp = (status.st_mtime_ns, status.st_size)
         row = _row_of_meta(os.pread(self._descriptor, self._size, self._offset))
         if row is None:
-            return "was emptied" if self._rev and found.st_size <= self._offset else ""
+            return "was emptied" if self._rev and status.st_size <= self._offset else ""
         rev, epoch = row
         if epoch != self._epoch:
             return "was overwritten with another store"

@@ -3,9 +3,9 @@
     apsw.FullError, ENOSPC, EFBIG, EDQUOT  → Unavailable: writes fail until there is space
     apsw.BusyError, apsw.LockedError       → Unavailable: another program holds the file
     apsw.ReadOnlyError, PermissionsError   → Unavailable: the file can't be written
-    any other apsw.IOError, CorruptError   → Broken: the process must not write again
+    any other apsw.IOError, CorruptError   → StoreBroken: the process must not write again
 
-Must not know: keys, revisions, threads. Next: `schema`.
+Must not know: keys, revisions, threads. See also: `writer`, which stops at `StoreBroken`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Events come from two sources that may overlap: this process's own commits, and parts of the log that other processes
 wrote. Events that were published already are dropped; the rest must follow without a gap.
 
-Must not know: SQLite, threads. Next: `tailer`, which reads the commits of others.
+Must not know: SQLite, threads. See also: `tailer`, which reads the commits of others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Feed:
     def __init__(self, rev: Rev) -> None:
         self.last: Rev = rev
         self.watchers = Watchers()
-        self._waiting: list[tuple[Rev, int, asyncio.Future[None]]] = []
+        self._waiters: list[tuple[Rev, int, asyncio.Future[None]]] = []
         self._order = count()
 
     def take(self, floor: Rev, events: Sequence[Event], rev: Rev) -> None:
@@ -54,7 +54,7 @@ class Feed:
         """Wait until everything up to `rev` has been published."""
         if self.last < rev:
             future = asyncio.get_running_loop().create_future()
-            heapq.heappush(self._waiting, (rev, next(self._order), future))
+            heapq.heappush(self._waiters, (rev, next(self._order), future))
             await future
 
     def close(self, error: StorageError) -> None:
@@ -63,13 +63,13 @@ class Feed:
         self._give_up(error)
 
     def _give_up(self, error: StorageError) -> None:
-        waiting, self._waiting = self._waiting, []
-        for _, _, future in waiting:
+        waiters, self._waiters = self._waiters, []
+        for _, _, future in waiters:
             if not future.done():
                 future.set_exception(error)
 
     def _wake(self) -> None:
-        while self._waiting and self._waiting[0][0] <= self.last:
-            future = heapq.heappop(self._waiting)[2]
+        while self._waiters and self._waiters[0][0] <= self.last:
+            future = heapq.heappop(self._waiters)[2]
             if not future.done():
                 future.set_result(None)

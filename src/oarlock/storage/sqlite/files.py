@@ -5,7 +5,7 @@
     PATH.d/members.lock  held by every process that may commit
     PATH.d/*.sock        where each process listens for hints
 
-Must not know: revisions, events, loops. Next: `schema`, `locks`, `peers`.
+Must not know: revisions, events, loops. See also: `schema`, `locks`, `peers`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from oarlock.storage.sqlite.content import Content
 from oarlock.storage.sqlite.errors import translate
 from oarlock.storage.sqlite.locks import CommitLock, Membership
 from oarlock.storage.sqlite.peers import Peers
-from oarlock.storage.sqlite.presence import Presence, mark_of, settle_down
+from oarlock.storage.sqlite.presence import Presence, file_id, wait_until_settled
 from oarlock.storage.sqlite.schema import Meta, connect, create_file, prepare
 
 __all__ = ["Files"]
@@ -60,11 +60,11 @@ class Files:
         Raises `StorageError` with a one-line message.
         """
         fresh = create_file(path, create) or path.stat().st_size == 0
-        before = mark_of(path)
+        before = file_id(path)
         # Symbolic links are resolved, so all processes use the same folder.
         real = path.resolve()
         folder = real.with_name(real.name + ".d")
-        made = not folder.exists()
+        new_folder = not folder.exists()
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
             peers = Peers(folder)
@@ -75,11 +75,11 @@ class Files:
         try:
             membership = Membership(folder / "members.lock", peers.ask_to_join, join_timeout_s)
             undo.callback(membership.close)
-            if made:
+            if new_folder:
                 undo.callback(_remove_if_alone, membership, folder)
             membership.enter()
             if not fresh:
-                settle_down(folder / "members.lock")
+                wait_until_settled(folder / "members.lock")
             commit_lock = CommitLock(folder / "commit.lock")
             undo.callback(commit_lock.close)
             connections: list[apsw.Connection] = []
@@ -91,7 +91,7 @@ class Files:
                     meta = prepare(connections[-1], path)
             connections[-1].set_busy_timeout(0)
             presence = Presence(path, real, folder)
-            if mark_of(path) != before:
+            if file_id(path) != before:
                 raise StorageError(f"cannot open the store {path}: it was replaced in this moment; try again")
             content = Content(path, meta.epoch, connections[0])
         except BaseException as error:
@@ -120,7 +120,7 @@ class Files:
         self.commit_lock.close()
         self.peers.close()
 
-    def look_inside(self) -> None:
+    def check_content(self) -> None:
         """Detect that another store was copied over the file. Called between two commits of this process."""
         with self.commit_lock.held():
             self.is_ours()
@@ -130,14 +130,14 @@ class Files:
 
         Call it under the commit lock, before any page is moved.
         """
-        if self.content.changed() and (why := self.content.wrong()):
-            self.presence.lose(why)
-        return not self.presence.wrong
+        if self.content.changed() and (why := self.content.problem()):
+            self.presence.mark_replaced(why)
+        return not self.presence.problem
 
     def save(self) -> None:
         """Checkpoint acknowledged writes that are only in a write-ahead log whose file was unlinked."""
         with self.commit_lock.held():
-            if self.presence.only_the_log_is_gone() and not (self.content.changed() and self.content.wrong()):
+            if self.presence.only_log_missing() and not (self.content.changed() and self.content.problem()):
                 self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
                 log.warning("everything that was acknowledged has been moved into %s", self.path)
 

@@ -8,7 +8,7 @@ exclusively (it is alone, and its own counter is the store's) or shared (others 
 it held exclusively asks the holder to share, and can't commit before that has happened. A lock belongs to a file, not
 to its name: after locking, a process checks that the file is the one others would open.
 
-Must not know: SQLite, revisions. Used from the writer thread only. Next: `peers`, for how one asks.
+Must not know: SQLite, revisions. Used from the writer thread only. See also: `peers`, for how one asks.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from oarlock.storage.backend import Unavailable
-from oarlock.storage.sqlite.presence import mark_of
+from oarlock.storage.sqlite.presence import file_id
 
 __all__ = ["CommitLock", "Displaced", "Membership"]
 
 _ASK_EVERY_S = 0.05
-_LOOK_EVERY_S = 0.002
+_TRY_EVERY_S = 0.002
 
 
 def _open(path: Path) -> int:
@@ -111,7 +111,7 @@ class Membership:
             if now >= next_ask:
                 next_ask = now + _ASK_EVERY_S
                 others = self._ask()
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(_TRY_EVERY_S)
         self._held = True
 
     def close(self) -> None:
@@ -123,8 +123,8 @@ class Membership:
             fcntl.flock(self._fd, how | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        found = os.fstat(self._fd)
-        if mark_of(self._path) != (found.st_dev, found.st_ino):
+        opened = os.fstat(self._fd)
+        if file_id(self._path) != (opened.st_dev, opened.st_ino):
             fcntl.flock(self._fd, fcntl.LOCK_UN)
             raise Displaced(f"{self._path} was removed or replaced: restart the server", 5.0)
         return True

@@ -6,7 +6,7 @@ A message is a hint and may be lost: polling the store finds what it announces, 
     j NAME     the process at socket NAME wants to join: share the membership lock
     p          are you there? (a refused datagram tells that a process has died, and its socket is removed)
 
-Must not know: SQLite, revisions, locks. Next: `backend`, which reacts.
+Must not know: SQLite, revisions, locks. See also: `backend`, which reacts.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Each write is decided on the state that the writes before it leave, so a write whose compare fails, fails alone.
 
-Must not know: SQLite, locks, threads. Next: `commits` for how a plan is executed.
+Must not know: SQLite, locks, threads. See also: `commits` for how a plan is executed.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 In WAL mode a read transaction sees every commit that returned before it began, also of other processes,
 so these reads are linearizable (R4) without further communication.
 
-Must not know: threads, locks, who asks. Next: `threads` for where they run.
+Must not know: threads, locks, who asks. See also: `threads` for where they run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import apsw
 from oarlock.storage.backend import KV, Compacted, Damaged, Event, FutureRevision, Op, Page, Rev
 from oarlock.storage.sqlite.errors import StoreBroken
 
-__all__ = ["Stretch", "count", "expired", "get", "list_range", "log_after", "log_of_range", "snapshot"]
+__all__ = ["LogRange", "count", "expired", "get", "list_range", "log_after", "log_of_range", "snapshot"]
 
 _OPS = {int(op): op for op in Op}
 
@@ -29,14 +29,14 @@ _LIVE = (
 _KEYS = "SELECT key, rev, create_rev, expires FROM kv WHERE key >= ? AND key < ? ORDER BY key LIMIT ?"
 # In the order of the index by key, each row that no later one up to the revision replaced: nothing is sorted, so a
 # page costs what is on it.
-_THEN = (
+_LIVE_AT = (
     "SELECT key, value, rev, create_rev, expires FROM log WHERE key >= ?1 AND key < ?2 AND rev <= ?3 AND NOT EXISTS"
     " (SELECT 1 FROM log AS later WHERE later.key = log.key AND later.rev > log.rev AND later.rev <= ?3)"
     " AND op != 3 ORDER BY key LIMIT ?4"
 )
 _COUNT = "SELECT count(*) FROM kv WHERE key >= ? AND key < ?"
 # The live keys at a revision are those unchanged since, and those replaced or deleted since.
-_COUNT_THEN = (
+_COUNT_AT = (
     "SELECT (SELECT count(*) FROM kv WHERE key >= ?1 AND key < ?2 AND rev <= ?3)"
     " + (SELECT count(*) FROM log WHERE +key >= ?1 AND +key < ?2 AND rev > ?3 AND prev_rev BETWEEN 1 AND ?3)"
 )
@@ -47,7 +47,7 @@ _EVENTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class LogRange:
     """Events of the log, complete above `floor` and up to `rev`. `head` was the current revision of the snapshot."""
 
     floor: Rev
@@ -94,7 +94,7 @@ def list_range(connection: apsw.Connection, span: tuple[str, str], rev: Rev, lim
         head = _must_have(connection, rev)
         # One more than the limit tells whether anything follows, without a count.
         fetch = limit + 1 if limit else -1
-        query, values = (_THEN, (*span, rev, fetch)) if rev else (_LIVE, (*span, fetch))
+        query, values = (_LIVE_AT, (*span, rev, fetch)) if rev else (_LIVE, (*span, fetch))
         try:
             rows: Any = connection.execute(query, values)
             kvs = [KV(*row) for row in rows]
@@ -103,11 +103,11 @@ def list_range(connection: apsw.Connection, span: tuple[str, str], rev: Rev, lim
                 raise
             kvs = _one_by_one(connection, span, fetch)
         more = bool(limit) and len(kvs) > limit
-        left = 0
+        remaining = 0
         if more:
             beyond = (kvs.pop().key, span[1])
-            left = connection.execute(*((_COUNT_THEN, (*beyond, rev)) if rev else (_COUNT, beyond))).get
-    return Page(kvs, rev or head, more, left)
+            remaining = connection.execute(*((_COUNT_AT, (*beyond, rev)) if rev else (_COUNT, beyond))).get
+    return Page(kvs, rev or head, more, remaining)
 
 
 def _one_by_one(connection: apsw.Connection, span: tuple[str, str], fetch: int) -> list[KV]:
@@ -135,7 +135,7 @@ def expired(connection: apsw.Connection, now_ms: int, limit: int) -> list[tuple[
     return _rows(connection, "SELECT key, rev FROM kv WHERE expires <= ? ORDER BY expires LIMIT ?", (now_ms, limit))
 
 
-def log_after(connection: apsw.Connection, after: Rev, limit: int) -> Stretch:
+def log_after(connection: apsw.Connection, after: Rev, limit: int) -> LogRange:
     """The next events of the whole store, at most `limit`. Where history is compacted, it begins above that."""
     with snapshot(connection):
         head, compact_rev = _meta(connection)
@@ -146,10 +146,10 @@ def log_after(connection: apsw.Connection, after: Rev, limit: int) -> Stretch:
     # Revisions have no gaps above compact_rev: a missing one won't appear later.
     if (events and events[-1].rev != rev) or (len(events) < limit and rev < head):
         raise StoreBroken(f"the log has a hole above revision {floor}: run `oarlock storage check`")
-    return Stretch(floor, events, rev, head)
+    return LogRange(floor, events, rev, head)
 
 
-def log_of_range(connection: apsw.Connection, span: tuple[str, str], between: tuple[Rev, Rev], limit: int) -> Stretch:
+def log_of_range(connection: apsw.Connection, span: tuple[str, str], between: tuple[Rev, Rev], limit: int) -> LogRange:
     """The next events of a range of keys between two revisions, at most `limit`.
 
     Raises `Compacted` when some of them are gone.
@@ -163,7 +163,7 @@ def log_of_range(connection: apsw.Connection, span: tuple[str, str], between: tu
         query = f"{_EVENTS} AND +log.key >= ? AND +log.key < ? ORDER BY log.rev LIMIT ?"
         rows = _rows(connection, query, (after, upto, *span, limit))
     events = [_event(row) for row in rows]
-    return Stretch(after, events, events[-1].rev if len(events) == limit else upto, head)
+    return LogRange(after, events, events[-1].rev if len(events) == limit else upto, head)
 
 
 def _rows(connection: apsw.Connection, query: str, values: tuple[str | int, ...]) -> list[Any]:

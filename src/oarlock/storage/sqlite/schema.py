@@ -7,7 +7,7 @@
 Revisions are assigned under one lock, so the log has no gaps above ``meta.compact_rev``: a gap is damage,
 never a question of timing. (Autoincrement columns have gaps, and readers may see their rows out of order.)
 
-Must not know: threads, locks, peers. Next: `plan` for what a write does, `reads` for the queries.
+Must not know: threads, locks, peers. See also: `plan` for what a write does, `reads` for the queries.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Results are returned in one wake-up of the loop per drained queue, not one per query.
 
-Must not know: what is asked. Next: `writer`, the thread that changes things.
+Must not know: what is asked. See also: `writer`, the thread that changes things.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 Writes that arrive during a commit form the next batch, which shares the cost of one commit. One wake-up of the loop
 carries events and results together; the loop publishes the events first, then resolves the results.
 
-Must not know: watches, reads, keys' meaning. Next: `commits`, `locks`, and `backend` for the loop's side.
+Must not know: watches, reads, keys' meaning. See also: `commits`, `locks`, and `backend` for the loop's side.
 """
 
 from __future__ import annotations
@@ -78,15 +78,13 @@ class Writer:
         self._loop: Final = asyncio.get_running_loop()
         self._queue: SimpleQueue[QueuedWrite | _Job | None] = SimpleQueue()
         self._claim = threading.Lock()
-        self._waiting: list[QueuedWrite] = []
-        self._waiting_since = 0.0
-        self._posted: Rev = published()
+        self._pending: list[QueuedWrite] = []
+        self._pending_since = 0.0
+        self._posted_rev: Rev = published()
         self._wal_pages = 0
         self._stopped: Final = asyncio.Event()
         self._closed = False
         self.broken: StorageError | None = None
-        self.local_from: Rev = 0
-        """The first revision of a commit under way in this process, 0 when there is none."""
         self._connection.set_wal_hook(self._wal_grew)
         threading.Thread(target=self._run, name="oarlock store: writer", daemon=True).start()
 
@@ -113,13 +111,13 @@ class Writer:
 
     def give_up_waiting(self, after_s: float) -> None:
         """Fail the writes that have waited longer than `after_s` seconds for another process to finish its commit."""
-        if self._waiting and time.monotonic() - self._waiting_since >= after_s:
+        if self._pending and time.monotonic() - self._pending_since >= after_s:
             self.abandon(f"another process has held the commit lock of {self._files.path} for {after_s:g} s")
 
     def abandon(self, why: str) -> None:
         """Fail every write that hasn't begun; none of them will be executed."""
         with self._claim:
-            writes, self._waiting = self._waiting, []
+            writes, self._pending = self._pending, []
         jobs = []
         try:
             while True:
@@ -188,23 +186,22 @@ class Writer:
     def _commit(self, batch: list[QueuedWrite]) -> None:
         try:
             self._must_be_able()
-            self._waiting_since = time.monotonic()
-            self._waiting = batch
+            self._pending_since = time.monotonic()
+            self._pending = batch
             with self._files.commit_lock.held():
                 with self._claim:
-                    writes, self._waiting = self._waiting, []
+                    writes, self._pending = self._pending, []
                 if not writes:
                     return
                 batch_result = self._transaction(writes)
-            if batch_result.events and (base := max(self._posted, self._published())) < batch_result.floor:
+            if batch_result.events and (base := max(self._posted_rev, self._published())) < batch_result.floor:
                 batch_result = self._with_others(batch_result, base)
         except Exception as error:
-            self._waiting = []
-            batch_result = BatchResult(batch, error=self._understand(error))
+            self._pending = []
+            batch_result = BatchResult(batch, error=self._translate(error))
         if batch_result.rev:
-            self._posted = max(self._posted, batch_result.rev)
+            self._posted_rev = max(self._posted_rev, batch_result.rev)
         post(self._loop, self._report, batch_result)
-        self.local_from = 0
         if batch_result.events and not self._files.membership.alone:
             self._files.peers.send(b"r")
 
@@ -212,7 +209,7 @@ class Writer:
         """Raise the reason why this process can't commit, if there is one."""
         if self.broken is not None:
             raise self.broken
-        if self._files.presence.wrong:
+        if self._files.presence.problem:
             self._files.presence.ensure_now()
         self._files.membership.ensure()
 
@@ -222,35 +219,34 @@ class Writer:
         committing = False
         try:
             rev, current = current_state(connection, [write.key for write in writes])
-            decided = plan(writes, rev, current)
-            if not decided.events:
+            batch_plan = plan(writes, rev, current)
+            if not batch_plan.events:
                 connection.execute("ROLLBACK")
-                return BatchResult(writes, decided.results)
-            apply(connection, decided)
-            self.local_from = rev + 1
+                return BatchResult(writes, batch_plan.results)
+            apply(connection, batch_plan)
             committing = True
             connection.execute("COMMIT")
         except Exception as error:
-            understood = self._understand(error)
+            translated = self._translate(error)
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            if committing and isinstance(understood, StoreBroken):
+            if committing and isinstance(translated, StoreBroken):
                 # The commit may be on the disk although SQLite was told it isn't.
-                raise OutcomeUnknown(str(understood), understood.retry_after_s) from error
-            raise understood from error
-        return BatchResult(writes, decided.results, None, rev, decided.events, decided.rev)
+                raise OutcomeUnknown(str(translated), translated.retry_after_s) from error
+            raise translated from error
+        return BatchResult(writes, batch_plan.results, None, rev, batch_plan.events, batch_plan.rev)
 
     def _with_others(self, batch_result: BatchResult, base: Rev) -> BatchResult:
         """The result, preceded by what other processes committed since `base`: the loop publishes without a gap."""
-        missing = batch_result.floor - base
+        count = batch_result.floor - base
         try:
-            stretch = log_after(self._connection, base, missing)
+            log_range = log_after(self._connection, base, count)
         except Exception as error:
             # The writes are durable and must be acknowledged; the feed sees the gap and ends the watches.
-            self._understand(error)
+            self._translate(error)
             return batch_result
-        floor = min(stretch.floor, batch_result.floor)
-        others = [event for event in stretch.events if event.rev <= batch_result.floor]
+        floor = min(log_range.floor, batch_result.floor)
+        others = [event for event in log_range.events if event.rev <= batch_result.floor]
         return BatchResult(
             batch_result.writes, batch_result.results, None, floor, [*others, *batch_result.events], batch_result.rev
         )
@@ -272,13 +268,13 @@ class Writer:
         try:
             result, error = job.run(), None
         except Exception as raised:
-            result, error = None, self._understand(raised)
+            result, error = None, self._translate(raised)
         post(self._loop, _settle, job.future, result, error)
 
     def _checkpoint(self) -> None:
         """Checkpoint the write-ahead log into the file. A failure loses nothing: the data stays in the log."""
         pages, self._wal_pages = self._wal_pages, 0
-        if self.broken is not None or self._files.presence.wrong or not pages:
+        if self.broken is not None or self._files.presence.problem or not pages:
             return
         mode = apsw.SQLITE_CHECKPOINT_TRUNCATE if pages >= _TRUNCATE_PAGES else apsw.SQLITE_CHECKPOINT_PASSIVE
         try:
@@ -286,17 +282,17 @@ class Writer:
                 if self._files.is_ours():
                     self._connection.wal_checkpoint(mode=mode)
         except Exception as error:
-            self._understand(error)
+            self._translate(error)
 
     def _wal_grew(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
         self._wal_pages = pages
         return apsw.SQLITE_OK
 
-    def _understand(self, error: Exception) -> StorageError:
-        understood = translate(error, str(self._files.path), self._connection)
-        if isinstance(understood, StoreBroken):
-            self.broken = understood
-        return understood
+    def _translate(self, error: Exception) -> StorageError:
+        translated = translate(error, str(self._files.path), self._connection)
+        if isinstance(translated, StoreBroken):
+            self.broken = translated
+        return translated
 
 
 def _settle(future: asyncio.Future[Any], result: object, error: StorageError | None) -> None:

@@ -13,7 +13,7 @@
 Test names begin with the id of the promise they hold you to (R1, W2, V3…). They are for one process; what must
 hold among processes and after ``kill -9`` (R4, M1, W4) needs processes, and is tested where a backend is.
 
-Must not know: any particular backend. Next: `writes`, `lists`, `watches`, `upkeep`; `histories` for random ones.
+Must not know: any particular backend. See also: `writes`, `lists`, `watches`, `upkeep`; `histories` for random ones.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """L1–L4: a list is one snapshot, at an exact revision if asked, in pages if asked.
 
-Next: `watches`.
+See also: `watches`.
 """
 
 from __future__ import annotations

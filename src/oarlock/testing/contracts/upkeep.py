@@ -1,6 +1,6 @@
 """C1 and T1: compaction, and keys with a time to live. Also what `start`, `close` and `check` promise.
 
-Next: `histories`.
+See also: `histories`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """V1–V5: a watch delivers everything after its revision, in order, once, without a gap, or says why it can't.
 
-Next: `upkeep`.
+See also: `upkeep`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """R1–R4 and W1–W5: revisions, and writes that compare before they swap.
 
-Next: `lists`.
+See also: `lists`.
 """
 
 from __future__ import annotations
