@@ -23,7 +23,7 @@ from hpack import Encoder
 from oarlock.endpoints.http import Handler
 from oarlock.server.serving.certs import ensure_certificates
 from oarlock.server.serving.config import ServingConfig
-from oarlock.server.serving.server import serve
+from oarlock.server.serving.listener import serve
 from oarlock.server.serving.tls import server_context
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"

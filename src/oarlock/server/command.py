@@ -28,7 +28,7 @@ from oarlock.server.options.commands import Command, CommandGroup, UsageError, r
 from oarlock.server.options.option import ConfigError, OptionGroup, option
 from oarlock.server.options.types import PathType
 from oarlock.server.run import ServerDescription
-from oarlock.server.serving.server import AddressInUse, CannotListen
+from oarlock.server.serving.listener import AddressInUse, CannotListen
 from oarlock.server.serving.tls import BadCertificateFile
 from oarlock.storage.backend import StorageError
 

@@ -37,7 +37,7 @@ from oarlock.server.reloaded_files import ReloadedFiles, reload_changed
 from oarlock.server.run import Running, ServerDescription, ServerParts, assemble
 from oarlock.server.serving.certs import ensure_certificates, held_certificates
 from oarlock.server.serving.config import ConnectionLimits, ServingConfig
-from oarlock.server.serving.server import Listening, serve
+from oarlock.server.serving.listener import Listener, serve
 from oarlock.server.serving.tls import BadCertificateFile, reload_certificate, server_context
 from oarlock.storage.backend import StorageError
 from oarlock.storage.url import check_storage, open_backend, without_password
@@ -133,7 +133,7 @@ async def start(server: ServerDescription, config: ServerConfig, clock: Clock, t
 
     parts = ServerParts(server, config, open_backend(config.storage, clock), clock)
 
-    async def listen(handler: Handler) -> Listening:
+    async def listen(handler: Handler) -> Listener:
         return await serve(handler, serving, clock, parts.unsent)
 
     running = await assemble(parts, credentials.authenticator, listen)

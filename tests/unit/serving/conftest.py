@@ -12,8 +12,8 @@ import pytest
 from oarlock.endpoints.http import Handler
 from oarlock.endpoints.unsent import Unsent
 from oarlock.server.serving.config import ConnectionLimits
+from oarlock.server.serving.listener_state import ListenerState
 from oarlock.server.serving.protocol_detection import ProtocolDetector
-from oarlock.server.serving.service import Service
 
 
 class Clock:
@@ -89,7 +89,7 @@ class Wire:
         self.problems: list[Any] = []
         loop.set_exception_handler(lambda _, context: self.problems.append(context))
         self.unsent = Unsent()
-        self.service = Service(handler, limits, self.clock, loop, self.unsent)
+        self.service = ListenerState(handler, limits, self.clock, loop, self.unsent)
         self.transport = Transport(loop)
         self.transport.protocol = ProtocolDetector(self.service, False, True)
         self.transport.protocol.connection_made(self.transport)

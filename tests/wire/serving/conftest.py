@@ -20,7 +20,7 @@ import pytest
 from oarlock.endpoints.http import Request, Response
 from oarlock.server.serving.certs import ServingFiles, ensure_certificates
 from oarlock.server.serving.config import ConnectionLimits, ServingConfig
-from oarlock.server.serving.server import Listening, serve
+from oarlock.server.serving.listener import Listener, serve
 from oarlock.server.serving.tls import server_context
 
 WAIT_S = 30.0
@@ -91,7 +91,7 @@ class Raw:
 class Server:
     """A listener, its clock and how to reach it."""
 
-    def __init__(self, listening: Listening, clock: ManualClock, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, listening: Listener, clock: ManualClock, tls: ssl.SSLContext | None) -> None:
         self.listening = listening
         self.clock = clock
         self.tls = tls

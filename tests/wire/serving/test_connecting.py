@@ -16,7 +16,7 @@ from oarlock import APIServer, Channels, Context, Pipe, Resource, VirtualCollect
 from oarlock.server.config import ServerConfig
 from oarlock.server.run import Running, ServerParts, assemble
 from oarlock.server.serving.config import ServingConfig
-from oarlock.server.serving.server import serve
+from oarlock.server.serving.listener import serve
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.server import ADMIN
@@ -267,9 +267,9 @@ async def test_a_client_that_leaves_a_method_that_does_not_read(tls: Any, megaby
         assert await client.heard(4) == b"held"
         for _ in range(megabytes * 16):
             client.say(b"x" * 65_536)
-        [connection] = running._listening._service.connections
+        [connection] = running._listening._state.connections
         async with asyncio.timeout(WAIT_S):
-            while megabytes and not connection._reading.paused:  # noqa: ASYNC110 nobody says when
+            while megabytes and not connection._read_control.paused:  # noqa: ASYNC110 nobody says when
                 await asyncio.sleep(0.001)
         client.writer.transport.abort()
         await asyncio.wait_for(bells._ended.wait(), 3.0)

@@ -221,7 +221,7 @@ async def test_only_a_reader_that_takes_next_to_nothing_is_cut(server: Any, read
                 await client.exactly(reads)
                 client.writer.transport.pause_reading()
         assert streams[0].closed is is_cut
-        assert s.listening._service.unsent.cut == ({"slow": 1} if is_cut else {})
+        assert s.listening._state.unsent.cut == ({"slow": 1} if is_cut else {})
         client.close()
 
 

@@ -56,7 +56,7 @@ async def test_thousands_of_requests_one_after_the_other(server: Any, h2_client:
         client = await h2_client(s)
         for _ in range(3000):
             assert (await client.get("/")).status == 200
-        (connection,) = s.listening._service.connections
+        (connection,) = s.listening._state.connections
         assert not connection._streams
         assert len(connection._input._reset_streams) <= 1024
 
@@ -129,7 +129,7 @@ async def test_large_bodies_both_ways_at_once(server: Any, h2_client: Any) -> No
         bodies = [bytes([n]) * 3_000_000 for n in range(6)]
         answers = await asyncio.gather(*(client.post("/", body) for body in bodies))
         assert [answer.body for answer in answers] == bodies
-        (connection,) = s.listening._service.connections
+        (connection,) = s.listening._state.connections
         assert connection._granted == 0
         assert not connection._uploads
 
@@ -312,8 +312,8 @@ async def test_a_withdrawn_request_cancels_its_handler(server: Any, h2_client: A
         await eventually(lambda: seen == ["asked"], "the request doesn't arrive")
         client.reset(answer)
         await eventually(lambda: seen == ["asked", "cancelled"], "the handler goes on")
-        (connection,) = s.listening._service.connections
-        assert not connection._withdrawn
+        (connection,) = s.listening._state.connections
+        assert not connection._cancelled_tasks
 
 
 async def test_a_request_withdrawn_in_the_same_packet_never_starts(server: Any, h2_client: Any) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from oarlock.endpoints.http import Request, Response, Stream
 from oarlock.server.serving.config import ServingConfig
-from oarlock.server.serving.server import AddressInUse, CannotListen, serve
+from oarlock.server.serving.listener import AddressInUse, CannotListen, serve
 from oarlock.testing.contracts.support import eventually
 
 pytestmark = pytest.mark.anyio
@@ -53,7 +53,7 @@ async def test_nagle_is_off(server: Any) -> None:
         client = await s.connect()
         await client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
         await client.response()
-        (connection,) = s.listening._service.connections
+        (connection,) = s.listening._state.connections
         sock = connection._transport.get_extra_info("socket")
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 

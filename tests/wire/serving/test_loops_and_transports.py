@@ -15,7 +15,7 @@ from client_certificates import issue_client
 from cryptography import x509
 
 from oarlock.endpoints.http import Request, Response
-from oarlock.server.serving import server as server_module
+from oarlock.server.serving import listener as server_module
 from oarlock.server.serving.certs import ServingFiles
 from oarlock.server.serving.tls import server_context
 

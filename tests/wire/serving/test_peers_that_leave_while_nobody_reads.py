@@ -42,8 +42,8 @@ async def swept_until(s: Any, done: Callable[[], bool]) -> None:
 
 def paused(s: Any) -> bool:
     """Whether a connection isn't read."""
-    connections = s.listening._service.connections
-    return any(connection._reading.paused for connection in connections if hasattr(connection, "_reading"))
+    connections = s.listening._state.connections
+    return any(connection._read_control.paused for connection in connections if hasattr(connection, "_read_control"))
 
 
 def reset(client: Any) -> None:
@@ -141,16 +141,16 @@ async def test_a_connection_that_is_read_is_not_asked(server: Any) -> None:
         client = await s.connect()
         await client.send(GET)
         await client.until(b"\r\n\r\n")
-        [connection] = s.listening._service.connections
+        [connection] = s.listening._state.connections
         asked: list[str] = []
-        inner = connection._reading._transport
+        inner = connection._read_control._transport
 
         class Transport:
             def get_extra_info(self, name: str) -> Any:
                 asked.append(name)
                 return inner.get_extra_info(name)
 
-        connection._reading._transport = Transport()
+        connection._read_control._transport = Transport()
         s.listening.sweep(s.clock.seconds)
         assert asked == []
-        connection._reading._transport = inner
+        connection._read_control._transport = inner

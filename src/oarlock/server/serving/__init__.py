@@ -1,5 +1,5 @@
 """The HTTP server: TLS, HTTP/1.1 and HTTP/2, over asyncio transports.
 
 Its interface is `oarlock.endpoints.http` (Request, Response, Stream); it knows nothing of Kubernetes. See also:
-`server` (listeners), `config` (limits), `eager` (how handlers run).
+`listener` (listeners), `config` (limits), `eager` (how handlers run).
 """

@@ -1,7 +1,7 @@
 """`ServingConfig` and `ConnectionLimits`: the settings of one listener, and the limits of one client.
 
 Values only. The defaults are those of kube-apiserver where it has one (``MaxHeaderBytes`` 1 MiB, ``ReadHeaderTimeout``
-32 s, ``IdleTimeout`` 90 s, 250 HTTP/2 streams, bodies of 3 MiB). See also: `server`.
+32 s, ``IdleTimeout`` 90 s, 250 HTTP/2 streams, bodies of 3 MiB). See also: `listener`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class ConnectionLimits:
     """Limits of one client. Times in seconds, sizes in bytes.
 
     *Slow readers.* A finite answer is cut when less than `progress_bytes` of it were read within `stall_timeout_s`, or
-    when it isn't sent `answer_timeout_s` after it began. An open-ended one (a watch) may buffer `stream_budget_bytes`,
+    when it isn't sent `answer_timeout_s` after its head. An open-ended one (a watch) may buffer `stream_budget_bytes`,
     those of a connection together `connection_budget_bytes`, for any time; above that it must be read at the same pace:
     a client that keeps reading may be far behind and is still served. The `…_hard_bytes` limits apply at once. The
     unread bytes of all clients together are bounded by the process's budget (``endpoints.unsent``).

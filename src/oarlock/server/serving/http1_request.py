@@ -1,4 +1,7 @@
-"""`QueuedRequest` and `queued_request`: a request from the headers of an HTTP/1 message. See also: `http1`."""
+"""`QueuedRequest` and `queued_request`: a request from the headers of an HTTP/1 message.
+
+See also: `http1_connection`.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from httptools import HttpRequestParser
 
 from oarlock.endpoints.http import Request
 from oarlock.meta.peer import Peer
-from oarlock.server.serving.body import RequestBody, no_body
 from oarlock.server.serving.header_names import ANY_CASE, header_name
+from oarlock.server.serving.request_body import RequestBody, no_body
 
 __all__ = ["QueuedRequest", "queued_request"]
 
@@ -23,10 +26,10 @@ class QueuedRequest:
         "continued",
         "expects",
         "head_only",
-        "old",
+        "is_http10",
         "refusal",
         "request",
-        "skipped_to",
+        "skip_limit",
         "upgrade",
     )
 
@@ -38,9 +41,9 @@ class QueuedRequest:
         self.expects = False  # the client waits for "100 Continue"
         self.continued = False
         self.head_only = False
-        self.old = False  # HTTP/1.0
+        self.is_http10 = False
         self.upgrade = False
-        self.skipped_to: int | None = None  # answered; how much of its body is still to be skipped
+        self.skip_limit: int | None = None  # answered; how much of its body is still to be skipped
 
 
 def queued_request(
@@ -74,7 +77,7 @@ def queued_request(
     path, _, query = target.partition("?")
     queued = QueuedRequest(Request(method, path, query, headers, lines, peer, no_body, now))
     queued.head_only = method == "HEAD"
-    queued.old = version != "1.1"
+    queued.is_http10 = version != "1.1"
     queued.close = not parser.should_keep_alive()
     queued.upgrade = parser.should_upgrade()
     return queued

@@ -1,7 +1,7 @@
 """`Http1Stream`: a long answer over HTTP/1.1, either open-ended or large.
 
 All that is written in one turn of the event loop is sent as one chunk in one `transport.write`, as far as the client
-reads; the rest is buffered here. See also: `http1`.
+reads; the rest is buffered here. See also: `http1_connection`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from oarlock.endpoints.http import ResponseBody
-from oarlock.server.serving.http1_outgoing import Http1Outgoing
-from oarlock.server.serving.service import Service
+from oarlock.server.serving.base_stream import LOW_BYTES, BaseStream
+from oarlock.server.serving.http1_output import Http1Output
+from oarlock.server.serving.listener_state import ListenerState
 from oarlock.server.serving.slow_readers import HARD
-from oarlock.server.serving.stream import LOW_BYTES, BaseStream
 
 __all__ = ["PIECE_BYTES", "Http1Owner", "Http1Stream"]
 
@@ -25,8 +25,8 @@ FORMATTED_BYTES = 16 * 1024
 class Http1Owner(Protocol):
     """The connection, as its streams see it."""
 
-    service: Service
-    out: Http1Outgoing
+    listener: ListenerState
+    out: Http1Output
 
     def cut(self, reason: str) -> None: ...
 
@@ -40,16 +40,16 @@ class Http1Owner(Protocol):
 class Http1Stream(BaseStream):
     """See `oarlock.endpoints.http.Stream`. Not `chunked`: with Content-Length, or ended by closing the connection."""
 
-    __slots__ = ("_add", "_chunked", "_connection", "_hard", "_marked", "_out")
+    __slots__ = ("_add", "_chunked", "_connection", "_flush_scheduled", "_hard", "_out")
 
     def __init__(self, connection: Http1Owner, chunked: bool) -> None:
-        super().__init__(connection.service.unsent)
+        super().__init__(connection.listener.unsent)
         self._connection = connection
         self._out = connection.out
-        self._add = connection.service.flusher.add
-        self._hard = connection.service.limits.stream_hard_bytes
+        self._add = connection.listener.flusher.add
+        self._hard = connection.listener.limits.stream_hard_bytes
         self._chunked = chunked
-        self._marked = False  # a flush is scheduled
+        self._flush_scheduled = False
 
     def write(self, data: bytes) -> None:
         if self.ending or self.closed or not data:
@@ -58,8 +58,8 @@ class Http1Stream(BaseStream):
         self.pending += len(data)
         if self._out.congested:
             self.charge()
-        elif not self._marked:
-            self._marked = True
+        elif not self._flush_scheduled:
+            self._flush_scheduled = True
             self._add(self)
         if self.pending > self._hard:
             self._connection.cut(HARD)
@@ -67,7 +67,7 @@ class Http1Stream(BaseStream):
     def put(self, body: ResponseBody) -> None:
         """Send a whole answer: `body`, then the end."""
         self.load(body)
-        if not self._marked:
+        if not self._flush_scheduled:
             self.flush()
 
     @property
@@ -82,7 +82,7 @@ class Http1Stream(BaseStream):
     def close(self) -> None:
         if not self.ending and not self.closed:
             self.ending = True
-            self.mark()
+            self.schedule_flush()
 
     def abort(self) -> None:
         if not self.closed:
@@ -97,18 +97,18 @@ class Http1Stream(BaseStream):
 
     def resume(self) -> None:
         """The client reads again."""
-        if not self._marked:
+        if not self._flush_scheduled:
             self.flush()
 
-    def mark(self) -> None:
+    def schedule_flush(self) -> None:
         """Schedule a flush at the end of this turn."""
-        if not self._marked:
-            self._marked = True
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
             self._add(self)
 
     def flush(self) -> None:
         """Send what is buffered, as far as the client reads; then the end, if it was closed."""
-        self._marked = False
+        self._flush_scheduled = False
         out = self._out
         if 0 < self.pending <= FORMATTED_BYTES and self._chunked and not (out.congested or self.ending or self._offset):
             out.send(b"%x\r\n%b\r\n" % (self.pending, self.shift_all()))  # fast path: one event
@@ -129,7 +129,7 @@ class Http1Stream(BaseStream):
         elif out.congested:
             self.charge()
         elif self.pending or self.source is not None:
-            self.mark()
+            self.schedule_flush()
         if self._waiters and self.pending <= LOW_BYTES and not out.congested:
             self.wake()
 

@@ -1,7 +1,7 @@
 """`Http1Tunnel`: a connection after a 101: raw bytes both ways.
 
 Writes are those of an answer without chunks (`http1_stream`); received data is buffered here, and reading from the
-transport pauses when the buffer is full. See also: `http1`.
+transport pauses when the buffer is full. See also: `http1_connection`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Http1Tunnel(Http1Stream):
     async def read(self) -> bytes:
         """One reader at a time. Data from before the end is still returned."""
         if not self._arrived and not self.closed:
-            self._reader = self._connection.service.loop.create_future()
+            self._reader = self._connection.listener.loop.create_future()
             await self._reader
         data, self._arrived, self._size = b"".join(self._arrived), [], 0
         if not self.closed:

@@ -17,10 +17,8 @@ from typing import Any
 
 from oarlock.endpoints.http import BrokenBody, Request, Response
 from oarlock.meta.peer import Peer
-from oarlock.server.serving.body import RequestBody, no_body
 from oarlock.server.serving.config import ConnectionLimits
 from oarlock.server.serving.eager import run_eagerly
-from oarlock.server.serving.guards import Bucket, Share
 from oarlock.server.serving.http2_frames import (
     MAX_STREAM_ID,
     ErrorCode,
@@ -36,8 +34,10 @@ from oarlock.server.serving.http2_input import Http2Input
 from oarlock.server.serving.http2_output import CREDIT_PER_FRAME, Http2Output
 from oarlock.server.serving.http2_slow_readers import Http2SlowReaders
 from oarlock.server.serving.http2_stream import Http2Stream
-from oarlock.server.serving.reading import Reading
-from oarlock.server.serving.service import Receiver, Service, body_length, log, panic, pump
+from oarlock.server.serving.listener_state import ListenerState, Receiver, body_length, log, panic_response, pump
+from oarlock.server.serving.rate_limits import TokenBucket, TurnBudget
+from oarlock.server.serving.read_control import ReadControl
+from oarlock.server.serving.request_body import RequestBody, no_body
 from oarlock.server.serving.slow_readers import CONTROL, SlowReader
 
 __all__ = ["Http2Connection"]
@@ -53,69 +53,69 @@ DRAIN_S = 1.0
 class Http2Connection(Receiver):
     """One connection. `data_received` parses and starts requests, `sweep` checks time limits."""
 
-    def __init__(self, service: Service, transport: Any, peer: Peer, secure: bool, now: float) -> None:
-        limits = service.limits
-        self.service = service
+    def __init__(self, listener: ListenerState, transport: Any, peer: Peer, secure: bool, now: float) -> None:
+        limits = listener.limits
+        self.listener = listener
         self._transport = transport
         self._peer = peer
         self._secure = secure
-        self._monotonic = service.monotonic
-        self.out = Http2Output(service, transport, secure)
+        self._monotonic = listener.monotonic
+        self.out = Http2Output(listener, transport, secure)
         self._input = Http2Input(limits, self.out)
         self._streams = self._input.streams
         self._readers = Http2SlowReaders(self, self.out, limits, now)
         self._starting: deque[Http2Stream] = deque()
-        self._withdrawn: set[asyncio.Task[Any]] = set()  # cancelled, but not done yet
+        self._cancelled_tasks: set[asyncio.Task[Any]] = set()  # cancelled, but not done yet
         self._uploads: dict[int, Http2Stream] = {}
         self._granted = 0
         self._header_bytes = 0
-        self._resets = Bucket(limits.resets_per_s, limits.resets_burst, now)
-        self._control = Bucket(limits.control_frames_per_s, limits.control_burst, now)
+        self._resets = TokenBucket(limits.resets_per_s, limits.resets_burst, now)
+        self._control = TokenBucket(limits.control_frames_per_s, limits.control_burst, now)
         self._now = self._idle_since = self._stuck_since = now
         self._frames_seen = -1
         self._final: int | None = None  # streams above it are refused
         self._draining_since: float | None = None
-        self._cut_at = 0.0
-        self._was_cut = False
+        self._abort_at = 0.0  # when lingering for a refused client ends
+        self._is_cut = False
         self._lost = False
-        self._again: asyncio.Handle | None = None  # scheduled: continues with what there was no time for
-        self._reading = Reading(transport, service.loop)
-        service.joined(self)
-        if service.draining:
+        self._next_turn: asyncio.Handle | None = None  # scheduled: continues with what there was no time for
+        self._read_control = ReadControl(transport, listener.loop)
+        listener.add(self)
+        if listener.draining:
             self.drain()
 
     # Called by the transport.
 
     def data_received(self, data: bytes) -> None:
-        if self._cut_at or self._lost:
+        if self._abort_at or self._lost:
             return
         try:
             self._input.feed(data)
         except Http2Error as error:
-            self._quit(error.code, str(error))
-        if self._again is None:
-            self._go_on()
+            self._end_with_goaway(error.code, str(error))
+        if self._next_turn is None:
+            self._continue()
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         """Parse, and start requests, within this connection's share of a turn of the event loop."""
-        self._again = None
-        if self._cut_at or self._lost:
+        self._next_turn = None
+        if self._abort_at or self._lost:
             return
         self._now = self._monotonic()
         self.out.hold()
         if not self._starting:
             self._parse()
-        share = Share(STARTED_AT_ONCE, self._monotonic)
-        while self._starting and not self.out.congested and share.left():
+        budget = TurnBudget(STARTED_AT_ONCE, self._monotonic)
+        while self._starting and not self.out.congested and budget.take():
             stream = self._starting.popleft()
             if not stream.closed:
                 self._start(stream)
-        if (self._starting or self._input.waiting) and not self._cut_at and not self._lost:
-            self._reading.pause()
+        if (self._starting or self._input.waiting) and not self._abort_at and not self._lost:
+            self._read_control.pause()
             if not self.out.congested:  # else once the client has read more
-                self._again = self.service.loop.call_soon(self._go_on)
+                self._next_turn = self.listener.loop.call_soon(self._continue)
         else:
-            self._reading.resume()
+            self._read_control.resume()
         self.out.flush()
         if self.out.congested and self.out.unsent > CONTROL_BYTES:
             self.cut(CONTROL)
@@ -129,9 +129,9 @@ class Http2Connection(Receiver):
             self.out.closed = True
             self.out.buffer.close()
             self._end_streams(BrokenBody("the client went away"))
-            self._reading.forget()
+            self._read_control.forget()
             self._starting.clear()
-            self.service.left(self)
+            self.listener.remove(self)
 
     def pause_writing(self) -> None:
         self.out.congested = True
@@ -139,30 +139,30 @@ class Http2Connection(Receiver):
     def resume_writing(self) -> None:
         self.out.congested = False
         self.out.buffer.settle()
-        self.out.mark()
-        if (self._starting or self._input.waiting) and self._again is None:
-            self._again = self.service.loop.call_soon(self._go_on)
+        self.out.schedule_flush()
+        if (self._starting or self._input.waiting) and self._next_turn is None:
+            self._next_turn = self.listener.loop.call_soon(self._continue)
 
     # Called by the listener.
 
     def sweep(self, now: float) -> None:
-        limits = self.service.limits
-        if self._reading.peer_left(wholly=True):
+        limits = self.listener.limits
+        if self._read_control.peer_left(wholly=True):
             self.abort()
-        elif self._cut_at:
+        elif self._abort_at:
             self._readers.look((), now)
             if self.out.unsent:
-                self._cut_at = now + limits.linger_s
-            elif now >= self._cut_at:
+                self._abort_at = now + limits.linger_s
+            elif now >= self._abort_at:
                 self.abort()
         else:
             self._sweep_open(now, limits)
 
     def _sweep_open(self, now: float, limits: ConnectionLimits) -> None:
         # what isn't parsed because we read no further is no fault of the client's sending
-        if self._input.incomplete and self._input.frames == self._frames_seen and not self._reading.paused:
+        if self._input.incomplete and self._input.frames == self._frames_seen and not self._read_control.paused:
             if now - self._stuck_since > limits.header_timeout_s:
-                self._quit(ErrorCode.ENHANCE_YOUR_CALM, "a frame or header block took too long")
+                self._end_with_goaway(ErrorCode.ENHANCE_YOUR_CALM, "a frame or header block took too long")
                 return
         else:
             self._frames_seen = self._input.frames
@@ -170,39 +170,39 @@ class Http2Connection(Receiver):
         if self._draining_since is not None and self._final is None and now - self._draining_since >= DRAIN_S:
             self._finish_draining(heard=True)
         elif not self._streams and now - self._idle_since > limits.idle_timeout_s:
-            self._quit(ErrorCode.NO_ERROR, "idle")
+            self._end_with_goaway(ErrorCode.NO_ERROR, "idle")
         else:
             self._readers.look(list(self._streams.values()), now)
 
     def drain(self) -> None:
         """Graceful shutdown with two GOAWAY frames: the last stream is named when the first was acknowledged (§6.8)."""
-        if self._draining_since is None and not self._cut_at:
+        if self._draining_since is None and not self._abort_at:
             self._draining_since = self._monotonic()
             self.out.send(goaway_frame(MAX_STREAM_ID, ErrorCode.NO_ERROR))
             self.out.send(ping_frame(DRAIN_PING))
 
     def abort(self) -> None:
-        self._cut_at = self._cut_at or self._monotonic()
-        self._reading.forget()
+        self._abort_at = self._abort_at or self._monotonic()
+        self._read_control.forget()
         self.out.abort()
 
     def readers(self) -> Iterator[SlowReader]:
         """The streams, or the connection, with unsent bytes."""
-        return self._readers.found(list(self._streams.values())) if not self._lost and not self._was_cut else iter(())
+        return self._readers.found(list(self._streams.values())) if not self._lost and not self._is_cut else iter(())
 
     def cut(self, reason: str) -> None:
         """End the connection: the client reads too slowly."""
-        if not self._lost and not self._was_cut:
-            self._was_cut = True
+        if not self._lost and not self._is_cut:
+            self._is_cut = True
             log.info("%s:%d takes too little: cut (%s)", self._peer.address, self._peer.port, reason)
-            self.service.unsent.count_cut(reason)
+            self.listener.unsent.count_cut(reason)
             self.abort()
 
     def cut_stream(self, stream: Http2Stream, reason: str) -> None:
         """Reset one stream: the client reads it too slowly."""
         if not stream.closed:
             log.info("%s:%d takes too little of a stream: cut (%s)", self._peer.address, self._peer.port, reason)
-            self.service.unsent.count_cut(reason)
+            self.listener.unsent.count_cut(reason)
             self.reset(stream, ErrorCode.INTERNAL_ERROR)
 
     # What is received.
@@ -212,40 +212,40 @@ class Http2Connection(Receiver):
         try:
             received.parse(self)
         except Http2Error as error:
-            self._quit(error.code, str(error))
+            self._end_with_goaway(error.code, str(error))
             return
         except Exception:  # a bug of ours
             log.exception("HTTP/2 from %s:%d could not be understood", self._peer.address, self._peer.port)
-            self._quit(ErrorCode.INTERNAL_ERROR, "not understood")
+            self._end_with_goaway(ErrorCode.INTERNAL_ERROR, "not understood")
             return
         idle_frames, received.idle_frames = received.idle_frames, 0
         if idle_frames:
             free = min(idle_frames, out.credit)
             out.credit = min(out.credit - free, MAX_CREDIT)
             if free < idle_frames and not self._control.take(idle_frames - free, self._now):
-                self._quit(ErrorCode.ENHANCE_YOUR_CALM, "too many control frames")
+                self._end_with_goaway(ErrorCode.ENHANCE_YOUR_CALM, "too many control frames")
 
     def stream_opened(self, stream_id: int, fields: Fields, size: int, ended: bool) -> None:
-        limits = self.service.limits
+        limits = self.listener.limits
         if (
             (self._final is not None and stream_id > self._final)
-            or len(self._streams) + len(self._withdrawn) >= limits.max_concurrent_streams
+            or len(self._streams) + len(self._cancelled_tasks) >= limits.max_concurrent_streams
             or (self._streams and self._header_bytes + size > HEADERS_IN_FLIGHT * limits.max_header_bytes)
         ):
             raise Http2StreamError(stream_id, ErrorCode.REFUSED_STREAM, "too many streams")
         stream = Http2Stream(self, stream_id, ended)
         if size > limits.max_header_bytes or len(fields) > limits.max_headers:
-            self._join(stream, 0)
-            self._say(stream, 431)
+            self._add_stream(stream, 0)
+            self._respond_plainly(stream, 431)
             return
         try:
             self._request(stream, fields)
         except MalformedRequest as error:
             raise Http2StreamError(stream_id, ErrorCode.PROTOCOL_ERROR, str(error)) from error
-        self._join(stream, size)
+        self._add_stream(stream, size)
         self._starting.append(stream)
 
-    def _join(self, stream: Http2Stream, size: int) -> None:
+    def _add_stream(self, stream: Http2Stream, size: int) -> None:
         self._streams[stream.id] = stream
         self._header_bytes += size
         stream.header_bytes = size
@@ -265,8 +265,8 @@ class Http2Connection(Receiver):
         path, _, query = target.partition("?")
         stream.request = Request(method, path, query, headers, lines, self._peer, no_body, self._now, True)
         if not stream.request_complete:
-            limit = self.service.limits.max_request_bytes
-            stream.body = RequestBody(self.service.loop, limit, partial(self._grant, stream), length)
+            limit = self.listener.limits.max_request_bytes
+            stream.body = RequestBody(self.listener.loop, limit, partial(self._grant, stream), length)
             stream.request._read = stream.body.read
             stream.expects = headers.get("expect", "").lower() == "100-continue"
 
@@ -278,7 +278,7 @@ class Http2Connection(Receiver):
         body.feed(data)
         if body.length is not None and (body.received > body.length or (ended and body.received < body.length)):
             raise Http2StreamError(stream.id, ErrorCode.PROTOCOL_ERROR, "the body isn't as long as announced")
-        stream.owed += flow_controlled
+        stream.unclaimed += flow_controlled
         if ended:
             stream.request_complete = True
             body.finish()
@@ -286,7 +286,7 @@ class Http2Connection(Receiver):
             self._grant(stream)
 
     def stream_reset(self, stream: Http2Stream) -> None:
-        self._withdraw(stream, BrokenBody("the client withdrew the request"))
+        self._cancel_stream(stream, BrokenBody("the client withdrew the request"))
         self._count_reset()
 
     def stream_failed(self, error: Http2StreamError) -> None:
@@ -322,32 +322,32 @@ class Http2Connection(Receiver):
             stream.expects = False
             self.out.send(headers_frames(stream.id, self.out.continue_block(), False))
         self._uploads[stream.id] = stream
-        if self._granted + stream.owed > self.service.limits.upload_budget_bytes:
+        if self._granted + stream.unclaimed > self.listener.limits.upload_budget_bytes:
             oldest = next(one for one in self._uploads.values() if not one.request_complete)
             if oldest is not stream:
                 return
-        self._input.widen(stream, stream.owed)
-        self._granted += stream.owed
-        stream.granted += stream.owed
-        stream.owed = 0
+        self._input.widen(stream, stream.unclaimed)
+        self._granted += stream.unclaimed
+        stream.granted += stream.unclaimed
+        stream.unclaimed = 0
 
     # Answering.
 
     def _start(self, stream: Http2Stream) -> None:
         assert stream.request is not None
         try:
-            outcome = run_eagerly(self.service.handler(stream.request), self.service.loop)
+            outcome = run_eagerly(self.listener.handler(stream.request), self.listener.loop)
         except (Exception, asyncio.CancelledError) as error:
             self._failed(stream, error)
             return
         if isinstance(outcome, asyncio.Task):
             stream.task = outcome
-            outcome.add_done_callback(partial(self._handled, stream))
+            outcome.add_done_callback(partial(self._handler_done, stream))
         else:
             self._respond(stream, outcome)
 
-    def _handled(self, stream: Http2Stream, task: asyncio.Task[Any]) -> None:
-        self._withdrawn.discard(task)
+    def _handler_done(self, stream: Http2Stream, task: asyncio.Task[Any]) -> None:
+        self._cancelled_tasks.discard(task)
         stream.task = None
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         if stream.closed:
@@ -363,9 +363,9 @@ class Http2Connection(Receiver):
     def _failed(self, stream: Http2Stream, error: BaseException) -> None:
         request = stream.request
         log.error("%s %s failed", request and request.method, request and request.path, exc_info=error)
-        self._respond(stream, panic())
+        self._respond(stream, panic_response())
 
-    def _say(self, stream: Http2Stream, status: int) -> None:
+    def _respond_plainly(self, stream: Http2Stream, status: int) -> None:
         text = f"{status} {HTTPStatus(status).phrase}".encode()
         self._respond(stream, Response(status, [("content-type", "text/plain; charset=utf-8")], text))
 
@@ -380,7 +380,7 @@ class Http2Connection(Receiver):
             if stream.answered:
                 self.reset(stream, ErrorCode.INTERNAL_ERROR)
             else:
-                self._answer(stream, panic())
+                self._answer(stream, panic_response())
         if self.out.asked_to_close:
             self.out.asked_to_close = False
             self.drain()
@@ -400,7 +400,7 @@ class Http2Connection(Receiver):
         if head_only and not size:
             length = next((int(value) for name, value in response.headers if name == "content-length"), length)
         end = empty or head_only or size == 0
-        block = out.block(status, response.headers, self.service.date(), length)
+        block = out.block(status, response.headers, self.listener.date(), length)
         stream.answered = True
         out.send(headers_frames(stream.id, block, end))
         if end:
@@ -410,19 +410,19 @@ class Http2Connection(Receiver):
             out.send_whole(stream, body)
             self.sent_end(stream, out.control)
             return
-        stream.began = self._monotonic()
+        stream.started_at = self._monotonic()
         if response.stream is not None:
-            stream.streaming = stream.endless = True
+            stream.streamed = stream.open_ended = True
             response.stream(stream)
         elif isinstance(body, AsyncIterator):
-            stream.streaming = True
-            stream.task = self.service.loop.create_task(pump(body, stream))
-            stream.task.add_done_callback(partial(self._pumped, stream))
+            stream.streamed = True
+            stream.task = self.listener.loop.create_task(pump(body, stream))
+            stream.task.add_done_callback(partial(self._pump_done, stream))
         else:
             stream.put(body)
 
-    def _pumped(self, stream: Http2Stream, task: asyncio.Task[Any]) -> None:
-        self._withdrawn.discard(task)
+    def _pump_done(self, stream: Http2Stream, task: asyncio.Task[Any]) -> None:
+        self._cancelled_tasks.discard(task)
         stream.task = None
         if not task.cancelled() and task.exception() is not None:
             log.error("an answer failed halfway", exc_info=task.exception())
@@ -435,7 +435,7 @@ class Http2Connection(Receiver):
             frames.append(rst_stream_frame(stream.id, ErrorCode.NO_ERROR))
         if stream.body is not None:
             stream.body.fail(BrokenBody("the request was answered before its body was read"))
-        self._over(stream, reset=not stream.request_complete, whole=True)
+        self._end_stream(stream, reset=not stream.request_complete, whole=True)
 
     def reset(self, stream: Http2Stream, code: int) -> None:
         """Reset one stream."""
@@ -443,17 +443,17 @@ class Http2Connection(Receiver):
             return
         if not self.out.closed:
             self.out.send(rst_stream_frame(stream.id, code))
-        self._withdraw(stream, BrokenBody("the request was cut"))
+        self._cancel_stream(stream, BrokenBody("the request was cut"))
 
-    def _withdraw(self, stream: Http2Stream, error: BrokenBody) -> None:
+    def _cancel_stream(self, stream: Http2Stream, error: BrokenBody) -> None:
         if stream.body is not None:
             stream.body.fail(error)
         if stream.task is not None and stream.task is not asyncio.current_task():
             stream.task.cancel()
-            self._withdrawn.add(stream.task)
-        self._over(stream, reset=True, whole=False)
+            self._cancelled_tasks.add(stream.task)
+        self._end_stream(stream, reset=True, whole=False)
 
-    def _over(self, stream: Http2Stream, *, reset: bool, whole: bool) -> None:
+    def _end_stream(self, stream: Http2Stream, *, reset: bool, whole: bool) -> None:
         if stream.id not in self._streams:
             return
         self._input.close_stream(stream.id, reset)
@@ -466,12 +466,12 @@ class Http2Connection(Receiver):
         stream.finish(whole)
         if not self._streams:
             self._idle_since = self._monotonic()
-            if self._final is not None and not self._cut_at:
-                self.service.loop.call_soon(self._close_if_done)
+            if self._final is not None and not self._abort_at:
+                self.listener.loop.call_soon(self._close_if_done)
 
     def _end_streams(self, error: BrokenBody) -> None:
         for stream in list(self._streams.values()):
-            self._withdraw(stream, error)
+            self._cancel_stream(stream, error)
 
     def _finish_draining(self, heard: bool = False) -> None:
         """`heard` says that the client has received everything, or had time to: don't wait for TLS's close_notify."""
@@ -479,21 +479,21 @@ class Http2Connection(Receiver):
             self._final = self._input.last_stream_id
             self.out.send(goaway_frame(self._final, ErrorCode.NO_ERROR))
             if not self._streams:
-                self.service.loop.call_soon(self._close_if_done)
+                self.listener.loop.call_soon(self._close_if_done)
                 if heard:
-                    self.service.loop.call_soon(self._cut_if_flushed)
+                    self.listener.loop.call_soon(self._cut_if_flushed)
 
     def _close_if_done(self) -> None:
-        if not self._streams and not self._cut_at and not self._lost:
+        if not self._streams and not self._abort_at and not self._lost:
             self._close()
 
     def _cut_if_flushed(self) -> None:
-        if self._cut_at and not self._lost and not self._transport.get_write_buffer_size():
+        if self._abort_at and not self._lost and not self._transport.get_write_buffer_size():
             self.abort()
 
-    def _quit(self, code: int, why: str) -> None:
+    def _end_with_goaway(self, code: int, why: str) -> None:
         """End the connection now."""
-        if self._cut_at or self._lost:
+        if self._abort_at or self._lost:
             return
         self.out.send(goaway_frame(self._input.last_stream_id, code, why))
         if code != ErrorCode.NO_ERROR:
@@ -504,7 +504,7 @@ class Http2Connection(Receiver):
     def _close(self, linger: bool = False) -> None:
         """Close after what was written. A client that is refused may still be sending: closing at once would
         reset the connection and could destroy the GOAWAY on its way, so it is listened to a moment longer."""
-        self._cut_at = self._monotonic() + self.service.limits.linger_s
+        self._abort_at = self._monotonic() + self.listener.limits.linger_s
         self.out.flush()
         self.out.closed = True
         if linger and not self._secure and self._transport.can_write_eof():

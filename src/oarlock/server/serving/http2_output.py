@@ -16,8 +16,8 @@ from typing import Any
 from oarlock.server.serving.http2_frames import DEFAULT_WINDOW, MAX_FRAME_BYTES, data_frame
 from oarlock.server.serving.http2_headers import FORBIDDEN, NAME, BlockEncoder
 from oarlock.server.serving.http2_stream import Http2Stream
-from oarlock.server.serving.service import Service
-from oarlock.server.serving.transport import HIGH_BYTES, LOW_BYTES, TransportBuffer
+from oarlock.server.serving.listener_state import ListenerState
+from oarlock.server.serving.transport_buffer import HIGH_BYTES, LOW_BYTES, TransportBuffer
 
 __all__ = ["CREDIT_PER_FRAME", "Http2Output"]
 
@@ -37,7 +37,7 @@ class Http2Output:
 
     __slots__ = (
         "_blocked",
-        "_dirty",
+        "_flush_scheduled",
         "_flusher",
         "_names",
         "_ready",
@@ -56,13 +56,13 @@ class Http2Output:
         "window",
     )
 
-    def __init__(self, service: Service, transport: Any, secure: bool) -> None:
-        self._flusher = service.flusher
+    def __init__(self, listener: ListenerState, transport: Any, secure: bool) -> None:
+        self._flusher = listener.flusher
         self._transport = transport
         self._names: dict[str, bytes] = {}
         self._ready: deque[Http2Stream] = deque()
         self._blocked: dict[Http2Stream, None] = {}  # they wait for the connection's window
-        self._dirty = False
+        self._flush_scheduled = False
         self.encoder = BlockEncoder()
         self.window = self.initial_window = DEFAULT_WINDOW
         self.control: list[bytes] = []
@@ -72,8 +72,8 @@ class Http2Output:
         self.pending = 0  # data of all open-ended streams
         self.sent = 0
         self.credit = 0  # control frames the peer may send in reaction to ours
-        self.hard_bytes = service.limits.connection_hard_bytes
-        self.buffer = TransportBuffer(service.unsent, transport, secure)
+        self.hard_bytes = listener.limits.connection_hard_bytes
+        self.buffer = TransportBuffer(listener.unsent, transport, secure)
         transport.set_write_buffer_limits(high=HIGH_BYTES, low=LOW_BYTES)
 
     @property
@@ -84,17 +84,17 @@ class Http2Output:
 
     def hold(self) -> None:
         """`flush` is about to be called: none need be scheduled."""
-        self._dirty = True
+        self._flush_scheduled = True
 
-    def mark(self) -> None:
+    def schedule_flush(self) -> None:
         """Schedule a flush at the end of this turn."""
-        if not self._dirty:
-            self._dirty = True
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
             self._flusher.add(self)
 
     def send(self, frame: bytes) -> None:
         self.control.append(frame)
-        self.mark()
+        self.schedule_flush()
 
     def block(self, status: int, headers: Sequence[tuple[str, str]], date: str, length: int | None) -> bytes:
         """The header block of an answer. Raises ValueError for an invalid header.
@@ -140,8 +140,8 @@ class Http2Output:
         """`stream` has data, or its end, to send. It must not be queued."""
         stream.queued = True
         self._ready.append(stream)
-        if not self._dirty:
-            self._dirty = True
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
             self._flusher.add(self)
 
     def discard(self, stream: Http2Stream) -> None:
@@ -150,7 +150,7 @@ class Http2Output:
 
     def flush(self) -> None:
         """Send what may be sent now."""
-        self._dirty = False
+        self._flush_scheduled = False
         if self.closed:
             return
         parts = self.control
@@ -164,7 +164,7 @@ class Http2Output:
             if self._transport.get_write_buffer_size() or self.buffer.held:
                 self.buffer.settle()
         if self._ready and not self.congested and not self.closed:
-            self.mark()
+            self.schedule_flush()
 
     def _fill(self, parts: list[Any]) -> None:
         """One DATA frame of each stream in turn, as long as windows and transport allow."""
@@ -186,7 +186,7 @@ class Http2Output:
             if not stream.pending:
                 if stream.source is not None:
                     stream.read_source(min(stream.send_window, self.window, AHEAD_BYTES))
-                elif stream.hungry is not None:
+                elif stream.producer_waiter is not None:
                     stream.queued = False
                     stream.feed()
                     room -= PUMPED_BYTES
@@ -195,11 +195,11 @@ class Http2Output:
             self.window -= size
             stream.send_window -= size
             room -= size + 9
-            if stream.streaming:
+            if stream.streamed:
                 self.pending -= size
             if stream.closed:
                 stream.queued = False
-            elif stream.pending or stream.ending or stream.source is not None or stream.hungry is not None:
+            elif stream.pending or stream.ending or stream.source is not None or stream.producer_waiter is not None:
                 ready.append(stream)
             else:
                 stream.queued = False
@@ -213,7 +213,7 @@ class Http2Output:
         if stream is not None and not stream.queued and stream.unfinished:
             self.queue(stream)
         elif self._ready:
-            self.mark()
+            self.schedule_flush()
 
     def open_to(self, stream: Http2Stream) -> bool:
         """Whether the windows allow data of `stream` right now."""

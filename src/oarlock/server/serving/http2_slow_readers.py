@@ -34,21 +34,21 @@ class Http2SlowReaders:
         held = self._out.buffer.held
         if held:
             held += sum([stream.pending for stream in streams])
-            ends = not any(stream.endless for stream in streams)
+            ends = not any(stream.open_ended for stream in streams)
             yield SlowReader(self._pace.since, held, ends, self._connection.cut)
             return
         for stream in streams:
             if stream.waiting:
                 since = stream.pace.since if stream.pace is not None else self._now
                 cut = partial(self._connection.cut_stream, stream)
-                yield SlowReader(since, stream.pending, not stream.endless, cut)
+                yield SlowReader(since, stream.pending, not stream.open_ended, cut)
 
     def look(self, streams: Sequence[Http2Stream], now: float) -> None:
         """Cut streams, or the connection, if the client reads too slowly (see `ConnectionLimits`)."""
         self._now = now
-        endless, held = False, 0
+        open_ended, held = False, 0
         for stream in streams:
-            endless |= stream.endless
+            open_ended |= stream.open_ended
             if stream.waiting:
                 stream.charge()
                 held += stream.pending
@@ -59,7 +59,7 @@ class Http2SlowReaders:
         out.buffer.settle()
         unsent = out.unsent
         pace.look(now, bool(unsent), out.taken, limits.progress_bytes)
-        if endless and unsent + held <= limits.connection_budget_bytes:
+        if open_ended and unsent + held <= limits.connection_budget_bytes:
             pace.tolerate(now)
         elif unsent and pace.verdict(now, limits, None):
             self._connection.cut(SLOW)
@@ -69,8 +69,8 @@ class Http2SlowReaders:
         if pace is None:
             pace = stream.pace = Pace(now)
         pace.look(now, True, stream.taken, limits.progress_bytes)
-        if stream.endless and stream.pending <= limits.stream_budget_bytes:
+        if stream.open_ended and stream.pending <= limits.stream_budget_bytes:
             pace.tolerate(now)
-        reason = pace.verdict(now, limits, None if stream.endless else stream.began)
+        reason = pace.verdict(now, limits, None if stream.open_ended else stream.started_at)
         if reason:
             self._connection.cut_stream(stream, reason)

@@ -6,11 +6,11 @@ import asyncio
 from typing import Any, Protocol
 
 from oarlock.endpoints.http import Request, Response, ResponseBody
-from oarlock.server.serving.body import RequestBody
+from oarlock.server.serving.base_stream import LOW_BYTES, BaseStream
 from oarlock.server.serving.http2_frames import DATA, DEFAULT_WINDOW, END_STREAM, ErrorCode, frame_header
-from oarlock.server.serving.service import Service
+from oarlock.server.serving.listener_state import ListenerState
+from oarlock.server.serving.request_body import RequestBody
 from oarlock.server.serving.slow_readers import HARD
-from oarlock.server.serving.stream import LOW_BYTES, BaseStream
 
 __all__ = ["Http2Owner", "Http2Stream", "SendQueue"]
 
@@ -33,7 +33,7 @@ class SendQueue(Protocol):
 class Http2Owner(Protocol):
     """The connection, as its streams see it."""
 
-    service: Service
+    listener: ListenerState
 
     @property
     def out(self) -> SendQueue: ...
@@ -63,28 +63,28 @@ class Http2Stream(BaseStream):
         "granted",
         "hard_bytes",
         "header_bytes",
-        "hungry",
         "id",
-        "owed",
+        "producer_waiter",
         "queued",
         "receive_window",
         "request",
         "request_complete",
         "response",
         "send_window",
-        "streaming",
+        "streamed",
         "task",
         "unacknowledged",
+        "unclaimed",
     )
 
     def __init__(self, connection: Http2Owner, stream_id: int, request_complete: bool) -> None:
-        super().__init__(connection.service.unsent)
+        super().__init__(connection.listener.unsent)
         self._connection = connection
         self._out = connection.out
         self.id = stream_id
         self.send_window = connection.out.initial_window
         # Until it has read our SETTINGS a client goes by the default.
-        self.receive_window = max(connection.service.limits.body_window_bytes, DEFAULT_WINDOW)
+        self.receive_window = max(connection.listener.limits.body_window_bytes, DEFAULT_WINDOW)
         self.unacknowledged = 0
         self.request: Request | None = None
         self.response: Response | None = None
@@ -92,13 +92,13 @@ class Http2Stream(BaseStream):
         self.task: asyncio.Task[Any] | None = None
         self.request_complete = request_complete
         self.header_bytes = 0
-        self.owed = 0  # received bytes of the body that nobody has asked for yet
+        self.unclaimed = 0  # received bytes of the body that nobody has asked for yet
         self.granted = 0  # those that were asked for
         self.answered = False
         self.expects = False  # the client waits for a 100 before it sends its body
-        self.streaming = False  # written in pieces, through `Stream`
-        self.hungry: asyncio.Future[None] | None = None  # the producer that waits for the client to read
-        self.hard_bytes = connection.service.limits.stream_hard_bytes
+        self.streamed = False  # written in pieces, through `Stream`
+        self.producer_waiter: asyncio.Future[None] | None = None  # the producer that waits for the client to read
+        self.hard_bytes = connection.listener.limits.stream_hard_bytes
         self.queued = False
 
     # The writer's side.
@@ -130,7 +130,7 @@ class Http2Stream(BaseStream):
     @property
     def waiting(self) -> bool:
         """Whether there is more to send, or to produce, when the client reads."""
-        return bool(self.pending or self.source is not None or self.hungry is not None)
+        return bool(self.pending or self.source is not None or self.producer_waiter is not None)
 
     @property
     def unfinished(self) -> bool:
@@ -154,18 +154,18 @@ class Http2Stream(BaseStream):
     async def room(self) -> None:
         """Wait until nothing is buffered and the client's windows are open. One task may wait."""
         while not self.closed and (self.pending or not self._out.open_to(self)):
-            self.hungry = asyncio.get_running_loop().create_future()
+            self.producer_waiter = asyncio.get_running_loop().create_future()
             if not self.queued:
                 self._out.queue(self)
             try:
-                await self.hungry
+                await self.producer_waiter
             finally:
-                self.hungry = None
+                self.producer_waiter = None
 
     def feed(self) -> None:
         """Wake the producer."""
-        if self.hungry is not None and not self.hungry.done():
-            self.hungry.set_result(None)
+        if self.producer_waiter is not None and not self.producer_waiter.done():
+            self.producer_waiter.set_result(None)
 
     def _too_much(self) -> None:
         if self.pending > self.hard_bytes:
@@ -199,7 +199,7 @@ class Http2Stream(BaseStream):
 
     def finish(self, whole: bool) -> None:
         """The stream has ended. Called once, by the connection."""
-        if self.streaming:
+        if self.streamed:
             self._out.pending -= self.pending
         if self.queued:
             self._out.discard(self)

@@ -1,7 +1,7 @@
 """`ProtocolDetector`: chooses the protocol of a new connection.
 
 Over TLS, by ALPN. On a plain connection, an HTTP/2 client begins with its preface ("prior knowledge", RFC 9113 §3.3);
-anything else is HTTP/1. See also: `http1`, `http2_connection`.
+anything else is HTTP/1. See also: `http1_connection`, `http2_connection`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from oarlock.server.serving.http1 import Http1Connection
+from oarlock.server.serving.http1_connection import Http1Connection
 from oarlock.server.serving.http2_connection import Http2Connection
-from oarlock.server.serving.service import Receiver, Service
+from oarlock.server.serving.listener_state import ListenerState, Receiver
 from oarlock.server.serving.tls import peer_of
 
 __all__ = ["ProtocolDetector"]
@@ -23,8 +23,8 @@ TELLING = 3  # no request of HTTP/1 begins with "PRI"
 class ProtocolDetector(Receiver):
     """The protocol of a connection until HTTP/1 or HTTP/2 takes over."""
 
-    def __init__(self, service: Service, secure: bool, http2: bool) -> None:
-        self.service = service
+    def __init__(self, listener: ListenerState, secure: bool, http2: bool) -> None:
+        self.listener = listener
         self._secure = secure
         self._http2 = http2
         self._transport: Any = None
@@ -33,12 +33,12 @@ class ProtocolDetector(Receiver):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
-        self._since = self.service.monotonic()
+        self._since = self.listener.monotonic()
         if self._secure:
             tls = transport.get_extra_info("ssl_object")
             self._hand_over(self._http2 and tls.selected_alpn_protocol() == "h2")
         elif self._http2:
-            self.service.joined(self)
+            self.listener.add(self)
         else:
             self._hand_over(False)
 
@@ -51,10 +51,10 @@ class ProtocolDetector(Receiver):
             self._hand_over(True)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.service.left(self)
+        self.listener.remove(self)
 
     def sweep(self, now: float) -> None:
-        if now - self._since > self.service.limits.header_timeout_s:
+        if now - self._since > self.listener.limits.header_timeout_s:
             self._transport.close()
 
     def drain(self) -> None:
@@ -68,11 +68,11 @@ class ProtocolDetector(Receiver):
         self._transport.abort()
 
     def _hand_over(self, http2: bool) -> None:
-        service, transport = self.service, self._transport
-        service.connections.discard(self)
+        listener, transport = self.listener, self._transport
+        listener.connections.discard(self)
         peer = peer_of(transport)
         speaks = Http2Connection if http2 else Http1Connection
-        protocol = speaks(service, transport, peer, self._secure, self._since)
+        protocol = speaks(listener, transport, peer, self._secure, self._since)
         transport.set_protocol(protocol)
         if self._seen:
             protocol.data_received(self._seen)

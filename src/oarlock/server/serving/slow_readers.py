@@ -14,7 +14,7 @@ from typing import NamedTuple
 from oarlock.endpoints.unsent import Unsent
 from oarlock.server.serving.config import ConnectionLimits
 
-__all__ = ["BUDGET", "CONTROL", "HARD", "SLOTS", "SLOW", "TIMEOUT", "Pace", "SlowReader", "free_slots", "relieve"]
+__all__ = ["BUDGET", "CONTROL", "HARD", "SLOTS", "SLOW", "TIMEOUT", "Pace", "SlowReader", "cut_slowest", "free_slots"]
 
 SLOW = "slow"
 TIMEOUT = "timeout"
@@ -27,7 +27,7 @@ SLOTS = "in-flight"
 STALLED_S = 3.0
 """How long an answer must have stalled before it is cut in favour of refused requests, in seconds."""
 
-RELIEVED = 0.75
+BUDGET_AFTER_CUT = 0.75
 """When readers are cut for the budget, it is brought down to this part of the limit."""
 
 
@@ -51,11 +51,11 @@ class Pace:
         """What is buffered at the moment may wait for any time."""
         self._tolerated = now
 
-    def verdict(self, now: float, limits: ConnectionLimits, began: float | None) -> str:
-        """Why a reader is to be cut, ``""`` if it isn't. `began` is when a finite answer began."""
+    def verdict(self, now: float, limits: ConnectionLimits, started_at: float | None) -> str:
+        """Why a reader is to be cut, ``""`` if it isn't. `started_at` is when a finite answer began."""
         if now - max(self.since, self._tolerated) > limits.stall_timeout_s:
             return SLOW
-        return TIMEOUT if began is not None and now - began > limits.answer_timeout_s else ""
+        return TIMEOUT if started_at is not None and now - started_at > limits.answer_timeout_s else ""
 
 
 class SlowReader(NamedTuple):
@@ -82,12 +82,12 @@ def free_slots(readers: Iterable[SlowReader], now: float, count: int) -> int:
     return len(stalled[:count])
 
 
-def relieve(readers: Iterable[SlowReader], unsent: Unsent) -> int:
+def cut_slowest(readers: Iterable[SlowReader], unsent: Unsent) -> int:
     """Cut the slowest readers until the budget is kept with something to spare; returns how many.
 
     Bytes that other clients wait for too aren't freed with one of them, so this may have to be repeated.
     """
-    excess = unsent.size - unsent.limit * RELIEVED
+    excess = unsent.size - unsent.limit * BUDGET_AFTER_CUT
     cut = 0
     for reader in sorted([one for one in readers if one.held], key=lambda one: (one.since, -one.held)):
         if excess <= 0:

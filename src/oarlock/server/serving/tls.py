@@ -2,7 +2,7 @@
 
 TLS 1.2 and later, ALPN ``h2`` and ``http/1.1``. A client certificate is requested but never fails the handshake: it is
 passed to authentication as it is, which answers 401 for a bad one, as in Kubernetes. TLS itself verifies that the
-client has its key; nothing else is verified here. See also: `certs` for generated certificates; `server`, which uses
+client has its key; nothing else is verified here. See also: `certs` for generated certificates; `listener`, which uses
 this.
 """
 

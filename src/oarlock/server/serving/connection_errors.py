@@ -1,6 +1,6 @@
 """Rate-limited logging of connection errors, most of which any client can cause at will.
 
-See also: `server`, whose connections these are.
+See also: `listener`, whose connections these are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """`serve`: a listener for TLS or plain connections, HTTP/1.1 and HTTP/2.
 
-The only module that opens sockets. It knows connections only as `service.Connection`; `ProtocolDetector` chooses the
-protocol. The order of shutdown is `stop_accepting`, `drain`, `close`. See also: `http1`, `http2_connection`.
+The only module that opens sockets. It knows connections only as `listener_state.Connection`; `ProtocolDetector` chooses
+the protocol. The order of shutdown is `stop_accepting`, `drain`, `close`. See also: `http1_connection`,
+`http2_connection`.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from oarlock.endpoints.http import Handler
 from oarlock.endpoints.unsent import Unsent
 from oarlock.meta.context import Clock
 from oarlock.server.serving.config import ServingConfig
+from oarlock.server.serving.connection_errors import ConnectionErrors, ThrottledLog
+from oarlock.server.serving.listener_state import ListenerState, log
 from oarlock.server.serving.protocol_detection import ProtocolDetector
-from oarlock.server.serving.service import Service, log
-from oarlock.server.serving.slow_readers import SlowReader, free_slots, relieve
-from oarlock.server.serving.transport import TLS_BUFFER_BYTES
-from oarlock.server.serving.trouble import ConnectionErrors, ThrottledLog
+from oarlock.server.serving.slow_readers import SlowReader, cut_slowest, free_slots
+from oarlock.server.serving.transport_buffer import TLS_BUFFER_BYTES
 
 try:
     from aiofastnet import connect_accepted_socket
 except ImportError:  # pragma: no cover - a platform without the extension
     connect_accepted_socket = None  # type: ignore[assignment]
 
-__all__ = ["AddressInUse", "CannotListen", "Listening", "serve"]
+__all__ = ["AddressInUse", "CannotListen", "Listener", "serve"]
 
 ACCEPTS_PER_TURN = 64
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -42,7 +43,7 @@ class AddressInUse(CannotListen):
     """The address is in use."""
 
 
-async def serve(handler: Handler, config: ServingConfig, clock: Clock, unsent: Unsent | None = None) -> Listening:
+async def serve(handler: Handler, config: ServingConfig, clock: Clock, unsent: Unsent | None = None) -> Listener:
     """Listen as `config` says and answer every request with `handler`, until the result is closed.
 
     `handler` runs without a task until it first waits (see `eager.run_eagerly`). `unsent` is the budget of unsent
@@ -50,10 +51,10 @@ async def serve(handler: Handler, config: ServingConfig, clock: Clock, unsent: U
     """
     sockets = list(config.sockets) or _bound(config)
     loop = asyncio.get_running_loop()
-    service = Service(handler, config.limits, clock, loop, Unsent() if unsent is None else unsent)
-    listening = Listening(service, config, sockets)
-    listening._start()
-    return listening
+    state = ListenerState(handler, config.limits, clock, loop, Unsent() if unsent is None else unsent)
+    listener = Listener(state, config, sockets)
+    listener._start()
+    return listener
 
 
 def _bound(config: ServingConfig) -> list[socket.socket]:
@@ -96,23 +97,23 @@ def _prepare(sock: socket.socket, config: ServingConfig) -> None:
         sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
 
 
-class Listening:
+class Listener:
     """An open listener."""
 
-    def __init__(self, service: Service, config: ServingConfig, sockets: list[socket.socket]) -> None:
-        self._service = service
+    def __init__(self, state: ListenerState, config: ServingConfig, sockets: list[socket.socket]) -> None:
+        self._state = state
         self._config = config
         self._sockets = sockets
-        self._loop = service.loop
+        self._loop = state.loop
         self._accepting: set[socket.socket] = set()
         self._handshakes: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self._relieving: asyncio.Handle | None = None
+        self._cutting: asyncio.Handle | None = None
         self._closed = False
         self._wanted = 0  # how many requests in progress are to be cut in favour of refused ones
-        service.unsent.on_overflow = self._relieve_soon
-        self._broken = ThrottledLog(logging.INFO, service.monotonic)
-        self._refused = ThrottledLog(logging.ERROR, service.monotonic)
+        state.unsent.on_overflow = self._cut_slowest_soon
+        self._broken = ThrottledLog(logging.INFO, state.monotonic)
+        self._refused = ThrottledLog(logging.ERROR, state.monotonic)
         self._errors: ConnectionErrors | None = None
         self._port = sockets[0].getsockname()[1] if sockets[0].family != socket.AF_UNIX else 0
 
@@ -130,7 +131,7 @@ class Listening:
     @property
     def connections(self) -> int:
         """The number of open connections."""
-        return len(self._service.connections)
+        return len(self._state.connections)
 
     def stop_accepting(self) -> None:
         """Close the listening sockets; open connections go on."""
@@ -146,18 +147,18 @@ class Listening:
         that clients send nothing new; streams in progress go on. An open-ended answer (a watch) is ended by its writer,
         or cut by `close`.
         """
-        service = self._service
-        service.draining = True
-        for connection in list(service.connections):
+        state = self._state
+        state.draining = True
+        for connection in list(state.connections):
             connection.drain()
-        if service.connections:
+        if state.connections:
             empty = self._loop.create_future()
-            service.on_empty = lambda: None if empty.done() else empty.set_result(None)
+            state.on_empty = lambda: None if empty.done() else empty.set_result(None)
             try:
                 await asyncio.wait((empty,), timeout=timeout_s)
             finally:
-                service.on_empty = None
-        return len(service.connections)
+                state.on_empty = None
+        return len(state.connections)
 
     async def close(self) -> None:
         """Stop accepting and cut all connections."""
@@ -169,7 +170,7 @@ class Listening:
             handshake.cancel()
         if self._handshakes:
             await asyncio.wait(self._handshakes)
-        for connection in list(self._service.connections):
+        for connection in list(self._state.connections):
             connection.abort()
         for _ in range(3):  # connection_lost is called a turn or two later
             await asyncio.sleep(0)
@@ -178,7 +179,7 @@ class Listening:
 
     def sweep(self, now: float) -> None:
         """Check the time limits of every connection. Called by a timer; `now` is in monotonic seconds."""
-        for connection in list(self._service.connections):
+        for connection in list(self._state.connections):
             try:
                 connection.sweep(now)
             except Exception:
@@ -187,27 +188,27 @@ class Listening:
         if self._wanted:
             wanted, self._wanted = self._wanted, 0
             free_slots(self._readers(), now, wanted)
-        if self._service.unsent.full:
-            self.relieve()
+        if self._state.unsent.full:
+            self.cut_slowest()
 
     def want_slot(self) -> None:
         """A request was refused because too many are in progress: the next `sweep` cuts a stalled one."""
         self._wanted += 1
 
     def _readers(self) -> Iterator[SlowReader]:
-        for connection in list(self._service.connections):
+        for connection in list(self._state.connections):
             yield from connection.readers()
 
-    def relieve(self) -> None:
+    def cut_slowest(self) -> None:
         """Cut the slowest readers until the budget of unsent bytes is kept."""
-        self._relieving = None
-        cut = relieve(self._readers(), self._service.unsent)
+        self._cutting = None
+        cut = cut_slowest(self._readers(), self._state.unsent)
         if cut:
             log.warning("%d readers were cut: too much was kept for clients that don't read", cut)
 
-    def _relieve_soon(self) -> None:
-        if self._relieving is None and not self._closed:
-            self._relieving = self._loop.call_soon(self.relieve)
+    def _cut_slowest_soon(self) -> None:
+        if self._cutting is None and not self._closed:
+            self._cutting = self._loop.call_soon(self.cut_slowest)
 
     def _start(self) -> None:
         self._errors = ConnectionErrors(self._loop, self._broken)
@@ -218,7 +219,7 @@ class Listening:
 
     def _tick(self) -> None:
         if self._timer is not None:
-            self.sweep(self._service.monotonic())
+            self.sweep(self._state.monotonic())
             self._resume_accepting()
         self._timer = self._loop.call_later(self._config.sweep_interval_s, self._tick)
 
@@ -233,7 +234,7 @@ class Listening:
 
     @property
     def _full(self) -> bool:
-        return len(self._service.connections) + len(self._handshakes) >= self._config.limits.max_connections
+        return len(self._state.connections) + len(self._handshakes) >= self._config.limits.max_connections
 
     def _resume_accepting(self) -> None:
         if not self._full:
@@ -259,12 +260,12 @@ class Listening:
                 self._ignore(listener)  # it would be ready again at once
                 return
             accepted.setblocking(False)
-            task = self._loop.create_task(self._greet(accepted))
+            task = self._loop.create_task(self._set_up_connection(accepted))
             self._handshakes.add(task)
             task.add_done_callback(self._handshakes.discard)
 
-    async def _greet(self, accepted: socket.socket) -> None:
-        service, tls, http2 = self._service, self._config.tls, self._config.http2
+    async def _set_up_connection(self, accepted: socket.socket) -> None:
+        state, tls, http2 = self._state, self._config.tls, self._config.http2
         options: dict[str, Any] = {}
         if tls is not None:
             options["ssl_handshake_timeout"] = self._config.limits.tls_handshake_timeout_s
@@ -277,12 +278,12 @@ class Listening:
             connect = connect_accepted_socket
             arguments: tuple[Any, ...] = (
                 self._loop,
-                lambda: ProtocolDetector(service, tls is not None, http2),
+                lambda: ProtocolDetector(state, tls is not None, http2),
                 accepted,
             )
         else:  # pragma: no cover
             connect = self._loop.connect_accepted_socket
-            arguments = (lambda: ProtocolDetector(service, tls is not None, http2), accepted)
+            arguments = (lambda: ProtocolDetector(state, tls is not None, http2), accepted)
         try:
             await connect(*arguments, ssl=tls, **options)
         except OSError as error:  # ssl.SSLError is one

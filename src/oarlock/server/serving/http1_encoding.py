@@ -1,6 +1,6 @@
 """Encodes HTTP/1.1: the head of an answer, and the plain-text answers of the serving layer itself.
 
-Pure functions. See also: `http1`.
+Pure functions. See also: `http1_connection`.
 """
 
 from __future__ import annotations

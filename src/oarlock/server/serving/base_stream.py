@@ -14,7 +14,7 @@ from typing import Any
 
 from oarlock.endpoints.http import BodySource, ResponseBody
 from oarlock.endpoints.unsent import Unsent
-from oarlock.server.serving.service import log
+from oarlock.server.serving.listener_state import log
 from oarlock.server.serving.slow_readers import Pace
 
 __all__ = ["LOW_BYTES", "BaseStream"]
@@ -36,13 +36,13 @@ class BaseStream:
         "_offset",
         "_unsent",
         "_waiters",
-        "began",
         "closed",
         "ending",
-        "endless",
+        "open_ended",
         "pace",
         "pending",
         "source",
+        "started_at",
         "taken",
     )
 
@@ -58,8 +58,8 @@ class BaseStream:
         self.source: BodySource | None = None
         self.ending = False
         self.closed = False
-        self.endless = False  # an open-ended answer: a watch, a tunnel
-        self.began = 0.0  # when its head was made, in monotonic seconds
+        self.open_ended = False  # an open-ended answer: a watch, a tunnel
+        self.started_at = 0.0  # when its head was made, in monotonic seconds
         self.pace: Pace | None = None
 
     def on_close(self, callback: Callable[[], None]) -> None:

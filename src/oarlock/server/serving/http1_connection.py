@@ -2,8 +2,8 @@
 
 Pipelined requests are answered one after the other. A handler starts after all received data was parsed, so that a body
 in the same packet is complete and `Request.read` never waits. A malformed request is answered in plain text, in its
-turn, and ends the connection. `http1_incoming` parses, `wire1` encodes answers, `http1_stream` sends long ones. See
-also: `http2_connection`.
+turn, and ends the connection. `http1_input` parses, `http1_encoding` encodes answers, `http1_stream` sends long ones.
+See also: `http2_connection`.
 
 While the client doesn't read, no further request of its pipeline is carried out, and large answers are produced only as
 fast as it reads.
@@ -20,16 +20,16 @@ from typing import Any
 
 from oarlock.endpoints.http import BrokenBody, Response
 from oarlock.meta.peer import Peer
-from oarlock.server.serving import wire1
+from oarlock.server.serving import http1_encoding
 from oarlock.server.serving.eager import run_eagerly
-from oarlock.server.serving.guards import Share
-from oarlock.server.serving.http1_incoming import Incoming
-from oarlock.server.serving.http1_outgoing import Http1Outgoing
+from oarlock.server.serving.http1_input import Http1Input
+from oarlock.server.serving.http1_output import Http1Output
 from oarlock.server.serving.http1_request import QueuedRequest
 from oarlock.server.serving.http1_stream import PIECE_BYTES, Http1Stream
 from oarlock.server.serving.http1_tunnel import Http1Tunnel
-from oarlock.server.serving.reading import Reading
-from oarlock.server.serving.service import Service, body_length, log, panic, pump
+from oarlock.server.serving.listener_state import ListenerState, body_length, log, panic_response, pump
+from oarlock.server.serving.rate_limits import TurnBudget
+from oarlock.server.serving.read_control import ReadControl
 from oarlock.server.serving.slow_readers import Pace, SlowReader
 
 __all__ = ["Http1Connection", "QueuedRequest"]
@@ -38,11 +38,11 @@ DRAINED_BYTES = 256 * 1024  # bytes of an unread body that are skipped to keep t
 REQUESTS_AT_ONCE = 64  # requests of a pipeline, before other connections have their turn
 
 
-class Http1Connection(Incoming):
+class Http1Connection(Http1Input):
     """One connection. `data_received` parses, `_advance` answers, `sweep` checks time limits."""
 
-    def __init__(self, service: Service, transport: Any, peer: Peer, secure: bool, now: float) -> None:
-        super().__init__(service, peer, now)
+    def __init__(self, listener: ListenerState, transport: Any, peer: Peer, secure: bool, now: float) -> None:
+        super().__init__(listener, peer, now)
         self._transport = transport
         self._secure = secure
         # the answers
@@ -50,29 +50,29 @@ class Http1Connection(Incoming):
         self._response: Response | None = None  # that of `_current`, once there is one
         self._stream: Http1Stream | None = None
         self._tunnel: Http1Tunnel | None = None
-        self._again: asyncio.Handle | None = None  # scheduled: continues with what there was no time for
-        self._reading = Reading(transport, service.loop)
-        self._draining = service.draining
+        self._next_turn: asyncio.Handle | None = None  # scheduled: continues with what there was no time for
+        self._read_control = ReadControl(transport, listener.loop)
+        self._draining = listener.draining
         # the way out
-        self.out = Http1Outgoing(service, transport, secure)
+        self.out = Http1Output(listener, transport, secure)
         self._pace = Pace(now)
-        self._marked = False  # a flush is scheduled
+        self._flush_scheduled = False
         self._advancing = False
-        self._cut_at = 0.0  # when lingering for a refused client ends
-        self._was_cut = False
+        self._abort_at = 0.0  # when lingering for a refused client ends
+        self._is_cut = False
         self._lost = False
-        service.joined(self)
+        listener.add(self)
 
     # Called by the transport.
 
     def data_received(self, data: bytes) -> None:
-        if self._stopped:
+        if self._input_ended:
             if self._tunnel is not None:
                 self._tunnel.feed(data)
             return
         self._now = self._monotonic()
-        if self._held or self._undecided:
-            self._held += data
+        if self._unparsed or self._upgrade_pending:
+            self._unparsed += data
             self._regulate()
             return
         self._take(data)
@@ -84,10 +84,10 @@ class Http1Connection(Incoming):
     def connection_lost(self, exc: Exception | None) -> None:
         if self._lost:
             return
-        self._lost = self._stopped = True
-        self._reading.forget()
+        self._lost = self._input_ended = True
+        self._read_control.forget()
         self._queue.clear()
-        self._held = b""
+        self._unparsed = b""
         self.out.connection_lost()
         if self._incoming is not None and self._incoming.body is not None:
             self._incoming.body.fail(BrokenBody("the client went away"))
@@ -98,7 +98,7 @@ class Http1Connection(Incoming):
         if self._response is not None:
             self._response.sent(False)
         del self._parser  # break the reference cycle
-        self.service.left(self)
+        self.listener.remove(self)
 
     def pause_writing(self) -> None:
         self.out.congested = True
@@ -106,19 +106,19 @@ class Http1Connection(Incoming):
     def resume_writing(self) -> None:
         self.out.congested = False
         self.out.buffer.settle()
-        self._mark()
+        self._schedule_flush()
 
     # Called by the listener.
 
     def sweep(self, now: float) -> None:
-        limits = self.service.limits
+        limits = self.listener.limits
         self._watch_reader(now)
-        if self._reading.peer_left(wholly=self._stream is None):  # a streamed answer ends with its client
+        if self._read_control.peer_left(wholly=self._stream is None):  # a streamed answer ends with its client
             self.abort()
-        elif self._cut_at:
+        elif self._abort_at:
             if self.out.unsent:
-                self._cut_at = now + limits.linger_s
-            elif now >= self._cut_at:
+                self._abort_at = now + limits.linger_s
+            elif now >= self._abort_at:
                 self.abort()
         elif self._current is not None or self._queue:
             pass
@@ -136,27 +136,27 @@ class Http1Connection(Incoming):
             flushed = not self.out.size and not self.out.unsent
             self._close(self._monotonic())
             if flushed:
-                self.service.loop.call_soon(self.abort)
+                self.listener.loop.call_soon(self.abort)
 
     def abort(self) -> None:
-        self._stopped = True
-        self._reading.forget()
+        self._input_ended = True
+        self._read_control.forget()
         self._transport.abort()
 
     def readers(self) -> Iterator[SlowReader]:
         """The client, if bytes wait for it."""
         stream, held = self._stream, self.out.buffer.held
         waiting = stream is not None and stream.waiting
-        if (held or waiting) and not self._lost and not self._was_cut:
+        if (held or waiting) and not self._lost and not self._is_cut:
             held += stream.pending if stream is not None else 0
-            yield SlowReader(self._pace.since, held, stream is None or not stream.endless, self.cut)
+            yield SlowReader(self._pace.since, held, stream is None or not stream.open_ended, self.cut)
 
     def cut(self, reason: str) -> None:
         """Abort: the client reads too slowly."""
-        if not self._lost and not self._was_cut:
-            self._was_cut = True
+        if not self._lost and not self._is_cut:
+            self._is_cut = True
             log.info("%s:%d takes too little: cut (%s)", self._peer.address, self._peer.port, reason)
-            self.service.unsent.count_cut(reason)
+            self.listener.unsent.count_cut(reason)
             if self._stream is not None:
                 self._stream.ended()
             self.abort()
@@ -174,9 +174,9 @@ class Http1Connection(Incoming):
         if self._lost:
             return
         if full:
-            self._reading.pause()
+            self._read_control.pause()
         else:
-            self._reading.resume()
+            self._read_control.resume()
 
     # Answering.
 
@@ -186,34 +186,39 @@ class Http1Connection(Incoming):
             return
         self._advancing = True
         out = self.out
-        share = Share(REQUESTS_AT_ONCE, self._monotonic) if len(self._queue) > 1 or self._held else None
+        budget = TurnBudget(REQUESTS_AT_ONCE, self._monotonic) if len(self._queue) > 1 or self._unparsed else None
         while not self._lost:
-            while self._current is None and self._queue and not self._cut_at and not out.congested:
-                if share is not None and not share.left():
+            while self._current is None and self._queue and not self._abort_at and not out.congested:
+                if budget is not None and not budget.take():
                     break
                 self._current = queued = self._queue.popleft()
                 self._start(queued)
                 if out.size > PIECE_BYTES:
                     out.flush()
-            if not self._queue and not self._held:
+            if not self._queue and not self._unparsed:
                 break
-            if self._current is None and self._queue and not self._cut_at and not out.congested:
-                self._go_on_later()
+            if self._current is None and self._queue and not self._abort_at and not out.congested:
+                self._continue_later()
                 break
-            if not self._held or self._stopped or self._undecided or len(self._queue) + (self._current is not None) > 1:
+            if (
+                not self._unparsed
+                or self._input_ended
+                or self._upgrade_pending
+                or len(self._queue) + (self._current is not None) > 1
+            ):
                 break
-            data, self._held = self._held, b""
+            data, self._unparsed = self._unparsed, b""
             self._take(data)
         self._advancing = False
         out.flush()
         self._regulate()
 
-    def _go_on_later(self) -> None:
-        if self._again is None:
-            self._again = self.service.loop.call_soon(self._go_on)
+    def _continue_later(self) -> None:
+        if self._next_turn is None:
+            self._next_turn = self.listener.loop.call_soon(self._continue)
 
-    def _go_on(self) -> None:
-        self._again = None
+    def _continue(self) -> None:
+        self._next_turn = None
         self._advance()
 
     def _start(self, queued: QueuedRequest) -> None:
@@ -221,17 +226,17 @@ class Http1Connection(Incoming):
             self._answer_refusal(queued)
             return
         try:
-            outcome = run_eagerly(self.service.handler(queued.request), self.service.loop)
+            outcome = run_eagerly(self.listener.handler(queued.request), self.listener.loop)
         except (Exception, asyncio.CancelledError) as error:
             self._failed(queued, error)
             return
         if isinstance(outcome, asyncio.Task):
             self._task = outcome
-            outcome.add_done_callback(self._handled)
+            outcome.add_done_callback(self._handler_done)
         else:
             self._respond(queued, outcome)
 
-    def _handled(self, task: asyncio.Task[Any]) -> None:
+    def _handler_done(self, task: asyncio.Task[Any]) -> None:
         self._task = None
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         queued = self._current
@@ -253,7 +258,7 @@ class Http1Connection(Incoming):
             return
         request = queued.request
         log.error("%s %s failed", request and request.method, request and request.path, exc_info=error)
-        self._respond(queued, panic())
+        self._respond(queued, panic_response())
 
     def _respond(self, queued: QueuedRequest, response: Response) -> None:
         if self._lost:
@@ -264,30 +269,30 @@ class Http1Connection(Incoming):
             if response.status == 101:
                 self._hand_over(queued, response)
                 return
-            streaming = self._send_head(queued, response)
+            streamed = self._send_head(queued, response)
         except Exception:
             log.exception("an answer could not be sent")
             if isinstance(response, Response):
                 response.sent(False)
-            response = self._response = panic()
-            streaming = self._send_head(queued, response)
-        if not streaming:
+            response = self._response = panic_response()
+            streamed = self._send_head(queued, response)
+        if not streamed:
             self._finish(queued, queued.close)
             return
         body = response.body
         unknown = response.stream is not None or body_length(body) is None
-        stream = self._stream = Http1Stream(self, chunked=unknown and not queued.old)
-        stream.began = self._monotonic()
+        stream = self._stream = Http1Stream(self, chunked=unknown and not queued.is_http10)
+        stream.started_at = self._monotonic()
         if response.stream is not None:
             self._begin_stream(response.stream, stream)
         elif isinstance(body, AsyncIterator):
-            self._task = self.service.loop.create_task(pump(body, stream))
-            self._task.add_done_callback(self._pumped)
+            self._task = self.listener.loop.create_task(pump(body, stream))
+            self._task.add_done_callback(self._pump_done)
         else:
             stream.put(body)
 
     def _begin_stream(self, begin: Callable[[Http1Stream], None], stream: Http1Stream) -> None:
-        stream.endless = True
+        stream.open_ended = True
         try:
             begin(stream)
         except Exception:
@@ -296,17 +301,17 @@ class Http1Connection(Incoming):
 
     def _hand_over(self, queued: QueuedRequest, response: Response) -> None:
         """Answer 101 and start the tunnel. Raises ValueError if the request can't be upgraded."""
-        if not queued.upgrade or queued.old or response.stream is None:
+        if not queued.upgrade or queued.is_http10 or response.stream is None:
             raise ValueError("a 101 for a request that asked for no upgrade, or with nobody to take the connection")
-        self.out.put(wire1.switch(response.headers, self.service.date()))
-        queued.close = self._stopped = True
-        self._undecided = False
+        self.out.put(http1_encoding.switch(response.headers, self.listener.date()))
+        queued.close = self._input_ended = True
+        self._upgrade_pending = False
         tunnel = self._stream = self._tunnel = Http1Tunnel(self)
-        held, self._held = self._held, b""
+        held, self._unparsed = self._unparsed, b""
         tunnel.feed(held)
         self._begin_stream(response.stream, tunnel)
 
-    def _pumped(self, task: asyncio.Task[Any]) -> None:
+    def _pump_done(self, task: asyncio.Task[Any]) -> None:
         if self._task is task:
             self._task = None
         if not task.cancelled() and task.exception() is not None:
@@ -329,15 +334,15 @@ class Http1Connection(Incoming):
             if not empty:
                 length = given.get("content-length") if queued.head_only and not size else None
                 framing = f"content-length: {length or size}\r\n"
-        elif queued.old:
+        elif queued.is_http10:
             close = True
         elif not empty:
             framing = "transfer-encoding: chunked\r\n"
         if close:
             framing += "connection: close\r\n"
-        elif queued.old:
+        elif queued.is_http10:
             framing += "connection: keep-alive\r\n"
-        head = wire1.head(status, response.headers, framing, self.service.date())
+        head = http1_encoding.head(status, response.headers, framing, self.listener.date())
         queued.close = close
         if empty or queued.head_only or size == 0:
             self.out.put(head)
@@ -359,7 +364,7 @@ class Http1Connection(Incoming):
 
     def _answer_refusal(self, queued: QueuedRequest) -> None:
         status, why = queued.refusal or (400, "")
-        self.out.put(wire1.refusal(status, why, self.service.date()))
+        self.out.put(http1_encoding.refusal(status, why, self.listener.date()))
         self._finish(queued, True)
 
     def _finish(self, queued: QueuedRequest, close: bool) -> None:
@@ -368,10 +373,10 @@ class Http1Connection(Incoming):
         if response is not None:
             response.sent(True)
         if queued.upgrade:
-            self._undecided = False
+            self._upgrade_pending = False
         self._idle_since = self._monotonic()
         if queued.body is not None and not queued.body.complete:
-            queued.skipped_to = queued.body.received + DRAINED_BYTES
+            queued.skip_limit = queued.body.received + DRAINED_BYTES
             queued.body.fail(BrokenBody("the request was answered before its body was read"))
         if close:
             self._close(self._idle_since)
@@ -379,13 +384,13 @@ class Http1Connection(Incoming):
     def _close(self, now: float) -> None:
         """Close after what was written. A plain connection whose client is still sending is read a little
         longer: closing it at once would reset it and could destroy the answer on its way."""
-        unread = self._incoming is not None or self._stopped or bool(self._queue) or bool(self._held)
-        self._stopped = True
+        unread = self._incoming is not None or self._input_ended or bool(self._queue) or bool(self._unparsed)
+        self._input_ended = True
         self._queue.clear()
-        self._held = b""
+        self._unparsed = b""
         self.out.flush()
-        self._cut_at = now + self.service.limits.linger_s
-        self._reading.resume()
+        self._abort_at = now + self.listener.limits.linger_s
+        self._read_control.resume()
         if unread and not self._secure and self._transport.can_write_eof():
             self._transport.write_eof()
         else:
@@ -393,14 +398,14 @@ class Http1Connection(Incoming):
 
     # The way out, and how fast the way in is.
 
-    def _mark(self) -> None:
+    def _schedule_flush(self) -> None:
         """Schedule a flush at the end of this turn of the event loop."""
-        if not self._marked:
-            self._marked = True
-            self.service.flusher.add(self)
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
+            self.listener.flusher.add(self)
 
     def flush(self) -> None:
-        self._marked = False
+        self._flush_scheduled = False
         if self._lost:
             return
         self.out.flush()
@@ -414,38 +419,38 @@ class Http1Connection(Incoming):
         queued = self._current
         if queued is not None and queued.expects and not queued.continued:
             queued.continued = True
-            self.out.put(wire1.CONTINUE)
-            self._mark()
-        if self._reading.paused:
+            self.out.put(http1_encoding.CONTINUE)
+            self._schedule_flush()
+        if self._read_control.paused:
             self._regulate()
 
     def _regulate(self) -> None:
         """Pause reading when a window's worth of data is waiting."""
-        ahead = bool(self._queue) or bool(self._held)
+        ahead = bool(self._queue) or bool(self._unparsed)
         if self._incoming is not None:
             body = self._incoming.body
-            if body is not None and not body.awaited and body.buffered > self.service.limits.body_window_bytes:
+            if body is not None and not body.awaited and body.buffered > self.listener.limits.body_window_bytes:
                 ahead = True
         if self._lost:
             return
-        if ahead and not self._cut_at:
-            self._reading.pause()
-        elif self._reading.paused:
-            self._reading.resume()
+        if ahead and not self._abort_at:
+            self._read_control.pause()
+        elif self._read_control.paused:
+            self._read_control.resume()
 
     def _watch_reader(self, now: float) -> None:
         """Cut a client that reads too slowly (see `ConnectionLimits`)."""
-        out, stream, limits = self.out, self._stream, self.service.limits
+        out, stream, limits = self.out, self._stream, self.listener.limits
         out.buffer.settle()
         unsent = out.unsent
         if stream is not None:
             stream.charge()
         waiting = bool(unsent) or (stream is not None and stream.waiting)
         self._pace.look(now, waiting, out.taken, limits.progress_bytes)
-        if stream is not None and stream.endless and unsent + stream.pending <= limits.stream_budget_bytes:
+        if stream is not None and stream.open_ended and unsent + stream.pending <= limits.stream_budget_bytes:
             self._pace.tolerate(now)
         elif waiting:
-            began = stream.began if stream is not None and not stream.endless else None
-            reason = self._pace.verdict(now, limits, began)
+            started_at = stream.started_at if stream is not None and not stream.open_ended else None
+            reason = self._pace.verdict(now, limits, started_at)
             if reason:
                 self.cut(reason)

@@ -1,7 +1,7 @@
-"""`Incoming`: the parsing half of an HTTP/1 connection, with httptools (llhttp in its strict mode).
+"""`Http1Input`: the parsing half of an HTTP/1 connection, with httptools (llhttp in its strict mode).
 
-Every request with complete headers becomes a `QueuedRequest` in a queue; `http1` answers them. A malformed request
-becomes the last one: it is unknown where the next message would begin (RFC 9112 §2.2, §11.2).
+Every request with complete headers becomes a `QueuedRequest` in a queue; `http1_connection` answers them. A malformed
+request becomes the last one: it is unknown where the next message would begin (RFC 9112 §2.2, §11.2).
 Must not know: handlers, answers, transports. See also: `http1_request`, which makes requests of headers.
 """
 
@@ -13,11 +13,11 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from oarlock.endpoints.http import BrokenBody
 from oarlock.meta.peer import Peer
-from oarlock.server.serving.body import RequestBody
 from oarlock.server.serving.http1_request import QueuedRequest, queued_request
-from oarlock.server.serving.service import Receiver, Service
+from oarlock.server.serving.listener_state import ListenerState, Receiver
+from oarlock.server.serving.request_body import RequestBody
 
-__all__ = ["Incoming"]
+__all__ = ["Http1Input"]
 
 SLICE = 8192  # bytes parsed at once: bounds the number of waiting requests of a pipeline
 EMPTY_LINE = b"\r\n\r\n"
@@ -28,31 +28,31 @@ class _Stop(Exception):
     """Stops the parser: no more requests are accepted."""
 
 
-class Incoming(Receiver):
-    """`_take` parses; requests are queued in `_turns`, unparsed data in `_held`."""
+class Http1Input(Receiver):
+    """`_take` parses; requests are put into `_queue`, and `_unparsed` is what there was no room for."""
 
-    def __init__(self, service: Service, peer: Peer, now: float) -> None:
-        self.service = service
+    def __init__(self, listener: ListenerState, peer: Peer, now: float) -> None:
+        self.listener = listener
         self._peer = peer
         self._parser = HttpRequestParser(self)
-        self._monotonic = service.monotonic
+        self._monotonic = listener.monotonic
         # the message being parsed
         self._in_head = False
         self._head_since = self._now = self._idle_since = now
         self._head_bytes = self._slice_bytes = self._body_bytes = 0
         self._url = b""
         self._lines: list[tuple[bytes, bytes]] = []
-        self._most_lines = service.limits.max_headers
+        self._most_lines = listener.limits.max_headers
         self._head: list[bytes] = []  # the pieces its head is in
         self._tail = b""  # of what was parsed before
         self._incoming: QueuedRequest | None = None  # its body isn't complete
-        self._stopped = False
+        self._input_ended = False
         self._first = True
         # what was parsed, and what waits for that
         self._queue: deque[QueuedRequest] = deque()
         self._current: QueuedRequest | None = None
-        self._held = b""
-        self._undecided = False  # what follows a request to upgrade: HTTP or not?
+        self._unparsed = b""
+        self._upgrade_pending = False  # what follows a request to upgrade: HTTP or not?
 
     def _close(self, now: float) -> None:
         """Close after everything written was sent."""
@@ -71,13 +71,13 @@ class Incoming(Receiver):
             return
         for start in range(0, len(data), SLICE):
             if len(self._queue) + (self._current is not None) > 1:
-                self._held = data[start:]
+                self._unparsed = data[start:]
                 return
             self._parse(data[start : start + SLICE])
-            if self._undecided:
-                self._held += data[start + SLICE :]
+            if self._upgrade_pending:
+                self._unparsed += data[start + SLICE :]
                 return
-            if self._stopped:
+            if self._input_ended:
                 return
 
     def _parse(self, data: bytes) -> None:
@@ -88,14 +88,14 @@ class Incoming(Receiver):
             if data.find(EMPTY_LINE) == size - len(EMPTY_LINE):  # one head and nothing else, as most requests come
                 self._parse_piece(data)
                 return
-        while not self._stopped:
+        while not self._input_ended:
             end = self._end_of_piece(data, start)
             if end >= size:
                 self._parse_piece(data[start:] if start else data)
                 break
             self._parse_piece(data[start:end])
-            if self._undecided:
-                self._held += data[end:]
+            if self._upgrade_pending:
+                self._unparsed += data[end:]
                 break
             start = end
         if self._in_head or self._incoming is not None:
@@ -123,35 +123,35 @@ class Incoming(Receiver):
             self._parser.feed_data(data)
         except HttpParserUpgrade as upgrade:
             # The parser stops behind such a request. Should we stay with HTTP, a new one goes on there.
-            if self._stopped:
+            if self._input_ended:
                 return
-            self._undecided = True
-            self._held = data[upgrade.args[0] :]
+            self._upgrade_pending = True
+            self._unparsed = data[upgrade.args[0] :]
             self._parser = HttpRequestParser(self)
             return
         except HttpParserError as error:
-            if not self._stopped:
+            if not self._input_ended:
                 self._malformed(str(error))
             return
         if self._in_head:
             self._head_bytes += len(data)
-            if self._head_bytes > self.service.limits.max_header_bytes:
+            if self._head_bytes > self.listener.limits.max_header_bytes:
                 self._refuse(431, "")
         elif self._incoming is not None and self._incoming.body is not None:
             self._body_bytes += len(data)
-            allowed = OVERHEAD * self._incoming.body.received + self.service.limits.max_header_bytes
+            allowed = OVERHEAD * self._incoming.body.received + self.listener.limits.max_header_bytes
             if self._body_bytes > allowed:
                 self._malformed("too much framing for so little body")
-            elif self._incoming.skipped_to is not None and self._incoming.body.received > self._incoming.skipped_to:
+            elif self._incoming.skip_limit is not None and self._incoming.body.received > self._incoming.skip_limit:
                 self._close(self._now)
 
     def _malformed(self, why: str) -> None:
         queued = self._incoming
-        if queued is not None and queued.skipped_to is not None:
+        if queued is not None and queued.skip_limit is not None:
             self._close(self._now)
         elif queued is not None and queued.body is not None:
             # The handler may be running: reading fails, and this is the answer unless it has answered.
-            self._stopped = True
+            self._input_ended = True
             self._incoming = None
             queued.close = True
             queued.refusal = (400, why)
@@ -159,16 +159,16 @@ class Incoming(Receiver):
         elif self._in_head:
             self._refuse(400, why)
         else:
-            self._stopped = True
+            self._input_ended = True
 
     def _refuse(self, status: int, why: str) -> None:
         """Answer the message being parsed with `status`, after the requests before it."""
-        self._stopped = True
+        self._input_ended = True
         self._in_head = False
         self._queue.append(QueuedRequest(None, (status, why)))
 
     def on_message_begin(self) -> None:
-        if self._stopped:
+        if self._input_ended:
             raise _Stop
         self._in_head = True
         self._head_since = self._now
@@ -188,7 +188,7 @@ class Incoming(Receiver):
                 raise _Stop
 
     def on_headers_complete(self) -> None:
-        if self._head_bytes + self._slice_bytes > self.service.limits.max_header_bytes and self._too_long():
+        if self._head_bytes + self._slice_bytes > self.listener.limits.max_header_bytes and self._too_long():
             self._refuse(431, "")
             raise _Stop
         self._in_head = False
@@ -200,7 +200,7 @@ class Incoming(Receiver):
 
     def _too_long(self) -> bool:
         size = len(self._url) + sum(len(name) + len(value) + 4 for name, value in self._lines)
-        return size > self.service.limits.max_header_bytes
+        return size > self.listener.limits.max_header_bytes
 
     def _begin(self) -> tuple[int, str] | None:
         """Queue a request with the complete headers, or refuse them."""
@@ -238,11 +238,11 @@ class Incoming(Receiver):
         if queued.upgrade:
             return 400, "an Upgrade with a body"  # the parser can't say where that body ends
         expected = headers.get("expect")
-        if expected is not None and not queued.old:
+        if expected is not None and not queued.is_http10:
             if expected.lower() != "100-continue":
                 return 417, expected
             queued.expects = True
-        queued.body = RequestBody(self.service.loop, self.service.limits.max_request_bytes, self._body_wanted, length)
+        queued.body = RequestBody(self.listener.loop, self.listener.limits.max_request_bytes, self._body_wanted, length)
         request._read = queued.body.read
         self._body_bytes = -self._slice_bytes  # what the headers took of this slice isn't counted
         self._incoming = queued

@@ -1,6 +1,6 @@
-"""`Service`: what all connections of one listener share: handler, limits, clock, flusher.
+"""`ListenerState`: what all connections of one listener share: handler, limits, clock, flusher.
 
-Independent of the protocol. See also: `http1`, `http2_connection`.
+Independent of the protocol. See also: `http1_connection`, `http2_connection`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ __all__ = [
     "PANIC",
     "PANIC_TEXT",
     "Connection",
-    "Flushed",
+    "Flushable",
     "Flusher",
+    "ListenerState",
     "Receiver",
-    "Service",
     "Sink",
     "body_length",
     "log",
-    "panic",
+    "panic_response",
     "pump",
 ]
 
@@ -67,19 +67,19 @@ class Receiver(asyncio.BufferedProtocol):
     more than one user.
     """
 
-    service: Service
+    listener: ListenerState
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self.service.buffer
+        return self.listener.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.data_received(bytes(self.service.buffer[:nbytes]))
+        self.data_received(bytes(self.listener.buffer[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
-        raise AssertionError("a receiver says what it does with data")
+        raise AssertionError("a subclass receives")
 
 
-class Flushed(Protocol):
+class Flushable(Protocol):
     def flush(self) -> None: ...
 
     def abort(self) -> None: ...
@@ -95,9 +95,9 @@ class Flusher:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._call_soon = loop.call_soon
-        self._dirty: list[Flushed] = []
+        self._dirty: list[Flushable] = []
 
-    def add(self, item: Flushed) -> None:
+    def add(self, item: Flushable) -> None:
         """`item` must not add itself again before its `flush` was called."""
         if not self._dirty:
             self._call_soon(self._flush)
@@ -113,7 +113,7 @@ class Flusher:
                 item.abort()
 
 
-class Service:
+class ListenerState:
     """The parameters and state that connections of one listener share."""
 
     __slots__ = (
@@ -157,10 +157,10 @@ class Service:
             self._date = formatdate(second, usegmt=True)
         return self._date
 
-    def joined(self, connection: Connection) -> None:
+    def add(self, connection: Connection) -> None:
         self.connections.add(connection)
 
-    def left(self, connection: Connection) -> None:
+    def remove(self, connection: Connection) -> None:
         self.connections.discard(connection)
         if not self.connections and self.on_empty is not None:
             self.on_empty()
@@ -177,7 +177,7 @@ def body_length(body: ResponseBody) -> int | None:
     return None
 
 
-def panic() -> Response:
+def panic_response() -> Response:
     """The answer to a request whose handler failed, as Kubernetes' panic recovery has it."""
     return Response(500, list(PANIC), PANIC_TEXT)
 

@@ -1,4 +1,4 @@
-"""`Http1Outgoing`: the send side of one HTTP/1 connection.
+"""`Http1Output`: the send side of one HTTP/1 connection.
 
 Small writes of one turn of the event loop are sent together. Writers of more check `congested` between pieces, so that
 no more than the transport's buffer is copied for a client that doesn't read. See also: `http1_stream`.
@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from oarlock.server.serving.service import Service
-from oarlock.server.serving.transport import HIGH_BYTES, LOW_BYTES, TransportBuffer
+from oarlock.server.serving.listener_state import ListenerState
+from oarlock.server.serving.transport_buffer import HIGH_BYTES, LOW_BYTES, TransportBuffer
 
-__all__ = ["Http1Outgoing"]
+__all__ = ["Http1Output"]
 
 JOINED_BYTES = 64 * 1024
 """In bytes. Larger writes are passed on without joining their parts."""
 
 
-class Http1Outgoing:
+class Http1Output:
     """`put` what is to be sent, then `flush`."""
 
     __slots__ = ("_parts", "_transport", "_unsent", "buffer", "congested", "lost", "sent", "size")
 
-    def __init__(self, service: Service, transport: Any, secure: bool) -> None:
+    def __init__(self, listener: ListenerState, transport: Any, secure: bool) -> None:
         self._transport = transport
         self._unsent = transport.get_write_buffer_size
         self._parts: list[bytes] = []
@@ -30,7 +30,7 @@ class Http1Outgoing:
         self.sent = 0
         self.congested = False
         self.lost = False
-        self.buffer = TransportBuffer(service.unsent, transport, secure)
+        self.buffer = TransportBuffer(listener.unsent, transport, secure)
         transport.set_write_buffer_limits(high=HIGH_BYTES, low=LOW_BYTES)
 
     @property

@@ -1,4 +1,4 @@
-"""`Bucket`: rate limit with bursts. `Share`: work limit for one turn of the event loop.
+"""`TokenBucket`: rate limit with bursts. `TurnBudget`: work limit for one turn of the event loop.
 
 See also: `http2_connection`.
 """
@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 from oarlock.storage.pacing import SLICE_S
 
-__all__ = ["Bucket", "Share"]
+__all__ = ["TokenBucket", "TurnBudget"]
 
 
-class Bucket:
+class TokenBucket:
     """A token bucket. Full at first; `take` says whether there was enough in it."""
 
     __slots__ = ("_at", "_burst", "_left", "_per_s")
@@ -33,7 +33,7 @@ class Bucket:
         return left >= 0
 
 
-class Share:
+class TurnBudget:
     """What one connection may start in one turn of the event loop: `most` requests, within one slice of time.
 
     At least one is always allowed.
@@ -46,8 +46,8 @@ class Share:
         self._monotonic = monotonic
         self._until = 0.0
 
-    def left(self) -> bool:
-        """Whether one more may be started, which is then counted."""
+    def take(self) -> bool:
+        """Whether one more may be started; if so it is counted."""
         if self._until == 0.0:
             self._until = self._monotonic() + SLICE_S
         elif self._most <= 0 or self._monotonic() > self._until:

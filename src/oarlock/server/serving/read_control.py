@@ -1,7 +1,7 @@
-"""`Reading`: pauses reading from a transport, and detects disconnects while it is paused.
+"""`ReadControl`: pauses reading from a transport, and detects disconnects while it is paused.
 
 A paused transport doesn't notice a disconnect: the end of the stream is behind unread data. So the socket itself is
-polled. See also: `http1`, `http2_connection`.
+polled. See also: `http1_connection`, `http2_connection`.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import asyncio
 import select
 from typing import Any
 
-__all__ = ["Reading"]
+__all__ = ["ReadControl"]
 
 CUT = select.POLLHUP | select.POLLERR | select.POLLNVAL
 ENDED = getattr(select, "POLLRDHUP", 0)  # Linux: the peer has closed its half, even if data is still unread
 
 
-class Reading:
+class ReadControl:
     """Pauses and resumes one transport."""
 
     __slots__ = ("_loop", "_pausing", "_transport", "paused")
