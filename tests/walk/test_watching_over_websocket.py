@@ -92,7 +92,7 @@ class Client:
 async def watching(api: InMemory, where: str, **headers: str) -> AsyncIterator[Client]:
     joined = where + ("&" if "?" in where else "?") + "watch=1"
     asked = ASKED | {name.replace("_", "-"): value for name, value in headers.items()}
-    client = Client(*await api._tunnel(joined, asked))
+    client = Client(*await api._open_tunnel(joined, asked))
     try:
         yield client
     finally:

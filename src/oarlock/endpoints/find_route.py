@@ -1,0 +1,133 @@
+"""`RouteFinder`: makes the route of a request that isn't cached: to a resource, another server, a path, or an error.
+
+Must not know: requests in progress. See also: `router`, which caches routes; `verb_choice`; `target`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import replace
+
+from oarlock.endpoints.catalog import CatalogEntry, Proxied
+from oarlock.endpoints.http import Response
+from oarlock.endpoints.own_paths import ProcessPaths, own_path
+from oarlock.endpoints.request_state import RequestState, Route, RouteKind
+from oarlock.endpoints.route import PathAnswer, PathRoute, ResourceRoute, Verb
+from oarlock.endpoints.route_table import RouteTable
+from oarlock.endpoints.target import parse_target
+from oarlock.endpoints.verb_choice import choose
+from oarlock.endpoints.watching.watch_book import WatchBook
+from oarlock.meta import options_parse
+from oarlock.meta.context import Target
+from oarlock.meta.errors import NoSuchPath, StatusError
+from oarlock.registry.representation import WHOLE
+from oarlock.registry.waiting import in_task, resource_waits
+
+__all__ = ["RouteFinder"]
+
+
+class RouteFinder:
+    """Makes routes. `process` answers the paths of the process; `watches` are the open-ended answers of the server."""
+
+    def __init__(self, watches: WatchBook, process: ProcessPaths) -> None:
+        self._watches = watches
+        self._process = process
+
+    def find(self, table: RouteTable, method: str, path: str, query: str) -> Route:
+        """The route of a request, which may be to an error. Raises BadRequest for a path that can't be read."""
+        pairs = options_parse.parse_query(query) if query else []
+        target = parse_target(method, path, pairs)
+        proxied = _proxied(table, target)
+        if proxied is not None:
+            kind = RouteKind.STREAM if target.verb == "watch" else RouteKind.PATH
+            return PathRoute(target, pairs, table.of_group[proxied.group], kind, _forward(proxied))
+        if not target.resource or not table.catalog.serves(target.group, target.version):
+            return PathRoute(target, pairs, table.requests, RouteKind.PATH, own_path(table, self._process))
+        try:
+            return self._to_resource(table, method, target, pairs)
+        except StatusError as error:
+            return PathRoute(target, pairs, table.requests, RouteKind.PATH, _refuse(error))
+
+    def _to_resource(
+        self, table: RouteTable, method: str, target: Target, pairs: list[tuple[str, str]]
+    ) -> ResourceRoute:
+        """The route to a resource. Raises NoSuchPath, MethodNotAllowed."""
+        entry = table.catalog.find(target.group, target.version, target.resource)
+        if entry is None:
+            raise NoSuchPath()
+        resource = table.resources[(target.group, target.resource)]
+        verb, kind = choose(method, target, pairs, entry, resource)
+        shown, represents = entry, WHOLE
+        if target.subresource == "scale" and entry.scaling is not None:
+            shown, represents = table.scale, entry.scaling
+        return ResourceRoute(
+            replace(target, kind=entry.gvk.kind),
+            pairs,
+            table.of_group[target.group],
+            kind,
+            verb=_prepared(verb, entry, target.subresource),
+            entry=shown,
+            resource=resource,
+            represents=represents,
+            gate=table.gate,
+            watches=self._watches,
+            head=b'{"apiVersion":"%s","kind":"%s",' % (shown.api_version.encode(), shown.gvk.kind.encode()),
+        )
+
+
+def _prepared(verb: Verb, entry: CatalogEntry, subresource: str) -> Verb:
+    """`verb` with what comes before: the warning of a deprecated version, a task for code of the resource's author."""
+    warning = _deprecation(entry)
+    waits = resource_waits(entry.served) or subresource in entry.served.hooks.subresources
+    if not warning and not waits:
+        return verb
+
+    async def prepare(state: RequestState, route: ResourceRoute) -> Response:
+        if warning:
+            state.notes.warn(warning)
+        if waits:
+            await in_task()
+        return await verb(state, route)
+
+    return prepare
+
+
+def _deprecation(entry: CatalogEntry) -> str:
+    """The warning for a deprecated version, or ``""``. Source: KEP-1693."""
+    version = entry.version
+    if not version.deprecated:
+        return ""
+    return version.deprecation_warning or f"{entry.api_version} {entry.gvk.kind} is deprecated"
+
+
+def _proxied(table: RouteTable, target: Target) -> Proxied | None:
+    """Who answers requests for this target elsewhere.
+
+    A path that names no resource is only forwarded if it is that of the version, or of its OpenAPI document: nobody has
+    authorized what the other server would understand by another one.
+    """
+    group, version = target.group, target.version
+    if not target.resource:
+        match target.path.removeprefix("/openapi/v3").strip("/").split("/"):
+            case ["apis", group, version]:
+                pass
+            case ["api", version]:
+                group = ""
+            case _:
+                return None
+    found = table.catalog.groups.get(group)
+    return found.proxied.get(version) if found is not None else None
+
+
+def _forward(proxied: Proxied) -> PathAnswer:
+    def forward(state: RequestState, route: PathRoute) -> Awaitable[Response]:
+        return proxied.answer(state)
+
+    return forward
+
+
+def _refuse(error: Exception) -> PathAnswer:
+    async def refuse(state: RequestState, route: PathRoute) -> Response:
+        raise error
+
+    return refuse
