@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from oarlock.meta.kinds import GroupVersionKind
 from oarlock.policy.admission.plugin import Admission, Operation, Review
 from oarlock.registry.conversion import Tree, copy_tree, lend
 from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
@@ -33,7 +34,8 @@ class TypedPlugin:
 
     __slots__ = (
         "_every_subresource",
-        "_group_kind",
+        "_group",
+        "_kind",
         "_mutate",
         "_mutates",
         "_old_objects",
@@ -58,13 +60,12 @@ class TypedPlugin:
         self._operations = cls.__operations__ if self._mutates or self._validates else frozenset[str]()
         self._subresources = cls.__seen__
         self._every_subresource = "*" in cls.__seen__
-        self._group_kind: tuple[str, str] | None = None
-        self._version = ""
+        self._group = self._version = self._kind = ""  # of every kind
         if cls.__resource__ is Resource:
             self._projection: Projection = _MetadataProjection()
         else:
             declaration = declared(cls.__resource__)
-            self._group_kind, self._version = (declaration.group, declaration.kind), declaration.version
+            self._group, self._version, self._kind = declaration.group, declaration.version, declaration.kind
             self._projection = projection_of(cls.__resource__)
         self._old_objects = OldObjects(self._projection)
 
@@ -73,16 +74,18 @@ class TypedPlugin:
         return self._plugin.waits
 
     def handles(self, request: AdmissionRequest) -> bool:
-        ctx, operation, served, body_kind = request
-        if operation not in self._operations:
+        if request.operation not in self._operations:
             return False
-        if ctx.target.subresource not in self._subresources and not self._every_subresource:
-            return False
-        if self._group_kind is None:
-            return True
-        if body_kind is not None:
-            return (*self._group_kind, self._version) == (body_kind.group, body_kind.kind, body_kind.version)
-        return self._group_kind == (served.definition.group, served.definition.names.kind)
+        if self._kind:
+            body_kind = request.body_kind
+            if body_kind is not None:
+                if body_kind != GroupVersionKind(self._group, self._version, self._kind):
+                    return False
+            else:
+                definition = request.served.definition
+                if definition.names.kind != self._kind or definition.group != self._group:
+                    return False
+        return self._every_subresource or request.ctx.target.subresource in self._subresources
 
     async def mutate(
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload
