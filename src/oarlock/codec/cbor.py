@@ -2,7 +2,7 @@
 
 Trees are those of `json`: byte strings become text (Go writes its strings so), times become text, and what JSON can't
 express is refused: keys that are not text, integers beyond 64 bits, NaN, undefined, references. Duplicate keys
-and indefinite lengths are refused too. Must not know: schemas, kinds. Next: `json`.
+and indefinite lengths are refused too. Must not know: schemas, kinds. See also: `json`.
 Source: RFC 8949, KEP-4222, k8s.io/apimachinery ``runtime/serializer/cbor``.
 """
 
@@ -235,5 +235,5 @@ def _array_head(count: int) -> bytes:
     """The head of an array (RFC 8949 §3, major type 4)."""
     if count < 24:
         return bytes([0x80 | count])
-    width, said = (1, 0x98) if count < 2**8 else (2, 0x99) if count < 2**16 else (4, 0x9A)
-    return bytes([said]) + count.to_bytes(width, "big")
+    width, prefix = (1, 0x98) if count < 2**8 else (2, 0x99) if count < 2**16 else (4, 0x9A)
+    return bytes([prefix]) + count.to_bytes(width, "big")

@@ -1,6 +1,6 @@
 """Duplicate fields of JSON objects: their paths, and the tree with duplicates merged.
 
-The slow path of `json.duplicates`: runs only when duplicates can't be ruled out. Next: `json`.
+The slow path of `json.duplicates`: runs only when duplicates can't be ruled out. See also: `json`.
 Source: sigs.k8s.io/json's strict errors; Go's ``encoding/json``, which decodes a second object into the first.
 """
 
@@ -33,9 +33,9 @@ def find(data: bytes) -> list[str]:
 
     Raises DecodeError when `data` can't be decoded.
     """
-    found: dict[str, None] = {}
-    _walk(_read(data), None, found)
-    return list(found)
+    duplicates: dict[str, None] = {}
+    _walk(_read(data), None, duplicates)
+    return list(duplicates)
 
 
 def merged(data: bytes) -> Any:
@@ -53,21 +53,21 @@ def _read(data: bytes) -> Any:
         raise DecodeError(str(error)) from None
 
 
-def _walk(value: Any, path: _Path, found: dict[str, None]) -> None:
+def _walk(value: Any, path: _Path, duplicates: dict[str, None]) -> None:
     if type(value) is _Pairs:
-        seen = set()
+        names = set()
         for key, inner in value:
-            if len(found) >= MAX_FOUND:
+            if len(duplicates) >= MAX_FOUND:
                 return
-            if key in seen:
-                found[_rendered((path, key))] = None
-            seen.add(key)
+            if key in names:
+                duplicates[_rendered((path, key))] = None
+            names.add(key)
             if type(inner) is _Pairs or type(inner) is list:
-                _walk(inner, (path, key), found)
+                _walk(inner, (path, key), duplicates)
     elif type(value) is list:
         for i, inner in enumerate(value):
             if type(inner) is _Pairs or type(inner) is list:
-                _walk(inner, (path, i), found)
+                _walk(inner, (path, i), duplicates)
 
 
 def _rendered(path: _Path) -> str:

@@ -1,4 +1,4 @@
-"""The error that decoders raise. Next: `json`, `yaml`."""
+"""The error that decoders raise. See also: `json`, `yaml`."""
 
 from __future__ import annotations
 

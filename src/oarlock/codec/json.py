@@ -2,7 +2,7 @@
 
 A tree is made of plain dict, list, str, int, float, bool and None. Integers beyond 64 bits become floats, whole floats
 are written without a fraction, ``<>&`` are escaped. A lone surrogate becomes U+FFFD, as in Go; invalid UTF-8 is refused
-(Go replaces it silently). Must not know: schemas, kinds. Next: `duplicate_fields`, `yaml`.
+(Go replaces it silently). Must not know: schemas, kinds. See also: `duplicate_fields`, `yaml`.
 Source: sigs.k8s.io/json, Go's ``encoding/json``.
 """
 
@@ -86,7 +86,7 @@ def _replaced(data: bytes) -> bytes:
     """JSON text in which the escape of every lone surrogate is replaced by U+FFFD."""
     if _may_have_surrogates(data) is None:
         return data
-    return _escape.sub(lambda found: b"\\ufffd" if found["lone"] else found[0], data)
+    return _escape.sub(lambda match: b"\\ufffd" if match["lone"] else match[0], data)
 
 
 def _without_lone_surrogates(data: bytes, read: Any, error: Exception) -> Any:
@@ -138,9 +138,9 @@ def _complaint(data: bytes, error: Exception) -> str:
     if len(data) > _MAX_EXPLAINED_BYTES:
         # Go's message needs a second, slow scan, which isn't done for large bodies (denial of service).
         return f"invalid JSON: {error}"
-    found = syntax_error(data)
-    if found:
-        return found
+    problem = syntax_error(data)
+    if problem:
+        return problem
     for number in _huge_number(data):
         if abs(float(number[0])) == float("inf"):
             return f"json: cannot unmarshal number {number[0][:400].decode()} into Go value of type float64"

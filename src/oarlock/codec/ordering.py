@@ -2,7 +2,7 @@
 
 msgspec sorts the keys of an object in quadratic time when all but the last are sorted already: 40,000 keys, which
 a client may send, block for two seconds. So objects that could have that many are sorted here.
-Must not know: what is encoded. Next: `json`.
+Must not know: what is encoded. See also: `json`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The envelope is ``k8s\\0`` followed by ``runtime.Unknown{typeMeta, raw}``; a frame is a length of four bytes,
 big-endian, and a ``WatchEvent`` whose object is in an envelope of its own.
 Must not know: HTTP.
-Source: k8s.io/apimachinery ``runtime/serializer/protobuf``. Next: `protobuf_meta`, the tables; `protowire`, which
+Source: k8s.io/apimachinery ``runtime/serializer/protobuf``. See also: `protobuf_meta`, the tables; `protowire`, which
 reads and writes by them.
 """
 

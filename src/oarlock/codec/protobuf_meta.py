@@ -2,7 +2,7 @@
 
 Tables, no code. Go writes `omitted` fields even when they are empty.
 Source: ``generated.proto`` of k8s.io/apimachinery ``meta/v1`` and ``runtime``, k8s.io/api ``apidiscovery/v2``
-(1.34); the numbers are part of the API. Next: `protobuf`, which puts messages into envelopes.
+(1.34); the numbers are part of the API. See also: `protobuf`, which puts messages into envelopes.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 There is no generated code and no library: the messages used here are few and not recursive, so the tables bound the
 nesting. Unknown fields are skipped; text that isn't UTF-8, a field of another wire type and truncated input are
-refused. Must not know: kinds of objects, envelopes. Source: protobuf encoding specification. Next: `protobuf_meta`.
+refused. Must not know: kinds of objects, envelopes. Source: protobuf encoding specification. See also: `protobuf_meta`.
 """
 
 from __future__ import annotations
@@ -280,11 +280,11 @@ class Message:
         elif one.many:
             tree.setdefault(one.name, []).extend(_items(self, one, wire, value))
         else:
-            taken = _take(self, one, wire, value)
-            if taken is None or (one.omitted and not taken):
+            reading = _take(self, one, wire, value)
+            if reading is None or (one.omitted and not reading):
                 tree.pop(one.name, None)
             else:
-                tree[one.name] = taken
+                tree[one.name] = reading
 
 
 def _put(number: int, kind: str | Message, value: Any) -> bytes:

@@ -1,7 +1,7 @@
 """YAML as Kubernetes reads and writes it.
 
 The tree is that of `json`. Reads the event stream of libyaml, without recursion. Limits the nesting, and the
-expansion of aliases in nodes and in bytes. Must not know: schemas, kinds. Next: `yaml_scalars`.
+expansion of aliases in nodes and in bytes. Must not know: schemas, kinds. See also: `yaml_scalars`.
 Source: sigs.k8s.io/yaml with go-yaml v2.
 """
 

@@ -1,6 +1,6 @@
 """The key order of YAML output: numbers in keys by value, letters after everything else.
 
-``a2`` comes before ``a10``, ``a-b`` before ``ab``. Next: `yaml`.
+``a2`` comes before ``a10``, ``a-b`` before ``ab``. See also: `yaml`.
 Source: go-yaml v2's sorter, as in ``kubectl -o yaml``.
 """
 

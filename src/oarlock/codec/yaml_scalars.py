@@ -1,7 +1,7 @@
 """The value of a plain YAML scalar, by YAML 1.1 as Kubernetes reads it.
 
 ``yes`` and ``on`` are true, ``0777`` is octal, ``1_000`` is a thousand, ``1e3`` a number; a date, ``12:30:45``
-and ``=`` are strings. Next: `yaml`.
+and ``=`` are strings. See also: `yaml`.
 Source: go-yaml v2 as kept in sigs.k8s.io/yaml.
 """
 
@@ -50,10 +50,10 @@ def resolve(text: str) -> Scalar:
     if text[0].isalpha() or text[0] == "~":
         return text
     plain = text.replace("_", "") if text[0] != "." else text
-    found = _is_int(plain)
-    if found is not None and len(plain) <= _MAX_DIGITS:
-        base = found.lastgroup or "dec"
-        number = int(found["sign"] + found[base], _BASES[base])
+    match = _is_int(plain)
+    if match is not None and len(plain) <= _MAX_DIGITS:
+        base = match.lastgroup or "dec"
+        number = int(match["sign"] + match[base], _BASES[base])
         if -(2**63) <= number < 2**64:
             return number if number < 2**63 else float(number)
     if _is_float(plain):

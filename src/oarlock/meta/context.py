@@ -2,7 +2,7 @@
 
 A `Context` is an argument of everything below `endpoints`. It is frozen and holds no store, loop, authorizer or
 socket; its only mutable part is the append-only `Notes`. The clock is passed in, so tests can run in virtual time.
-Next: `errors` for the error responses.
+See also: `errors` for the error responses.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Continue tokens of paged lists, and resource versions as text.
 
 A token holds the revision of the first page and the key to go on at, relative to the list's prefix. A client may have
-forged it, so a decoded key must never lead out of that prefix. Next: `options.ListOptions`.
+forged it, so a decoded key must never lead out of that prefix. See also: `options.ListOptions`.
 Source: k8s.io/apiserver ``storage/continue.go``; the API concepts' "Retrieving large results sets in chunks".
 """
 
@@ -95,10 +95,10 @@ def _fields(token: str) -> dict[str, object]:
         raise InvalidContinue(f"{_NOT_VALID}: {syntax_error(_bytes_of(token)) or error}") from None
     if not isinstance(fields, dict):
         raise InvalidContinue(f"{_NOT_VALID}: {WrongType('', 'an object', fields).body}")
-    for key, wanted, expected in (("v", str, "a string"), ("rv", int, "an integer"), ("start", str, "a string")):
+    for key, type_, expected in (("v", str, "a string"), ("rv", int, "an integer"), ("start", str, "a string")):
         value = fields.get(key)
         in_range = not isinstance(value, int) or -(2**63) <= value < 2**63
-        if value is not None and (type(value) is not wanted or not in_range):
+        if value is not None and (type(value) is not type_ or not in_range):
             raise InvalidContinue(f"{_NOT_VALID}: {WrongType(key, expected, value).message}")
     return fields
 

@@ -80,10 +80,10 @@ class StatusError(Exception):
         return self
 
     def _again(self) -> Self:
-        made = type(self).__new__(type(self))
-        made.args = self.args
-        vars(made).update(vars(self))
-        return made
+        error = type(self).__new__(type(self))
+        error.args = self.args
+        vars(error).update(vars(self))
+        return error
 
     def status(self) -> dict[str, Any]:
         """The ``Status`` object of this error, version v1."""
@@ -133,13 +133,13 @@ class _OfObject(StatusError):
     def about(self, target: Target, name: str = "") -> StatusError:
         if self._open is None or not target.resource:
             return self
-        made = self._again()
+        error = self._again()
         resource, name = target.group_resource, target.name or name
         what = self._called(resource, name) if name else str(resource)
-        made.message = self._worded(what, self._open or self.default_why)
-        made.details = _of(resource, name)
-        made._open = None
-        return made
+        error.message = self._worded(what, self._open or self.default_why)
+        error.details = _of(resource, name)
+        error._open = None
+        return error
 
     def _called(self, resource: GroupResource, name: str) -> str:
         return f"{resource} {quote(name)}"
@@ -243,17 +243,17 @@ class AlreadyExists(_OfObject):
 
     def while_deleted(self) -> AlreadyExists:
         """The error for a name whose object is being deleted and still has finalizers."""
-        made = self._again()
-        made.message = "object is being deleted: " + self.message
-        return made
+        error = self._again()
+        error.message = "object is being deleted: " + self.message
+        return error
 
     def although_generated(self) -> AlreadyExists:
         """The error for a name made from generateName; a retry may find a free one. Source: KEP-4420."""
-        made = self._again()
-        made.message += ", the server was not able to generate a unique name for the object"
-        made.retry_after_s = 1
-        made.details = {**(self.details or {}), "retryAfterSeconds": 1}
-        return made
+        error = self._again()
+        error.message += ", the server was not able to generate a unique name for the object"
+        error.retry_after_s = 1
+        error.details = {**(self.details or {}), "retryAfterSeconds": 1}
+        return error
 
 
 class Conflict(_OfObject):
@@ -338,22 +338,22 @@ class InvalidObject(StatusError):
         self._open = not isinstance(kind, GroupKind)
         self.errors = list(errors) if isinstance(kind, GroupKind) else list(kind)
         kind = kind if isinstance(kind, GroupKind) else GroupKind("", "")
-        told = self.errors[:MOST_CAUSES]
-        texts = list(dict.fromkeys(error.message for error in told))
+        listed = self.errors[:MOST_CAUSES]
+        texts = list(dict.fromkeys(error.message for error in listed))
         if len(self.errors) > MOST_CAUSES:
             texts.append(f"and {len(self.errors) - MOST_CAUSES} more errors")
         what = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
         details: dict[str, Any] = {"name": name, "group": kind.group, "kind": kind.kind}
         details = {k: v for k, v in details.items() if v}
-        details["causes"] = [error.cause() for error in told]
+        details["causes"] = [error.cause() for error in listed]
         super().__init__(f"{kind} {quote(name)} is invalid: {what}", details=details)
 
     def about(self, target: Target, name: str = "") -> StatusError:
         if not self._open:
             return self
-        made = self._again()
-        InvalidObject.__init__(made, target.group_kind, target.name or name, self.errors)
-        return made
+        error = self._again()
+        InvalidObject.__init__(error, target.group_kind, target.name or name, self.errors)
+        return error
 
 
 class Unprocessable(StatusError):
@@ -437,8 +437,8 @@ class TooLargeResourceVersion(Timeout):
     Has the cause that client-go's reflector looks for.
     """
 
-    def __init__(self, asked: int, current: int) -> None:
-        text = f"Too large resource version: {asked}, current: {current}"
+    def __init__(self, requested: int, current: int) -> None:
+        text = f"Too large resource version: {requested}, current: {current}"
         super().__init__(text, retry_after_s=1)
         cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
         self.details = {"causes": [cause], "retryAfterSeconds": 1}

@@ -1,7 +1,7 @@
 """Field selectors: ``metadata.name=a,spec.x!=b`` as requirements.
 
 The caller decides which fields a resource can be selected by. All terms about one field are combined into one
-`Condition`, so each field is looked up once. Next: `labels`.
+`Condition`, so each field is looked up once. See also: `labels`.
 Source: k8s.io/apimachinery ``fields``.
 """
 
@@ -80,17 +80,17 @@ class FieldSelector:
 
     def conditions(self) -> list[Condition]:
         """The terms, grouped by field."""
-        wanted: dict[str, set[str] | None] = {}
+        values: dict[str, set[str] | None] = {}
         unwanted: dict[str, set[str]] = {}
         for field, operator, value in self.requirements:
-            one_of = wanted.setdefault(field, None)
+            one_of = values.setdefault(field, None)
             if operator == "=":
-                wanted[field] = {value} if one_of is None else one_of & {value}
+                values[field] = {value} if one_of is None else one_of & {value}
             else:
                 unwanted.setdefault(field, set()).add(value)
         return [
             Condition(field, None if one_of is None else frozenset(one_of), frozenset(unwanted.get(field, ())))
-            for field, one_of in wanted.items()
+            for field, one_of in values.items()
         ]
 
     def matches(self, get: Callable[[str], str]) -> bool:

@@ -1,7 +1,7 @@
 """The error messages of Go's JSON parser: ``invalid character 'x' looking for beginning of value``.
 
 Clients know these messages, and no JSON library for Python has them. Runs only on JSON that another decoder
-has refused, and builds no value. It has no limits: the caller bounds the input. Next: `continuation`, which uses it.
+has refused, and builds no value. It has no limits: the caller bounds the input. See also: `continuation`.
 Source: Go's ``encoding/json`` scanner, whose states the names here follow.
 """
 
@@ -96,8 +96,8 @@ class _Scanner:
         return False
 
     def skipped(self) -> int:
-        found = _spaces(self.data, self.position)
-        return found.end() if found else self.position
+        match = _spaces(self.data, self.position)
+        return match.end() if match else self.position
 
     def next(self, context: str, allowed: bytes = b"") -> int:
         """The next character that isn't a space; it must be in `allowed`, if given."""
@@ -114,8 +114,8 @@ class _Scanner:
         if position >= len(self.data):
             return _Malformed(_END)
         char = chr(self.data[position])
-        shown = {"'": "\\'", '"': '"'}.get(char) or quote(char)[1:-1]
-        return _Malformed(f"invalid character '{shown}' {context}")
+        text = {"'": "\\'", '"': '"'}.get(char) or quote(char)[1:-1]
+        return _Malformed(f"invalid character '{text}' {context}")
 
     def key(self) -> None:
         self.next("looking for beginning of object key string", b'"')
@@ -141,9 +141,9 @@ class _Scanner:
         self.position += len(word)
 
     def string(self) -> None:
-        found = _string(self.data, self.position)
-        assert found is not None  # the caller has seen the opening quote
-        end = found.end()
+        match = _string(self.data, self.position)
+        assert match is not None  # the caller has seen the opening quote
+        end = match.end()
         if end < len(self.data) and self.data[end] == ord('"'):
             self.position = end + 1
             return
@@ -157,12 +157,12 @@ class _Scanner:
         raise self.invalid(at, "in \\u hexadecimal character escape")
 
     def number(self) -> None:
-        found = _number(self.data, self.position)
-        if found is None:
+        match = _number(self.data, self.position)
+        if match is None:
             raise self.invalid(self.position + 1, "in numeric literal")
-        end = found.end()
+        end = match.end()
         following = self.data[end : end + 1]
-        text = found[0].lower()
+        text = match[0].lower()
         if following == b"." and b"." not in text and b"e" not in text:
             raise self.invalid(end + 1, "after decimal point in numeric literal")
         if following in (b"e", b"E") and b"e" not in text:

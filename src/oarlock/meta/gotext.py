@@ -1,6 +1,6 @@
 """Values printed as Go's ``%q`` and ``%v`` print them: Kubernetes' messages contain them.
 
-Knows no errors. Next: `errors`, which uses it.
+Knows no errors. See also: `errors`, which uses it.
 """
 
 from __future__ import annotations

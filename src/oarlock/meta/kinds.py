@@ -1,7 +1,7 @@
 """The names of API types: groups, versions, kinds and resources.
 
 Plain values that print themselves as Kubernetes does. Knows nothing of objects or schemas.
-Next: `context`, the context of a request for one of these.
+See also: `context`, the context of a request for one of these.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ def version_priority(version: str) -> tuple[int, int, int, int, tuple[int, ...]]
     ``v2 > v1 > v1beta2 > v1beta1 > v1alpha1 > foo1 > foo10``.
     Source: CustomResourceDefinition version priority.
     """
-    found = _KUBE_VERSION.fullmatch(version)
-    if found is None:
+    match = _KUBE_VERSION.fullmatch(version)
+    if match is None:
         return (1, 0, 0, 0, tuple(version.encode()))
-    major, stage, minor = found.groups()
+    major, stage, minor = match.groups()
     rank = {None: 0, "beta": 1, "alpha": 2}[stage]
     return (0, rank, -int(major), -int(minor or 0), ())

@@ -1,7 +1,7 @@
 """Label selectors, as text (``app in (a,b),!tier``) and as objects (``matchLabels``), compiled to one function.
 
 Parsing keeps no state. All requirements about one key are combined into one test, so matching takes at most as many
-lookups as there are keys or labels, however many terms there are. Next: `fields`, for field selectors.
+lookups as there are keys or labels, however many terms there are. See also: `fields`, for field selectors.
 Source: k8s.io/apimachinery ``labels`` and ``meta/v1`` LabelSelector.
 """
 
@@ -167,11 +167,11 @@ def _never(labels: Labels) -> bool:
 def _all(requirements: tuple[LabelRequirement, ...]) -> Test:
     by_key: dict[str, _KeyRequirements] = {}
     for key, operator, values in requirements:
-        asked = by_key.get(key)
-        if asked is None:
-            asked = by_key[key] = _KeyRequirements(key)
-        asked.add(operator, values)
-    if not all(asked.settle() for asked in by_key.values()):
+        requirements_of_key = by_key.get(key)
+        if requirements_of_key is None:
+            requirements_of_key = by_key[key] = _KeyRequirements(key)
+        requirements_of_key.add(operator, values)
+    if not all(requirements_of_key.settle() for requirements_of_key in by_key.values()):
         return _never
     tests = list(by_key.values())
     if not tests:
@@ -184,18 +184,18 @@ def _all(requirements: tuple[LabelRequirement, ...]) -> Test:
     return _several(tests)
 
 
-def _test(asked: _KeyRequirements) -> Test:
-    key, wanted, unwanted, holds = asked.key, asked.wanted, asked.unwanted, asked.holds
+def _test(requirements: _KeyRequirements) -> Test:
+    key, wanted, unwanted, holds = requirements.key, requirements.wanted, requirements.unwanted, requirements.holds
     if wanted is not None and len(wanted) == 1:
         (value,) = wanted
         return lambda labels: labels.get(key) == value
     if wanted is not None:
         return lambda labels: labels.get(key) in wanted
-    if asked.absent:
+    if requirements.absent:
         return lambda labels: key not in labels
-    if asked.compares or (asked.present and unwanted):
+    if requirements.compares or (requirements.present and unwanted):
         return lambda labels: key in labels and holds(labels[key])
-    if asked.present:
+    if requirements.present:
         return lambda labels: key in labels
     return lambda labels: labels.get(key) not in unwanted
 
@@ -288,15 +288,15 @@ def _operator_complaints(operator: str, values: list[str]) -> list[FieldError]:
     if operator in _UNARY:
         return [Invalid("values", values, "values set must be empty for exists and does not exist")] if values else []
     if operator in ("gt", "lt"):
-        found: list[FieldError] = []
+        errors: list[FieldError] = []
         if len(values) != 1:
-            found.append(Invalid("values", values, "for 'Gt', 'Lt' operators, exactly one value is required"))
-        found.extend(
+            errors.append(Invalid("values", values, "for 'Gt', 'Lt' operators, exactly one value is required"))
+        errors.extend(
             Invalid(f"values[{i}]", value, "for 'Gt', 'Lt' operators, the value must be an integer")
             for i, value in enumerate(values)
             if _int64(value) is None
         )
-        return found
+        return errors
     return [NotSupported("operator", operator, _BINARY + _UNARY)]
 
 
@@ -311,13 +311,15 @@ def from_label_selector(tree: Mapping[str, Any] | None) -> Selector:
     """
     if tree is None:
         return NOTHING
-    found = [requirement(key, "=", [value]) for key, value in (tree.get("matchLabels") or {}).items()]
+    requirements = [requirement(key, "=", [value]) for key, value in (tree.get("matchLabels") or {}).items()]
     for expression in tree.get("matchExpressions") or ():
         operator = expression.get("operator", "")
         if operator not in _EXPRESSIONS:
             raise SelectorError(f"{quote(str(operator))} is not a valid label selector operator")
-        found.append(requirement(expression.get("key", ""), _EXPRESSIONS[operator], expression.get("values") or ()))
-    return _sorted(found) if found else EVERYTHING
+        requirements.append(
+            requirement(expression.get("key", ""), _EXPRESSIONS[operator], expression.get("values") or ())
+        )
+    return _sorted(requirements) if requirements else EVERYTHING
 
 
 # Reading text -------------------------------------------------------------------------------------
@@ -351,11 +353,11 @@ class _SelectorParser:
         self._next = self._read()
 
     def _read(self) -> tuple[str, str]:
-        while (found := _token(self._text, self._at)) is not None:
-            self._at = found.end()
-            kind = found.lastgroup
+        while (match := _token(self._text, self._at)) is not None:
+            self._at = match.end()
+            kind = match.lastgroup
             if kind:
-                return found[0] if kind == "symbol" else kind, found[0]
+                return match[0] if kind == "symbol" else kind, match[0]
         return _END
 
     def peek(self) -> tuple[str, str]:
@@ -367,22 +369,22 @@ class _SelectorParser:
         return token
 
     def requirements(self) -> list[LabelRequirement]:
-        found: list[LabelRequirement] = []
+        requirements: list[LabelRequirement] = []
         while True:
             kind, text = self.peek()
             if kind == "end":
-                return found
+                return requirements
             if kind not in ("word", "!"):
                 raise SelectorError(f"found '{text}', expected: !, identifier, or 'end of string'")
-            if len(found) == MAX_REQUIREMENTS:
+            if len(requirements) == MAX_REQUIREMENTS:
                 raise SelectorError(f"the label selector has more than {MAX_REQUIREMENTS} requirements")
             try:
-                found.append(self.requirement())
+                requirements.append(self.requirement())
             except SelectorError as error:
                 raise SelectorError(f"unable to parse requirement: {error}") from None
             kind, text = self.take()
             if kind == "end":
-                return found
+                return requirements
             if kind != ",":
                 raise SelectorError(f"found '{text}', expected: ',' or 'end of string'")
             kind, text = self.peek()

@@ -62,10 +62,10 @@ class Memo(Generic[K, V]):
 
     def drop(self, outdated: Callable[[V], bool]) -> None:
         """Remove the values of which `outdated` is true."""
-        left = [(key, size) for key, size in self._order if not outdated(self._values[key])]
-        self._order = deque(left)
-        self.held_bytes = sum(size for _, size in left)
-        values = {key: self._values[key] for key, _ in left}
+        current = [(key, size) for key, size in self._order if not outdated(self._values[key])]
+        self._order = deque(current)
+        self.held_bytes = sum(size for _, size in current)
+        values = {key: self._values[key] for key, _ in current}
         self._values.clear()  # `get` is bound to this very dict
         self._values.update(values)
 

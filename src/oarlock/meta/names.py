@@ -46,8 +46,8 @@ def regex_complaint(message: str, pattern: str, *examples: str) -> str:
     """The error message for a text that doesn't match `pattern`."""
     if not examples:
         return f"{message} (regex used for validation is '{pattern}')"
-    shown = " or ".join(f"'{example}', " for example in examples)
-    return f"{message} (e.g. {shown}regex used for validation is '{pattern}')"
+    alternatives = " or ".join(f"'{example}', " for example in examples)
+    return f"{message} (e.g. {alternatives}regex used for validation is '{pattern}')"
 
 
 def max_length(limit: int) -> str:

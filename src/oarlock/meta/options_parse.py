@@ -1,7 +1,7 @@
 """Parsing and validation of query strings and options bodies into the values of `options`.
 
 Malformed input is a BadRequest with Go's wording; a value that isn't allowed is an InvalidObject of the options'
-kind. Selectors stay unparsed. Next: `options` for the values, `continuation` for paging.
+kind. Selectors stay unparsed. See also: `options` for the values, `continuation` for paging.
 Source: k8s.io/apimachinery ``meta/v1`` conversion and validation, ``meta/internalversion`` validation and defaults.
 """
 
@@ -82,10 +82,10 @@ def _decoded(text: str) -> str:
 
 def _firsts(pairs: Pairs) -> dict[str, str]:
     """The first value of each parameter; repetitions are ignored."""
-    found: dict[str, str] = {}
+    firsts: dict[str, str] = {}
     for key, value in pairs:
-        found.setdefault(key, value)
-    return found
+        firsts.setdefault(key, value)
+    return firsts
 
 
 def parse_int64(text: str) -> int:
@@ -127,11 +127,11 @@ def get_options(pairs: Pairs) -> GetOptions:
     """Options of GET on one object. Raises BadRequest."""
     if not pairs:
         return _GET
-    found = _firsts(pairs)
-    export = found.get("export")
+    firsts = _firsts(pairs)
+    export = firsts.get("export")
     if export and _truth(export):
         raise BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
-    version = found.get("resourceVersion")
+    version = firsts.get("resourceVersion")
     return GetOptions(version) if version else _GET
 
 
@@ -143,20 +143,20 @@ def list_options(pairs: Pairs, *, watch: bool | None = None) -> ListOptions:
     """
     if not pairs:
         return _WATCH if watch else _LIST
-    found = _firsts(pairs)
+    firsts = _firsts(pairs)
     if watch is None:
-        watch = "watch" in found and _truth(found["watch"])
+        watch = "watch" in firsts and _truth(firsts["watch"])
     options = ListOptions(
-        label_selector=found.get("labelSelector", ""),
-        field_selector=found.get("fieldSelector", ""),
+        label_selector=firsts.get("labelSelector", ""),
+        field_selector=firsts.get("fieldSelector", ""),
         watch=watch,
-        allow_watch_bookmarks="allowWatchBookmarks" in found and _truth(found["allowWatchBookmarks"]),
-        resource_version=found.get("resourceVersion", ""),
-        resource_version_match=found.get("resourceVersionMatch", ""),
-        timeout_seconds=_optional_int64(found.get("timeoutSeconds")),
-        limit=parse_int64(found["limit"]) if "limit" in found else 0,
-        continue_token=found.get("continue", ""),
-        send_initial_events=_optional_truth(found.get("sendInitialEvents")),
+        allow_watch_bookmarks="allowWatchBookmarks" in firsts and _truth(firsts["allowWatchBookmarks"]),
+        resource_version=firsts.get("resourceVersion", ""),
+        resource_version_match=firsts.get("resourceVersionMatch", ""),
+        timeout_seconds=_optional_int64(firsts.get("timeoutSeconds")),
+        limit=parse_int64(firsts["limit"]) if "limit" in firsts else 0,
+        continue_token=firsts.get("continue", ""),
+        send_initial_events=_optional_truth(firsts.get("sendInitialEvents")),
     )
     return _checked_watch(options) if watch else _checked_list(options)
 
@@ -247,25 +247,25 @@ def patch_options(pairs: Pairs, *, is_apply: bool) -> PatchOptions:
     """Options of PATCH. Server-side apply requires a field manager; only it accepts `force`. Raises InvalidObject."""
     if not pairs and not is_apply:
         return _PATCH
-    found = _firsts(pairs)
-    force = _optional_truth(found.get("force"))
+    firsts = _firsts(pairs)
+    force = _optional_truth(firsts.get("force"))
     complaints: list[FieldError] = []
-    if is_apply and not found.get("fieldManager"):
+    if is_apply and not firsts.get("fieldManager"):
         complaints.append(Required("fieldManager", "is required for apply patch"))
     elif not is_apply and force is not None:
         complaints.append(Forbidden("force", "may not be specified for non-apply patch"))
-    return PatchOptions(*_write_options("PatchOptions", pairs, found, complaints), force=force)
+    return PatchOptions(*_write_options("PatchOptions", pairs, firsts, complaints), force=force)
 
 
 def _write_options(
-    kind: str, pairs: Pairs, found: Mapping[str, str], complaints: list[FieldError]
+    kind: str, pairs: Pairs, firsts: Mapping[str, str], complaints: list[FieldError]
 ) -> tuple[bool, str, FieldValidation]:
     """The options common to all writes, in the order of the fields of `WriteOptions`."""
-    manager = found.get("fieldManager", "")
+    manager = firsts.get("fieldManager", "")
     complaints.extend(_manager_complaints(manager))
     dry_run = [value for key, value in pairs if key == "dryRun"]
     complaints.extend(_dry_run_complaints(dry_run))
-    validation = found.get("fieldValidation", "")
+    validation = firsts.get("fieldValidation", "")
     if validation not in _VALIDATIONS:
         complaints.append(NotSupported("fieldValidation", validation, ("", "Ignore", "Strict", "Warn")))
     _refuse(kind, complaints)
@@ -298,12 +298,12 @@ def delete_options(pairs: Pairs) -> DeleteOptions:
     """Options of DELETE in the query string; used only when there is no body. Raises BadRequest, InvalidObject."""
     if not pairs:
         return _DELETE
-    found = _firsts(pairs)
+    firsts = _firsts(pairs)
     return _checked_delete(
-        grace=_optional_int64(found.get("gracePeriodSeconds")),
-        preconditions=_preconditions(found.get("uid") or None, found.get("resourceVersion") or None),
-        orphan=_optional_truth(found.get("orphanDependents")),
-        policy=found.get("propagationPolicy"),
+        grace=_optional_int64(firsts.get("gracePeriodSeconds")),
+        preconditions=_preconditions(firsts.get("uid") or None, firsts.get("resourceVersion") or None),
+        orphan=_optional_truth(firsts.get("orphanDependents")),
+        policy=firsts.get("propagationPolicy"),
         dry_run=[value for key, value in pairs if key == "dryRun"],
     )
 

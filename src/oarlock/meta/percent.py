@@ -12,8 +12,8 @@ _bad_escape = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL).search
 
 def bad_escape(text: str) -> str | None:
     """The first invalid escape in `text`, with up to two characters after the ``%``; None when all are valid."""
-    found = _bad_escape(text) if "%" in text else None
-    return None if found is None else found[0]
+    match = _bad_escape(text) if "%" in text else None
+    return None if match is None else match[0]
 
 
 def decoded(text: str) -> bytes:

@@ -1,7 +1,7 @@
 """Quantities: ``500m``, ``1.5Gi``, ``1e3``; exact numbers that keep the family of suffixes they were written with.
 
 A quantity is ``unscaled × 10^scale`` in integers, so it has no binary rounding errors. What is smaller than a nano
-is rounded up, away from zero, so a non-zero request never becomes zero. Next: `gotext`, which formats values.
+is rounded up, away from zero, so a non-zero request never becomes zero. See also: `gotext`, which formats values.
 Source: k8s.io/apimachinery ``api/resource``.
 """
 

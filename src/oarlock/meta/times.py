@@ -1,6 +1,6 @@
 """Times and durations in Kubernetes' formats. There is no clock here: every function takes the time as an argument.
 
-Times are seconds since the epoch, UTC, as `float`; durations are seconds. Next: `context.Clock`, the source of time.
+Times are seconds since the epoch, UTC, as `float`; durations are seconds. See also: `context.Clock`.
 Source: RFC 3339; k8s.io/apimachinery ``meta/v1`` Time and MicroTime, ``util/duration``; Go's ``time.ParseDuration``.
 """
 
@@ -115,12 +115,12 @@ def _parse(text: str, layout: str) -> float:
     out_of_range = ""
     position = 0
     for element in _DATE_AND_TIME:
-        found = element.pattern.match(text, position)
-        if found is None:
+        match = element.pattern.match(text, position)
+        if match is None:
             raise _cannot(text, layout, position, element.layout)
-        position = found.end()
+        position = match.end()
         if element.name:
-            numbers[element.name] = number = int(found[0])
+            numbers[element.name] = number = int(match[0])
             if not element.low <= number <= element.high:
                 raise TimeError(f"parsing time {quote(text)}: {element.name} out of range")
     fraction = (_micro_fraction if layout is _MICRO_LAYOUT else _any_fraction)(text, position)
@@ -194,9 +194,9 @@ def parse_go_duration(text: str) -> float:
         raise TimeError(f"time: invalid duration {quote(text)}")
     total = 0
     while position < len(text):
-        found = _step(text, position)
-        assert found is not None  # every part of the pattern may be empty
-        whole, fraction, unit = found[1], found[2] or "", found[3]
+        match = _step(text, position)
+        assert match is not None  # every part of the pattern may be empty
+        whole, fraction, unit = match[1], match[2] or "", match[3]
         if not whole and fraction in ("", "."):
             raise TimeError(f"time: invalid duration {quote(text)}")
         if not unit:
@@ -210,7 +210,7 @@ def parse_go_duration(text: str) -> float:
             total += int(digits) * scale // 10 ** len(digits)
         if total > _MAX_NANOSECONDS + negative:
             raise TimeError(f"time: invalid duration {quote(text)}")
-        position = found.end()
+        position = match.end()
     return (-total if negative else total) / 1e9
 
 

@@ -3,7 +3,7 @@
 Pure: neither the tree nor the patch is changed. Parts that no operation touches are shared between tree and result;
 nothing is shared with the patch, so it can be applied again. Differences from RFC 6902 are those of the API server:
 negative indices count from the end, the whole document can't be replaced or removed, and the size added by copies is
-limited. Next: `merge_patch`.
+limited. See also: `merge_patch`.
 Source: RFC 6902, RFC 6901; k8s.io/apiserver ``handlers/patch.go`` for the limits.
 """
 
@@ -71,9 +71,9 @@ def _operation(at: int, tree: Any) -> PatchOperation:
     if not isinstance(tree, dict):
         raise PatchFormatError(WrongType(f"[{at}]", "an object", tree).message)
     for field in ("op", "path", "from"):
-        given = tree.get(field)
-        if given is not None and not isinstance(given, str):
-            raise PatchFormatError(WrongType(f"[{at}].{field}", "a string", given).message)
+        argument = tree.get(field)
+        if argument is not None and not isinstance(argument, str):
+            raise PatchFormatError(WrongType(f"[{at}].{field}", "a string", argument).message)
     value = tree.get("value", _MISSING)
     return PatchOperation(tree.get("op") or "", _segments(tree.get("path")), _segments(tree.get("from")), value)
 
@@ -90,13 +90,13 @@ def _segments(pointer: str | None) -> Path:
 
 def strict_errors(data: bytes) -> list[str]:
     """Errors of strict field validation in a valid patch: duplicate and unknown fields of its operations."""
-    found = [f"json patch duplicate field {quote(path)}" for path in json.duplicates(data)]
+    errors = [f"json patch duplicate field {quote(path)}" for path in json.duplicates(data)]
     for i, operation in enumerate(json.decode(data) or ()):
         unknown = [] if operation is None else [key for key in operation if key not in _KNOWN_FIELDS]
-        found.extend(f"json patch unknown field {quote(f'[{i}].{key}')}" for key in unknown)
-        if len(found) >= duplicate_fields.MAX_FOUND:
+        errors.extend(f"json patch unknown field {quote(f'[{i}].{key}')}" for key in unknown)
+        if len(errors) >= duplicate_fields.MAX_FOUND:
             break
-    return found[: duplicate_fields.MAX_FOUND]
+    return errors[: duplicate_fields.MAX_FOUND]
 
 
 # Applying -----------------------------------------------------------------------------------------

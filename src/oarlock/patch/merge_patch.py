@@ -1,7 +1,7 @@
 """JSON merge patch: values of the patch replace, ``null`` removes, lists are replaced as a whole.
 
 Pure: neither the tree nor the patch is changed. Parts that the patch doesn't touch are shared with the result.
-Next: `json_patch`.
+See also: `json_patch`.
 Source: RFC 7386. Like in the API server's library, nulls are also dropped from objects that are new.
 """
 

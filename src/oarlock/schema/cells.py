@@ -1,6 +1,6 @@
 """The cells of printer columns: converts values of an object to a table column's type.
 
-Must not know: table documents, who asks. Next: `jsonpath`, which finds the values.
+Must not know: table documents, who asks. See also: `jsonpath`, which finds the values.
 Source: CustomResourceDefinition additionalPrinterColumns; kubectl's age columns.
 """
 

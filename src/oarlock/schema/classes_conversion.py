@@ -3,7 +3,7 @@
 Conversion is spoke → hub → spoke, for several objects at once. The result has the original metadata, except labels and
 annotations, which a version may use for values it has no fields for. The rest is exactly what the
 methods return: fields unknown to the classes don't survive a conversion.
-Pure. Must not know: requests, the store. Next: ``registry.declare``, which adds the async half of its protocol.
+Pure. Must not know: requests, the store. See also: ``registry.declare``, which adds the async half of its protocol.
 """
 
 from __future__ import annotations

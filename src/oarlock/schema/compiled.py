@@ -2,7 +2,7 @@
 
 They change trees in place, which nobody else may hold, in the order of a write: `misfits`,
 `prune`, `normalize`, `default`, and `validate` after the hooks. A schema is checked when its definition is loaded.
-Must not know: requests, storage, hooks. Next: `structural` for the nodes, then the module of each step.
+Must not know: requests, storage, hooks. See also: `structural` for the nodes, then the module of each step.
 """
 
 from __future__ import annotations

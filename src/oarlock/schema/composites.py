@@ -1,7 +1,7 @@
 """Validation of allOf, anyOf, oneOf and not.
 
 When no branch matches, the errors of the best matching branch are reported, as in Kubernetes.
-Next: `validation`, which compiles the branches. Source: kube-openapi's schema props validator.
+See also: `validation`, which compiles the branches. Source: kube-openapi's schema props validator.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 ``parse(print_definition(x)) == x``, and ``print_definition(parse(d)) == d`` for a dict written by this
 module. `export_crd` leaves those keys out, for a cluster. Not part of a definition, and therefore lost: labels and
 annotations of the CRD itself, its status, and how versions are converted.
-Must not know: classes. Next: `crd_rules`, which validates such a dict.
+Must not know: classes. See also: `crd_rules`, which validates such a dict.
 Source: apiextensions.k8s.io/v1 CustomResourceDefinition.
 """
 

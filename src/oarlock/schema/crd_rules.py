@@ -1,7 +1,7 @@
 """Validates a dict in the shape of a CustomResourceDefinition, with Kubernetes' paths and messages.
 
 `crd_errors` checks the shape of the dict first, and its meaning only if the shape is valid.
-Must not know: updates of CRDs, conversion by webhook. Next: `crd_schema_rules` for the schemas.
+Must not know: updates of CRDs, conversion by webhook. See also: `crd_schema_rules` for the schemas.
 Source: apiextensions.k8s.io/v1 CustomResourceDefinition validation.
 """
 

@@ -1,7 +1,7 @@
 """Validates a schema in a definition, beyond the rules for structural schemas.
 
 Checks for unsupported keywords, lists that can't be sets or maps, and defaults that violate their own
-schema. Next: `structural_rules`. Source: apiextensions.k8s.io/v1 validation of openAPIV3Schema.
+schema. See also: `structural_rules`. Source: apiextensions.k8s.io/v1 validation of openAPIV3Schema.
 """
 
 from __future__ import annotations

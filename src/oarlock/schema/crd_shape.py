@@ -1,6 +1,6 @@
 """Checks that a dict has the shape of a CustomResourceDefinition: required keys, and values of the right types.
 
-The shape is a table, checked by one function. Next: `crd_rules`, which may then rely on it.
+The shape is a table, checked by one function. See also: `crd_rules`, which may then rely on it.
 Source: apiextensions.k8s.io/v1 CustomResourceDefinition.
 """
 

@@ -1,7 +1,7 @@
 """Reads objects of dataclasses from JSON and writes them: of one dataclass, or of a tagged union of several.
 
-Each has a Model with the same fields, from which the schema is made. Next: `foreign_dataclass`, which reads the type
-hints.
+Each has a Model with the same fields, from which the schema is made. See also: `foreign_dataclass`, which reads the
+type hints.
 """
 
 from __future__ import annotations

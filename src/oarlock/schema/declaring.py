@@ -2,7 +2,7 @@
 
 Errors in a declaration are raised at import: the message names the file, the line (of the field or method, if
 it is about one), the class and what to write instead. Imports no other module of this package, so all of them may
-import this one. Next: `shapes`.
+import this one. See also: `shapes`.
 
     DeclarationError
     ├─ KeywordError        a class keyword that doesn't exist, is missing or has an impossible value

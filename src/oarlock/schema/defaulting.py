@@ -1,7 +1,7 @@
 """Fills in the defaults of a schema, and drops nulls that mean "absent".
 
 Each function is compiled once from a node and works in place. Defaults are copied, never shared.
-Must not know: what a user set or why. Next: `compiled`, which runs these in order.
+Must not know: what a user set or why. See also: `compiled`, which runs these in order.
 Source: CustomResourceDefinition defaulting and nullability.
 """
 

@@ -1,7 +1,7 @@
 """Validates a default against its own schema. An invalid default would make the server refuse its own objects.
 
-Must not know: classes. Next: `reflect` and `definitions`, which use it; `crd_schema_rules` for definitions that arrive
-as objects.
+Must not know: classes. See also: `reflect` and `definitions`, which use it; `crd_schema_rules` for definitions that
+arrive as objects.
 """
 
 from __future__ import annotations

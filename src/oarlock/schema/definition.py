@@ -4,7 +4,7 @@ It has all of a CustomResourceDefinition, and options that a CRD doesn't have (w
 resourceVersion overwrites, what DELETE returns, how names are validated…). It is printable, comparable
 and holds no callables. Classes, CRD-shaped dicts and tests produce definitions;
 `registry` and `endpoints` accept nothing else (wrapped as ``registry.served.Served``).
-Must not know: classes, hooks, storage, HTTP. Next: `crd` for reading and printing it.
+Must not know: classes, hooks, storage, HTTP. See also: `crd` for reading and printing it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Makes a `ResourceDefinition` from declared classes: one hub, its spokes, and the storage version.
 
 Checks class keywords against the schema: paths of columns, scale and selectable fields must exist.
-Must not know: hooks, collections. Next: `definition`.
+Must not know: hooks, collections. See also: `definition`.
 """
 
 from __future__ import annotations

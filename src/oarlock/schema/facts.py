@@ -1,6 +1,6 @@
 """The class keywords of `Resource` and `Spoke`: their types for type checkers, and their validation at import.
 
-All of it is data that ends in a `ResourceDefinition`. Must not know: classes. Next: `resources`.
+All of it is data that ends in a `ResourceDefinition`. Must not know: classes. See also: `resources`.
 """
 
 from __future__ import annotations

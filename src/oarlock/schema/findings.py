@@ -1,7 +1,7 @@
 """The violations that validation has found: field errors with their places, up to a limit.
 
 The texts are those of Kubernetes, including ``<nil>`` where an error names no field. Runs only when something is
-invalid, so it isn't on the fast path. Next: `validation`, `listtypes` and `embedded`, which use it.
+invalid, so it isn't on the fast path. See also: `validation`, `listtypes` and `embedded`, which use it.
 Source: kube-openapi's validation errors, and their conversion to field errors in apiextensions.
 """
 

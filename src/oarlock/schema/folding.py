@@ -9,7 +9,7 @@ same tree when nothing changed.
 - `Session` compares objects: a Model that is still the same object is the same item, wherever it was moved.
   A new Model in an old place inherits nothing, except in a list where the map key says that it is the same.
 
-Must not know: which hook. Next: `registry.collection`.
+Must not know: which hook. See also: `registry.collection`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`dataclass_shape`: the `Shape` of a dataclass, nested ones included.
 
 Its type hints are compiled once, to a `ValueForm` each; the schema is that of a Model with the same fields. A hint
-that can't be expressed in a structural schema is refused, unless the field is marked as JSON. Next: `value_forms`.
+that can't be expressed in a structural schema is refused, unless the field is marked as JSON. See also: `value_forms`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`pydantic_shape`: the `Shape` of a pydantic 2 model. pydantic itself reads and writes the objects.
 
-pydantic is never imported; only methods of the model are used. Next: `pydantic_schema`, which makes its schema;
+pydantic is never imported; only methods of the model are used. See also: `pydantic_schema`, which makes its schema;
 `foreign_trees` for operations on trees.
 """
 

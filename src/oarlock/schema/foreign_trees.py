@@ -7,7 +7,7 @@ A `Shape`'s schema has private keys beyond what is published:
 - ``x-oarlock-kept``: the value is kept as it was sent, because the type doesn't write what it read (a secret).
 - ``x-oarlock-choice``: a union of several types; their errors name the one that was tried.
 
-Pure. Must not know: the libraries of such types. Next: `foreign`.
+Pure. Must not know: the libraries of such types. See also: `foreign`.
 """
 
 from __future__ import annotations

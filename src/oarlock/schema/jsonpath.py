@@ -5,7 +5,7 @@
 
 A path starts at the object's root, with or without a leading ``$`` and with or without braces around it.
 Absent fields yield nothing; only a malformed path is an error.
-Must not know: columns, tables. Next: `cells`. Source: kubectl's JSONPath; CustomResourceDefinition jsonPath.
+Must not know: columns, tables. See also: `cells`. Source: kubectl's JSONPath; CustomResourceDefinition jsonPath.
 """
 
 from __future__ import annotations

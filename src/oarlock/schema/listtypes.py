@@ -1,6 +1,6 @@
 """Validates lists of type set or map: no duplicate items, no duplicate keys.
 
-Next: `findings`. Source: ``x-kubernetes-list-type`` of structural schemas. Only the first repetition of a
+See also: `findings`. Source: ``x-kubernetes-list-type`` of structural schemas. Only the first repetition of a
 value is reported, at its index, as in Kubernetes.
 """
 

@@ -4,7 +4,7 @@
 
 Markers are plain values; `reflect` reads constraints by attribute, so those of ``annotated_types`` work
 too. They aren't checked when an object is built or viewed: the schema made of them is validated once,
-for every request that writes an object. Next: `reflect`.
+for every request that writes an object. See also: `reflect`.
 Source of the keys: OpenAPI v3 and the structural schemas of CustomResourceDefinitions.
 """
 

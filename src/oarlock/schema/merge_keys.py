@@ -3,7 +3,7 @@
 A schema gives it with ``x-kubernetes-patch-strategy`` and ``x-kubernetes-patch-merge-key``. A list of type map
 with one key merges by that key by default; derived keys
 are also published in OpenAPI, because clients make patches from it.
-Must not know: patches. Next: ``patch.strategic_merge.merge_schema``, which compiles whole schemas.
+Must not know: patches. See also: ``patch.strategic_merge.merge_schema``, which compiles whole schemas.
 Source: API conventions, "Strategic Merge Patch"; kube-openapi extension names.
 """
 

@@ -1,6 +1,6 @@
 """The schema of a whole object of a declared class: its fields, apiVersion, kind and metadata.
 
-Must not know: other versions. Next: `definitions` and `views`, which need it.
+Must not know: other versions. See also: `definitions` and `views`, which need it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Regular expressions of schemas: RE2, in linear time for any pattern and text.
 
 `CompiledPattern` caches short texts that matched, because objects are written repeatedly with the
-same values and a call of the library costs more than a lookup. Next: `validation`.
+same values and a call of the library costs more than a lookup. See also: `validation`.
 Source: OpenAPI v3 ``pattern``; RE2 is the engine of Kubernetes' own checks.
 """
 

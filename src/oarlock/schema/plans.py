@@ -2,7 +2,7 @@
 
 A plan has the places of times and floats (Kubernetes' spelling on the wire isn't msgspec's), of
 free JSON (it must not be shared with the source tree) and of Models (a hook's changes are
-found by their identity). Must not know: what a hook is. Next: `views`.
+found by their identity). Must not know: what a hook is. See also: `views`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`Projection`: converts between trees and typed objects, whatever kind of class they have.
 
 There is one for declared classes and one for foreign types; code above works with both.
-Must not know: who uses it. Next: `folding` and `foreign`.
+Must not know: who uses it. See also: `folding` and `foreign`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 All fields of a type are numbered, or none is; a numbered type needs numbers in the types of its fields, too. In a whole
 object apiVersion and kind are in the envelope, and metadata is field 1, as in every kind of Kubernetes.
-Must not know: bytes, classes. Next: ``endpoints.in_protobuf``, which reads and writes by them.
+Must not know: bytes, classes. See also: ``endpoints.in_protobuf``, which reads and writes by them.
 """
 
 from __future__ import annotations

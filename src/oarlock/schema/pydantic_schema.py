@@ -1,7 +1,7 @@
 """Converts the JSON schema of a pydantic model to a structural schema, with the private keys of `foreign_trees`.
 
 What a structural schema can't express is refused, with the path and the alternative: marking the field as JSON.
-pydantic is never imported; only methods of the model are used. Next: `foreign_pydantic`.
+pydantic is never imported; only methods of the model are used. See also: `foreign_pydantic`.
 Source: JSON schema 2020-12 as pydantic writes it.
 """
 

@@ -2,7 +2,7 @@
 
 Otherwise a stricter schema would block updates of every existing object. A finding is dropped when its
 value, or any value around it, equals that of the old object.
-Next: `validation`, whose findings these are. Source: KEP-4008 (CRD validation ratcheting).
+See also: `validation`, whose findings these are. Source: KEP-4008 (CRD validation ratcheting).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Hints that a structural schema can't express are refused here, with their path and an alternative:
 bare ``Any`` and ``dict``, unions, recursion. Descriptions are a class's own docstring and `Doc`.
-Knows Structs, not `Resource`. Keeps no state. Next: `resources`, which puts schemas into a definition.
+Knows Structs, not `Resource`. Keeps no state. See also: `resources`, which puts schemas into a definition.
 Source: CustomResourceDefinition structural schemas (KEP-1693 and the OpenAPI v3 subset they allow).
 """
 

@@ -2,7 +2,7 @@
 
 All class keywords are data and end in a `ResourceDefinition` (`definition_of`). An error
 in a keyword raises a `DeclarationError` at import. Imports nothing of the server, so clients can import
-the classes made here. Next: `classes_conversion`, which goes from one version to another.
+the classes made here. See also: `classes_conversion`, which goes from one version to another.
 """
 
 from __future__ import annotations

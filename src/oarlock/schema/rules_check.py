@@ -1,6 +1,6 @@
 """Compiles the CEL rules of a declared class when the class is made, so that errors are raised at import.
 
-Must not know: class keywords besides the rules. Next: `cel.gate`, which has them compiled; `resources`, which asks.
+Must not know: class keywords besides the rules. See also: `cel.gate`, which has them compiled; `resources`, which asks.
 """
 
 from __future__ import annotations

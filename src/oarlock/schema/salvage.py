@@ -3,7 +3,7 @@
 A field that can't be read gets its default. Without a default an optional field is absent, and a required one has the
 zero value of its type (``""``, 0, false, empty, the first enum value), as a Go server would read it. The values around
 it stay. So hooks that get an old object see the types they were written for.
-Pure. Results are never stored. Next: `projections`, through which hooks get objects.
+Pure. Results are never stored. See also: `projections`, through which hooks get objects.
 """
 
 from __future__ import annotations

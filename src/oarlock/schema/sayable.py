@@ -4,7 +4,7 @@ Found by experiment: objects of the hub are generated from its schema, field by 
 back by the classes' own methods. A field is representable when it survives in some object; each enum value, and
 true and false, count separately. Fields that couldn't be tried (no value is known for the pattern, or a method
 raised each time) are not reported. Ranges and dependencies between fields aren't tested.
-Pure. Must not know: why it matters. Next: ``registry.declare``, which asks before a version is stored.
+Pure. Must not know: why it matters. See also: ``registry.declare``, which asks before a version is stored.
 """
 
 from __future__ import annotations

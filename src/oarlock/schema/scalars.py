@@ -1,7 +1,7 @@
 """Constraints on strings and numbers: lengths, patterns, formats, bounds, enums.
 
 Each function compiles a node's constraints on one type to checks that allocate nothing on success.
-Next: `validation`, which combines them. Source: OpenAPI v3; kube-openapi for the wording.
+See also: `validation`, which combines them. Source: OpenAPI v3; kube-openapi for the wording.
 """
 
 from __future__ import annotations

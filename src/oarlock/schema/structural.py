@@ -2,7 +2,7 @@
 
 `parse` converts an ``openAPIV3Schema`` to `Node`s and refuses malformed ones, with the path of
 the error. `structural_rules` checks the rules of *structural* schemas.
-Must not know: trees of objects, definitions. Next: `compiled`, which makes functions of nodes.
+Must not know: trees of objects, definitions. See also: `compiled`, which makes functions of nodes.
 Source: apiextensions.k8s.io/v1 JSONSchemaProps; structural schemas (KEP-1693).
 """
 

@@ -1,7 +1,7 @@
 """Checks that a schema is structural: each field has a type outside of allOf, anyOf, oneOf and not.
 
 Pruning, defaulting and apply need structural schemas. Errors have the paths and messages of
-Kubernetes. Must not know: definitions. Next: `structural` for the nodes.
+Kubernetes. Must not know: definitions. See also: `structural` for the nodes.
 Source: KEP-1693, CustomResourceDefinition structural schemas.
 """
 

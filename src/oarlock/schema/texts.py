@@ -1,6 +1,6 @@
 """RE2 patterns for numbers, times and durations that are strings on the wire.
 
-For types that JSON doesn't have. Next: `foreign_pydantic` and `foreign_dataclass`, which publish them.
+For types that JSON doesn't have. See also: `foreign_pydantic` and `foreign_dataclass`, which publish them.
 Source: ISO 8601 and RFC 3339 for durations and times.
 """
 

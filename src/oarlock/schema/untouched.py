@@ -1,7 +1,7 @@
 """One walk over a tree that tells whether typing, pruning and normalizing would change or report anything.
 
 For nearly every body they wouldn't, so one walk replaces three. A negative result means nothing: then the
-steps themselves are run. Must not know: what the steps do about it. Next: `typing_errors`, `pruning`,
+steps themselves are run. Must not know: what the steps do about it. See also: `typing_errors`, `pruning`,
 `normalizing`, whose rules these are.
 """
 

@@ -1,7 +1,7 @@
 """Reads and writes values of Python's standard types as JSON: one `ValueForm` for each kind of hint.
 
 Does what msgspec can't do in one step: it finds every error, with its path, and each form has its
-schema. Must not know: dataclasses. Next: `foreign_dataclass`, which parses hints and combines forms.
+schema. Must not know: dataclasses. See also: `foreign_dataclass`, which parses hints and combines forms.
 """
 
 from __future__ import annotations

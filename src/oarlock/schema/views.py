@@ -1,7 +1,7 @@
 """Converts trees to typed objects (views), and typed objects to trees.
 
 Pure. A view shares nothing with its tree. A tree that doesn't fit its class raises `ViewError`,
-which is a 422 response. Must not know: hooks. Next: `folding`, which applies a hook's changes to the tree.
+which is a 422 response. Must not know: hooks. See also: `folding`, which applies a hook's changes to the tree.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whole floats in integer fields of custom resources: ``5.0`` and ``1e3`` become 5 and 1000.
 
 The schema accepts them as integers. They are written as integers, because clients that decode into an integer type
-accept nothing else. Must not know: declared types, which refuse them. Next: `normalizing`.
+accept nothing else. Must not know: declared types, which refuse them. See also: `normalizing`.
 Source: encoding/json, which writes a whole float64 without a fraction.
 """
 

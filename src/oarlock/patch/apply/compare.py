@@ -1,6 +1,6 @@
 """Compares two values of a type: added, modified and removed paths.
 
-Descends only into parts that differ, so comparing two objects costs little when little changed. Next: `merge`.
+Descends only into parts that differ, so comparing two objects costs little when little changed. See also: `merge`.
 """
 
 from __future__ import annotations

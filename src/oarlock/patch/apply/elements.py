@@ -3,7 +3,7 @@
 ``f:name`` is a field, ``k:{"name":"nginx"}`` the list item with these keys, ``v:"a"`` the member of a set,
 ``i:0`` the item at an index. Each element has exactly one text (`canonical` makes it), so elements are
 compared and hashed as plain strings. A path is a tuple of elements.
-Must not know: sets, schemas. Next: `fieldsets`.
+Must not know: sets, schemas. See also: `fieldsets`.
 """
 
 from __future__ import annotations
@@ -66,22 +66,22 @@ def _text_value(item: str) -> str:
     return "v:" + json.encode_canonical(item).decode()
 
 
-def canonical(given: str) -> str | None:
-    """The canonical text of the element in `given`; None for an unknown kind of element.
+def canonical(path_element: str) -> str | None:
+    """The canonical text of the element in `path_element`; None for an unknown kind of element.
 
     Raises FieldsError when it is malformed.
     """
-    if given[:2] == "f:":
-        return given
-    return _canonical_short(given) if len(given) < _SHORT else _canonical(given)
+    if path_element[:2] == "f:":
+        return path_element
+    return _canonical_short(path_element) if len(path_element) < _SHORT else _canonical(path_element)
 
 
-def _canonical(given: str) -> str | None:
-    kind, content = given[:2], given[2:]
+def _canonical(path_element: str) -> str | None:
+    kind, content = path_element[:2], path_element[2:]
     if len(kind) < 2:
         raise FieldsError("key must be 2 characters long:")
     if kind[1] != ":":
-        raise FieldsError(f"missing colon: {given}")
+        raise FieldsError(f"missing colon: {path_element}")
     if kind == "i:":
         if not _integer(content) or len(content) > 18:
             raise FieldsError(f"not an index: {quote(content[:100])}")
@@ -134,9 +134,9 @@ _LONGEST = 1024
 
 def path_text(path: Iterable[str]) -> str:
     """``.spec.containers[name="nginx"].ports[containerPort=80,protocol="TCP"]``; cut after 1,024 characters."""
-    shown = ""
+    result = ""
     for element in path:
-        shown += text(element if element[:2] != "f:" else element[: _LONGEST + 4])
-        if len(shown) > _LONGEST:
-            return shown[:_LONGEST] + "..."
-    return shown
+        result += text(element if element[:2] != "f:" else element[: _LONGEST + 4])
+        if len(result) > _LONGEST:
+            return result[:_LONGEST] + "..."
+    return result

@@ -3,7 +3,7 @@
 A node maps path elements (`elements`) to nodes. An empty node means that its path is in the set; a node with
 descendants is in the set itself when it has the key ``"."``. The root is never a member, ``{}`` is the empty set,
 and ``{".": {}}`` alone is always written ``{}``. Results may share parts with operands.
-Must not know: schemas, managers. Next: `fieldsv1`.
+Must not know: schemas, managers. See also: `fieldsv1`.
 """
 
 from __future__ import annotations
@@ -189,29 +189,29 @@ def _difference(a: Fields, b: Fields, *, recursive: bool) -> Fields:
         node, other = a.get(element), b.get(element)
         if node is None or other is None:
             continue
-        gone = is_member(other)
-        if gone and recursive:
-            kept: Fields | None = None
+        member = is_member(other)
+        if member and recursive:
+            rest: Fields | None = None
         else:
-            kept = _minus(node, other, gone, recursive)
-        if kept is not node:
+            rest = _minus(node, other, member, recursive)
+        if rest is not node:
             if result is None:
                 result = dict(a)
-            if kept is None:
+            if rest is None:
                 del result[element]
             else:
-                result[element] = kept
+                result[element] = rest
     return a if result is None else result
 
 
-def _minus(node: Fields, other: Fields, gone: bool, recursive: bool) -> Fields | None:
+def _minus(node: Fields, other: Fields, member: bool, recursive: bool) -> Fields | None:
     """A node of `a` minus the node `other` of `b` at the same path; None when nothing is left."""
     if not node:
-        return None if gone else node
+        return None if member else node
     if node is other:
         return None
     rest = _difference(node, other, recursive=recursive)
-    if gone and SELF in rest:
+    if member and SELF in rest:
         rest = {element: child for element, child in rest.items() if element != SELF}
     if not rest:
         return None
@@ -226,7 +226,7 @@ ANY: Final = "*"
 
 def excluding(fields: Fields) -> Filter:
     """A filter that removes these paths and all paths below them."""
-    return lambda given: recursive_difference(given, fields)
+    return lambda tracked: recursive_difference(tracked, fields)
 
 
 def including(*patterns: Path) -> Filter:
@@ -234,7 +234,7 @@ def including(*patterns: Path) -> Filter:
     tree: dict[str, Any] = {}
     for pattern in patterns:
         _add_pattern(tree, pattern)
-    return lambda given: _matching(given, tree)
+    return lambda tracked: _matching(tracked, tree)
 
 
 def _add_pattern(tree: dict[str, Any], pattern: Path) -> None:
@@ -259,9 +259,9 @@ def _matching(node: Fields, patterns: dict[str, Any]) -> Fields:
             below = patterns.get(element)
         if below is None:
             continue
-        kept = _matching(child, below) if child else LEAF
+        matching = _matching(child, below) if child else LEAF
         if is_member(child):
-            result[element] = LEAF if not kept else kept if SELF in kept else {SELF: LEAF, **kept}
-        elif kept:
-            result[element] = kept
+            result[element] = LEAF if not matching else matching if SELF in matching else {SELF: LEAF, **matching}
+        elif matching:
+            result[element] = matching
     return result

@@ -1,7 +1,7 @@
 """Converts FieldsV1 text and trees to sets of fields, and back.
 
 A set already has the shape of FieldsV1 (`fieldsets`), so decoding means validation and canonical elements, and
-encoding means sorting. Must not know: managers. Next: `schema`.
+encoding means sorting. Must not know: managers. See also: `schema`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The path element of a list item: its key fields in a list of type map, its value in a set.
 
-Next: `validate`, `owned`, `compare`, `merge`, `remove`, which all use it.
+See also: `validate`, `owned`, `compare`, `merge`, `remove`, which all use it.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ def element_of(list_type: ListType, item: Any) -> str:
         raise TypedError([("", f"associative list with keys may not have {kind}")])
     if len(keys) == 1 and keys[0] in item:
         return elements.key({keys[0]: item[keys[0]]})
-    found = {}
+    values = {}
     for name in keys:
         if name in item:
-            found[name] = item[name]
+            values[name] = item[name]
         elif name in list_type.defaults:
-            found[name] = list_type.defaults[name]
-    if not found:
+            values[name] = list_type.defaults[name]
+    if not values:
         names = " ".join(f'"{name}"' for name in keys)
         text = f"associative list with keys has an element that omits all key fields [{names}]"
         raise TypedError([("", f"{text} (and doesn't have default values for any key fields)")])
-    return elements.key(found)
+    return elements.key(values)
 
 
 def _of_set(item: Any) -> str:
@@ -49,14 +49,14 @@ def _of_set(item: Any) -> str:
 
 def indexed(list_type: ListType, items: list[Any] | None) -> dict[str, list[Any]]:
     """The items by path element, in order; an element with several items is a duplicate."""
-    found: dict[str, list[Any]] = {}
+    items_by_element: dict[str, list[Any]] = {}
     for position, item in enumerate(items or ()):
         try:
             element = element_of(list_type, item)
         except TypedError as error:
             raise TypedError([("", f"element {position}: {error}")]) from None
-        if element in found:
-            found[element].append(item)
+        if element in items_by_element:
+            items_by_element[element].append(item)
         else:
-            found[element] = [item]
-    return found
+            items_by_element[element] = [item]
+    return items_by_element

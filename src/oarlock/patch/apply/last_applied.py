@@ -54,13 +54,13 @@ def with_last_applied(merged: Tree, config: Tree) -> Tree:
     annotations = (merged.get("metadata") or {}).get("annotations") or {}
     if not annotations.get(ANNOTATION):
         return merged
-    said = dict(config)
-    if type(said.get("metadata")) is dict and type(said["metadata"].get("annotations")) is dict:
-        own = {name: value for name, value in said["metadata"]["annotations"].items() if name != ANNOTATION}
-        said["metadata"] = {**said["metadata"], "annotations": own}
+    applied = dict(config)
+    if type(applied.get("metadata")) is dict and type(applied["metadata"].get("annotations")) is dict:
+        own = {name: value for name, value in applied["metadata"]["annotations"].items() if name != ANNOTATION}
+        applied["metadata"] = {**applied["metadata"], "annotations": own}
         if not own:
-            del said["metadata"]["annotations"]
-    text = json.encode_canonical(said).decode() + "\n"
+            del applied["metadata"]["annotations"]
+    text = json.encode_canonical(applied).decode() + "\n"
     others = {name: value for name, value in annotations.items() if name != ANNOTATION}
     total = sum(len(name.encode()) + len(str(value).encode()) for name, value in others.items())
     if total + len(ANNOTATION) + len(text.encode()) <= MAX_ANNOTATIONS_BYTES:

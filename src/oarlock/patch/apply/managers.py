@@ -1,6 +1,6 @@
 """Decodes ``metadata.managedFields`` to a set of fields for each manager, and encodes it again.
 
-An unchanged entry is written as it was read, as the same object. Next: `tracking`.
+An unchanged entry is written as it was read, as the same object. See also: `tracking`.
 Must not know: who writes now. Source: meta/v1 ManagedFieldsEntry.
 """
 
@@ -107,12 +107,12 @@ def decode(entries: Any, load: Load = load_plainly) -> Managed:
             raise ManagedFieldsError("apiVersion must not be empty")
         if get("fieldsType") != "FieldsV1":
             raise ManagedFieldsError(_wrong_type(get("fieldsType"), position))
-        manager, subresource, time, said = get("manager", ""), get("subresource", ""), get("time"), get("fieldsV1")
+        manager, subresource, time, fields = get("manager", ""), get("subresource", ""), get("time"), get("fieldsV1")
         if type(manager) is not str or type(subresource) is not str:
             raise ManagedFieldsError(f"managed fields entry {position}: manager and subresource are strings")
         identity = ManagerId(manager, operation, "" if applied else api_version, subresource)
         try:
-            owned, as_written = load({} if said is None else said, api_version, applied)
+            owned, as_written = load({} if fields is None else fields, api_version, applied)
         except FieldsError as error:
             raise FieldsError(f"error decoding set: {error}") from None
         if owned is None:
@@ -121,7 +121,7 @@ def decode(entries: Any, load: Load = load_plainly) -> Managed:
         if time is not None:
             managed.times[identity] = at = _canonical(time, position)
             as_written = as_written and at == time
-        if as_written and said is not None:
+        if as_written and fields is not None:
             managed.read[identity] = owned, entry
     return managed
 
@@ -149,17 +149,17 @@ def _in_utc(time: str) -> str:
 def encode(managed: Managed) -> list[Entry]:
     """Encode managedFields: appliers first, then by time, name, version and subresource."""
     times, read = managed.times, managed.read
-    found = []
+    ordered = []
     for identity, owned in managed.owned.items():
         time = times.get(identity)
         order = (identity.operation, time or _EPOCH, identity.manager, owned.version, identity.subresource)
-        known = read.get(identity)
-        if known is not None and known[0] is owned and known[1].get("time") == time:
-            found.append((order, known[1]))
+        unchanged = read.get(identity)
+        if unchanged is not None and unchanged[0] is owned and unchanged[1].get("time") == time:
+            ordered.append((order, unchanged[1]))
         else:
-            found.append((order, _entry(identity, owned, time)))
-    found.sort(key=_first)
-    return [entry for _, entry in found]
+            ordered.append((order, _entry(identity, owned, time)))
+    ordered.sort(key=_first)
+    return [entry for _, entry in ordered]
 
 
 def _first(pair: tuple[Any, Entry]) -> Any:

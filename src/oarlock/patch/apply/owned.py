@@ -1,4 +1,4 @@
-"""The fields in a value, which its applier owns. Next: `compare`."""
+"""The fields in a value, which its applier owns. See also: `compare`."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ class NamedFields:
             for element, items in indexed(form, value).items():
                 node = self._node(form.element, items[0]) if len(items) == 1 else None
                 result[element] = LEAF if node is None else node
-        made = self._made[key] = result if len(result) > 1 else None
-        return made
+        cached = self._made[key] = result if len(result) > 1 else None
+        return cached
 
 
 def with_named_fields(type_: ValueType | None, fields: Fields) -> Fields:

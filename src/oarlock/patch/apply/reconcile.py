@@ -1,7 +1,7 @@
 """Adapts a set of fields written under an older schema to the current schema.
 
 The owner of something in a list or map that became atomic then owns it as a whole. One that became granular stays
-owned as it was. Next: `updater`. Source: KEP-555, "changing the topology".
+owned as it was. See also: `updater`. Source: KEP-555, "changing the topology".
 """
 
 from __future__ import annotations

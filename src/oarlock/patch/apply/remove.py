@@ -1,4 +1,4 @@
-"""Removes the paths of a set from a value, or extracts them. Next: `reconcile`."""
+"""Removes the paths of a set from a value, or extracts them. See also: `reconcile`."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A `ValueType` may be a scalar, a list and a map at once (a value without a schema is all three); the value decides
 which applies. `type_of` makes types from structural schemas. Types may be recursive.
-Must not know: values, sets. Next: `items`, which finds the path element of a list item.
+Must not know: values, sets. See also: `items`, which finds the path element of a list item.
 Source: x-kubernetes-list-type, -list-map-keys, -map-type, -preserve-unknown-fields, -int-or-string (KEP-555).
 """
 
@@ -165,11 +165,11 @@ def _list_of(node: Node) -> ListType:
         return ListType(element, atomic=False)
     if node.list_type != "map" or node.items is None:
         return ListType(element)
-    known = node.items.properties
+    properties = node.items.properties
     defaults = {
-        key: known[key].default
+        key: properties[key].default
         for key in node.list_keys
-        if key in known and known[key].default is not MISSING and known[key].default is not None
+        if key in properties and properties[key].default is not MISSING and properties[key].default is not None
     }
     return ListType(element, atomic=False, keys=node.list_keys, defaults=defaults)
 

@@ -2,7 +2,7 @@
 
 Controllers create objects of one shape and change the same few fields repeatedly, so the results of set operations are
 mostly known. Only the lookup key is computed each time: the comparison of the two objects.
-Must not know: values, entries, times. Next: `tracking`, which uses it.
+Must not know: values, entries, times. See also: `tracking`, which uses it.
 """
 
 from __future__ import annotations

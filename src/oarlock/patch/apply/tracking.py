@@ -219,11 +219,11 @@ class FieldTracker:
         try:
             merged, owned = updater.apply(live, config, version, managed.owned, identity, force=force)
         except ApplyConflict as refused:
-            left = refused.conflicts
+            conflicts = refused.conflicts
             if writer.manager == last_applied.KUBECTL:
-                left = last_applied.remaining(left, self._types[version], live, version)
-            if left:
-                raise ApplyConflict(left) from None
+                conflicts = last_applied.remaining(conflicts, self._types[version], live, version)
+            if conflicts:
+                raise ApplyConflict(conflicts) from None
             merged, owned = updater.apply(live, config, version, managed.owned, identity, force=True)
         if not equal(merged, live):
             managed.times[identity] = writer.now
@@ -345,9 +345,9 @@ def keep_times(live: Tree, new: Tree) -> Tree:
         return new
     if any(new.get(name) != value for name, value in live.items() if name != "metadata") or len(new) != len(live):
         return new
-    kept = _with_entries(new, before)
-    if kept["metadata"] != live["metadata"] or before == after:
+    unchanged = _with_entries(new, before)
+    if unchanged["metadata"] != live["metadata"] or before == after:
         return new
     if any({**a, "time": None} != {**b, "time": None} for a, b in zip(before, after, strict=True)):
         return new
-    return kept
+    return unchanged

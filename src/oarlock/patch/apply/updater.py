@@ -155,21 +155,21 @@ class Updater(Generic[Manager]):
                 if owned.fields:
                     result[manager] = owned
                 continue
-            found = changes.get(owned.version)
-            if found is None:
+            comparison = changes.get(owned.version)
+            if comparison is None:
                 if values is None:
                     values = Versioned(seen[0], version, self.convert), Versioned(seen[1], version, self.convert)
                 theirs = self._changes_at(owned.version, *values)
                 if theirs is None:
                     continue
-                found = changes[owned.version] = theirs, theirs.changed
-            theirs, changed = found
+                comparison = changes[owned.version] = theirs, theirs.changed
+            theirs, changed = comparison
             fields = owned.fields
             if changed:
-                taken = intersection(fields, changed)
-                if taken:
-                    conflicts[manager] = taken
-                    fields = difference(fields, taken)
+                shared = intersection(fields, changed)
+                if shared:
+                    conflicts[manager] = shared
+                    fields = difference(fields, shared)
             fields = difference(fields, theirs.removed)
             if fields:
                 result[manager] = owned if fields is owned.fields else Owned(fields, owned.version, owned.applied)
@@ -206,22 +206,22 @@ class Updater(Generic[Manager]):
         except UnknownVersion:
             return merged
         type_, named = self.types[last.version], NamedFields()
-        lost = with_named_fields(type_, last.fields)
-        pruned = remove(type_, then, lost, keep_empty=True)
+        applied_before = with_named_fields(type_, last.fields)
+        pruned = remove(type_, then, applied_before, keep_empty=True)
         pruned, at = self._with_owned(whole, pruned, last.version, managers, named)
-        made: Fields = {}
+        converted: Fields = {}
         if at != last.version:
             pruned = self.convert(pruned, at, last.version)
-            made = compare(type_, then, pruned).modified  # conversion may fill what went with a value of its own
-        gone = union(difference(named.of(type_, then), named.of(type_, pruned)), made)
-        kept: Fields = {}
+            converted = compare(type_, then, pruned).modified  # conversion may fill what went with a value of its own
+        removed = union(difference(named.of(type_, then), named.of(type_, pruned)), converted)
+        owned_now: Fields = {}
         dropped = last.fields
         for owned in managers.values():
             if owned.version == last.version:
-                kept, dropped = union(kept, owned.fields), difference(dropped, owned.fields)
+                owned_now, dropped = union(owned_now, owned.fields), difference(dropped, owned.fields)
         # what is empty now stays if a manager owns it, and so does what the other versions can't represent
-        gone = difference(gone, with_named_fields(type_, recursive_difference(kept, dropped)))
-        pruned = remove(type_, then, intersection(gone, lost), keep_empty=True)
+        removed = difference(removed, with_named_fields(type_, recursive_difference(owned_now, dropped)))
+        pruned = remove(type_, then, intersection(removed, applied_before), keep_empty=True)
         return pruned if last.version == version else self._back(whole, then, pruned, last.version)
 
     def _back(self, whole: Versioned, then: Any, pruned: Any, at: str) -> Any:
@@ -234,9 +234,9 @@ class Updater(Generic[Manager]):
         before, after = self.convert(then, at, version), self.convert(pruned, at, version)
         if compare(type_, whole.value, before).empty:
             return after
-        made = compare(type_, before, after)
-        left = remove(type_, whole.value, made.removed, keep_empty=True)
-        return merge(type_, left, extract(type_, after, made.changed)) if made.changed else left
+        changes = compare(type_, before, after)
+        rest = remove(type_, whole.value, changes.removed, keep_empty=True)
+        return merge(type_, rest, extract(type_, after, changes.changed)) if changes.changed else rest
 
     def _with_owned(
         self, merged: Versioned, pruned: Any, version: str, managers: Mapping[Manager, Owned], named: NamedFields
@@ -258,9 +258,9 @@ class Updater(Generic[Manager]):
             except UnknownVersion:
                 continue
             type_ = self.types[other]
-            gone = difference(named.of(type_, whole), named.of(type_, here))
+            missing = difference(named.of(type_, whole), named.of(type_, here))
             if at != other:
-                gone = union(gone, compare(type_, whole, here).modified)
-            pruned = remove(type_, whole, difference(gone, with_named_fields(type_, fields)), keep_empty=True)
+                missing = union(missing, compare(type_, whole, here).modified)
+            pruned = remove(type_, whole, difference(missing, with_named_fields(type_, fields)), keep_empty=True)
             at = other
         return pruned, at

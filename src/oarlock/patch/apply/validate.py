@@ -1,6 +1,6 @@
 """Checks that a value has its type: no undeclared fields, no wrong kinds, no duplicates in sets and maps.
 
-Must not know: OpenAPI's constraints (``schema.validation`` checks those). Next: `owned`.
+Must not know: OpenAPI's constraints (``schema.validation`` checks those). See also: `owned`.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _check_list(form: ListType, value: Any, place: _PathNode, problems: Problems
     if type(value) is not list:
         problems.append((_text(place), f"expected list, got {_shown(value)}"))
         return
-    seen = set()
+    unique = set()
     for position, item in enumerate(value):
         step = elements.index(position)
         if not form.atomic:
@@ -94,9 +94,9 @@ def _check_list(form: ListType, value: Any, place: _PathNode, problems: Problems
                 return
             if len(value) < 1000:
                 step = element
-            if element in seen and len(problems) < MAX_PROBLEMS:
+            if element in unique and len(problems) < MAX_PROBLEMS:
                 problems.append((_text(place), f"duplicate entries for key {elements.text(element)}"))
-            seen.add(element)
+            unique.add(element)
         _check(form.element, item, (place, step), problems)
 
 

@@ -1,6 +1,6 @@
 """Compares JSON values as server-side apply does: numbers by value whatever their type, and never bool with number.
 
-Must not know: schemas, paths. Next: `elements`.
+Must not know: schemas, paths. See also: `elements`.
 Source: structured-merge-diff orders values number < string < boolean < list < map < null.
 """
 

@@ -1,6 +1,6 @@
 """Strategic merge patch: like a JSON merge patch, but lists with a merge key are merged item by item.
 
-`applying` is driven by `merge_schema`. Pure: arguments are not changed. Next: `applying`.
+`applying` is driven by `merge_schema`. Pure: arguments are not changed. See also: `applying`.
 Source: API conventions, "Strategic Merge Patch"; k8s.io/apimachinery ``strategicpatch``.
 """
 

@@ -2,7 +2,7 @@
 
 Neither the tree nor the patch is changed. Parts that the patch doesn't touch are shared with the old tree; nothing is
 shared with the patch, so it can be applied again. New values contain no nulls and no directives.
-Next: `ordering`.
+See also: `ordering`.
 Source: API conventions, "Strategic Merge Patch". Differences from k8s.io/apimachinery ``strategicpatch``: see
 ``apply``.
 """
@@ -47,9 +47,9 @@ def apply(tree: Tree, patch: Tree, schema: MergeSchema) -> Tree:
 def _merge(live: Tree, patch: Tree, schema: MergeSchema) -> Tree:
     for key in patch:
         if key[:1] == "$":
-            said = take_directives(patch)
-            if said is not None:
-                return _directed(live, said, schema)
+            directives = take_directives(patch)
+            if directives is not None:
+                return _directed(live, directives, schema)
             break
     return _merge_fields(live, patch, schema)
 
@@ -77,35 +77,35 @@ def _merge_fields(live: Tree, patch: Tree, schema: MergeSchema) -> Tree:
     return result
 
 
-def _directed(live: Tree, said: Directives, schema: MergeSchema) -> Tree:
+def _directed(live: Tree, directives: Directives, schema: MergeSchema) -> Tree:
     """Merge an object that has directives."""
-    if said.kind == DELETE:
+    if directives.kind == DELETE:
         return {}
-    if said.kind == REPLACE:
+    if directives.kind == REPLACE:
         live = {}
-    elif said.retain is not None:
-        live = {key: value for key, value in live.items() if key in said.retain}
-    if not (said.orders or said.removals):
-        return _merge_fields(live, said.fields, schema)
-    listed = {**said.orders, **said.removals}
-    plain = {key: value for key, value in said.fields.items() if key not in listed}
+    elif directives.retain is not None:
+        live = {key: value for key, value in live.items() if key in directives.retain}
+    if not (directives.orders or directives.removals):
+        return _merge_fields(live, directives.fields, schema)
+    listed = {**directives.orders, **directives.removals}
+    plain = {key: value for key, value in directives.fields.items() if key not in listed}
     result = _merge_fields(live, plain, schema)
     for field in listed:
         child = schema.child(field)
-        given, order = said.fields.get(field), said.orders.get(field)
-        if field in said.fields and type(given) is not list:
-            if given is not None and order is not None:
+        patch_value, order = directives.fields.get(field), directives.orders.get(field)
+        if field in directives.fields and type(patch_value) is not list:
+            if patch_value is not None and order is not None:
                 raise DirectiveError(f"invalid patch format of setElementOrder list: {field} is no list")
             result.pop(field, None)
-            if given is not None:
-                result[field] = _fresh(given, child)
+            if patch_value is not None:
+                result[field] = _fresh(patch_value, child)
             continue
         old = result.get(field)
-        if order is not None and given is None and old is not None and type(old) is not list:
+        if order is not None and patch_value is None and old is not None and type(old) is not list:
             raise _no_list(field)
-        if given is not None or (order is not None and type(old) is list):
-            old = result[field] = _merge_list(old, given, child, order)
-        removed = said.removals.get(field)
+        if patch_value is not None or (order is not None and type(old) is list):
+            old = result[field] = _merge_list(old, patch_value, child, order)
+        removed = directives.removals.get(field)
         if removed and type(old) is list:
             result[field] = [item for item in old if identity(item) not in removed]
     return result
@@ -150,57 +150,57 @@ def _is_directive(item: Tree) -> bool:
 def _merge_values(old: list[Any], patch: list[Any] | None, order: list[Any] | None) -> list[Any]:
     """The values of both lists, without duplicates. If only the order changes, the live values as they are."""
     items = live = [(identity(item), item) for item in old]
-    given = [(identity(item), item) for item in patch or ()]
-    for _, item in given:
+    sent = [(identity(item), item) for item in patch or ()]
+    for _, item in sent:
         if type(item) is dict:
             raise DirectiveError(f"cannot merge lists without merge key: {shown(item)}")
         if type(item) is list:
             raise unlike(item)
     if patch is not None:
         merged: dict[Identity, Any] = {}
-        for value, item in (*live, *given):
+        for value, item in (*live, *sent):
             merged.setdefault(value, item)
         items = list(merged.items())
-    wanted = [value for value, _ in given]
+    positions = [value for value, _ in sent]
     if order is not None:
         if any(type(item) is dict or type(item) is list for item in order):
             raise DirectiveError(f"invalid patch format of setElementOrder list: {shown(order)}")
-        said, wanted = wanted, [identity(item) for item in order]
-        check_order(said, wanted, patch, order)
-    return in_order(items, wanted, (value for value, _ in live))
+        in_patch, positions = positions, [identity(item) for item in order]
+        check_order(in_patch, positions, patch, order)
+    return in_order(items, positions, (value for value, _ in live))
 
 
 def _merge_keyed(old: list[Any], patch: list[Any] | None, schema: MergeSchema, order: list[Any] | None) -> list[Any]:
     """Merge lists by merge key, item by item."""
     key, items = schema.key, schema.items
-    given, deleted, replaces = _sorted_out(patch or [], key)
+    sent, deleted, replaces = _sorted_out(patch or [], key)
     merged = [] if replaces else old.copy()
     live = _identities(merged, key)
     if deleted:
         merged = [item for item, value in zip(merged, live, strict=True) if value not in deleted]
         live = [value for value in live if value not in deleted]
-    known = live.copy()
+    identities = live.copy()
     at: dict[Identity, int] = {}
     for i, value in enumerate(live):
         at.setdefault(value, i)
-    for value, item in given:
+    for value, item in sent:
         here = at.get(value)
         if here is None:
             at[value] = len(merged)
-            known.append(value)
+            identities.append(value)
             merged.append(_merge({}, item, items))
         else:
             merged[here] = _merge(merged[here], item, items)
-    wanted = [value for value, _ in given]
+    positions = [value for value, _ in sent]
     room = 0
     if order is not None:
-        said, wanted = wanted, [key_of(item, key) for item in order]
-        check_order(said, wanted, patch, order)
+        in_patch, positions = positions, [key_of(item, key) for item in order]
+        check_order(in_patch, positions, patch, order)
         # New items take the places of deleted ones, at the end of the list.
         room = len(old) - len(live)
-    if len(known) == len(live) == len(at) and _rising([at[value] for value in wanted if value in at]):
+    if len(identities) == len(live) == len(at) and _rising([at[value] for value in positions if value in at]):
         return merged  # as it was: nothing is new, and the order asked for is the one it has
-    return in_order(list(zip(known, merged, strict=True)), wanted, known[: len(live) + room])
+    return in_order(list(zip(identities, merged, strict=True)), positions, identities[: len(live) + room])
 
 
 def _rising(places: list[int]) -> bool:
@@ -209,24 +209,24 @@ def _rising(places: list[int]) -> bool:
 
 def _identities(items: list[Any], key: str) -> list[Identity]:
     """The identities of live items. An item without the merge key is identical only to itself."""
-    found: list[Identity] = []
+    result: list[Identity] = []
     for item in items:
         value = item.get(key) if type(item) is dict else None
         if type(value) is str:
-            found.append(value)
+            result.append(value)
         else:
-            found.append((None, id(item)) if value is None else identity(value))
-    return found
+            result.append((None, id(item)) if value is None else identity(value))
+    return result
 
 
 def _sorted_out(patch: list[Any], key: str) -> tuple[list[tuple[Identity, Tree]], set[Identity], bool]:
     """From the items of the patch: the items to merge, the identities to delete, and whether the list is replaced."""
-    given: list[tuple[Identity, Tree]] = []
+    merged: list[tuple[Identity, Tree]] = []
     deleted: set[Identity] = set()
     replaces = False
     for item in patch:
         if type(item) is not dict or PATCH not in item:
-            given.append((key_of(item, key), item))
+            merged.append((key_of(item, key), item))
             continue
         kind = item[PATCH]
         if kind == DELETE:
@@ -237,4 +237,4 @@ def _sorted_out(patch: list[Any], key: str) -> tuple[list[tuple[Identity, Tree]]
             raise DirectiveError("merging lists cannot yet be specified in the patch")
         else:
             raise wrong_type(kind, item)
-    return given, deleted, replaces
+    return merged, deleted, replaces

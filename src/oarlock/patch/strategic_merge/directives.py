@@ -1,6 +1,6 @@
 """Parses and validates the directives of one object of a patch.
 
-`applying` says what each directive does. Must not know: the object that is patched. Next: `applying`.
+`applying` says what each directive does. Must not know: the object that is patched. See also: `applying`.
 Source: API conventions, "Strategic Merge Patch"; k8s.io/apimachinery ``strategicpatch`` for names and texts.
 """
 
@@ -43,7 +43,7 @@ class Directives(NamedTuple):
 
 def take_directives(node: Tree) -> Directives | None:
     """The directives of an object of a patch; None when it has none. Raises DirectiveError, PatchFailed."""
-    kind, retain, found = MERGE, None, False
+    kind, retain, any_directive = MERGE, None, False
     orders: dict[str, list[Any]] = {}
     removals: dict[str, set[Identity]] = {}
     fields: Tree = {}
@@ -64,8 +64,8 @@ def take_directives(node: Tree) -> Directives | None:
         else:
             fields[key] = value
             continue
-        found = True
-    if not found:
+        any_directive = True
+    if not any_directive:
         return None
     if retain is not None:
         _check_retained(fields, retain)

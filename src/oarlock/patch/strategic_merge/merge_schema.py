@@ -1,7 +1,7 @@
 """`MergeSchema`: the merge rules of a structural schema, compiled once per version.
 
 A tree with one node for each object and list: how it is merged, and its child nodes. Other parts of the schema
-are ignored. Must not know: patches. Next: `applying`.
+are ignored. Must not know: patches. See also: `applying`.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ def compile_schema(schema: Schema) -> MergeSchema:
 def _compile(schema: Schema, depth: int) -> MergeSchema:
     properties = schema.get("properties") or {}
     additional, items = schema.get("additionalProperties"), schema.get("items")
-    said = merge_keys(schema)
-    if depth > MAX_DEPTH or not (properties or additional or items or said):
+    keys = merge_keys(schema)
+    if depth > MAX_DEPTH or not (properties or additional or items or keys):
         return FREE
-    node = MergeSchema(said.get(STRATEGY, ""), said.get(MERGE_KEY, ""))
+    node = MergeSchema(keys.get(STRATEGY, ""), keys.get(MERGE_KEY, ""))
     node.fields = {name: _compile(field, depth + 1) for name, field in properties.items()}
     node.items = _compile(items, depth + 1) if isinstance(items, dict) else FREE
     if isinstance(additional, dict):

@@ -1,6 +1,6 @@
 """The order of a merged list: items in the patch follow its order, items only on the server keep their places.
 
-Must not know: how items are merged. Next: `applying`.
+Must not know: how items are merged. See also: `applying`.
 Source: ``$setElementOrder``, KEP-537 "Apply: merge lists with order".
 """
 
@@ -17,16 +17,14 @@ __all__ = ["check_order", "in_order"]
 Item = TypeVar("Item")
 
 
-def in_order(
-    items: Sequence[tuple[Identity, Item]], wanted: Iterable[Identity], live: Iterable[Identity]
-) -> list[Item]:
-    """Order the items: those in `wanted` in its order, the others in their own.
+def in_order(items: Sequence[tuple[Identity, Item]], order: Iterable[Identity], live: Iterable[Identity]) -> list[Item]:
+    """Order the items: those in `order` in its order, the others in their own.
 
-    The two sequences are interleaved by their order in `live`, the old list. A wanted item that isn't in `live`
-    comes before the next other item; another item that isn't in `live` comes after all wanted ones.
+    The two sequences are interleaved by their order in `live`, the old list. An item of `order` that isn't in `live`
+    comes before the next other item; another item that isn't in `live` comes after all of `order`.
     """
     rank: dict[Identity, int] = {}
-    for value in wanted:
+    for value in order:
         rank.setdefault(value, len(rank))
     named = [pair for pair in items if pair[0] in rank]
     if len(named) == len(items):
@@ -53,11 +51,11 @@ def in_order(
     return result
 
 
-def check_order(patch: Sequence[Identity], wanted: Iterable[Identity], shown_patch: Any, shown_wanted: Any) -> None:
+def check_order(patch: Sequence[Identity], order: Iterable[Identity], shown_patch: Any, shown_order: Any) -> None:
     """Check that the items of a patch are in the order that the patch asks for. Raises DirectiveError."""
-    left = iter(wanted)
-    if not all(value in left for value in patch):
+    remaining = iter(order)
+    if not all(value in remaining for value in patch):
         raise DirectiveError(
             f"The order in patch list:\n{shown(shown_patch)}\n doesn't match $setElementOrder list:\n"
-            f"{shown(shown_wanted)}\n"
+            f"{shown(shown_order)}\n"
         )

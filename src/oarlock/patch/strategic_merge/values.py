@@ -1,6 +1,6 @@
 """Helpers of this package: names of directives, identity of list items, texts.
 
-Must not know: schemas. Next: `applying`.
+Must not know: schemas. See also: `applying`.
 """
 
 from __future__ import annotations

@@ -117,9 +117,9 @@ class Admission(Generic[T]):
             if argument is not Resource:
                 declared(argument)
             cls.__resource__ = argument
-        known = get_args(Operation)
-        if isinstance(operations, str) or not set(operations) <= set(known):
-            raise KeywordError(subject, f"operations={operations!r}", "a list of " + ", ".join(known))
+        operation_names = get_args(Operation)
+        if isinstance(operations, str) or not set(operations) <= set(operation_names):
+            raise KeywordError(subject, f"operations={operations!r}", "a list of " + ", ".join(operation_names))
         if isinstance(subresources, str):
             raise KeywordError(subject, f"subresources={subresources!r}", "a list")
         cls.__operations__ = frozenset(operations)

@@ -97,14 +97,14 @@ class TypedPlugin:
             review = await self._review(versions, None, old, None)
             self._mutate.in_place(await self._mutate.wait(ctx, None, self._plugin.mutate, review))
             return None
-        seen = await versions.of_plugin(new)
-        opened = await offload(self._projection.open, seen)
+        shown = await versions.of_plugin(new)
+        opened = await offload(self._projection.open, shown)
         review = await self._review(versions, opened.object, old, None)
         self._mutate.in_place(await self._mutate.wait(ctx, new, self._plugin.mutate, review))
         changed = await offload(self._mutate.result, opened)
-        if changed is seen:
+        if changed is shown:
             return new
-        return changed if seen is new else await versions.folded(new, seen, changed)
+        return changed if shown is new else await versions.folded(new, shown, changed)
 
     async def validate(
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND

@@ -89,9 +89,9 @@ class ClientCertificates:
         certificate = credentials.peer.certificate
         if certificate is None:
             return None
-        known = self._known.get(certificate)
-        if known is not None and known[1] <= self._clock.now() <= known[2]:
-            return known[0]
+        cached = self._known.get(certificate)
+        if cached is not None and cached[1] <= self._clock.now() <= cached[2]:
+            return cached[0]
         try:
             leaf = x509.load_der_x509_certificate(certificate)
             chain = [x509.load_der_x509_certificate(der) for der in credentials.peer.chain[:CHAIN_LIMIT]]

@@ -1,7 +1,7 @@
 """The syntax tree of an expression, independent of the parser.
 
 Macros are expanded: every loop is a `Fold`. The checker sets `type` on every node and turns dotted
-names into one `Ident` or `Call`. Next: `parsing`, which builds it; `checker`, which reads it.
+names into one `Ident` or `Call`. See also: `parsing`, which builds it; `checker`, which reads it.
 Source: cel.expr.ParsedExpr (cel-spec).
 """
 

@@ -3,7 +3,7 @@
 Overloads are chosen by unification; if several fit with different result types, the result is dyn. Dotted names are
 resolved here, longest first, so that ``net.IP`` and ``sets.contains`` become one name. Also errors: literals that are
 invalid arguments (a duration, a time, a regular expression), and list and map literals of mixed
-types. Must not know: values of trees, cost. Next: `signatures`; `compiling`.
+types. Must not know: values of trees, cost. See also: `signatures`; `compiling`.
 Source: cel-spec "Gradual Type Checking"; cel-go's AST validators, as Kubernetes turns them on.
 """
 

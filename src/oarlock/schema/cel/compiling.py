@@ -4,7 +4,7 @@ Every node becomes a function of one argument, the environment: a list of the co
 variables. Constant costs of a part of the expression are summed at compile time and charged
 once; branches and iterations of loops charge their own. The costs are those of cel-go's cost tracker.
 Values that the schema describes are read from the tree as they are (`Code.decl`) and converted only when needed.
-Must not know: syntax, rules. Next: `folding` for loops, `functions` for what is called.
+Must not know: syntax, rules. See also: `folding` for loops, `functions` for what is called.
 Source: cel-spec "Evaluation" (errors of ``&&`` and ``||`` are forgiven when the other side decides).
 """
 

@@ -1,7 +1,7 @@
 """The runtime cost of calls that don't cost 1.
 
 Units and costs are those of cel-go and Kubernetes, so a rule within the budget there is within it here. One addition:
-comparing nested lists and maps is charged for all their contents. Next: `estimate`, the static cost.
+comparing nested lists and maps is charged for all their contents. See also: `estimate`, the static cost.
 Source: cel-go runtime cost tracking; k8s.io/apiserver pkg/cel/library cost estimator.
 """
 

@@ -3,7 +3,7 @@
 A `Decl` corresponds to a `structural.Node`. Trees are read as they are while the checker knows the schema
 (`Decl`); values that are compared or passed to a function are converted first. A level
 without a `convert` needs no conversion. Fields without a type in the schema aren't accessible.
-Next: `native`, the conversions. Source: KEP-2876; apiextensions' schema model for CEL.
+See also: `native`, the conversions. Source: KEP-2876; apiextensions' schema model for CEL.
 """
 
 from __future__ import annotations

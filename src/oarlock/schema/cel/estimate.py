@@ -2,7 +2,7 @@
 
 Evaluates the cost with the largest lists and texts that the schema allows. Remembers
 which of them have no bound, so that an error message can name them.
-Next: `sizes`; `costs`, the cost at run time. Source: cel-go checker cost estimation; Kubernetes' cost estimator.
+See also: `sizes`; `costs`, the cost at run time. Source: cel-go checker cost estimation; Kubernetes' cost estimator.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Compiles one expression: all that rules need of the language.
 
-Next: `parsing`, `checker`, `compiling`, the three steps.
+See also: `parsing`, `checker`, `compiling`, the three steps.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The ``fieldPath`` of a rule: the field that its error is reported for.
 
 ``.a['b.c'].d`` relative to the rule; every step must be a field or a key in the schema. No list items.
-Next: `rules`. Source: CustomResourceDefinition x-kubernetes-validations fieldPath.
+See also: `rules`. Source: CustomResourceDefinition x-kubernetes-validations fieldPath.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Implementations of functions and operators: the standard ones here, the rest in the `library_*` modules.
 
 Functions are chosen by name; those with several overloads inspect their arguments, whose types may be
-dyn. Must not know: syntax, cost. Next: `library_text`, `library_lists`, `library_nets`, `library_kinds`.
+dyn. Must not know: syntax, cost. See also: `library_text`, `library_lists`, `library_nets`, `library_kinds`.
 Source: cel-spec "Functions"; error texts are cel-go's.
 """
 

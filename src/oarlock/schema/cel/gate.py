@@ -1,7 +1,7 @@
 """The entry point: imports the rest of this package only if a schema has rules.
 
 Most schemas have none, and the compiler takes longer to import than all other modules of schemas
-together. Next: `rules`.
+together. See also: `rules`.
 """
 
 from __future__ import annotations

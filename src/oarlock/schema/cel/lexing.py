@@ -3,7 +3,7 @@
 One regular expression finds all tokens. Text that it can't match ends the list with a token of kind `BAD`, which no
 grammar rule accepts, so errors are reported in the order of the text. The kind of a fixed token is its text, else
 its name in the grammar, because error messages show it.
-Must not know: what tokens mean. Next: `literals`, `parsing`. Source: cel-spec, "Syntax"; the lexer of cel-go.
+Must not know: what tokens mean. See also: `literals`, `parsing`. Source: cel-spec, "Syntax"; the lexer of cel-go.
 """
 
 from __future__ import annotations

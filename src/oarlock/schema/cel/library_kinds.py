@@ -1,6 +1,6 @@
 """Quantities, semantic versions, and the named formats of Kubernetes' own strings.
 
-Next: `meta.quantities`, `meta.names`, `formats`, which know the rules.
+See also: `meta.quantities`, `meta.names`, `formats`, which know the rules.
 Source: Kubernetes' quantity, semver and format libraries; semver.org.
 """
 

@@ -1,6 +1,6 @@
 """Functions on lists, on lists as sets, and on optional values.
 
-Next: `values`, for equality and order. Source: cel-go extensions lists version 3, sets and optional types;
+See also: `values`, for equality and order. Source: cel-go extensions lists version 3, sets and optional types;
 Kubernetes' lists library (sum, min, max, isSorted, indexOf, lastIndexOf).
 """
 

@@ -1,7 +1,7 @@
 """IP addresses, networks and URLs: ``ip``, ``cidr`` and ``url``.
 
 An address has no zone and isn't IPv4-mapped IPv6; a network keeps its address as written.
-Next: `library_kinds`. Source: Kubernetes' ip, cidr and url libraries; Go's net/netip and net/url.
+See also: `library_kinds`. Source: Kubernetes' ip, cidr and url libraries; Go's net/netip and net/url.
 """
 
 from __future__ import annotations

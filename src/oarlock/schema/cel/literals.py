@@ -1,7 +1,7 @@
 """Converts the text of a literal to its value.
 
-Must not know: positions. Next: `parsing`, which reports the position of an error. Source: cel-spec, "String and Bytes
-Values"; the messages are cel-go's.
+Must not know: positions. See also: `parsing`, which reports the position of an error.
+Source: cel-spec, "String and Bytes Values"; the messages are cel-go's.
 """
 
 from __future__ import annotations

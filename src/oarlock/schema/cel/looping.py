@@ -1,7 +1,7 @@
 """Loops, to which macros are compiled.
 
 ``all``, ``exists``, ``map`` and ``filter`` have forms without an accumulator, because most loops in rules are these.
-The cost of an iteration is charged before it runs, so no loop exceeds its budget. Next: `compiling`.
+The cost of an iteration is charged before it runs, so no loop exceeds its budget. See also: `compiling`.
 Source: cel-spec "Macros"; the costs are those of the loops cel-go runs.
 """
 

@@ -2,7 +2,7 @@
 
 Every node of an expansion has the position of the opening parenthesis. Some macros copy an argument, so a short
 text could expand to a huge tree; `Macros` counts the copies and stops.
-Must not know: tokens. Next: `ast`, what is built; `parsing`, which asks for every call.
+Must not know: tokens. See also: `ast`, what is built; `parsing`, which asks for every call.
 Source: cel-spec "Macros"; cel-go's standard macros, two-variable comprehensions, optional types and lists library,
 which are those of Kubernetes' environment. ``cel.bind`` isn't among them.
 """

@@ -1,7 +1,7 @@
 """Converts tree values to CEL values, with one function for each form of schema.
 
 Compiled once per schema. None stays None: only lists and maps can contain it. A value that doesn't fit
-its schema is an EvalError with Kubernetes' message. Next: `declared`, which chooses them.
+its schema is an EvalError with Kubernetes' message. See also: `declared`, which chooses them.
 Source: apiserver's UnstructuredToVal.
 """
 

@@ -4,7 +4,7 @@ Operators are parsed by precedence without recursion, and nesting uses `steps`, 
 Python's stack. Chains of ``&&`` and ``||`` become balanced trees, as in cel-go, because they may be long. Limits are
 those of Kubernetes: 250 levels, 100,000 code points. A syntax error ends the parsing; other errors
 (a reserved word, a number out of range) are collected and all reported.
-Must not know: types, names, schemas. Next: `lexing`, `literals`, `macros`; `checker`.
+Must not know: types, names, schemas. See also: `lexing`, `literals`, `macros`; `checker`.
 Source: cel-spec, "Syntax"; the grammar, the limits and the messages of cel-go's parser.
 """
 

@@ -7,7 +7,7 @@
 
 Running an expression raises nothing else. Any other
 exception is a bug of this package, and is never reported as an error of the rule.
-Next: `parsing` and `checker`, which raise the first; `compiling`, which raises the rest.
+See also: `parsing` and `checker`, which raise the first; `compiling`, which raises the rest.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Closures that read variables, fields, keys and items, from trees and from CEL values.
 
 Each has variants for what the schema guarantees: a value known to be an object is read without a type check.
-Next: `compiling`, which chooses. Source: cel-spec "Field Selection", "Indexing"; Kubernetes: a field that is null
+See also: `compiling`, which chooses. Source: cel-spec "Field Selection", "Indexing"; Kubernetes: a field that is null
 is absent.
 """
 

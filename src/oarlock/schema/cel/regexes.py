@@ -1,6 +1,6 @@
 """Regular expressions in rules: RE2, with the semantics of Go's find and extract.
 
-Next: `patterns` of schemas, which only match. Source: RE2 syntax; Kubernetes' regex library for CEL.
+See also: `patterns` of schemas, which only match. Source: RE2 syntax; Kubernetes' regex library for CEL.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One compiled rule, and its error message.
 
-Next: `rules`, which finds the rules of a schema and walks an object. Source: x-kubernetes-validations (KEP-2876,
+See also: `rules`, which finds the rules of a schema and walks an object. Source: x-kubernetes-validations (KEP-2876,
 KEP-4008); wording of apiextensions-apiserver 1.36.
 """
 

@@ -2,7 +2,7 @@
 
 ``recv:name(args)->result`` is called on a value, ``name(args)->result`` is not; capital letters are type variables.
 Implementations are in `functions` and the `library_*` modules, costs in `costs`.
-Next: `checker`, which chooses among overloads.
+See also: `checker`, which chooses among overloads.
 Source: cel-spec standard definitions; cel-go extensions strings v2, lists v3, sets, two-variable comprehensions and
 optional types; Kubernetes' libraries of the 1.36 base environment.
 """

@@ -1,6 +1,6 @@
 """The maximum size of values that a schema describes, given that a request can't exceed 3 MiB.
 
-Uses the bounds of the schema where it has any, else what fits into a request. Next: `estimate`.
+Uses the bounds of the schema where it has any, else what fits into a request. See also: `estimate`.
 Source: apiserver's CEL limits and schema model (KEP-2876).
 """
 

@@ -2,7 +2,7 @@
 
 An expression may nest 250 levels, and its tree a few times that, which is more than Python's stack allows for
 recursive functions. A step is a generator: it yields another step and is sent that one's result. However
-deep they go, only `run` is on the stack. Must not know: expressions. Next: `parsing`, `checker`, `compiling` and
+deep they go, only `run` is on the stack. Must not know: expressions. See also: `parsing`, `checker`, `compiling` and
 `estimate`, which are written that way.
 """
 

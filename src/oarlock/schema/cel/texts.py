@@ -1,6 +1,7 @@
 """Numbers, times and values as text, the way Go writes them.
 
-Next: `library_text`, whose ``format`` writes all of them. Source: Go's strconv and time; cel-go's string formatting.
+See also: `library_text`, whose ``format`` writes all of them. Source: Go's strconv and time;
+cel-go's string formatting.
 """
 
 from __future__ import annotations

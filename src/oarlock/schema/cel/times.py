@@ -1,7 +1,7 @@
 """The parts of times and durations: ``getHours``, ``getMonth`` and the rest.
 
 A zone is an offset (``01:00``, ``-07:30``), ``UTC``, or a name of the time zone database.
-Next: `functions`. Source: cel-spec "Timestamps and Durations".
+See also: `functions`. Source: cel-spec "Timestamps and Durations".
 """
 
 from __future__ import annotations

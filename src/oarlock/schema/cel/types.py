@@ -2,7 +2,7 @@
 
 Unification as the CEL specification has it: type variables of a signature are bound while its arguments are
 compared. An expression of a few lines can have a type of a million parts, or one that nests deeper than Python's
-stack, so types are limited; see `MAX_PARTS`. Must not know: schemas, functions. Next: `signatures`, `checker`.
+stack, so types are limited; see `MAX_PARTS`. Must not know: schemas, functions. See also: `signatures`, `checker`.
 Source: cel-spec, "Gradual Type Checking".
 """
 

@@ -2,7 +2,7 @@
 
 bool, int, float, str, bytes, None, list and dict are themselves. A key of a map that is a bool is a `BoolKey`,
 since Python takes True for 1. Lists that the schema calls sets or maps compare without order.
-Must not know: syntax, cost. Next: `native`, which makes values of trees; `compiling`.
+Must not know: syntax, cost. See also: `native`, which makes values of trees; `compiling`.
 Source: cel-spec, "Values" and "Equality"; Kubernetes' typed lists (KEP-2876).
 """
 

@@ -41,10 +41,10 @@ def audit_id(random: Callable[[int], bytes] = os.urandom) -> Filter:
     uuid = uuid_pool(random)
 
     async def give_audit_id(state: RequestState, next: Next) -> Response:
-        given = state.request.headers.get("audit-id")
-        if not given or len(given) > LONGEST or not given.isascii() or not given.isprintable():
-            given = uuid()  # no control characters: it goes back into a header
-        state.audit_id = given
+        value = state.request.headers.get("audit-id")
+        if not value or len(value) > LONGEST or not value.isascii() or not value.isprintable():
+            value = uuid()  # no control characters: it goes back into a header
+        state.audit_id = value
         response = await next(state)
         headers = response.headers
         for header in headers:
@@ -52,7 +52,7 @@ def audit_id(random: Callable[[int], bytes] = os.urandom) -> Filter:
                 break
         else:
             headers.append(NO_CACHE)
-        headers.append(("audit-id", given))
+        headers.append(("audit-id", value))
         return response
 
     return give_audit_id

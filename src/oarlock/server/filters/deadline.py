@@ -58,10 +58,10 @@ def _asked_for(query: str, most_s: float) -> float:
     for key, value in parse_query(query):
         if key == "timeout" and value:
             try:
-                asked = parse_go_duration(value)
+                timeout_s = parse_go_duration(value)
             except TimeError as error:
                 raise BadRequest(f"invalid timeout specified in the request URL - {error}") from None
-            return asked if 0 < asked < most_s else most_s
+            return timeout_s if 0 < timeout_s < most_s else most_s
     return most_s
 
 
@@ -83,7 +83,7 @@ class _Timed:
 
     def __await__(self) -> Generator[Any, None, Response]:
         timer = asyncio.get_running_loop().call_later(max(0.0, self._remaining_s), self._expire)
-        told = False
+        cancelled = False
         try:
             while True:
                 error: BaseException | None = None
@@ -93,15 +93,15 @@ class _Timed:
                     error = caught
                 from_outside = error is not None and not self._cut
                 self._cut = False
-                if self.late and not told:
-                    told, error = True, error or asyncio.CancelledError()
+                if self.late and not cancelled:
+                    cancelled, error = True, error or asyncio.CancelledError()
                 try:
                     self._waits_for = self._rest.throw(error) if error is not None else self._rest.send(None)
                 except StopIteration as done:
                     response: Response = done.value
                     return response
                 except asyncio.CancelledError:
-                    if told and not from_outside:
+                    if cancelled and not from_outside:
                         return _timed_out()
                     raise
         finally:

@@ -36,11 +36,11 @@ async def recorded_warnings(state: RequestState, next: Next) -> Response:
 
 def _of_one(text: str) -> _Lines:
     # cached: the same few deprecation warnings come with most requests
-    found = _alone.get(text)
-    if found is None:
-        found = _headers((text,))
-        _alone.put(text, found, len(text))
-    return found
+    lines = _alone.get(text)
+    if lines is None:
+        lines = _headers((text,))
+        _alone.put(text, lines, len(text))
+    return lines
 
 
 def _headers(texts: Sequence[str]) -> _Lines:
