@@ -137,8 +137,8 @@ def _check_store(options: StoreOptions) -> None:
         print(finding)
     if findings:
         count = "1 finding" if len(findings) == 1 else f"{len(findings)} findings"
-        raise CommandError(f"{count} in {options.storage}: stop its servers and restore it from a backup")
-    print(f"{options.storage}: sound")
+        raise CommandError(f"{count} in {options.shown_storage}: stop its servers and restore it from a backup")
+    print(f"{options.shown_storage}: sound")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -154,7 +154,7 @@ def _compact(options: _Compact) -> None:
     Live objects are kept; watches and pages from before it are answered 410, and their clients start again.
     """
     compacted, current = asyncio.run(maintenance.compact(options.storage, options.revision))
-    print(f"{options.storage}: compacted at revision {compacted}, current is {current}")
+    print(f"{options.shown_storage}: compacted at revision {compacted}, current is {current}")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -186,7 +186,7 @@ def _migrate(options: _Migrate) -> None:
     if unreadable:
         count = "1 object" if len(unreadable) == 1 else f"{len(unreadable)} objects"
         raise CommandError(
-            f"{count} in {options.storage} can't be read: remove or repair what is listed, and run this again"
+            f"{count} in {options.shown_storage} can't be read: remove or repair what is listed, and run this again"
         )
 
 

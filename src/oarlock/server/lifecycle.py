@@ -40,7 +40,7 @@ from oarlock.server.serving.config import ConnectionLimits, ServingConfig
 from oarlock.server.serving.listener import Listener, serve
 from oarlock.server.serving.tls import BadCertificateFile, reload_certificate, server_context
 from oarlock.storage.backend import StorageError
-from oarlock.storage.url import check_storage, open_backend, without_password
+from oarlock.storage.url import check_storage, open_backend
 
 __all__ = ["Terminal", "serve_until_signal", "start"]
 
@@ -119,7 +119,7 @@ async def start(server: ServerDescription, config: ServerConfig, clock: Clock, t
     try:
         check_storage(config.storage)
     except StorageError as error:  # before creating files next to a store whose directory can't exist
-        raise StorageError(f"--storage={without_password(config.storage)}: {error}") from None
+        raise StorageError(f"--storage={config.shown_storage}: {error}") from None
     prepare_data_directory(config)
     credentials = credentials_of(config, clock)
     if config.tls_cert_file is not None and config.tls_private_key_file is not None:
@@ -211,7 +211,7 @@ def _print_usage(running: Running, credentials: ServerCredentials, ca: bytes | N
     file = config.kubeconfig
     if file is not None:
         write_kubeconfig(file, Kubeconfig(url, ca, credentials.user, credentials.token, server.name))
-    place = "memory, gone when it stops" if config.storage == "memory://" else without_password(config.storage)
+    place = "memory, gone when it stops" if config.storage == "memory://" else config.shown_storage
     terminal.print_message(f"{server.name}: serving at {url}, objects in {place}; Ctrl-C stops it")
     if file is None:
         terminal.print_result(f"serving at {url}")

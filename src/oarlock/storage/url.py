@@ -5,8 +5,9 @@ Must not know: what is stored. See also: `memory`, `sqlite.backend`.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit
 
 from oarlock.meta.context import Clock
 from oarlock.storage.backend import Backend, StorageError
@@ -16,6 +17,7 @@ from oarlock.storage.sqlite.schema import check_place
 
 __all__ = ["check_storage", "open_backend", "sqlite_path", "without_password"]
 
+_password = re.compile(r"(://[^\s:@/]*):\S*@")  # hides too much rather than too little
 _KNOWN = "memory://, sqlite:///relative.db or sqlite:////absolute.db"
 
 
@@ -68,12 +70,6 @@ def sqlite_path(url: str) -> Path | None:
     return Path(path)
 
 
-def without_password(url: str) -> str:
-    """`url` as it may be shown: ``postgres://user:***@host/db``."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:  # whatever this is, it may hold a password too
-        return f"{url.partition(':')[0]}://***" if "@" in url else url
-    credentials, at, place = parts.netloc.rpartition("@")
-    user, colon, _ = credentials.partition(":")
-    return urlunsplit(parts._replace(netloc=f"{user}:***@{place}")) if at and colon else url
+def without_password(text: str) -> str:
+    """`text` as it may be shown: ``postgres://user:***@host/db`` for each URL in it."""
+    return _password.sub(r"\1:***@", text)

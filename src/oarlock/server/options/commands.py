@@ -16,6 +16,7 @@ from oarlock.server.options.flags import read_flags
 from oarlock.server.options.help import columns, help_text, paragraphs
 from oarlock.server.options.layers import merged
 from oarlock.server.options.option import ConfigError, OptionGroup, options_of
+from oarlock.storage.url import without_password
 
 __all__ = ["Command", "CommandGroup", "UsageError", "read_options", "run_command"]
 
@@ -27,7 +28,7 @@ class UsageError(Exception):
     """A command line that has no meaning. `lines` says why, and whose help to read."""
 
     def __init__(self, lines: Sequence[str]) -> None:
-        self.lines = tuple(lines)
+        self.lines = tuple(map(without_password, lines))
         super().__init__("; ".join(self.lines))
 
 

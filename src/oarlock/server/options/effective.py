@@ -9,7 +9,7 @@ from typing import Any
 
 from oarlock.codec import yaml
 from oarlock.server.options.file import API_VERSION, KIND
-from oarlock.server.options.option import Option, OptionGroup, options_of
+from oarlock.server.options.option import ConfigError, Option, OptionGroup, options_of
 
 __all__ = ["as_file"]
 
@@ -17,7 +17,10 @@ WIDTH = 100
 
 
 def as_file(options: OptionGroup) -> str:
-    """The options as a configuration file. Shows no secret; relative paths become absolute."""
+    """The options as a configuration file. Shows no secret; relative paths become absolute.
+
+    Raises `ConfigError` for a path that isn't UTF-8, which no such file can have.
+    """
     return "\n".join(_lines(options)) + "\n"
 
 
@@ -33,7 +36,11 @@ def _lines(options: OptionGroup) -> Iterator[str]:
             yield from ("", f"# {group}")
         yield ""
         yield from textwrap.wrap(declared.help, WIDTH, initial_indent="# ", subsequent_indent="# ")
-        yield yaml.encode({declared.file_field: _tree(declared, getattr(options, declared.field))}).decode().rstrip()
+        value = _tree(declared, getattr(options, declared.field))
+        try:
+            yield yaml.encode({declared.file_field: value}).decode().removesuffix("\n")
+        except UnicodeEncodeError:
+            raise ConfigError([f"--{declared.flag}: is not UTF-8, and can't be in a configuration file"]) from None
 
 
 def _tree(declared: Option, value: Any) -> Any:

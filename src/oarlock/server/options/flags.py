@@ -87,7 +87,7 @@ class _FlagReader:
             return
         elif text is None:
             text = self._words.pop(0)
-        self._take(declared, text, f"{name}={declared.type.shown(text)}")
+        self._take(declared, text, f"{name}={text}")
 
     def _take(self, declared: Option, text: str, place: str) -> None:
         layer, name = self.layer, declared.field

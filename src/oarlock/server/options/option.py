@@ -21,6 +21,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar
 
 from oarlock.server.options.types import OptionType
+from oarlock.storage.url import without_password
 
 __all__ = ["ConfigError", "Option", "OptionGroup", "Problem", "argument", "option", "options_of", "quoted_fields"]
 
@@ -101,10 +102,10 @@ def quoted_fields(text: str) -> list[str]:
 
 
 class ConfigError(ValueError):
-    """Options that can't be used. `lines` says of each what is wrong, and what to write."""
+    """Options that can't be used. `lines` says of each what is wrong and what to write; it hides passwords in URLs."""
 
     def __init__(self, lines: Iterable[str], problems: tuple[Problem, ...] = ()) -> None:
-        self.lines = tuple(lines)
+        self.lines = tuple(map(without_password, lines))
         self.problems = problems
         super().__init__("; ".join(self.lines))
 

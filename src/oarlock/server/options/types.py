@@ -59,10 +59,6 @@ class OptionType(ABC):
         """The value as a flag takes it. Shows no secret."""
         return str(value)
 
-    def shown(self, text: str) -> str:
-        """The text of a flag, as a message about it shows it."""
-        return text
-
 
 class StringType(OptionType):
     """Any text."""
@@ -77,7 +73,7 @@ class StringType(OptionType):
         return _string(tree)
 
     def problem(self, value: Any) -> str:
-        return "" if isinstance(value, str) else "must be a string"
+        return _text_problem(value) if isinstance(value, str) else "must be a string"
 
 
 class URLType(StringType):
@@ -88,9 +84,6 @@ class URLType(StringType):
 
     def text(self, value: Any) -> str:
         return without_password(str(value))
-
-    def shown(self, text: str) -> str:
-        return without_password(text)
 
 
 class BooleanType(OptionType):
@@ -241,7 +234,7 @@ class PathType(OptionType):
     def problem(self, value: Any) -> str:
         if not isinstance(value, Path):
             return "must be a Path"
-        return "no path has a NUL in it" if "\0" in str(value) else ""
+        return _text_problem(str(value))
 
 
 class StringListType(OptionType):
@@ -269,13 +262,18 @@ class StringListType(OptionType):
             self._all(value)
         except ValueError as error:
             return str(error)
-        return ""
+        return _text_problem("".join(value))
 
     def text(self, value: Any) -> str:
         return ",".join(value)
 
     def tree(self, value: Any) -> Any:
         return list(value)
+
+
+def _text_problem(text: str) -> str:
+    """Control characters are mistakes, and would break lines of the log."""
+    return "must not have control characters" if any(one < " " or one == "\x7f" for one in text) else ""
 
 
 def _string(tree: Any) -> str:

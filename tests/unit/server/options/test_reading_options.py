@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from oarlock import APIServer
 from oarlock.server.command import ServeOptions
 from oarlock.server.config import ServerConfig
 from oarlock.server.options.commands import UsageError, read_options
@@ -99,7 +100,9 @@ def test_a_flag_is_read_as_kube_apiserver_reads_it(words: list[str], field: str,
         (["--max-request-bytes=1.5"], "--max-request-bytes=1.5: must be a whole number of bytes"),
         (["--max-request-bytes=-1"], f"--max-request-bytes=-1: must be between 1 and {2**63 - 1}"),
         (["--max-request-bytes=1MB"], "--max-request-bytes=1MB: write a number of bytes, such as 3145728 or 256Mi"),
-        (["--client-ca-file=a\0b"], "--client-ca-file=a\0b: no path has a NUL in it"),
+        (["--client-ca-file=a\0b"], "--client-ca-file=a\0b: must not have control characters"),
+        (["--bind-address=a\nb"], "--bind-address=a\nb: must not have control characters"),
+        (["--anonymous-paths=/a\x7f"], "--anonymous-paths=/a\x7f: must not have control characters"),
         (
             ["--anonymous-auth"],
             "--anonymous-auth=true: is not supported: name the paths anybody may read in --anonymous-paths",
@@ -282,6 +285,13 @@ def test_the_effective_configuration_is_a_file_that_says_the_same(tmp_path: Path
     assert vars(of_file(file)) == {**vars(ServerConfig()), "config": file}
 
 
+def test_a_path_that_is_not_utf8_can_be_given_and_not_be_printed() -> None:
+    made = config("--cert-dir=a\udcffb")
+    assert made.cert_dir == Path("a\udcffb")
+    with pytest.raises(ConfigError, match="--cert-dir: is not UTF-8"):
+        as_file(made)
+
+
 def test_passwords_are_never_shown() -> None:
     url = "postgres://user:pa:ss@host/db"
     made = config(f"--storage={url}")
@@ -289,7 +299,12 @@ def test_passwords_are_never_shown() -> None:
     for shown in (repr(made), as_file(made), str(made)):
         assert "pa:ss" not in shown
         assert "postgres://user:***@host/db" in shown
-    for words in (["--storage=sqlite://u:secret@h/x"], ["--storage", "sqlite://u:secret@[/x"]):
+    for words in (
+        ["--storage=sqlite://u:secret@h/x"],
+        ["--storage", "sqlite://u:secret@[/x"],
+        ["--storag", "postgres://u:secret@h/x"],
+        ["--request-timeout", "postgres://u:sec/ret:secret@h/x"],
+    ):
         assert "secret" not in "".join(lines(*words))
     with pytest.raises(ConfigError) as refused:
         ServerConfig(storage="sqlite://u:secret@h/x")
@@ -331,3 +346,16 @@ def test_help_shows_every_group_with_defaults() -> None:
     assert max(map(len, done.stdout.splitlines())) <= 80
     for one in options_of(ServerConfig):
         assert f"--{one.flag}" in done.stdout
+
+
+def test_a_program_of_its_own_takes_the_same_options(capsys: pytest.CaptureFixture[str]) -> None:
+    server = APIServer(serve=[], name="shop")
+    for words, code in ((["--help"], 0), (["--nope"], 2), (["--config=missing.yaml"], 2)):
+        with pytest.raises(SystemExit) as left:
+            server.main(words)
+        assert left.value.code == code
+    printed = capsys.readouterr()
+    assert "Serve shop." in printed.out
+    assert "--secure-port PORT" in printed.out
+    assert "oarlock: No such flag: --nope" in printed.err
+    assert "oarlock: missing.yaml: No such file or directory" in printed.err

@@ -10,7 +10,7 @@ from oarlock.server.options.option import OptionGroup, Problem, option
 from oarlock.server.options.types import DurationType, PathType, URLType
 from oarlock.storage.backend import StorageError
 from oarlock.storage.compactor import INTERVAL_S
-from oarlock.storage.url import sqlite_path
+from oarlock.storage.url import sqlite_path, without_password
 
 __all__ = ["StorageOptions", "StoreOptions"]
 
@@ -26,6 +26,11 @@ class StoreOptions(OptionGroup):
         URLType(),
         "Keep objects here: sqlite:///relative.db, sqlite:////absolute.db or memory://.",
     )
+
+    @property
+    def shown_storage(self) -> str:
+        """The URL as it may be shown."""
+        return without_password(self.storage)
 
     def check(self) -> Iterator[Problem]:
         try:
