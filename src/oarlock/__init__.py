@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from oarlock.registry.declare import served_from
     from oarlock.registry.informer import Informer
     from oarlock.registry.pages import Page
+    from oarlock.registry.part import part
     from oarlock.registry.served import Served
     from oarlock.registry.subresource import subresource
     from oarlock.registry.virtual import VirtualCollection
@@ -160,6 +161,7 @@ __all__ = [
     "field",
     "format_quantity",
     "parse_quantity",
+    "part",
     "pydantic_shape",
     "replace",
     "served_from",
@@ -185,6 +187,7 @@ if not TYPE_CHECKING:
         "registry.declare": "served_from",
         "registry.informer": "Informer",
         "registry.pages": "Page",
+        "registry.part": "part",
         "registry.served": "Served",
         "registry.subresource": "subresource",
         "registry.virtual": "VirtualCollection",

@@ -10,12 +10,13 @@ Must not know: trees, URLs. See also: `virtual` for storage of your own, `declar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
 from oarlock.registry.methods import Hook, check_methods
+from oarlock.registry.part import DeclaredPart, find_parts
 from oarlock.registry.subresource import MARKER, DeclaredSubresource, find_subresources
 from oarlock.schema.declaring import KeywordError, type_argument
 from oarlock.schema.foreign import Foreign
@@ -71,6 +72,7 @@ class StoredCollection(Generic[T]):
     __stored_as__: ClassVar[Any] = None
     __loses__: ClassVar[tuple[str, ...]] = ()
     __subresources__: ClassVar[tuple[DeclaredSubresource, ...]] = ()
+    __parts__: ClassVar[Mapping[str, DeclaredPart]] = {}
 
     def __init_subclass__(
         cls, *, stored_as: type | None = None, loses: Sequence[str] = (), of: Foreign[Any] | None = None
@@ -84,6 +86,7 @@ class StoredCollection(Generic[T]):
         cls.__loses__ = tuple(loses)
         check_methods(cls, _HOOKS, _WRONG_GUESSES, MARKER)
         cls.__subresources__ = find_subresources(cls)
+        cls.__parts__ = find_parts(cls, cls.__subresources__)
         if stored_as is not None and cls.__resource__ is not None and declared(stored_as).hub is not cls.__resource__:
             hub = cls.__resource__.__name__
             raise KeywordError(

@@ -39,11 +39,11 @@ async def create(
 
 async def _attempt(write: WriteRequest, body: DecodedBody, applied: bool) -> MutationResult:
     resource, ctx, new = write.resource, write.ctx, body.tree
-    write.part.clear(new)
+    write.part.clear(new, write.compiled.default)
     if not applied:
         new = await tracked(write, None, new)
     if write.reviewers is not None:
         new = await write.mutated(write.reviewers, new, None, body)
     fill_new(new["metadata"], ctx, write.definition, resource.settings.random(16))
-    write.part.clear(new)  # nor can admission set it
+    write.part.clear(new, write.compiled.default)  # nor can admission set it
     return await write.keeper.create(write, await finish(write, new, None))

@@ -13,24 +13,22 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from oarlock.meta.context import Context
-from oarlock.meta.fielderrors import FieldError
 from oarlock.registry.collection import StoredCollection
 from oarlock.registry.conversion import Converter, NoConversion
 from oarlock.registry.distinct import check_distinct
 from oarlock.registry.foreign_hooks import with_foreign_checks
-from oarlock.registry.old_objects import OldObjects
+from oarlock.registry.object_hooks import collection_hooks, part_hooks
 from oarlock.registry.served import Hooks, Served, Tree
 from oarlock.registry.subresource_hooks import subresource_hooks, with_subresources
 from oarlock.registry.users_code import UsersCode
 from oarlock.registry.virtual import VirtualCollection
 from oarlock.registry.virtual_methods import virtual_methods
-from oarlock.registry.workers import on_the_loop
 from oarlock.schema.classes_conversion import ClassConversion
 from oarlock.schema.declaring import DuplicateError, HookError, KeywordError
 from oarlock.schema.definitions import definition_of
 from oarlock.schema.folding import Session
 from oarlock.schema.foreign import Foreign
-from oarlock.schema.projections import Projection, projection_of
+from oarlock.schema.projections import projection_of
 from oarlock.schema.resources import Resource, Spoke, declared
 from oarlock.schema.sayable import unsayable
 
@@ -147,13 +145,12 @@ def _served(group: _Group) -> Served:
         if isinstance(collection, VirtualCollection):
             virtual = virtual_methods(collection, projection, namespaced=definition.namespaced)
         else:
-            old = OldObjects(projection)
-            hooks = replace(
-                hooks, prepare=_prepare(collection, projection, old), validate=_validate(collection, projection, old)
-            )
+            hooks = collection_hooks(collection, projection, hooks)
     if isinstance(group.hub, Foreign):
         hooks = with_foreign_checks(hooks, group.hub)
     hooks = replace(hooks, threadsafe=True)
+    if collection is not None and type(collection).__parts__:
+        hooks = replace(hooks, parts=part_hooks(collection, projection_of(group.hub), hooks))
     return Served(definition, converter, hooks, virtual)
 
 
@@ -193,40 +190,3 @@ def _default(cls: Any) -> Any:
         return made
 
     return default
-
-
-def _prepare(collection: StoredCollection[Any], projection: Projection, before: OldObjects) -> Any:
-    if type(collection).prepare is StoredCollection.prepare:
-        return None
-
-    hook: Any = collection.prepare
-    code = UsersCode(f"{type(collection).__qualname__}.prepare")
-
-    def prepare(new: Tree, old: Tree | None, ctx: Context) -> Tree:
-        session = projection.open(new)
-        code.in_place(on_the_loop(code.run, ctx, new, hook, session.object, before.seen(old), ctx))
-        made = code.result(session)
-        code.same_object(new, made)
-        return made
-
-    return prepare
-
-
-def _validate(collection: StoredCollection[Any], projection: Projection, before: OldObjects) -> Any:
-    if type(collection).validate is StoredCollection.validate:
-        return None
-
-    code = UsersCode(f"{type(collection).__qualname__}.validate")
-
-    def checked(new: Any, old: Any, ctx: Context) -> list[FieldError]:
-        try:
-            yielded = collection.validate(new, old, ctx)
-        except FieldError as error:
-            return [error]
-        code.not_waiting(yielded)
-        return code.errors(yielded)
-
-    def validate(new: Tree, old: Tree | None, ctx: Context) -> list[FieldError]:
-        return on_the_loop(code.run, ctx, new, checked, projection.view(new), before.seen(old), ctx)
-
-    return validate

@@ -14,8 +14,9 @@ from functools import lru_cache
 from oarlock.meta import times
 from oarlock.meta.context import Context
 from oarlock.patch.apply.schema import object_type
-from oarlock.patch.apply.tracking import EVERYTHING_BUT_STATUS, ONLY_STATUS, FieldManager, FieldTracker, after_admission
+from oarlock.patch.apply.tracking import FieldManager, FieldTracker, after_admission
 from oarlock.registry.field_conversions import FieldConversions
+from oarlock.registry.object_parts import field_filters
 from oarlock.registry.served import Served, Tree
 from oarlock.schema import structural
 from oarlock.schema.compiled import CompiledVersion
@@ -36,15 +37,15 @@ def tracker_of(served: Served, compiled: Mapping[str, CompiledVersion], copy: Ca
     versions = {definition.api_version(version.name): version.name for version in definition.versions}
     schemas = {definition.api_version(v.name): structural.parse(v.schema) for v in definition.versions}
     types = {api_version: object_type(schema) for api_version, schema in schemas.items()}
-    has_status = any(version.status for version in definition.versions)
-    filters = {"": EVERYTHING_BUT_STATUS, "status": ONLY_STATUS} if has_status else {}
     blanks = {
         api_version: _blank(compiled[versions[api_version]], schema)
         for api_version, schema in schemas.items()
         if definition.typed
     }
     stored = served.virtual is None  # objects of a virtual resource may come without managedFields every time
-    return FieldTracker(types, FieldConversions(served, copy), filters, blanks, everything_tracked=stored)
+    return FieldTracker(
+        types, FieldConversions(served, copy), field_filters(definition), blanks, everything_tracked=stored
+    )
 
 
 def _blank(compiled: CompiledVersion, schema: structural.Node) -> Tree:

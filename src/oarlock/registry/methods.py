@@ -15,7 +15,7 @@ from typing import Any, Literal, get_type_hints
 
 from oarlock.schema.declaring import HookError, caller_frame, did_you_mean
 
-__all__ = ["Hook", "check_methods", "hints_of"]
+__all__ = ["Hook", "check_hook", "check_methods", "hints_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,12 @@ def _check(cls: type, name: str, function: Any, hooks: Mapping[str, Hook], wrong
     if hook is None:
         advice = wrong_guesses.get(name) or did_you_mean(name, hooks)
         raise HookError(subject, "not a hook of this collection", f"{advice}; a helper's name starts with '_'")
+    check_hook(cls, name, function, hook)
+
+
+def check_hook(cls: type, name: str, function: Any, hook: Hook) -> None:
+    """Check the parameters of one method, and whether it waits."""
+    subject = f"{cls.__name__}.{name}"
     given = [p for p in inspect.signature(function).parameters if p != "self"]
     needed = [p for p in given if p not in hook.optional]
     if tuple(needed) != hook.parameters:

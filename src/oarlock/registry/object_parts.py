@@ -9,14 +9,15 @@ Must not know: how a subresource is declared, HTTP. See also: `update` and `crea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from oarlock.patch.apply.fieldsets import Filter, excluding, including, make
 from oarlock.registry.conversion import Tree
 from oarlock.schema.definition import ResourceDefinition, VersionDefinition
 
-__all__ = ["STATUS", "ObjectPart", "Parts", "Path", "parts_of"]
+__all__ = ["STATUS", "ObjectPart", "Parts", "Path", "field_filters", "parts_of"]
 
 Path = tuple[str, ...]
 """The names of nested fields, from the top of the object."""
@@ -49,16 +50,44 @@ class ObjectPart:
             _copy(path, live, new)
         return new
 
-    def clear(self, new: Tree) -> None:
-        """Remove from a new object what this part may not set."""
+    def clear(self, new: Tree, default: Callable[[Tree], None]) -> None:
+        """Remove from a new object what this part may not set; `default` sets the defaults of such fields again.
+
+        There is no status at all before it is written.
+        """
         for path in self.resets:
             _copy(path, _NOTHING, new)
+        if self.resets and self.resets != _ONLY_STATUS:
+            default(new)
+            if _ONLY_STATUS[0] in self.resets:
+                new.pop(STATUS, None)
 
 
 Parts = Mapping[str, ObjectPart]
 """The parts of a version by subresource; that of the object itself is at ``""``."""
 
 _NOTHING: Tree = {}
+_ONLY_STATUS: Final = ((STATUS,),)
+
+
+def field_filters(definition: ResourceDefinition) -> dict[str, Filter]:
+    """By subresource: which fields a write to it may own in managedFields."""
+    fields: dict[str, dict[Path, None]] = {}
+    resets: dict[str, dict[Path, None]] = {}
+    for parts in parts_of(definition).values():
+        for name, one in parts.items():
+            if one.fields or one.resets:
+                fields.setdefault(name, {}).update(dict.fromkeys(one.fields))
+                resets.setdefault(name, {}).update(dict.fromkeys(one.resets))
+    return {name: _filter(fields[name], resets[name]) for name in fields if name != "scale"}
+
+
+def _filter(fields: Iterable[Path], resets: Iterable[Path]) -> Filter:
+    owned, reset = ([tuple(f"f:{name}" for name in path) for path in paths] for paths in (fields, resets))
+    keep, drop = including(*owned), excluding(make(reset))
+    if not owned:
+        return drop
+    return keep if not reset else lambda given: drop(keep(given))
 
 
 def parts_of(definition: ResourceDefinition) -> dict[str, Parts]:
@@ -67,16 +96,30 @@ def parts_of(definition: ResourceDefinition) -> dict[str, Parts]:
 
 
 def _parts(version: VersionDefinition) -> Parts:
-    status: dict[str, tuple[Path, ...]] = {STATUS: ((STATUS,),)} if version.status else {}
-    parts = {
-        name: ObjectPart(name, fields, (), counts=any(path[0] != STATUS for path in fields))
-        for name, fields in status.items()
-    }
-    main = ObjectPart("", (), tuple(path for fields in status.values() for path in fields))
-    parts[""] = main
+    fields: dict[str, tuple[Path, ...]] = {STATUS: ((STATUS,),)} if version.status else {}
+    private = list(fields.get(STATUS, ()))
+    for one in version.subresources:
+        if one.fields:
+            fields[one.name] = tuple(tuple(path.split(".")) for path in one.fields)
+            private += () if one.shared else fields[one.name]
+    main = ObjectPart("", (), _outermost(private))
+    parts = {"": main}
+    for name, own in fields.items():
+        inside = [path for path in private if path not in own and any(_is_below(path, outer) for outer in own)]
+        counts = not (version.status and all(path[0] == STATUS for path in own))
+        parts[name] = ObjectPart(name, own, _outermost(inside), counts)
     if version.scale is not None:
         parts["scale"] = ObjectPart("scale", main.fields, main.resets)
     return parts
+
+
+def _outermost(paths: list[Path]) -> tuple[Path, ...]:
+    """The paths that aren't below others, each once."""
+    return tuple(dict.fromkeys(path for path in paths if not any(_is_below(path, other) for other in paths)))
+
+
+def _is_below(path: Path, outer: Path) -> bool:
+    return len(path) > len(outer) and path[: len(outer)] == outer
 
 
 def _metadata(sent: Tree, live: Tree) -> Tree:

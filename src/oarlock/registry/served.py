@@ -92,14 +92,16 @@ class Hooks:
     - `prepare(new, old, ctx)`: in the hub version, may change `new` and returns it; old is None on create.
     - `validate(new, old, ctx)`: in the hub version, changes nothing, yields every error.
 
-    `threadsafe` says that `prepare` and `validate` may be called in a thread, for large objects; what has to run on the
-    event loop they run there themselves (`workers.on_the_loop`). `default` may always be called in a thread.
+    `parts` are all the hooks of a write to a part, by subresource. `threadsafe` says that `prepare` and `validate` may
+    be called in a thread, for large objects; what has to run on the event loop they run there themselves
+    (`workers.on_the_loop`). `default` may always be called in a thread.
     """
 
     default: Mapping[str, Callable[[Tree, Context], Tree]] = field(default_factory=dict)
     prepare: Callable[[Tree, Tree | None, Context], Tree] | None = None
     validate: Callable[[Tree, Tree | None, Context], Iterable[FieldError]] | None = None
     subresources: Mapping[str, AnyHook] = field(default_factory=dict)
+    parts: Mapping[str, Hooks] = field(default_factory=dict)
     threadsafe: bool = False
 
 

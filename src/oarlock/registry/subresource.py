@@ -24,9 +24,12 @@ from oarlock.schema.object_schema import object_schema
 from oarlock.schema.reflect import take_apart
 from oarlock.schema.resources import Declared
 
-__all__ = ["MARKER", "DeclaredSubresource", "find_subresources", "subresource"]
+__all__ = ["MARKER", "NAME", "DeclaredSubresource", "find_subresources", "subresource"]
 
 MARKER = "__subresource__"
+
+NAME = r"[a-z]([-a-z0-9]*[a-z0-9])?"
+"""The names that a subresource may have."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -116,7 +119,7 @@ def subresource(
     """
 
     subject = f"@subresource({name!r})"
-    if name in ("status", "scale") or not re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", name):
+    if name in ("status", "scale") or not re.fullmatch(NAME, name):
         advice = (
             "status_subresource=True and scale= on the class serve those two; else lower-case letters, digits and -"
         )

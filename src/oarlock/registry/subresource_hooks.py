@@ -16,6 +16,7 @@ from oarlock.registry.conversion import Converter
 from oarlock.registry.converting import Conversions
 from oarlock.registry.field_owners import for_the_user, from_the_user
 from oarlock.registry.old_objects import OldObjects
+from oarlock.registry.part import check_fields
 from oarlock.registry.served import AnyHook, ConnectHook, StreamHook, SubresourceHook, Tree
 from oarlock.registry.subresource import DeclaredSubresource
 from oarlock.registry.users_code import UsersCode
@@ -43,13 +44,27 @@ def with_subresources(definition: ResourceDefinition, collection: Collection) ->
                 f"there is no version {unknown.pop()!r}",
                 "there are " + ", ".join(names),
             )
+    parts = type(collection).__parts__
+    for attribute, part in parts.items():
+        subject = f"{type(collection).__name__}.{attribute}"
+        unknown = set(part.versions) - names
+        if unknown:
+            raise HookError(subject, f"there is no version {unknown.pop()!r}", "there are " + ", ".join(names))
+        check_fields(subject, part, definition)
     versions = tuple(
         replace(
             version,
-            subresources=tuple(
-                one.definition(definition.gvk(version.name))
-                for one in found
-                if version.name in (one.mark.versions or names)
+            subresources=(
+                *(
+                    one.definition(definition.gvk(version.name))
+                    for one in found
+                    if version.name in (one.mark.versions or names)
+                ),
+                *(
+                    part.definition(definition.gvk(version.name))
+                    for part in parts.values()
+                    if version.name in (part.versions or names)
+                ),
             ),
         )
         for version in definition.versions

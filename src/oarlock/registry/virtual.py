@@ -10,11 +10,13 @@ Must not know: trees, URLs. See also: `declare`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
 from oarlock.registry.class_bodies import WithList
 from oarlock.registry.collection import resource_of
 from oarlock.registry.methods import Hook, check_methods
+from oarlock.registry.part import DeclaredPart, find_parts
 from oarlock.registry.subresource import MARKER, DeclaredSubresource, find_subresources
 from oarlock.schema.declaring import HookError
 from oarlock.schema.foreign import Foreign
@@ -66,11 +68,16 @@ class VirtualCollection(Generic[T], metaclass=WithList):
     __resource__: ClassVar[Any] = None
     __stored_as__: ClassVar[Any] = None
     __subresources__: ClassVar[tuple[DeclaredSubresource, ...]] = ()
+    __parts__: ClassVar[Mapping[str, DeclaredPart]] = {}
 
     def __init_subclass__(cls, *, of: Foreign[Any] | None = None) -> None:
         super().__init_subclass__()
         cls.__resource__ = resource_of(cls, VirtualCollection, of)
         check_methods(cls, VERBS, _WRONG_GUESSES, MARKER)
         cls.__subresources__ = find_subresources(cls)
+        cls.__parts__ = find_parts(cls, cls.__subresources__)
         if cls.__resource__ is not None and not any(hasattr(cls, verb) for verb in VERBS):
             raise HookError(f"class {cls.__name__}", "serves no verb", "write one of " + ", ".join(VERBS))
+        for attribute in cls.__parts__:
+            if not (hasattr(cls, "get") and hasattr(cls, "update")):
+                raise HookError(f"{cls.__name__}.{attribute}", "a part is read and written", "write get and update")

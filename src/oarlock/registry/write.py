@@ -169,12 +169,13 @@ class WriteRequest:
         self.resource = resource
         self.keeper = resource.keeper
         self.definition = resource.definition
-        self.hooks = resource.served.hooks
+        subresource, hooks = ctx.target.subresource, resource.served.hooks
+        self.hooks = hooks.parts.get(subresource, hooks) if subresource else hooks
         self.compiled = resource.compiled[version]
         self.ctx = ctx
         self.version = version
         self.gate = gate
-        self.part: ObjectPart = resource.parts[version][ctx.target.subresource]
+        self.part: ObjectPart = resource.parts[version][subresource]
         self.reviewers: Reviewers | None = gate.reviewers(AdmissionRequest(ctx, operation, resource.served))
         self.size = 0
         """The `workers.weight` of the object; 0 if all steps are done on the event loop."""

@@ -130,6 +130,8 @@ def _parse_subresource(tree: Tree) -> Subresource:
         kind=GroupVersionKind(tree.get("group") or "", tree["version"], tree["kind"]),
         request_schema=copy_json(tree.get("requestSchema") or {}),
         response_schema=copy_json(tree.get("responseSchema") or {}),
+        fields=tuple(tree.get("fields") or ()),
+        shared=bool(tree.get("shared")),
     )
 
 
@@ -211,6 +213,8 @@ def _print_subresource(subresource: Subresource) -> Tree:
         "group": kind.group,
         "requestSchema": copy_json(subresource.request_schema),
         "responseSchema": copy_json(subresource.response_schema),
+        "fields": list(subresource.fields),
+        "shared": subresource.shared,
     }
     return {**tree, **_said(rest)}
 

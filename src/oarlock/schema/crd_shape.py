@@ -41,7 +41,13 @@ _COLUMN = _Shape(
 _SUBRESOURCE = _Shape(
     "object",
     needed={"name": _TEXT, "verbs": _TEXTS, "version": _TEXT, "kind": _TEXT},
-    known={"group": _TEXT, "requestSchema": _ANY_OBJECT, "responseSchema": _ANY_OBJECT},
+    known={
+        "group": _TEXT,
+        "requestSchema": _ANY_OBJECT,
+        "responseSchema": _ANY_OBJECT,
+        "fields": _TEXTS,
+        "shared": _FLAG,
+    },
 )
 _VERSION = _Shape(
     "object",

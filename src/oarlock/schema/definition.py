@@ -96,7 +96,8 @@ class Subresource:
     `verbs` are Kubernetes' (``create get update patch``). `kind` is the kind of the request and response body; its
     group and version may differ from the resource's. `request_schema` and `response_schema` describe the bodies for
     OpenAPI. `produces` is the media type of a subresource that responds with a stream. `connects`: it takes over the
-    connection.
+    connection. `fields`: it is a part of the object, shows all of it and changes only these (dotted paths), which
+    nothing else changes unless `shared`.
     """
 
     name: str
@@ -107,6 +108,8 @@ class Subresource:
     parameters: tuple[QueryParameter, ...] = ()
     produces: str = ""
     connects: bool = False
+    fields: tuple[str, ...] = ()
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

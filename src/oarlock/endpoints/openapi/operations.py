@@ -313,7 +313,7 @@ class _Writer:
         entry = self.entry
         if sub.name == "scale" and entry.version.scale is not None:
             return _Form(SCALE, SCALE, NUMBERED, NUMBERED)
-        if sub.name == "status":
+        if sub.name == "status" or sub.fields:
             return _Form(self.object, self.object, self.media, self.media)
         if sub.kind == entry.gvk and not sub.request_schema and not sub.response_schema and sub.produces:
             return _Form(self.object, "" if sub.produces else self.object, ANY_OBJECT, ANY_OBJECT)
