@@ -50,7 +50,7 @@ class TestOverANetwork(BackendContract, HistoryContract):
         return NetworkBackend(NETWORKED[folder], seed=4)
 
     async def lose_after(self, backend: Any, rev: Rev) -> None:
-        backend.store.lose_after(rev)
+        backend.remote.lose_after(rev)
 
     async def expire(self, backend: Any) -> None:
-        backend.store.reap()
+        backend.remote.reap()

@@ -120,7 +120,7 @@ class History:
 
     def __init__(self, backend: Any, seed: int) -> None:
         self.backend = backend
-        self.store: Backend = getattr(backend, "store", backend)
+        self.store: Backend = getattr(backend, "remote", backend)
         self.random = random.Random(seed)
         self.model: dict[int, State] = {}
         self.compacted = 0

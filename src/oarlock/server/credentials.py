@@ -57,14 +57,14 @@ def credentials_of(config: ServerConfig, clock: Clock) -> ServerCredentials:
         sources.append((config.client_ca_file, partial(_client_certificates, config.client_ca_file, clock)))
     sources.append((config.token_auth_file or config.admin_token, lambda: TokenFile(_tokens(config))))
 
-    def read_again(position: int) -> None:
+    def reload(position: int) -> None:
         union.exchange(position, sources[position][1]())
 
     refusals = (BadFile, TokenFileError, CertificateBundleError)
-    files = tuple(ReloadedFiles([file], partial(read_again, i), refusals) for i, (file, _) in enumerate(sources))
+    files = tuple(ReloadedFiles([file], partial(reload, i), refusals) for i, (file, _) in enumerate(sources))
     union = Union([make() for _, make in sources])
-    shown = next((one for one in tokens if "system:masters" in one[1].groups), tokens[0] if tokens else ("", ADMIN))
-    return ServerCredentials(union, shown[0], shown[1].name, files)
+    first = next((one for one in tokens if "system:masters" in one[1].groups), tokens[0] if tokens else ("", ADMIN))
+    return ServerCredentials(union, first[0], first[1].name, files)
 
 
 def _client_certificates(file: Path, clock: Clock) -> Authenticator:
@@ -74,14 +74,14 @@ def _client_certificates(file: Path, clock: Clock) -> Authenticator:
 def _tokens(config: ServerConfig) -> list[tuple[str, User]]:
     file = config.token_auth_file
     if file is None:
-        return [(_kept_token(config.admin_token), ADMIN)]
+        return [(_admin_token(config.admin_token), ADMIN)]
     tokens = parse_token_file(_read(file), str(file))
     if not tokens and config.client_ca_file is None:
         raise BadFile(f"{file}: it holds no token, so nobody would be let in; write one, or give a --client-ca-file")
     return tokens
 
 
-def _kept_token(file: Path) -> str:
+def _admin_token(file: Path) -> str:
     """The token in `file`, generated if there is none. All servers that start at once get the same."""
     try:
         token = _token_in(file)

@@ -39,7 +39,7 @@ def prepare_data_directory(config: ServerConfig) -> None:
     if not (token or certificates):
         return
     directory = config.data_directory
-    with _told(directory):
+    with _as_bad_file(directory):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         if directory.stat().st_mode & 0o002:
             log.warning("--data-dir=%s: everybody may write in it, and who does can become admin", directory)
@@ -57,9 +57,9 @@ def _copy(source: Path, target: Path, names: Sequence[str]) -> None:
     """Copy the files `names` unless the last of them is in `target` or not in `source`."""
     if (target / names[-1]).exists() or not (source / names[-1]).exists():
         return
-    with _told(source), locked(source):
+    with _as_bad_file(source), locked(source):
         contents = {name: (source / name).read_bytes() for name in names}
-    with _told(target):
+    with _as_bad_file(target):
         target.mkdir(mode=0o700, exist_ok=True)
         with locked(target):
             if (target / names[-1]).exists():
@@ -70,7 +70,7 @@ def _copy(source: Path, target: Path, names: Sequence[str]) -> None:
 
 
 @contextmanager
-def _told(directory: Path) -> Iterator[None]:
+def _as_bad_file(directory: Path) -> Iterator[None]:
     """Turn an OSError into `BadFile`."""
     try:
         yield

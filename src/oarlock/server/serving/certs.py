@@ -50,7 +50,7 @@ def held_certificates(directory: Path, hosts: Sequence[str], now: float) -> Iter
     read, or don't belong together.
     """
     with _locked(directory):
-        yield _ensured(directory, hosts, datetime.fromtimestamp(now, UTC))
+        yield _ensure(directory, hosts, datetime.fromtimestamp(now, UTC))
 
 
 def ensure_certificates(directory: Path, hosts: Sequence[str], now: float) -> ServingFiles:
@@ -72,17 +72,17 @@ def _locked(directory: Path) -> Iterator[None]:
         raise BadCertificateFile(f"{error.filename or directory}: {error.strerror}") from error
 
 
-def _ensured(directory: Path, hosts: Sequence[str], moment: datetime) -> ServingFiles:
-    wanted = tuple(dict.fromkeys((*LOCAL, *hosts)))
+def _ensure(directory: Path, hosts: Sequence[str], moment: datetime) -> ServingFiles:
+    names = tuple(dict.fromkeys((*LOCAL, *hosts)))
     files = ServingFiles(directory / "ca.crt", directory / "tls.crt", directory / "tls.key")
     authority, authority_key = _authority(directory, moment)
     current = _read_certificate(files.certificate)
-    if current is not None and files.key.exists() and _fits(current, authority, wanted, moment):
+    if current is not None and files.key.exists() and _fits(current, authority, names, moment):
         if _public(current) == _public_of(_read_key(files.key)):
             return files
         raise _mismatch(files.certificate, files.key)
     key = ec.generate_private_key(ec.SECP256R1())
-    certificate = _issue(key, authority, authority_key, moment, wanted)
+    certificate = _issue(key, authority, authority_key, moment, names)
     _write_pair(files.certificate, certificate, files.key, key)
     return files
 

@@ -64,12 +64,12 @@ NO_FAULTS = Faults()
 
 
 class NetworkBackend:
-    """A connection to `store`, which outlives it. `seed` makes it repeatable; `faults` may be changed at any time."""
+    """A connection to `remote`, which outlives it. `seed` makes it repeatable; `faults` may be changed at any time."""
 
-    def __init__(self, store: Backend, *, seed: int = 0, faults: Faults = NO_FAULTS) -> None:
-        self.caps = Caps(durable=True, max_value=store.caps.max_value)
+    def __init__(self, remote: Backend, *, seed: int = 0, faults: Faults = NO_FAULTS) -> None:
+        self.caps = Caps(durable=True, max_value=remote.caps.max_value)
         self.faults = faults
-        self.store = store
+        self.remote = remote
         self._dice = random.Random(seed)
         self._streams: dict[_Stream, None] = {}
         self._executing: set[asyncio.Task[Any]] = set()
@@ -91,38 +91,38 @@ class NetworkBackend:
         return None
 
     async def epoch(self) -> str:
-        return await self._call(self.store.epoch)
+        return await self._call(self.remote.epoch)
 
     async def current_rev(self) -> Rev:
-        return await self._call(self.store.current_rev)
+        return await self._call(self.remote.current_rev)
 
     async def compact_rev(self) -> Rev:
-        return await self._call(self.store.compact_rev)
+        return await self._call(self.remote.compact_rev)
 
     async def get(self, key: str, *, rev: Rev = 0) -> tuple[KV | None, Rev]:
-        kv, at = await self._call(lambda: self.store.get(key, rev=rev))
+        kv, at = await self._call(lambda: self.remote.get(key, rev=rev))
         return _copied(kv), at
 
     async def list(self, start: str, end: str, *, rev: Rev = 0, limit: int = 0) -> Page:
-        page = await self._call(lambda: self.store.list(start, end, rev=rev, limit=limit))
+        page = await self._call(lambda: self.remote.list(start, end, rev=rev, limit=limit))
         return Page([kv._replace(value=_copy(kv.value)) for kv in page.kvs], page.rev, page.more, page.count)
 
     async def count(self, start: str, end: str) -> tuple[int, Rev]:
-        return await self._call(lambda: self.store.count(start, end))
+        return await self._call(lambda: self.remote.count(start, end))
 
     async def put(self, key: str, value: bytes, *, expect: Rev, ttl_ms: int | None = KEEP_TTL) -> WriteResult:
         sent = _copy(value)
-        return await self._write(lambda: self.store.put(key, sent, expect=expect, ttl_ms=ttl_ms))
+        return await self._write(lambda: self.remote.put(key, sent, expect=expect, ttl_ms=ttl_ms))
 
     async def delete(self, key: str, *, expect: Rev) -> WriteResult:
-        return await self._write(lambda: self.store.delete(key, expect=expect))
+        return await self._write(lambda: self.remote.delete(key, expect=expect))
 
     async def watch(self, start: str, end: str, *, after: Rev, deliver: Deliver, failed: Failed) -> _Stream:
         stream = _Stream(self, RangeWatch((start, end), after, deliver, failed))
         self._streams[stream] = None
         try:
             watch = await self._call(
-                lambda: self.store.watch(start, end, after=after, deliver=stream.send, failed=stream.send_error)
+                lambda: self.remote.watch(start, end, after=after, deliver=stream.send, failed=stream.send_error)
             )
         except BaseException:
             stream.close()
@@ -133,15 +133,15 @@ class NetworkBackend:
     async def request_progress(self) -> None:
         self._asked += 1
         try:
-            await self._call(self.store.request_progress)
+            await self._call(self.remote.request_progress)
         finally:
             self._asked -= 1
 
     async def compact(self, rev: Rev) -> None:
-        await self._call(lambda: self.store.compact(rev))
+        await self._call(lambda: self.remote.compact(rev))
 
     async def check(self, *, quick: bool = False) -> Findings:
-        return await self.store.check(quick=quick)
+        return await self.remote.check(quick=quick)
 
     def cut(self) -> None:
         """Break every watch; what was on its way is lost."""
@@ -187,7 +187,7 @@ class NetworkBackend:
         executing = asyncio.create_task(self._carried(call))
         self._executing.add(executing)
         executing.add_done_callback(self._executing.discard)
-        executing.add_done_callback(_look_at_the_error)
+        executing.add_done_callback(_retrieve_error)
         if unknown:
             await self.travel()
             raise OutcomeUnknown("the connection was lost, and with it the answer")
@@ -280,10 +280,10 @@ def _nothing() -> None:
     return None
 
 
-def _look_at_the_error(executed: asyncio.Task[Any]) -> None:
+def _retrieve_error(task: asyncio.Task[Any]) -> None:
     """Where the caller has gone, nobody else does, and asyncio would complain."""
-    if not executed.cancelled():
-        executed.exception()
+    if not task.cancelled():
+        task.exception()
 
 
 def _copy(value: bytes) -> bytes:
