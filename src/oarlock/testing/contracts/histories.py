@@ -113,28 +113,29 @@ class _Run:
             expect = self.pick(step)[0]
         real_expect = dict(self.revs)[expect] if expect else 0
         if "delete" in step.what:
-            wanted = await self.model.delete(step.key, expect=expect)
-            got = await self.real.delete(step.key, expect=real_expect)
+            expected = await self.model.delete(step.key, expect=expect)
+            actual = await self.real.delete(step.key, expect=real_expect)
         else:
-            wanted = await self.model.put(step.key, step.value, expect=expect, ttl_ms=step.ttl_ms)
-            got = await self.real.put(step.key, step.value, expect=real_expect, ttl_ms=step.ttl_ms)
-        assert got.ok == wanted.ok
-        assert self.as_model(got.current) == wanted.current
-        if got.ok:
-            self.revs.append((wanted.rev, got.rev))
+            expected = await self.model.put(step.key, step.value, expect=expect, ttl_ms=step.ttl_ms)
+            actual = await self.real.put(step.key, step.value, expect=real_expect, ttl_ms=step.ttl_ms)
+        assert actual.ok == expected.ok
+        assert self.as_model(actual.current) == expected.current
+        if actual.ok:
+            self.revs.append((expected.rev, actual.rev))
 
     async def read(self, step: HistoryStep) -> None:
         model_rev, real_rev = self.pick(step)
+        limit = step.pick % 3 if step.what == "page" else 0
         try:
-            wanted = await self.model.list(START, END, rev=model_rev, limit=step.pick % 3 if step.what == "page" else 0)
-            wanted_kv, _ = await self.model.get(step.key, rev=model_rev)
+            expected = await self.model.list(START, END, rev=model_rev, limit=limit)
+            model_kv, _ = await self.model.get(step.key, rev=model_rev)
         except Compacted:
             await refused(self.real.list(START, END, rev=real_rev), Compacted)
             return
-        got = await self.real.list(START, END, rev=real_rev, limit=step.pick % 3 if step.what == "page" else 0)
-        assert [self.as_model(kv) for kv in got.kvs] == wanted.kvs
-        assert (got.more, got.count, got.rev) == (wanted.more, wanted.count, real_rev)
-        assert self.as_model((await self.real.get(step.key, rev=real_rev))[0]) == wanted_kv
+        actual = await self.real.list(START, END, rev=real_rev, limit=limit)
+        assert [self.as_model(kv) for kv in actual.kvs] == expected.kvs
+        assert (actual.more, actual.count, actual.rev) == (expected.more, expected.count, real_rev)
+        assert self.as_model((await self.real.get(step.key, rev=real_rev))[0]) == model_kv
 
     async def compact(self, step: HistoryStep) -> None:
         model_rev, real_rev = self.pick(step)
@@ -190,9 +191,9 @@ class _Run:
     async def check_watches(self) -> None:
         last = self.revs[-1][1]
         await self.real.request_progress()
-        for wanted, got in self.watches:
-            await got.until_over(last)
-            assert [self.event(event) for event in got.events] == wanted.events
+        for expected, actual in self.watches:
+            await actual.until_over(last)
+            assert [self.event(event) for event in actual.events] == expected.events
 
     async def kvs(self) -> list[KV | None]:
         return [self.as_model(kv) for kv in (await self.real.list(START, END)).kvs]

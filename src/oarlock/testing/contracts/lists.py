@@ -62,15 +62,15 @@ class ListContract(Suite):
             async with self.opened(tmp_path) as backend:
                 first = (await backend.put("/t/a", b"1", expect=0)).rev
                 second = (await backend.put("/t/a", b"2", expect=first)).rev
-                for read in (
+                for call in (
                     backend.list(START, END, rev=second + 1000),
                     backend.get("/t/a", rev=second + 1000),
                 ):
-                    ahead = await refused(read, FutureRevision)
+                    ahead = await refused(call, FutureRevision)
                     assert ahead.current_rev >= second
                 await backend.compact(second)
-                for read in (backend.list(START, END, rev=first), backend.get("/t/a", rev=first)):
-                    behind = await refused(read, Compacted)
+                for call in (backend.list(START, END, rev=first), backend.get("/t/a", rev=first)):
+                    behind = await refused(call, Compacted)
                     assert behind.compact_rev == second
                 assert len((await backend.list(START, END, rev=second)).kvs) == 1
 
@@ -85,15 +85,15 @@ class ListContract(Suite):
                 for limit in (1, 2, 7, 24, 25, 26, 1000):
                     whole = await backend.list(START, END)
                     first = await backend.list(START, END, rev=whole.rev, limit=limit)
-                    paged, page = list(first.kvs), first
+                    kvs, page = list(first.kvs), first
                     while page.more:
-                        assert page.count == len(whole.kvs) - len(paged)
-                        page = await backend.list(paged[-1].key + "\0", END, rev=whole.rev, limit=limit)
+                        assert page.count == len(whole.kvs) - len(kvs)
+                        page = await backend.list(kvs[-1].key + "\0", END, rev=whole.rev, limit=limit)
                         assert page.rev == whole.rev
                         assert 0 < len(page.kvs) <= limit
-                        paged += page.kvs
+                        kvs += page.kvs
                     assert page.count == 0
-                    assert paged == whole.kvs
+                    assert kvs == whole.kvs
                 await writing
 
         asyncio.run(scenario())
@@ -134,7 +134,7 @@ class ListContract(Suite):
 async def _move_a_token(backend: Backend, number: int) -> None:
     rev = 0
     for step in range(40):
-        made = await backend.put(f"/t/{number}-{step % 7}", b"", expect=0)
+        creation = await backend.put(f"/t/{number}-{step % 7}", b"", expect=0)
         if rev:
             await backend.delete(f"/t/{number}-{(step - 1) % 7}", expect=rev)
-        rev = made.rev
+        rev = creation.rev

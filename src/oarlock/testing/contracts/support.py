@@ -25,6 +25,7 @@ __all__ = [
     "eventually",
     "fold",
     "mutate_at_random",
+    "record",
     "refused",
     "running",
     "that_loses",
@@ -100,8 +101,8 @@ class Suite:
         """Leave out the tests that need a method which isn't overridden."""
         if cls.backend is not Suite.backend:
             for name in dir(cls):
-                needed = getattr(getattr(cls, name), _NEEDS, "")
-                if needed and getattr(cls, needed) is getattr(Suite, needed):
+                method = getattr(getattr(cls, name), _NEEDS, "")
+                if method and getattr(cls, method) is getattr(Suite, method):
                     setattr(cls, name, None)
 
     def backend(self, folder: Path, clock: VirtualClock) -> Backend:
@@ -157,6 +158,13 @@ async def eventually(true: Callable[[], bool], why: str) -> None:
         await asyncio.sleep(0.002)
 
 
+async def record(backend: Backend, after: Rev, span: tuple[str, str] = (START, END)) -> Recorder:
+    """Watch `span` after revision `after`."""
+    recorder = Recorder(after)
+    await backend.watch(*span, after=after, deliver=recorder.deliver, failed=recorder.failed)
+    return recorder
+
+
 async def caught_up(backend: Backend, *watches: Recorder) -> Rev:
     """Wait until each of `watches` has been delivered everything up to now; the current revision."""
     rev = await backend.current_rev()
@@ -195,22 +203,22 @@ def fold(state: dict[str, tuple[bytes, Rev]], events: list[Event]) -> dict[str, 
 
 
 async def mutate_at_random(backend: Backend, seed: int, writes: int, keys: int = 8) -> int:
-    """Create, update and delete a few keys with the last known revisions; returns how many writes succeeded."""
+    """Create, update and delete a few keys with the last known revisions; returns how many writes count."""
     dice = random.Random(seed)
-    seen: dict[str, Rev] = {}
-    succeeded = 0
+    revs: dict[str, Rev] = {}
+    count = 0
     for number in range(writes):
         await asyncio.sleep(0)
         key = f"{START}{dice.randrange(keys)}"
         if dice.random() < 0.3:
-            result = await backend.delete(key, expect=seen.get(key, 0))
+            result = await backend.delete(key, expect=revs.get(key, 0))
             now = 0
         else:
-            result = await backend.put(key, f"{seed}-{number}".encode(), expect=seen.get(key, 0))
+            result = await backend.put(key, f"{seed}-{number}".encode(), expect=revs.get(key, 0))
             now = result.rev
         if result.ok:
-            succeeded += 1
-            seen[key] = now
+            count += 1
+            revs[key] = now
         else:
-            seen[key] = result.current.mod_rev if result.current else 0
-    return succeeded
+            revs[key] = result.current.mod_rev if result.current else 0
+    return count

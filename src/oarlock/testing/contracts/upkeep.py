@@ -13,10 +13,10 @@ from oarlock.testing.clock import VirtualClock
 from oarlock.testing.contracts.support import (
     END,
     START,
-    Recorder,
     Suite,
     caught_up,
     mutate_at_random,
+    record,
     refused,
     running,
     two_servers,
@@ -34,9 +34,9 @@ class CompactionContract(Suite):
                 assert await backend.compact_rev() == 0
                 old = (await backend.put("/t/old", b"old", expect=0)).rev
                 a1 = (await backend.put("/t/a", b"1", expect=0)).rev
-                gone = (await backend.put("/t/gone", b"", expect=0)).rev
+                temporary = (await backend.put("/t/gone", b"", expect=0)).rev
                 a2 = (await backend.put("/t/a", b"2", expect=a1)).rev
-                middle = (await backend.delete("/t/gone", expect=gone)).rev
+                middle = (await backend.delete("/t/gone", expect=temporary)).rev
                 a3 = (await backend.put("/t/a", b"3", expect=a2)).rev
                 before = await backend.list(START, END, rev=middle)
                 await backend.compact(middle)
@@ -46,10 +46,9 @@ class CompactionContract(Suite):
                 kv, _ = await backend.get("/t/old")
                 assert kv is not None
                 assert (kv.value, kv.create_rev) == (b"old", old)
-                seen = Recorder(middle)
-                await backend.watch(START, END, after=middle, deliver=seen.deliver, failed=seen.failed)
-                await seen.until(a3)
-                assert [(e.rev, e.prev_rev, e.prev_value) for e in seen.events] == [(a3, a2, b"2")]
+                watch = await record(backend, middle)
+                await watch.until(a3)
+                assert [(e.rev, e.prev_rev, e.prev_value) for e in watch.events] == [(a3, a2, b"2")]
                 assert not await backend.check()
 
         asyncio.run(scenario())
@@ -61,8 +60,8 @@ class CompactionContract(Suite):
                 for number in range(10):
                     rev = (await backend.put("/t/a", b"%d" % number, expect=rev)).rev
                 await backend.compact(rev - 3)
-                for wrong in (0, rev - 5, rev - 3):
-                    behind = await refused(backend.compact(wrong), Compacted)
+                for stale in (0, rev - 5, rev - 3):
+                    behind = await refused(backend.compact(stale), Compacted)
                     assert behind.compact_rev == rev - 3
                 ahead = await refused(backend.compact(rev + 1000), FutureRevision)
                 assert ahead.current_rev >= rev
@@ -82,10 +81,10 @@ class CompactionContract(Suite):
                 await mutate_at_random(backend, 5, 200)
                 rev = await backend.current_rev()
                 await backend.compact(rev)
-                kept = await backend.list(START, END)
+                page = await backend.list(START, END)
             async with self.opened(tmp_path) as backend:
                 assert await backend.compact_rev() == rev
-                assert (await backend.list(START, END, rev=rev)).kvs == kept.kvs
+                assert (await backend.list(START, END, rev=rev)).kvs == page.kvs
                 await refused(backend.list(START, END, rev=rev - 1), Compacted)
                 assert not await backend.check()
 
@@ -111,16 +110,14 @@ class CompactionContract(Suite):
             async with self.pair(tmp_path) as (first, second):
                 rev = (await first.put("/t/a", b"1", expect=0)).rev
                 rev = (await first.put("/t/a", b"2", expect=rev)).rev
-                seen = Recorder(rev - 1)
-                await second.watch(START, END, after=rev - 1, deliver=seen.deliver, failed=seen.failed)
+                watch = await record(second, rev - 1)
                 # A watch that begins above what its server has read so far may still be sent it, without a gap.
-                await seen.until(rev)
+                await watch.until(rev)
                 await first.compact(rev)
                 assert await second.compact_rev() == rev
-                late = Recorder(rev - 1)
-                await second.watch(START, END, after=rev - 1, deliver=late.deliver, failed=late.failed)
+                late = await record(second, rev - 1)
                 assert isinstance(await late.until_failed(), Compacted)
-                assert seen.error is None
+                assert watch.error is None
 
         asyncio.run(scenario())
 
@@ -132,8 +129,7 @@ class ExpiryContract(Suite):
         async def scenario() -> None:
             clock = VirtualClock()
             async with self.opened(tmp_path, clock) as backend:
-                seen = Recorder(await backend.current_rev())
-                await backend.watch(START, END, after=seen.rev, deliver=seen.deliver, failed=seen.failed)
+                watch = await record(backend, await backend.current_rev())
                 short = (await backend.put("/t/short", b"s", expect=0, ttl_ms=1_000)).rev
                 await backend.put("/t/long", b"l", expect=0, ttl_ms=60_000)
                 await backend.put("/t/ever", b"e", expect=0, ttl_ms=None)
@@ -146,8 +142,8 @@ class ExpiryContract(Suite):
                 clock.advance(0.001)
                 await self.expire(backend)
                 assert [kv.key for kv in (await backend.list(START, END)).kvs] == ["/t/ever", "/t/long"]
-                await caught_up(backend, seen)
-                last = seen.events[-1]
+                await caught_up(backend, watch)
+                last = watch.events[-1]
                 assert (last.op, last.key, last.prev_rev, last.prev_value) == (Op.DELETE, "/t/short", short, b"s")
                 assert last.rev == await backend.current_rev()
 
@@ -233,8 +229,7 @@ class ExpiryContract(Suite):
     def test_a_call_that_is_cancelled_harms_nobody(self, tmp_path: Path) -> None:
         async def scenario() -> None:
             async with self.opened(tmp_path) as backend:
-                seen = Recorder(await backend.current_rev())
-                await backend.watch(START, END, after=seen.rev, deliver=seen.deliver, failed=seen.failed)
+                watch = await record(backend, await backend.current_rev())
                 tasks = [asyncio.create_task(backend.put(f"/t/{i}", b"", expect=0)) for i in range(20)]
                 await asyncio.sleep(0)
                 for task in tasks[::2]:
@@ -242,9 +237,9 @@ class ExpiryContract(Suite):
                 results = await asyncio.gather(*tasks, return_exceptions=True)
                 assert all(not isinstance(result, StorageError) for result in results)
                 assert (await backend.put("/t/last", b"", expect=0)).ok
-                await caught_up(backend, seen)
+                await caught_up(backend, watch)
                 live = {kv.key for kv in (await backend.list(START, END)).kvs}
-                assert live == {event.key for event in seen.events}
+                assert live == {event.key for event in watch.events}
                 assert {f"/t/{i}" for i in range(1, 20, 2)} <= live
 
         asyncio.run(scenario())

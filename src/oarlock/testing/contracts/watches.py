@@ -18,17 +18,12 @@ from oarlock.testing.contracts.support import (
     eventually,
     fold,
     mutate_at_random,
+    record,
     running,
     two_servers,
 )
 
 __all__ = ["WatchContract"]
-
-
-async def _watch(backend: Backend, after: Rev, span: tuple[str, str] = (START, END)) -> Recorder:
-    recorder = Recorder(after)
-    await backend.watch(*span, after=after, deliver=recorder.deliver, failed=recorder.failed)
-    return recorder
 
 
 def _state(kvs: list[KV]) -> dict[str, tuple[bytes, Rev]]:
@@ -60,7 +55,7 @@ class WatchContract(Suite):
                 for start in range(0, 1300, 100):
                     await asyncio.gather(*(backend.put(f"/t/{start + i}", b"", expect=0) for i in range(100)))
                 writing = asyncio.create_task(mutate_at_random(backend, 3, 300))
-                whole, part = await asyncio.gather(_watch(backend, begin), _watch(backend, begin, ("/t/7", "/t/8")))
+                whole, part = await asyncio.gather(record(backend, begin), record(backend, begin, ("/t/7", "/t/8")))
                 await writing
                 final = await backend.list(START, END)
                 await backend.request_progress()
@@ -75,10 +70,10 @@ class WatchContract(Suite):
         async def scenario() -> None:
             async with self.opened(tmp_path) as backend:
                 begin = await backend.current_rev()
-                live = await _watch(backend, begin, ("/t/pods/", "/t/pods0"))
+                live = await record(backend, begin, ("/t/pods/", "/t/pods0"))
                 for key in ("/t/pods/a", "/t/podsx/a", "/t/pods", "/t/pods/b", "/t/pods0"):
                     rev = (await backend.put(key, b"", expect=0)).rev
-                late = await _watch(backend, begin, ("/t/pods/", "/t/pods0"))
+                late = await record(backend, begin, ("/t/pods/", "/t/pods0"))
                 await backend.request_progress()
                 await live.until(rev)
                 await late.until(rev)
@@ -95,7 +90,7 @@ class WatchContract(Suite):
             async with self.pair(tmp_path) as (first, second):
                 for number in range(30):
                     rev = (await first.put(f"/t/{number}", b"", expect=0)).rev
-                    watch = await _watch(second, rev)
+                    watch = await record(second, rev)
                     after = await first.put(f"/t/then{number}", b"", expect=0)
                     await watch.until(after.rev)
                     assert [event.rev for event in watch.events] == [after.rev]
@@ -121,12 +116,12 @@ class WatchContract(Suite):
         async def scenario() -> None:
             async with self.opened(tmp_path) as backend:
                 begin = await backend.current_rev()
-                live = await _watch(backend, begin)
+                live = await record(backend, begin)
                 one = (await backend.put("/t/a", b"1", expect=0)).rev
                 two = (await backend.put("/t/a", b"2", expect=one)).rev
                 three = (await backend.delete("/t/a", expect=two)).rev
                 four = (await backend.put("/t/a", b"4", expect=0)).rev
-                late = await _watch(backend, begin)
+                late = await record(backend, begin)
                 await late.until(four)
                 for watch in (live, late):
                     assert [(e.rev, e.op, e.value, e.create_rev, e.prev_rev, e.prev_value) for e in watch.events] == [
@@ -143,19 +138,19 @@ class WatchContract(Suite):
             async with self.opened(tmp_path) as backend:
                 begin = await backend.current_rev()
                 revs = [(await backend.put(f"/t/{i}", b"", expect=0)).rev for i in range(5)]
-                live = await _watch(backend, revs[-1])
+                live = await record(backend, revs[-1])
                 await backend.compact(revs[2])
                 for after in (begin, revs[1]):
-                    gone = await _watch(backend, after)
-                    error = await gone.until_failed()
+                    failing = await record(backend, after)
+                    error = await failing.until_failed()
                     assert isinstance(error, Compacted)
                     assert error.compact_rev == revs[2]
-                    assert gone.events == []
-                kept = await _watch(backend, revs[2])
+                    assert failing.events == []
+                continuing = await record(backend, revs[2])
                 last = (await backend.put("/t/last", b"", expect=0)).rev
-                await kept.until(last)
+                await continuing.until(last)
                 await live.until(last)
-                assert [event.rev for event in kept.events] == [*revs[3:], last]
+                assert [event.rev for event in continuing.events] == [*revs[3:], last]
                 assert [event.rev for event in live.events] == [last]
 
         asyncio.run(scenario())
@@ -169,7 +164,7 @@ class WatchContract(Suite):
                 for number in range(1500):
                     rev = (await backend.put("/t/a", b"%d" % number, expect=rev)).rev
                     revs.append(rev)
-                replays = [asyncio.create_task(_watch(backend, begin)) for _ in range(4)]
+                replays = [asyncio.create_task(record(backend, begin)) for _ in range(4)]
                 await asyncio.sleep(0)
                 await backend.compact(revs[-2])
                 for watch in await asyncio.gather(*replays):
@@ -183,7 +178,7 @@ class WatchContract(Suite):
     def test_v4_progress_comes_when_asked_for_and_after_the_events(self, tmp_path: Path) -> None:
         async def scenario() -> None:
             async with self.opened(tmp_path) as backend:
-                watch = await _watch(backend, await backend.current_rev(), ("/t/quiet/", "/t/quiet0"))
+                watch = await record(backend, await backend.current_rev(), ("/t/quiet/", "/t/quiet0"))
                 for number in range(5):
                     rev = (await backend.put(f"/t/{number}", b"", expect=0)).rev
                     await backend.request_progress()
@@ -203,7 +198,7 @@ class WatchContract(Suite):
     def test_v4_also_for_what_another_server_wrote(self, tmp_path: Path) -> None:
         async def scenario() -> None:
             async with self.pair(tmp_path) as (first, second):
-                watch = await _watch(second, await second.current_rev())
+                watch = await record(second, await second.current_rev())
                 for number in range(20):
                     rev = (await first.put(f"/t/{number}", b"", expect=0)).rev
                     await second.request_progress()
@@ -216,7 +211,7 @@ class WatchContract(Suite):
         async def scenario() -> None:
             async with self.opened(tmp_path) as backend:
                 after = await backend.current_rev()
-                other = await _watch(backend, after)
+                other = await record(backend, after)
                 closed = Recorder(after)
                 watch = await backend.watch(START, END, after=after, deliver=closed.deliver, failed=closed.failed)
                 first = await backend.put("/t/a", b"", expect=0)
@@ -234,7 +229,7 @@ class WatchContract(Suite):
         async def scenario() -> None:
             async with self.opened(tmp_path) as backend:
                 after = await backend.current_rev()
-                other, closed = Recorder(after), Recorder(after)
+                closed = Recorder(after)
                 watch = await backend.watch(START, END, after=after, deliver=closed.deliver, failed=closed.failed)
                 counts: list[int] = []
 
@@ -243,7 +238,7 @@ class WatchContract(Suite):
                     counts.append(len(closed.events))
 
                 await backend.watch(START, END, after=after, deliver=close, failed=lambda error: None)
-                await backend.watch(START, END, after=after, deliver=other.deliver, failed=other.failed)
+                other = await record(backend, after)
                 await asyncio.gather(*(backend.put(f"/t/{i}", b"", expect=0) for i in range(3)))
                 await eventually(lambda: bool(counts), "a watch isn't told")
                 await backend.put("/t/last", b"", expect=0)
@@ -263,7 +258,7 @@ async def _put_and_compare(backends: list[Backend]) -> None:
 
     tasks = []
     for place, backend in enumerate(backends):
-        seen = await _watch(backend, await backend.current_rev())
+        seen = await record(backend, await backend.current_rev())
         tasks += [write(backend, seen, f"{place}-{client}") for client in range(5)]
     await asyncio.gather(*tasks)
 
@@ -280,7 +275,7 @@ async def _hand_over(backends: list[Backend]) -> None:
         for backend in backends:
             page = await backend.list(START, END)
             if len(watches) < 40:
-                watches.append((_state(list(page.kvs)), await _watch(backend, page.rev)))
+                watches.append((_state(list(page.kvs)), await record(backend, page.rev)))
     await asyncio.gather(*writers)
     final = await backends[0].list(START, END)
     for backend in backends:

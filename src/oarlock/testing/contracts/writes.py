@@ -13,10 +13,10 @@ from oarlock.testing.clock import VirtualClock
 from oarlock.testing.contracts.support import (
     END,
     START,
-    Recorder,
     Suite,
     caught_up,
     mutate_at_random,
+    record,
     refused,
     running,
     that_loses,
@@ -35,8 +35,7 @@ class RevisionContract(Suite):
             async with self.opened(tmp_path, clock) as backend:
                 assert await backend.current_rev() >= 1, "0 means 'any' to a client: an empty store is above it"
                 assert (await backend.list(START, END)).rev >= 1
-                seen = Recorder(await backend.current_rev())
-                await backend.watch("/", "0", after=seen.rev, deliver=seen.deliver, failed=seen.failed)
+                watch = await record(backend, await backend.current_rev(), ("/", "0"))
                 revs = [await backend.current_rev()]
                 revs.append((await backend.put("/t/a", b"1", expect=0)).rev)
                 revs.append((await backend.put("/t/b", b"1", expect=0, ttl_ms=1000)).rev)
@@ -48,8 +47,8 @@ class RevisionContract(Suite):
                 assert revs == sorted(set(revs)), "revisions must grow with every write, also with an expiry"
                 many = await asyncio.gather(*(backend.put(f"/t/m{i}", b"", expect=0) for i in range(50)))
                 assert len({result.rev for result in many}) == 50, "two keys share a revision"
-                await caught_up(backend, seen)
-                assert len({event.rev for event in seen.events}) == len(seen.events) >= 55
+                await caught_up(backend, watch)
+                assert len({event.rev for event in watch.events}) == len(watch.events) >= 55
 
         asyncio.run(scenario())
 
@@ -57,18 +56,17 @@ class RevisionContract(Suite):
         async def scenario() -> None:
             async with self.opened(tmp_path) as backend:
                 after = await backend.current_rev()
-                seen = Recorder(after)
-                await backend.watch(START, END, after=after, deliver=seen.deliver, failed=seen.failed)
+                watch = await record(backend, after)
                 writers = [asyncio.create_task(mutate_at_random(backend, seed, 60)) for seed in range(5)]
                 pages = []
                 while await running(writers):
                     pages.append(await backend.list(START, END))
                 await asyncio.gather(*writers)
-                await caught_up(backend, seen)
+                await caught_up(backend, watch)
                 for page in pages:
                     assert page.kvs == (await backend.list(START, END, rev=page.rev)).kvs, f"{page.rev} changed later"
-                    held = {event.key: event for event in seen.events if event.rev <= page.rev}
-                    live = {key: event.rev for key, event in held.items() if event.value is not None}
+                    latest = {event.key: event for event in watch.events if event.rev <= page.rev}
+                    live = {key: event.rev for key, event in latest.items() if event.value is not None}
                     assert live == {kv.key: kv.mod_rev for kv in page.kvs}
 
         asyncio.run(scenario())
@@ -97,11 +95,10 @@ class RevisionContract(Suite):
                 kept = (await backend.put("/t/a", b"1", expect=0)).rev
                 lost = (await backend.put("/t/a", b"2", expect=kept)).rev
                 last = (await backend.put("/t/b", b"1", expect=0)).rev
-                seen = Recorder(lost)
-                await backend.watch(START, END, after=lost, deliver=seen.deliver, failed=seen.failed)
-                await seen.until(last)
+                watch = await record(backend, lost)
+                await watch.until(last)
                 await self.lose_after(backend, kept)
-                assert isinstance(await seen.until_failed(), Compacted)
+                assert isinstance(await watch.until_failed(), Compacted)
                 assert await backend.epoch() != epoch
                 assert await backend.current_rev() >= last
                 assert await backend.compact_rev() >= last, "whoever knows what was lost must hear of it"
@@ -109,8 +106,7 @@ class RevisionContract(Suite):
                 assert [(kv.key, kv.value, kv.mod_rev) for kv in page.kvs] == [("/t/a", b"1", kept)]
                 for stale in (kept, lost, last - 1):
                     await refused(backend.list(START, END, rev=stale), Compacted)
-                    late = Recorder(stale)
-                    await backend.watch(START, END, after=stale, deliver=late.deliver, failed=late.failed)
+                    late = await record(backend, stale)
                     assert isinstance(await late.until_failed(), Compacted)
                 assert (await backend.put("/t/b", b"2", expect=0)).rev > last
                 assert not (await backend.put("/t/a", b"3", expect=lost)).ok
@@ -144,8 +140,8 @@ class RevisionContract(Suite):
                 writers = [asyncio.create_task(mutate_at_random(backend, seed, 100)) for seed in range(3)]
                 while await running(writers):
                     _, rev = await backend.get("/t/1")
-                    known = backend.known_rev()
-                    assert known is None or known >= rev
+                    known_rev = backend.known_rev()
+                    assert known_rev is None or known_rev >= rev
                     assert await backend.current_rev() >= rev
                 await asyncio.gather(*writers)
 
@@ -155,8 +151,8 @@ class RevisionContract(Suite):
 async def _reads_see_a_write(writer: Backend, reader: Backend, number: int) -> None:
     key = f"/t/{number}"
     rev = (await writer.put(key, b"1", expect=0)).rev
-    known = reader.known_rev()
-    assert known is None or known >= rev, f"known_rev says {known} after {rev} was acknowledged"
+    known_rev = reader.known_rev()
+    assert known_rev is None or known_rev >= rev, f"known_rev says {known_rev} after {rev} was acknowledged"
     assert await reader.current_rev() >= rev
     kv, at = await reader.get(key)
     assert kv is not None
@@ -197,14 +193,14 @@ class WriteContract(Suite):
                 two = await backend.put("/t/a", b"2", expect=one.rev)
                 current = KV("/t/a", b"2", two.rev, one.rev)
                 for stale in (0, one.rev, two.rev + 100):
-                    for lost in (
+                    for failed in (
                         await backend.put("/t/a", b"3", expect=stale),
                         await backend.delete("/t/a", expect=stale),
                     ):
-                        assert (lost.ok, lost.current) == (False, current)
-                        assert lost.rev >= two.rev
-                gone = await backend.delete("/t/a", expect=two.rev)
-                assert (gone.ok, gone.current) == (True, current)
+                        assert (failed.ok, failed.current) == (False, current)
+                        assert failed.rev >= two.rev
+                deletion = await backend.delete("/t/a", expect=two.rev)
+                assert (deletion.ok, deletion.current) == (True, current)
                 assert (await backend.put("/t/a", b"3", expect=two.rev)).current is None
 
         asyncio.run(scenario())
@@ -218,8 +214,8 @@ class WriteContract(Suite):
                     results = await asyncio.gather(*racers, backend.delete("/t/other", expect=rev))
                     (won,) = [result for result in results if result.ok]
                     rev = won.rev
-                    for lost in results[:-1]:
-                        assert lost.ok or (lost.current is not None and lost.current.mod_rev == rev)
+                    for loser in results[:-1]:
+                        assert loser.ok or (loser.current is not None and loser.current.mod_rev == rev)
 
         asyncio.run(scenario())
 
@@ -230,8 +226,8 @@ class WriteContract(Suite):
                 two = await backend.put("/t/a", b"2", expect=one.rev)
                 kv, _ = await backend.get("/t/a")
                 assert kv == KV("/t/a", b"2", two.rev, one.rev)
-                gone = await backend.delete("/t/a", expect=two.rev)
-                assert gone.rev > two.rev
+                deletion = await backend.delete("/t/a", expect=two.rev)
+                assert deletion.rev > two.rev
                 again = await backend.put("/t/a", b"3", expect=0)
                 kv, _ = await backend.get("/t/a")
                 assert kv == KV("/t/a", b"3", again.rev, again.rev)
@@ -242,13 +238,13 @@ class WriteContract(Suite):
         async def scenario() -> None:
             async with self.opened(tmp_path) as backend:
                 rev = (await backend.put("/t/a", b"1", expect=0)).rev
-                gone, made = await asyncio.gather(
+                deletion, creation = await asyncio.gather(
                     backend.delete("/t/a", expect=rev), backend.put("/t/a", b"2", expect=0)
                 )
-                assert gone.ok
+                assert deletion.ok
                 kv, _ = await backend.get("/t/a")
-                assert (kv is not None) == made.ok
-                assert kv is None or kv.create_rev == kv.mod_rev == made.rev
+                assert (kv is not None) == creation.ok
+                assert kv is None or kv.create_rev == kv.mod_rev == creation.rev
                 assert not await backend.check()
 
         asyncio.run(scenario())
@@ -261,12 +257,12 @@ class WriteContract(Suite):
                 results = await asyncio.gather(*(backend.put(f"/t/{i}", b"%d" % i, expect=0) for i in range(100)))
                 late = asyncio.create_task(backend.put("/t/late", b"", expect=0))
                 await asyncio.sleep(0)
-            accepted = await late
+            late_result = await late
             async with self.opened(tmp_path) as backend:
                 page = await backend.list(START, END)
                 assert {kv.key: kv.mod_rev for kv in page.kvs} == {
                     **{f"/t/{i}": result.rev for i, result in enumerate(results)},
-                    "/t/late": accepted.rev,
+                    "/t/late": late_result.rev,
                 }
                 assert not await backend.check()
 
@@ -300,13 +296,12 @@ class WriteContract(Suite):
     def test_w5_an_empty_value_is_a_value(self, tmp_path: Path) -> None:
         async def scenario() -> None:
             async with self.opened(tmp_path) as backend:
-                seen = Recorder(await backend.current_rev())
-                await backend.watch(START, END, after=seen.rev, deliver=seen.deliver, failed=seen.failed)
+                watch = await record(backend, await backend.current_rev())
                 rev = (await backend.put("/t/a", b"", expect=0)).rev
                 rev = (await backend.put("/t/a", b"", expect=rev)).rev
                 await backend.delete("/t/a", expect=rev)
-                await caught_up(backend, seen)
-                assert [(event.value, event.prev_value) for event in seen.events] == [
+                await caught_up(backend, watch)
+                assert [(event.value, event.prev_value) for event in watch.events] == [
                     (b"", None),
                     (b"", b""),
                     (None, b""),
@@ -335,5 +330,5 @@ async def _race(backends: list[Backend]) -> None:
             *(backends[i % len(backends)].put(key, value, expect=0) for i, value in enumerate(values))
         )
         ((winner, won),) = [(i, result) for i, result in enumerate(results) if result.ok]
-        kept = KV(key, values[winner], won.rev, won.rev)
-        assert [result.current for result in results if not result.ok] == [kept] * 11
+        winner_kv = KV(key, values[winner], won.rev, won.rev)
+        assert [result.current for result in results if not result.ok] == [winner_kv] * 11
