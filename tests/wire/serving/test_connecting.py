@@ -17,6 +17,7 @@ from oarlock.server.config import ServerConfig
 from oarlock.server.run import Running, ServerParts, assemble
 from oarlock.server.serving.config import ServingConfig
 from oarlock.server.serving.listener import serve
+from oarlock.policy.authn.authenticator import Identity
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.server import ADMIN
@@ -72,7 +73,7 @@ class Known:
     waits = False
 
     async def authenticate(self, credentials: Any) -> Any:
-        return ADMIN
+        return Identity(ADMIN)
 
 
 @pytest.fixture(autouse=True)

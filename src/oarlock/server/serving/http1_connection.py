@@ -181,37 +181,35 @@ class Http1Connection(Http1Input):
     # Answering.
 
     def _advance(self) -> None:
-        """Answer the waiting requests in order, as far as possible without waiting, within this connection's share."""
+        """Answer the waiting requests, send what was written, and read more or less accordingly."""
         if self._advancing:
             return
-        self._advancing = True
-        out = self.out
-        budget = TurnBudget(REQUESTS_AT_ONCE, self._monotonic) if len(self._queue) > 1 or self._unparsed else None
+        if self._queue or self._unparsed:
+            self._advancing = True
+            self._answer_queue()
+            self._advancing = False
+        self.out.flush()
+        self._regulate()
+
+    def _answer_queue(self) -> None:
+        """Answer requests in order, as far as possible without waiting, within this connection's share."""
+        queue, out = self._queue, self.out
+        budget = TurnBudget(REQUESTS_AT_ONCE, self._monotonic) if len(queue) > 1 or self._unparsed else None
         while not self._lost:
-            while self._current is None and self._queue and not self._abort_at and not out.congested:
+            while queue and self._current is None and not self._abort_at and not out.congested:
                 if budget is not None and not budget.take():
-                    break
-                self._current = queued = self._queue.popleft()
+                    self._continue_later()
+                    return
+                self._current = queued = queue.popleft()
                 self._start(queued)
                 if out.size > PIECE_BYTES:
                     out.flush()
-            if not self._queue and not self._unparsed:
-                break
-            if self._current is None and self._queue and not self._abort_at and not out.congested:
-                self._continue_later()
-                break
-            if (
-                not self._unparsed
-                or self._input_ended
-                or self._upgrade_pending
-                or len(self._queue) + (self._current is not None) > 1
-            ):
-                break
+            if not self._unparsed or self._input_ended or self._upgrade_pending:
+                return
+            if len(queue) + (self._current is not None) > 1:
+                return
             data, self._unparsed = self._unparsed, b""
             self._take(data)
-        self._advancing = False
-        out.flush()
-        self._regulate()
 
     def _continue_later(self) -> None:
         if self._next_turn is None:

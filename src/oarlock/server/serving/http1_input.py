@@ -137,6 +137,8 @@ class Http1Input(Receiver):
             self._head_bytes += len(data)
             if self._head_bytes > self.listener.limits.max_header_bytes:
                 self._refuse(431, "")
+            elif len(self._lines) > self._most_lines:  # a slice has no more than it has bytes
+                self._refuse(431, "too many headers")
         elif self._incoming is not None and self._incoming.body is not None:
             self._body_bytes += len(data)
             allowed = OVERHEAD * self._incoming.body.received + self.listener.limits.max_header_bytes
@@ -181,15 +183,14 @@ class Http1Input(Receiver):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._in_head:  # else it's a trailer, which is ignored
-            lines = self._lines
-            lines.append((name, value))
-            if len(lines) > self._most_lines:
-                self._refuse(431, "too many headers")
-                raise _Stop
+            self._lines.append((name, value))
 
     def on_headers_complete(self) -> None:
         if self._head_bytes + self._slice_bytes > self.listener.limits.max_header_bytes and self._too_long():
             self._refuse(431, "")
+            raise _Stop
+        if len(self._lines) > self._most_lines:
+            self._refuse(431, "too many headers")
             raise _Stop
         self._in_head = False
         self._first = False
