@@ -27,15 +27,15 @@ def test_lines_are_few_and_say_how_many_there_would_have_been(caplog: pytest.Log
     now = 100.0
     lines = ThrottledLog(logging.ERROR, lambda: now)
     for _ in range(1000):
-        lines.say("no more %s", "files")
+        lines.write("no more %s", "files")
     assert caplog.messages == ["no more files"]
     now += 9.9
-    lines.say("no more %s", "files")
+    lines.write("no more %s", "files")
     now += 0.1
-    lines.say("no more %s", "memory")
+    lines.write("no more %s", "memory")
     assert caplog.messages[1:] == ["no more memory (and 1000 more in the last 10 s)"]
     now += 60
-    lines.say("no more %s", "files")
+    lines.write("no more %s", "files")
     assert caplog.messages[2:] == ["no more files"]
     assert {record.levelname for record in caplog.records} == {"ERROR"}
 

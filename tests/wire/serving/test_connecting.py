@@ -13,11 +13,11 @@ from wsproto.connection import Connection, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection
 
 from oarlock import APIServer, Channels, Context, Pipe, Resource, VirtualCollection, subresource
+from oarlock.policy.authn.authenticator import Identity
 from oarlock.server.config import ServerConfig
 from oarlock.server.run import Running, ServerParts, assemble
 from oarlock.server.serving.config import ServingConfig
 from oarlock.server.serving.listener import serve
-from oarlock.policy.authn.authenticator import Identity
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.server import ADMIN

@@ -26,7 +26,7 @@ LOW_BYTES = 64 * 1024
 class BaseStream:
     """See `oarlock.endpoints.http.Stream`; subclasses send the bytes.
 
-    `source` is read when the buffer is empty and the client can receive more. `taken` counts sent bytes.
+    `source` is read when the buffer is empty and the client can receive more. `accepted` counts sent bytes.
     """
 
     __slots__ = (
@@ -36,6 +36,7 @@ class BaseStream:
         "_offset",
         "_unsent",
         "_waiters",
+        "accepted",
         "closed",
         "ending",
         "open_ended",
@@ -43,7 +44,6 @@ class BaseStream:
         "pending",
         "source",
         "started_at",
-        "taken",
     )
 
     def __init__(self, unsent: Unsent) -> None:
@@ -54,7 +54,7 @@ class BaseStream:
         self._callbacks: list[Callable[[], None]] = []
         self._waiters: list[asyncio.Future[None]] = []
         self.pending = 0
-        self.taken = 0
+        self.accepted = 0
         self.source: BodySource | None = None
         self.ending = False
         self.closed = False
@@ -108,7 +108,7 @@ class BaseStream:
         """All buffered bytes, in one piece. Nothing of the first chunk may have been sent."""
         chunks = self._chunks
         data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-        self.taken += self.pending
+        self.accepted += self.pending
         self.pending = 0
         if self._charged:
             self._release()
@@ -139,7 +139,7 @@ class BaseStream:
             while left:
                 left -= self._shift_chunk(parts, left)
             self.pending -= size
-        self.taken += size
+        self.accepted += size
         return size
 
     def _shift_chunk(self, parts: list[Any], most: int) -> int:

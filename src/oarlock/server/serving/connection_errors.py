@@ -28,7 +28,7 @@ class ThrottledLog:
         self._next = float("-inf")
         self._unwritten = 0
 
-    def say(self, text: str, *args: object) -> None:
+    def write(self, text: str, *args: object) -> None:
         """Log ``text % args``, or count it."""
         now = self._monotonic()
         if now < self._next:
@@ -66,7 +66,7 @@ class ConnectionErrors:
         kind = error if isinstance(error, type) else type(error)
         if "transport" in context and issubclass(kind, OSError):  # ssl.SSLError is one
             detail = kind.__name__ if isinstance(error, type) else error
-            self._lines.say("%s: %s: %s", _peer(context["transport"]), context.get("message", ""), detail)
+            self._lines.write("%s: %s: %s", _peer(context["transport"]), context.get("message", ""), detail)
         elif self._before is not None:
             self._before(loop, context)
         else:

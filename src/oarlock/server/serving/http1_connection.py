@@ -89,8 +89,8 @@ class Http1Connection(Http1Input):
         self._queue.clear()
         self._unparsed = b""
         self.out.connection_lost()
-        if self._incoming is not None and self._incoming.body is not None:
-            self._incoming.body.fail(BrokenBody("the client went away"))
+        if self._receiving is not None and self._receiving.body is not None:
+            self._receiving.body.fail(BrokenBody("the client went away"))
         if self._task is not None:
             self._task.cancel()
         if self._stream is not None:
@@ -105,7 +105,7 @@ class Http1Connection(Http1Input):
 
     def resume_writing(self) -> None:
         self.out.congested = False
-        self.out.buffer.settle()
+        self.out.buffer.recount()
         self._schedule_flush()
 
     # Called by the listener.
@@ -132,7 +132,7 @@ class Http1Connection(Http1Input):
     def drain(self) -> None:
         """An idle connection is aborted: its client may be asleep and not answer TLS's close_notify."""
         self._draining = True
-        if self._current is None and not self._queue and not self._in_head and self._incoming is None:
+        if self._current is None and not self._queue and not self._in_head and self._receiving is None:
             flushed = not self.out.size and not self.out.unsent
             self._close(self._monotonic())
             if flushed:
@@ -145,11 +145,11 @@ class Http1Connection(Http1Input):
 
     def readers(self) -> Iterator[SlowReader]:
         """The client, if bytes wait for it."""
-        stream, held = self._stream, self.out.buffer.held
+        stream, buffered = self._stream, self.out.buffer.counted
         waiting = stream is not None and stream.waiting
-        if (held or waiting) and not self._lost and not self._is_cut:
-            held += stream.pending if stream is not None else 0
-            yield SlowReader(self._pace.since, held, stream is None or not stream.open_ended, self.cut)
+        if (buffered or waiting) and not self._lost and not self._is_cut:
+            buffered += stream.pending if stream is not None else 0
+            yield SlowReader(self._pace.progress_at, buffered, stream is None or not stream.open_ended, self.cut)
 
     def cut(self, reason: str) -> None:
         """Abort: the client reads too slowly."""
@@ -305,8 +305,8 @@ class Http1Connection(Http1Input):
         queued.close = self._input_ended = True
         self._upgrade_pending = False
         tunnel = self._stream = self._tunnel = Http1Tunnel(self)
-        held, self._unparsed = self._unparsed, b""
-        tunnel.feed(held)
+        data, self._unparsed = self._unparsed, b""
+        tunnel.feed(data)
         self._begin_stream(response.stream, tunnel)
 
     def _pump_done(self, task: asyncio.Task[Any]) -> None:
@@ -382,7 +382,7 @@ class Http1Connection(Http1Input):
     def _close(self, now: float) -> None:
         """Close after what was written. A plain connection whose client is still sending is read a little
         longer: closing it at once would reset it and could destroy the answer on its way."""
-        unread = self._incoming is not None or self._input_ended or bool(self._queue) or bool(self._unparsed)
+        unread = self._receiving is not None or self._input_ended or bool(self._queue) or bool(self._unparsed)
         self._input_ended = True
         self._queue.clear()
         self._unparsed = b""
@@ -425,8 +425,8 @@ class Http1Connection(Http1Input):
     def _regulate(self) -> None:
         """Pause reading when a window's worth of data is waiting."""
         ahead = bool(self._queue) or bool(self._unparsed)
-        if self._incoming is not None:
-            body = self._incoming.body
+        if self._receiving is not None:
+            body = self._receiving.body
             if body is not None and not body.awaited and body.buffered > self.listener.limits.body_window_bytes:
                 ahead = True
         if self._lost:
@@ -439,12 +439,12 @@ class Http1Connection(Http1Input):
     def _watch_reader(self, now: float) -> None:
         """Cut a client that reads too slowly (see `ConnectionLimits`)."""
         out, stream, limits = self.out, self._stream, self.listener.limits
-        out.buffer.settle()
+        out.buffer.recount()
         unsent = out.unsent
         if stream is not None:
             stream.charge()
         waiting = bool(unsent) or (stream is not None and stream.waiting)
-        self._pace.look(now, waiting, out.taken, limits.progress_bytes)
+        self._pace.update(now, waiting, out.accepted, limits.progress_bytes)
         if stream is not None and stream.open_ended and unsent + stream.pending <= limits.stream_budget_bytes:
             self._pace.tolerate(now)
         elif waiting:

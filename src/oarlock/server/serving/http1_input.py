@@ -45,7 +45,7 @@ class Http1Input(Receiver):
         self._most_lines = listener.limits.max_headers
         self._head: list[bytes] = []  # the pieces its head is in
         self._tail = b""  # of what was parsed before
-        self._incoming: QueuedRequest | None = None  # its body isn't complete
+        self._receiving: QueuedRequest | None = None  # its body isn't complete
         self._input_ended = False
         self._first = True
         # what was parsed, and what waits for that
@@ -83,7 +83,7 @@ class Http1Input(Receiver):
     def _parse(self, data: bytes) -> None:
         """Parse `data` in pieces that don't cross the end of a message."""
         start, size = 0, len(data)
-        if self._incoming is None and not self._in_head:
+        if self._receiving is None and not self._in_head:
             self._tail = b""
             if data.find(EMPTY_LINE) == size - len(EMPTY_LINE):  # one head and nothing else, as most requests come
                 self._parse_piece(data)
@@ -98,12 +98,12 @@ class Http1Input(Receiver):
                 self._unparsed += data[end:]
                 break
             start = end
-        if self._in_head or self._incoming is not None:
+        if self._in_head or self._receiving is not None:
             self._tail = (self._tail + data[-3:])[-3:]
 
     def _end_of_piece(self, data: bytes, start: int) -> int:
         """Where the message at `start` may end: heads and chunked bodies end with an empty line."""
-        body = self._incoming.body if self._incoming is not None else None
+        body = self._receiving.body if self._receiving is not None else None
         if body is not None and body.length is not None:
             return start + body.length - body.received
         if not start and self._tail:
@@ -139,22 +139,22 @@ class Http1Input(Receiver):
                 self._refuse(431, "")
             elif len(self._lines) > self._most_lines:  # a slice has no more than it has bytes
                 self._refuse(431, "too many headers")
-        elif self._incoming is not None and self._incoming.body is not None:
+        elif self._receiving is not None and self._receiving.body is not None:
             self._body_bytes += len(data)
-            allowed = OVERHEAD * self._incoming.body.received + self.listener.limits.max_header_bytes
+            allowed = OVERHEAD * self._receiving.body.received + self.listener.limits.max_header_bytes
             if self._body_bytes > allowed:
                 self._malformed("too much framing for so little body")
-            elif self._incoming.skip_limit is not None and self._incoming.body.received > self._incoming.skip_limit:
+            elif self._receiving.skip_limit is not None and self._receiving.body.received > self._receiving.skip_limit:
                 self._close(self._now)
 
     def _malformed(self, why: str) -> None:
-        queued = self._incoming
+        queued = self._receiving
         if queued is not None and queued.skip_limit is not None:
             self._close(self._now)
         elif queued is not None and queued.body is not None:
             # The handler may be running: reading fails, and this is the answer unless it has answered.
             self._input_ended = True
-            self._incoming = None
+            self._receiving = None
             queued.close = True
             queued.refusal = (400, why)
             queued.body.fail(BrokenBody(why))
@@ -246,15 +246,15 @@ class Http1Input(Receiver):
         queued.body = RequestBody(self.listener.loop, self.listener.limits.max_request_bytes, self._body_wanted, length)
         request._read = queued.body.read
         self._body_bytes = -self._slice_bytes  # what the headers took of this slice isn't counted
-        self._incoming = queued
+        self._receiving = queued
         return None
 
     def on_body(self, data: bytes) -> None:
-        if self._incoming is not None and self._incoming.body is not None:
-            self._incoming.body.feed(data)
+        if self._receiving is not None and self._receiving.body is not None:
+            self._receiving.body.feed(data)
 
     def on_message_complete(self) -> None:
-        queued = self._incoming
+        queued = self._receiving
         if queued is not None and queued.body is not None:
             queued.body.finish()
-            self._incoming = None
+            self._receiving = None

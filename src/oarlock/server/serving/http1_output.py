@@ -40,7 +40,7 @@ class Http1Output:
         return size
 
     @property
-    def taken(self) -> int:
+    def accepted(self) -> int:
         """Bytes the kernel has accepted."""
         return self.sent - self.unsent
 
@@ -56,8 +56,8 @@ class Http1Output:
             return
         self.sent += len(data)
         self._transport.write(data)
-        if self._unsent() or self.buffer.held:
-            self.buffer.settle()
+        if self._unsent() or self.buffer.counted:
+            self.buffer.recount()
 
     def flush(self) -> None:
         parts = self._parts
@@ -72,8 +72,8 @@ class Http1Output:
         else:
             self._transport.writelines(parts)
         self.size = 0
-        if self._unsent() or self.buffer.held:
-            self.buffer.settle()
+        if self._unsent() or self.buffer.counted:
+            self.buffer.recount()
 
     def connection_lost(self) -> None:
         self.lost = True

@@ -138,7 +138,7 @@ class Http2Connection(Receiver):
 
     def resume_writing(self) -> None:
         self.out.congested = False
-        self.out.buffer.settle()
+        self.out.buffer.recount()
         self.out.schedule_flush()
         if (self._starting or self._input.waiting) and self._next_turn is None:
             self._next_turn = self.listener.loop.call_soon(self._continue)
@@ -150,7 +150,7 @@ class Http2Connection(Receiver):
         if self._read_control.peer_left(wholly=True):
             self.abort()
         elif self._abort_at:
-            self._readers.look((), now)
+            self._readers.check((), now)
             if self.out.unsent:
                 self._abort_at = now + limits.linger_s
             elif now >= self._abort_at:
@@ -172,7 +172,7 @@ class Http2Connection(Receiver):
         elif not self._streams and now - self._idle_since > limits.idle_timeout_s:
             self._end_with_goaway(ErrorCode.NO_ERROR, "idle")
         else:
-            self._readers.look(list(self._streams.values()), now)
+            self._readers.check(list(self._streams.values()), now)
 
     def drain(self) -> None:
         """Graceful shutdown with two GOAWAY frames: the last stream is named when the first was acknowledged (§6.8)."""
@@ -188,7 +188,11 @@ class Http2Connection(Receiver):
 
     def readers(self) -> Iterator[SlowReader]:
         """The streams, or the connection, with unsent bytes."""
-        return self._readers.found(list(self._streams.values())) if not self._lost and not self._is_cut else iter(())
+        return (
+            self._readers.slow_readers(list(self._streams.values()))
+            if not self._lost and not self._is_cut
+            else iter(())
+        )
 
     def cut(self, reason: str) -> None:
         """End the connection: the client reads too slowly."""

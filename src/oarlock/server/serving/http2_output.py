@@ -161,8 +161,8 @@ class Http2Output:
             data = b"".join(parts)
             self.sent += len(data)
             self._transport.write(data)
-            if self._transport.get_write_buffer_size() or self.buffer.held:
-                self.buffer.settle()
+            if self._transport.get_write_buffer_size() or self.buffer.counted:
+                self.buffer.recount()
         if self._ready and not self.congested and not self.closed:
             self.schedule_flush()
 
@@ -235,6 +235,6 @@ class Http2Output:
         self._transport.abort()
 
     @property
-    def taken(self) -> int:
+    def accepted(self) -> int:
         """Bytes the kernel has accepted."""
         return self.sent - self.unsent

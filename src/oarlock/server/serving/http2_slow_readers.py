@@ -29,46 +29,46 @@ class Http2SlowReaders:
         self._pace = Pace(now)
         self._now = now
 
-    def found(self, streams: Sequence[Http2Stream]) -> Iterator[SlowReader]:
+    def slow_readers(self, streams: Sequence[Http2Stream]) -> Iterator[SlowReader]:
         """The connection, while its transport has unsent bytes; else every stream that waits."""
-        held = self._out.buffer.held
-        if held:
-            held += sum([stream.pending for stream in streams])
-            ends = not any(stream.open_ended for stream in streams)
-            yield SlowReader(self._pace.since, held, ends, self._connection.cut)
+        buffered = self._out.buffer.counted
+        if buffered:
+            buffered += sum([stream.pending for stream in streams])
+            finite = not any(stream.open_ended for stream in streams)
+            yield SlowReader(self._pace.progress_at, buffered, finite, self._connection.cut)
             return
         for stream in streams:
             if stream.waiting:
-                since = stream.pace.since if stream.pace is not None else self._now
+                progress_at = stream.pace.progress_at if stream.pace is not None else self._now
                 cut = partial(self._connection.cut_stream, stream)
-                yield SlowReader(since, stream.pending, not stream.open_ended, cut)
+                yield SlowReader(progress_at, stream.pending, not stream.open_ended, cut)
 
-    def look(self, streams: Sequence[Http2Stream], now: float) -> None:
+    def check(self, streams: Sequence[Http2Stream], now: float) -> None:
         """Cut streams, or the connection, if the client reads too slowly (see `ConnectionLimits`)."""
         self._now = now
-        open_ended, held = False, 0
+        open_ended, buffered = False, 0
         for stream in streams:
             open_ended |= stream.open_ended
             if stream.waiting:
                 stream.charge()
-                held += stream.pending
-                self._look_at(stream, now)
+                buffered += stream.pending
+                self._check_stream(stream, now)
             else:
                 stream.pace = None
         out, limits, pace = self._out, self._limits, self._pace
-        out.buffer.settle()
+        out.buffer.recount()
         unsent = out.unsent
-        pace.look(now, bool(unsent), out.taken, limits.progress_bytes)
-        if open_ended and unsent + held <= limits.connection_budget_bytes:
+        pace.update(now, bool(unsent), out.accepted, limits.progress_bytes)
+        if open_ended and unsent + buffered <= limits.connection_budget_bytes:
             pace.tolerate(now)
         elif unsent and pace.verdict(now, limits, None):
             self._connection.cut(SLOW)
 
-    def _look_at(self, stream: Http2Stream, now: float) -> None:
+    def _check_stream(self, stream: Http2Stream, now: float) -> None:
         limits, pace = self._limits, stream.pace
         if pace is None:
             pace = stream.pace = Pace(now)
-        pace.look(now, True, stream.taken, limits.progress_bytes)
+        pace.update(now, True, stream.accepted, limits.progress_bytes)
         if stream.open_ended and stream.pending <= limits.stream_budget_bytes:
             pace.tolerate(now)
         reason = pace.verdict(now, limits, None if stream.open_ended else stream.started_at)

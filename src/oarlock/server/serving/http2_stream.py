@@ -186,7 +186,7 @@ class Http2Stream(BaseStream):
                 parts.extend(self._chunks)
                 self._chunks.clear()
                 self.pending = 0
-                self.taken += size
+                self.accepted += size
             if self.ending:
                 self._connection.sent_end(self, parts)
         else:

@@ -256,7 +256,7 @@ class Listener:
             except OSError as error:
                 if error.errno not in OUT_OF_RESOURCES:
                     raise
-                self._refused.say("cannot accept connections: %s", error.strerror)
+                self._refused.write("cannot accept connections: %s", error.strerror)
                 self._ignore(listener)  # it would be ready again at once
                 return
             accepted.setblocking(False)

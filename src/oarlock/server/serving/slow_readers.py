@@ -32,20 +32,20 @@ BUDGET_AFTER_CUT = 0.75
 
 
 class Pace:
-    """The pace of one reader. Its last progress was at `since` (monotonic seconds)."""
+    """The pace of one reader. Its last progress was at `progress_at` (monotonic seconds)."""
 
-    __slots__ = ("_mark", "_tolerated", "since")
+    __slots__ = ("_counted", "_tolerated", "progress_at")
 
     def __init__(self, now: float) -> None:
-        self._mark = 0
+        self._counted = 0
         self._tolerated = now
-        self.since = now
+        self.progress_at = now
 
-    def look(self, now: float, waiting: bool, taken: int, enough: int) -> None:
-        """`taken` is what it has read in all; `enough` of that since the last mark is progress."""
-        if not waiting or taken - self._mark >= enough:
-            self._mark = taken
-            self.since = now
+    def update(self, now: float, waiting: bool, accepted: int, enough: int) -> None:
+        """`accepted` is what it has read in all; `enough` of that since the last progress is progress."""
+        if not waiting or accepted - self._counted >= enough:
+            self._counted = accepted
+            self.progress_at = now
 
     def tolerate(self, now: float) -> None:
         """What is buffered at the moment may wait for any time."""
@@ -53,20 +53,20 @@ class Pace:
 
     def verdict(self, now: float, limits: ConnectionLimits, started_at: float | None) -> str:
         """Why a reader is to be cut, ``""`` if it isn't. `started_at` is when a finite answer began."""
-        if now - max(self.since, self._tolerated) > limits.stall_timeout_s:
+        if now - max(self.progress_at, self._tolerated) > limits.stall_timeout_s:
             return SLOW
         return TIMEOUT if started_at is not None and now - started_at > limits.answer_timeout_s else ""
 
 
 class SlowReader(NamedTuple):
-    """A client that hasn't read all of its answer: `held` bytes are buffered, or more is produced as it reads.
+    """A client that hasn't read all of its answer: `buffered` bytes wait for it, or more is produced as it reads.
 
-    `ends` is True for a finite answer. `cut` ends it now, for a reason.
+    `finite` is True for a finite answer. `cut` ends it now, for a reason.
     """
 
-    since: float
-    held: int
-    ends: bool
+    progress_at: float
+    buffered: int
+    finite: bool
     cut: Callable[[str], None]
 
 
@@ -75,8 +75,8 @@ def free_slots(readers: Iterable[SlowReader], now: float, count: int) -> int:
 
     They count as requests in progress, so others are refused because of them.
     """
-    stalled = [one for one in readers if one.ends and now - one.since >= STALLED_S]
-    stalled.sort(key=lambda one: one.since)
+    stalled = [one for one in readers if one.finite and now - one.progress_at >= STALLED_S]
+    stalled.sort(key=lambda one: one.progress_at)
     for reader in stalled[:count]:
         reader.cut(SLOTS)
     return len(stalled[:count])
@@ -89,10 +89,10 @@ def cut_slowest(readers: Iterable[SlowReader], unsent: Unsent) -> int:
     """
     excess = unsent.size - unsent.limit * BUDGET_AFTER_CUT
     cut = 0
-    for reader in sorted([one for one in readers if one.held], key=lambda one: (one.since, -one.held)):
+    for reader in sorted([one for one in readers if one.buffered], key=lambda one: (one.progress_at, -one.buffered)):
         if excess <= 0:
             break
         reader.cut(BUDGET)
-        excess -= reader.held
+        excess -= reader.buffered
         cut += 1
     return cut

@@ -20,24 +20,24 @@ TLS_BUFFER_BYTES = 4 * (16 * 1024 + 64)
 class TransportBuffer:
     """The counted bytes of one transport. A TLS connection that is behind has a buffer of records as well."""
 
-    __slots__ = ("_overhead", "_transport", "_unsent", "held")
+    __slots__ = ("_overhead", "_transport", "_unsent", "counted")
 
     def __init__(self, unsent: Unsent, transport: Any, secure: bool) -> None:
         self._unsent = unsent
         self._transport = transport
         self._overhead = TLS_BUFFER_BYTES if secure else 0
-        self.held = 0
-        """Bytes that are counted, as of the last `settle`."""
+        self.counted = 0
+        """Bytes that are counted, as of the last `recount`."""
 
-    def settle(self) -> None:
+    def recount(self) -> None:
         """Update the count. Called after writes that left something, and periodically while there is something."""
         size = self._transport.get_write_buffer_size()
         if size:
             size += self._overhead
-        if size != self.held:
-            self._unsent.add(size - self.held)
-            self.held = size
+        if size != self.counted:
+            self._unsent.add(size - self.counted)
+            self.counted = size
 
     def close(self) -> None:
-        self._unsent.add(-self.held)
-        self.held = 0
+        self._unsent.add(-self.counted)
+        self.counted = 0
