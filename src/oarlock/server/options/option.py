@@ -118,6 +118,7 @@ class OptionGroup:
     """
 
     title: ClassVar[str] = ""
+    _options: ClassVar[tuple[Option, ...]]
 
     def __post_init__(self) -> None:
         problems = tuple(_problems(self))
@@ -158,14 +159,20 @@ def _problems(group: OptionGroup) -> Iterator[Problem]:
 
 def options_of(group: type[OptionGroup]) -> tuple[Option, ...]:
     """Every option of a group, those of its bases first."""
+    if "_options" not in vars(group):
+        group._options = tuple(_options_by_field(group).values())
+    return group._options
+
+
+def _options_by_field(group: type[OptionGroup]) -> dict[str, Option]:
     found: dict[str, Option] = {}
     for base in group.__bases__:
         if issubclass(base, OptionGroup):
-            found.update({one.field: one for one in options_of(base)})
+            found.update(_options_by_field(base))
     for field in fields(group):
         if field.name not in found:
-            found[field.name] = _option(field, group.title)
-    return tuple(found.values())
+            found[field.name] = _option(field, group)
+    return found
 
 
 def _camel_case(flag: str) -> str:
@@ -174,8 +181,10 @@ def _camel_case(flag: str) -> str:
     return first + "".join(word.upper() if word in _INITIALISMS else word.capitalize() for word in more)
 
 
-def _option(field: dataclasses.Field[Any], group: str) -> Option:
-    declared: Option = field.metadata[_METADATA]
+def _option(field: dataclasses.Field[Any], group: type[OptionGroup]) -> Option:
+    declared: Option | None = field.metadata.get(_METADATA)
+    if declared is None:
+        raise TypeError(f"{group.__name__}.{field.name} is no option: write {field.name} = option(…)")
     flag = declared.flag or field.name.removesuffix("_s").replace("_", "-")
     file_field = declared.file_field or _camel_case(flag)
-    return dataclasses.replace(declared, field=field.name, flag=flag, file_field=file_field, group=group)
+    return dataclasses.replace(declared, field=field.name, flag=flag, file_field=file_field, group=group.title)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from oarlock.server.config import ServerConfig
 from oarlock.server.options.commands import UsageError, read_options
 from oarlock.server.options.effective import as_file
 from oarlock.server.options.file import API_VERSION, KIND, MAX_BYTES, read_file
-from oarlock.server.options.option import ConfigError, options_of
+from oarlock.server.options.option import ConfigError, OptionGroup, options_of
 from oarlock.server.options.types import DurationType, SizeType
 
 HEAD = f"apiVersion: {API_VERSION}\nkind: {KIND}\n"
@@ -359,3 +359,12 @@ def test_a_program_of_its_own_takes_the_same_options(capsys: pytest.CaptureFixtu
     assert "--secure-port PORT" in printed.out
     assert "oarlock: No such flag: --nope" in printed.err
     assert "oarlock: missing.yaml: No such file or directory" in printed.err
+
+
+def test_a_field_that_is_no_option_is_refused() -> None:
+    @dataclass(frozen=True, kw_only=True, repr=False)
+    class Half(OptionGroup):
+        size: int = 1
+
+    with pytest.raises(TypeError, match=r"Half.size is no option: write size = option\(…\)"):
+        Half()
