@@ -9,8 +9,9 @@ Must not know: HTTP. See also: `stored_resource`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from oarlock.meta.kinds import GroupResource
 from oarlock.registry.conversion import NoConversion
@@ -31,7 +32,7 @@ AnyResource = StoredVerbs | VirtualVerbs
 Key = tuple[str, str]
 
 AT_ONCE = 25
-"""How many definitions a thread compiles before the next step of large objects has its turn: some milliseconds."""
+"""How many definitions are compiled in one step of a thread, and how many resources are loaded at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +81,21 @@ class LiveResources:
         await self._records.check(_stored(put))
         caches: list[ResourceCache] = []
         try:
-            for resource in changed:
-                form = resource.form
-                resource.cache = await self.cache.resource(form.prefix, form.describe, form.later)
-                caches.append(resource.cache)
-                for late in (form.unread, form.unselected):
-                    if late is not None and late.busy:
-                        await late.settled()
+            for start in range(0, len(changed), AT_ONCE):
+                await _all([self._fill(resource, caches) for resource in changed[start : start + AT_ONCE]])
         except BaseException:
             self._drop(caches)
             raise
         return LoadedResources({**resources, **made}, made, frozenset(gone), tuple(caches))
+
+    async def _fill(self, resource: StoredVerbs, caches: list[ResourceCache]) -> None:
+        """Load the objects of a resource; its cache is added to `caches`."""
+        form = resource.form
+        resource.cache = await self.cache.resource(form.prefix, form.describe, form.later)
+        caches.append(resource.cache)
+        for late in (form.unread, form.unselected):
+            if late is not None and late.busy:
+                await late.settled()
 
     def _made(self, put: Iterable[Served]) -> dict[Key, AnyResource]:
         made: dict[Key, AnyResource] = {}
@@ -148,6 +153,16 @@ class LiveResources:
     def _drop(self, caches: Iterable[ResourceCache]) -> None:
         for cache in caches:
             self.cache.drop(cache)
+
+
+async def _all(calls: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """Run all calls at the same time, to the end of each; a single one needs no task. Raises the first error."""
+    if len(calls) == 1:
+        await calls[0]
+        return
+    for result in await asyncio.gather(*calls, return_exceptions=True):
+        if isinstance(result, BaseException):
+            raise result
 
 
 def _stored(entries: Iterable[Served]) -> list[ResourceDefinition]:
