@@ -16,6 +16,7 @@ from support.heart import Patient, patient
 
 COUNT = 2_000
 TIMES = 7
+WORDS = {"add": "add one", "change": "change one", "list": "change one by listing all"}
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
@@ -47,15 +48,19 @@ def changes(server: Patient, groups: int) -> None:
     for name, (path, accept) in documents.items():
         print(f"  {name}, first: {asked(server, path, accept)}")
     number = 3 if groups > 3 else 0
-    for word, numbers in (("add", range(COUNT, COUNT + TIMES)), ("change", [number] * TIMES)):
+    for word, numbers in (
+        ("add", range(COUNT, COUNT + TIMES)),
+        ("change", [number] * TIMES),
+        ("list", [number] * TIMES),
+    ):
         figures: list[dict[str, float]] = []
         answers: dict[str, list[float]] = {name: [] for name in documents}
         for one in numbers:
             figures.append(server.tell(f"{word} {one}"))
             for name, (path, accept) in documents.items():
                 answers[name].append(timed(server, path, accept)[0])
-        print(f"  {word} one: " + ", ".join(f"{name} {_shown([f[name] for f in figures])}" for name in figures[0]))
-        print(f"  {word} one, then: " + ", ".join(f"{name} {_shown(took)} ms" for name, took in answers.items()))
+        print(f"  {WORDS[word]}: " + ", ".join(f"{name} {_shown([f[name] for f in figures])}" for name in figures[0]))
+        print(f"  {WORDS[word]}, then: " + ", ".join(f"{name} {_shown(took)} ms" for name, took in answers.items()))
     print(f"  RSS {server.server.rss_mb():,.0f} MB")
 
 

@@ -102,7 +102,7 @@ class _Child:
 
     def _asked(self) -> None:
         word, *rest = sys.stdin.readline().split() or [""]
-        if word in ("add", "change", "remove"):
+        if word in ("add", "change", "list"):
             self._changes += 1
             loop = asyncio.get_running_loop()
             self._task = loop.create_task(self._measured(word, int(rest[0])))
@@ -118,13 +118,10 @@ class _Child:
         await asyncio.sleep(0.05)
         self._heart.rest()
         on_loop, everywhere, began = time.thread_time(), time.process_time(), time.monotonic()
-        if word == "add":
-            self._made.append(made)
-        elif word == "change":
-            self._made[number] = made
+        if word == "list":
+            await self._server.replace(Catalog.of([*self._made[:number], made, *self._made[number + 1 :]]))
         else:
-            del self._made[number]
-        await self._server.replace(Catalog.of(self._made))
+            await self._server.change(put=[made])
         took = time.monotonic() - began
         figures = {"loop_ms": (time.thread_time() - on_loop) * 1e3, "all_ms": (time.process_time() - everywhere) * 1e3}
         await asyncio.sleep(0.05)

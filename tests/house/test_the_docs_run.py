@@ -1,4 +1,4 @@
-"""The programs in the README and in Getting started are real: they are written to files and served."""
+"""The programs in the README and the docs are real: they are written to files and served."""
 
 from __future__ import annotations
 
@@ -88,3 +88,43 @@ def test_the_second_version_in_the_docs_converts(tmp_path: Path) -> None:
     )
     done = python(tmp_path, program)
     assert done.returncode == 0, done.stderr
+
+
+DEFINE = """
+import asyncio, json
+from oarlock.cli.loading import load_server
+from oarlock.testing.server import InMemory
+
+NAMES = {"plural": "kites", "singular": "kite", "kind": "Kite", "listKind": "KiteList"}
+SCHEMA = {"type": "object", "properties": {"colour": {"type": "string"}}}
+VERSION = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": SCHEMA}}
+CRD = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "kites.toys.example.com"},
+    "spec": {"group": "toys.example.com", "scope": "Namespaced", "names": NAMES, "versions": [VERSION]},
+}
+DEFINITIONS = "/apis/definitions.example.com/v1/definitions"
+KITES = "/apis/toys.example.com/v1/namespaces/default/kites"
+
+async def use():
+    async with InMemory(load_server("definitions.py")) as api:
+        new = {"metadata": {"name": "kites.toys.example.com"}, "crd": json.dumps(CRD)}
+        for body, status in ((new | {"crd": "{}"}, 400), (new | {"metadata": {"name": "x"}}, 400), (new, 201)):
+            answer = await api.post(DEFINITIONS, body)
+            assert answer.status == status, answer
+        assert (await api.post(KITES, {"metadata": {"name": "a"}, "colour": "red"})).json["colour"] == "red"
+        assert (await api.delete(f"{DEFINITIONS}/kites.toys.example.com")).status == 200
+        assert (await api.get(KITES)).status == 404
+        assert (await api.post(DEFINITIONS, new)).status == 201
+        print([item["metadata"]["name"] for item in (await api.get(KITES)).json["items"]])
+
+asyncio.run(use())
+"""
+
+
+def test_definitions_come_and_go_in_the_docs(tmp_path: Path) -> None:
+    written(tmp_path, "docs/definitions.md")
+    done = python(tmp_path, DEFINE)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "['a']"

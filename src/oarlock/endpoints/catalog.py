@@ -219,8 +219,12 @@ class CatalogGroup:
         yield from self.proxied.values()
 
     def sharing(self, before: CatalogGroup | None) -> CatalogGroup:
-        """`before` if it has the same entries; else this group, with the entries of unchanged resources."""
+        """`before` if it has the same entries; else this group, with its entries of unchanged resources.
+
+        Makes the entries of all others, which takes some milliseconds for a thousand.
+        """
         if before is None or before is self:
+            self._index()
             return self
         if _same(self.resources, before.resources) and _same(self.proxied, before.proxied):
             return before

@@ -5,7 +5,6 @@ Must not know: requests in progress. See also: `router`, which caches routes; `v
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from dataclasses import replace
 
 from oarlock.endpoints.catalog import CatalogEntry, Proxied
@@ -108,10 +107,10 @@ def _proxied(table: RouteTable, target: Target) -> Proxied | None:
     """
     group, version = target.group, target.version
     if not target.resource:
-        match target.path.removeprefix("/openapi/v3").strip("/").split("/"):
-            case ["apis", group, version]:
+        match target.path.removeprefix("/openapi/v3").removesuffix("/").split("/"):
+            case ["", "apis", group, version]:
                 pass
-            case ["api", version]:
+            case ["", "api", version]:
                 group = ""
             case _:
                 return None
@@ -120,8 +119,9 @@ def _proxied(table: RouteTable, target: Target) -> Proxied | None:
 
 
 def _forward(proxied: Proxied) -> PathAnswer:
-    def forward(state: RequestState, route: PathRoute) -> Awaitable[Response]:
-        return proxied.answer(state)
+    async def forward(state: RequestState, route: PathRoute) -> Response:
+        await in_task()
+        return await proxied.answer(state)
 
     return forward
 

@@ -48,8 +48,10 @@ class Informer(Generic[T]):
 
     def attach(self, find: Callable[[type[Any]], tuple[StoredResource, str]]) -> None:
         """Called by the server when its catalog is loaded. `find` returns the resource and version of a class."""
+        before = self._resource
         self._resource, self._version = find(self.kind)
-        self._views.clear()
+        if self._resource is not before:
+            self._views.clear()
 
     @property
     def attached(self) -> bool:

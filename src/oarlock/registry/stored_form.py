@@ -152,10 +152,10 @@ class StoredForm:
             self.unselected.complete = select_late
 
     def retire(self) -> None:
-        """Release the resource: nothing is described any more."""
+        """Release the resource, and break the reference cycles: nothing is described or completed any more."""
         self._select = _nothing
         self.unselected = None
-        self.unread.is_current = _nobody
+        self.unread.is_current, self.unread.complete = _nobody, _none_completed
 
     def head_of(self, version: str) -> bytes:
         """The bytes before a tail of that version."""
@@ -321,3 +321,7 @@ def _nothing(tree: Tree, unknown: dict[str, str]) -> tuple[str, ...]:
 
 def _nobody(entry: Entry) -> bool:
     return False
+
+
+async def _none_completed(entries: Sequence[Entry]) -> Sequence[Entry]:
+    return entries

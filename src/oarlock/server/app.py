@@ -8,11 +8,11 @@ Making one opens nothing. See also: `run`, which runs it.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from oarlock.endpoints.catalog import Catalog
-from oarlock.meta.kinds import GroupKind
+from oarlock.endpoints.catalog import Catalog, Entry
+from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion
 from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.authz.authorizer import Authorizer
 from oarlock.registry.declare import served_from
@@ -89,16 +89,29 @@ class APIServer:
         command.main(self, argv)
 
     async def replace(self, catalog: Catalog) -> None:
-        """Replace the served resources by `catalog`. Call it in the server's event loop, one call at a time.
+        """Replace everything that is served by `catalog`. Call it in the server's event loop.
 
-        The old catalog is served until everything in the new one is loaded. Unchanged resources aren't disturbed. A
-        changed definition is loaded next to the old one (both are in memory meanwhile), and its watches end when it
-        takes over; they go on if versions, conversion, selectable fields and field numbers are unchanged. Raises
-        `NotServing`, and any error of loading; then, and when cancelled, nothing has changed.
+        The old catalog is served until everything in the new one is loaded. What both have (the same `Served` values)
+        isn't disturbed. A changed definition is loaded next to the old one (both are in memory meanwhile), and its
+        watches end when it takes over; they go on if versions, conversion, selectable fields and field numbers are
+        unchanged. Calls are carried out one after the other. Raises `NotServing`, and any error of loading; then, and
+        when cancelled, nothing has changed.
         """
+        await self._serving().replace(catalog)
+
+    async def change(self, *, put: Iterable[Entry] = (), remove: Iterable[GroupResource | GroupVersion] = ()) -> None:
+        """Serve `put` too, in place of what has the same name, and `remove` no longer; the rest stays as it is.
+
+        As `replace`, at the cost of what changes: for those who add, change and withdraw single definitions, without
+        knowing what others have done meanwhile. A `GroupResource` names a resource, a `GroupVersion` one that is
+        proxied; what isn't served is ignored. Raises `CatalogError` too, for a name or kind that another entry has.
+        """
+        await self._serving().change(tuple(put), tuple(remove))
+
+    def _serving(self) -> Running:
         if self.running is None:
             raise NotServing("the server isn't running: run it with main(), or oarlock serve")
-        await self.running.replace(catalog)
+        return self.running
 
 
 def _check_lists(**lists: Any) -> None:

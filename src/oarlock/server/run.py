@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Protocol
 
-from oarlock.endpoints.catalog import Catalog
+from oarlock.endpoints.catalog import Catalog, Entry
 from oarlock.endpoints.http import Handler, Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route_table import About, RouteTable
@@ -22,13 +22,14 @@ from oarlock.endpoints.router import Router
 from oarlock.endpoints.unsent import Unsent
 from oarlock.meta.context import Clock, Context
 from oarlock.meta.gotext import quote
+from oarlock.meta.kinds import GroupResource, GroupVersion
 from oarlock.policy.admission.chain import AdmissionChain
 from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.admission.typed import TypedPlugin
 from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer, forbidden
 from oarlock.registry.informer import Informer
-from oarlock.registry.live_resources import AnyResource, LiveResources
+from oarlock.registry.live_resources import LiveResources
 from oarlock.registry.settings import Settings
 from oarlock.registry.stored_resource import StoredResource
 from oarlock.schema.resources import declared
@@ -53,8 +54,6 @@ log = logging.getLogger("oarlock.server")
 access_log = logging.getLogger("oarlock.access")
 
 STORE_CHECK_S = 2.0
-
-ResourcesByName = Mapping[tuple[str, str], AnyResource]
 
 
 class ServerDescription(Protocol):
@@ -121,18 +120,17 @@ class ServerParts:
         change = catalog.since(before.catalog if before is not None else Catalog.of(()))
         loaded = await self.live.load(change.put, change.removed)
         try:
-            resources = loaded.resources
             about = About(own_version(), self.own_paths, address, offload)
-            route_table = RouteTable(catalog, resources, self.admission, about, before)
+            route_table = RouteTable(catalog, loaded.resources, self.admission, about, before)
             for informer in self.server.informers:
-                _resource_of(resources, informer.kind)
+                _resource_of(route_table, informer.kind)
             await self.live.record(change.put)
         except BaseException:
             self.live.discard(loaded)
             raise
         # From here on nothing waits and nothing fails: the replacement is one step of the event loop.
         for informer in self.server.informers:
-            informer.attach(lambda kind: _resource_of(resources, kind))
+            informer.attach(lambda kind: _resource_of(route_table, kind))
         self.router.replace(route_table, self.live.commit(loaded))
 
     async def _dispatch(self, state: RequestState) -> Response:
@@ -241,6 +239,13 @@ class Running:
         async with self._replacing:
             await self.parts.serve_catalog(catalog, self._address)
 
+    async def change(self, put: Iterable[Entry], remove: Iterable[GroupResource | GroupVersion]) -> None:
+        """See `APIServer.change`."""
+        async with self._replacing:
+            table = self.parts.router.route_table
+            served = table.catalog if table is not None else self.parts.server.catalog
+            await self.parts.serve_catalog(served.changed(put, remove), self._address)
+
     async def shut_down(self) -> None:
         """Shut down in phases: fail ``/readyz``, wait, refuse new requests, end watches, finish the rest, close.
 
@@ -286,13 +291,12 @@ async def assemble(parts: ServerParts, authenticator: Authenticator, listen: Lis
     return Running(parts, listening, f"https://{host}:{listening.port}")
 
 
-def _resource_of(resources: ResourcesByName, kind: type[Any]) -> tuple[StoredResource, str]:
+def _resource_of(table: RouteTable, kind: type[Any]) -> tuple[StoredResource, str]:
     declaration = declared(kind)
-    for resource in resources.values():
-        definition = resource.served.definition
-        if (definition.group, definition.names.kind) == (declaration.group, declaration.kind) and isinstance(
-            resource, StoredResource
-        ):
+    group = table.catalog.groups.get(declaration.group)
+    for plural, served in group.resources.items() if group is not None else ():
+        resource = table.resources[(declaration.group, plural)]
+        if served.definition.names.kind == declaration.kind and isinstance(resource, StoredResource):
             return resource, declaration.version
     raise LookupError(
         f"an informer of {kind.__name__} is listed, and {kind.__name__} is not served: add it to serve=[…]"

@@ -15,7 +15,8 @@ from oarlock.endpoints.catalog import Catalog, CatalogEntry
 from oarlock.endpoints.http import BodySource, Response
 from oarlock.endpoints.openapi import Info, OpenAPIDocuments
 from oarlock.endpoints.openapi.kinds import kind_schemas
-from oarlock.endpoints.openapi.parts import Renderer
+from oarlock.endpoints.openapi.parts import Part, Renderer
+from oarlock.endpoints.openapi.rendered_parts import RenderedParts
 from oarlock.endpoints.openapi.wire import double, integer, text
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.registry.served import Served
@@ -602,3 +603,44 @@ def test_lists_of_discovery_are_replaced_as_a_whole(documents):
     ):
         found = shared["io.k8s.apimachinery.pkg.apis.meta.v1." + kind]["properties"][field]
         assert found["x-kubernetes-list-type"] == "atomic", (kind, field)
+
+
+def test_rendered_parts_are_bounded_in_bytes_and_the_longest_unused_go_first():
+    def part(size: int) -> Part:
+        return Part("hash", (b"x" * size,), (), {})
+
+    parts = RenderedParts(limit_bytes=100)
+    form = ("v3", False)
+    for name in "abc":
+        parts.put(form, name, part(30))
+    assert parts.get(form, "a") is not None
+    parts.put(form, "d", part(30))
+    assert [parts.get(form, name) is not None for name in "abcd"] == [True, False, True, True]
+    parts.put(form, "a", part(5))
+    parts.put(form, "e", part(30))
+    assert [parts.get(form, name) is not None for name in "acde"] == [True] * 4
+    parts.keep({"a"})
+    assert [parts.get(form, name) is not None for name in "acde"] == [True, False, False, False]
+    parts.put(form, "f", part(101))
+    assert [parts.get(form, name) is not None for name in "af"] == [False, False]
+
+
+def test_of_a_changed_group_only_what_changed_is_rendered(monkeypatch):
+    rendered: list[str] = []
+    real = Renderer._entry
+
+    def noted(self: Renderer, entry: CatalogEntry) -> Any:
+        rendered.append(entry.gvk.kind)
+        return real(self, entry)
+
+    monkeypatch.setattr(Renderer, "_entry", noted)
+    path = "/openapi/v3/apis/g.example.com/v1"
+    before = of(index_of(*kinds("A", "B", "C")), patches)
+    get(before, path)
+    assert rendered == ["A", "B", "C"]
+    rendered.clear()
+    changed = [*kinds("A", "C", "D"), *kinds("B", note="changed")]
+    after = of(index_of(*changed), patches, before)
+    assert tree(after, path) == tree(of(index_of(*changed), patches), path)
+    assert rendered[:2] == ["B", "D"]
+    assert rendered[2:] == ["A", "B", "C", "D"], "by the one without a past"

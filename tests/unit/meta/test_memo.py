@@ -55,3 +55,17 @@ def test_a_memo_itself_costs_no_more_than_its_entries_say() -> None:
         tracemalloc.stop()
     assert held < 1_200_000
     assert len(memo) > 2_000
+
+
+def test_what_is_outdated_is_dropped_and_its_bytes_are_free_again():
+    memo: Memo[str, int] = Memo(100, entry_bytes=10)
+    get = memo.get
+    for number in range(8):
+        memo.put(str(number), number, 1)
+    memo.drop(lambda number: number % 2 == 0)
+    assert [get(str(number)) for number in range(8)] == [None, 1, None, 3, None, 5, None, 7]
+    assert (len(memo), memo.held_bytes) == (4, 44)
+    for number in range(8, 14):
+        memo.put(str(number), number, 1)
+    assert get("1") is None, "the oldest goes first"
+    assert (len(memo), memo.held_bytes) == (9, 99)
