@@ -110,3 +110,24 @@ async def test_closing_lets_go_of_who_waits(world: Any) -> None:
     await world.cache.close()
     with pytest.raises(FutureRevision):
         await waiting
+
+
+async def test_a_store_that_does_not_answer_is_unavailable_in_time(world: Any, kit: Any) -> None:
+    await world.load()
+    world.backend.knows = False
+    loop = asyncio.get_running_loop()
+    real = world.backend.current_rev
+
+    async def never() -> int:
+        await loop.create_future()
+        return 0
+
+    world.backend.current_rev = never
+    begun = loop.time()
+    with pytest.raises(Unavailable, match="doesn't answer"):
+        await world.cache.fresh()
+    assert loop.time() - begun < 2 * kit.QUICK.fresh_s
+    world.backend.current_rev = real
+    await world.write("a", "1")
+    await world.cache.fresh()
+    assert world.names() == ["a=1"]

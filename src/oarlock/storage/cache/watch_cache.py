@@ -127,7 +127,11 @@ class WatchCache:
     async def _asked_rev(self) -> Rev:
         """The store's revision. If that is behind what was delivered before, the store has lost history."""
         reached = self._watch_position.rev
-        rev = await self._backend.current_rev()
+        try:
+            async with asyncio.timeout(self._limits.fresh_s):
+                rev = await self._backend.current_rev()
+        except TimeoutError:
+            raise Unavailable("the store doesn't answer") from None
         if rev < reached and self._reloading is None:
             log.warning("the store went back from revision %d to %d, and the watch cache loads again", reached, rev)
             self._on_gap(StorageError(f"the store went back from revision {reached} to {rev}"))
