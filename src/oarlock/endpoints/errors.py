@@ -62,7 +62,7 @@ def error_response(error: Exception, state: RequestState) -> Response:
 def _status_response(error: StatusError, state: RequestState) -> Response:
     """A Status; indented JSON for a client that accepts none of its forms, as a person probably reads it."""
     try:
-        accepted = negotiated(state, state.request.headers.get("accept", ""), False, False, False, True)
+        accepted = negotiated(state, state.request.headers.get("accept", ""), protobuf=True)
     except StatusError:
         accepted = Accepted(JSON, pretty=True)
     if error.code in (406, 415) and error.details == {}:

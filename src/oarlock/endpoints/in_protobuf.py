@@ -1,6 +1,7 @@
 """Objects of declared types in protobuf, by the field numbers their schemas give.
 
-Must not know: storage, requests. Next: `codec.protowire`, which reads and writes by tables; ``schema.proto_numbers``.
+Must not know: storage, requests. See also: ``codec.protowire``, which reads and writes by tables;
+``schema.proto_numbers``.
 """
 
 from __future__ import annotations

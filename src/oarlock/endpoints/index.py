@@ -1,6 +1,6 @@
 """The index of paths: the answer for ``/``, and the 404 for paths outside every served group.
 
-Must not know: what is behind the paths. See also: ``router``.
+Must not know: what is behind the paths. See also: `own_paths`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The answers outside every resource: discovery, OpenAPI, version, health checks, metrics, else the index of paths.
 
-See also: `router`, which routes to them; `route_table`, which has the documents.
+See also: `find_route`, whose routes lead to them; `route_table`, which has the documents.
 """
 
 from __future__ import annotations

@@ -63,9 +63,15 @@ _forms: Memo[tuple[str, bool, bool, bool, bool], Accepted] = Memo(1024 * 1024, e
 
 
 def negotiated(
-    state: RequestState, header: str, transforms: bool, stream: bool, collection: bool, protobuf: bool
+    state: RequestState,
+    header: str,
+    *,
+    protobuf: bool,
+    transforms: bool = False,
+    stream: bool = False,
+    collection: bool = False,
 ) -> Accepted:
-    """The negotiated form, cached for authenticated users. Raises NotAcceptable."""
+    """What `negotiate` finds, cached for authenticated users. Raises NotAcceptable."""
     key = (header, transforms, stream, collection, protobuf)
     found = _forms.get(key)
     if found is None:
@@ -77,13 +83,14 @@ def negotiated(
 
 def accept(state: RequestState, route: ResourceRoute, *, stream: bool = False, collection: bool = False) -> Accepted:
     """The negotiated form; without Accept, the media type of the body. Raises NotAcceptable."""
-    return negotiated(state, _header(state), True, stream, collection, route.entry.protobuf is not None)
+    protobuf = route.entry.protobuf is not None
+    return negotiated(state, _header(state), transforms=True, stream=stream, collection=collection, protobuf=protobuf)
 
 
 def accept_answer(state: RequestState, route: ResourceRoute) -> Accepted:
     """The same for the answer of a user's subresource, which has no Table and no PartialObjectMetadata."""
     protobuf = route.entry.sub_messages(route.target.subresource)[1] is not None
-    return negotiated(state, _header(state), False, False, False, protobuf)
+    return negotiated(state, _header(state), protobuf=protobuf)
 
 
 def _header(state: RequestState) -> str:

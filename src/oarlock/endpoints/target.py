@@ -2,7 +2,7 @@
 
 Router and authorization use the same result, so that the permission that is checked is for the place that is used.
 Must not know: what is served; a target may name a resource that doesn't exist. Source: k8s.io/apiserver
-``endpoints/request`` RequestInfo, reference rows "RequestInfo". See also: ``router``.
+``endpoints/request`` RequestInfo, reference rows "RequestInfo". See also: `find_route`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which verb answers a request, or which error: 404 for an unknown path, 405 for a method it doesn't have.
 
-Must not know: requests in progress. See also: `router`, which makes a route of the answer; ``verbs``.
+Must not know: requests in progress. See also: `find_route`, which makes a route of the answer; ``verbs``.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Clients compare ``major``, ``minor`` and ``gitVersion`` (a semantic version) with their own version, so these are
 Kubernetes'; this server's own version is the build metadata. With 1.33, kubectl 1.32 to 1.34 don't warn about version
-skew. Source: k8s.io/apimachinery ``version.Info``. See also: ``router``.
+skew. Source: k8s.io/apimachinery ``version.Info``. See also: `own_paths`.
 """
 
 from __future__ import annotations

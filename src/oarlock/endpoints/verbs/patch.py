@@ -9,13 +9,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from oarlock.codec import json as json_codec
-from oarlock.endpoints import bodies, respond
+from oarlock.endpoints import respond
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.negotiation import (
     APPLY_PATCH,
     APPLY_PATCH_CBOR,
-    JSON,
     JSON_PATCH,
     MERGE_PATCH,
     STRATEGIC_MERGE_PATCH,
@@ -33,6 +32,7 @@ from oarlock.patch import json_patch, merge_patch, strategic_merge
 from oarlock.registry.body import DecodedBody
 from oarlock.registry.served import Served, Tree
 from oarlock.registry.update import Change
+from oarlock.registry.workers import weight
 
 __all__ = ["patch", "served_patches"]
 
@@ -59,10 +59,9 @@ async def patch(state: RequestState, route: ResourceRoute) -> Response:
     accepted = respond.accept(state, route)
     data = await state.request.read()
     options = options_parse.patch_options(route.pairs, is_apply=False)
-    weight = bodies.body_weight(data, JSON)
-    change = await route.resource.settings.workers.begin(
-        weight, _read, data, media, route.entry, options.field_validation
-    )
+    size = weight(data)
+    workers = route.resource.settings.workers
+    change = await workers.begin(size, _decode, data, media, route.entry, options.field_validation)
 
     def make(live: Tree) -> DecodedBody:
         try:
@@ -77,7 +76,7 @@ async def patch(state: RequestState, route: ResourceRoute) -> Response:
         return DecodedBody(tree, PatchWording(state.target, lambda: change.shown(live)), change.problems, derived=True)
 
     ctx = state.context(options=options, dry_run=options.dry_run)
-    result = await route.write(ctx, Change(make, replaces=False, weight=weight or change.weight))
+    result = await route.write(ctx, Change(make, replaces=False, weight=size or change.weight))
     return await respond.item_response(state, route, result.item, accepted, 201 if result.created else 200)
 
 
@@ -94,13 +93,13 @@ class _Patch(NamedTuple):
     weight: int = 0
 
 
-def _read(data: bytes, media: str, entry: CatalogEntry, validation: str) -> _Patch:
+def _decode(data: bytes, media: str, entry: CatalogEntry, validation: str) -> _Patch:
     try:
         if media == JSON_PATCH:
             parsed = json_patch.parse(data)
             problems = [] if validation == "Ignore" else json_patch.strict_errors(data)
             copies = any(operation.op == "copy" for operation in parsed)
-            return _quoted(lambda live: json_patch.apply(live, parsed), problems)._replace(
+            return _with_result_shown(lambda live: json_patch.apply(live, parsed), problems)._replace(
                 weight=json_patch.COPY_BUDGET_BYTES if copies else 0
             )
         change = merge_patch.parse(data)
@@ -114,11 +113,11 @@ def _read(data: bytes, media: str, entry: CatalogEntry, validation: str) -> _Pat
     if media == STRATEGIC_MERGE_PATCH:
         schema = entry.merge_schema
         return _Patch(lambda live: strategic_merge.apply(live, change, schema), lambda _: plain(change), problems)
-    return _quoted(lambda live: merge_patch.apply(live, change), problems)
+    return _with_result_shown(lambda live: merge_patch.apply(live, change), problems)
 
 
-def _quoted(apply: Callable[[Tree], Tree], problems: list[str]) -> _Patch:
-    """The patched object's text for errors. The patch is applied again, because the result is in use."""
+def _with_result_shown(apply: Callable[[Tree], Tree], problems: list[str]) -> _Patch:
+    """A patch of which errors show the patched object. It is applied again for that, because the result is in use."""
 
     def shown(live: Tree) -> str:
         try:
