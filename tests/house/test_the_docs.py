@@ -22,7 +22,8 @@ import pytest
 
 import oarlock
 from oarlock.cli.commands import COMMANDS
-from oarlock.server.options.commands import Command, CommandGroup
+from oarlock.server.command import ServeOptions
+from oarlock.server.options.commands import Command, CommandGroup, read_options
 from oarlock.server.options.flags import read_flags
 from oarlock.server.options.option import options_of
 
@@ -150,6 +151,13 @@ def test_a_wrong_command_line_is_noticed() -> None:
 def test_the_page_of_flags_is_current() -> None:
     made = runpy.run_path(str(ROOT / "tools" / "flags_page.py"))
     assert made["PAGE"].read_text() == made["page"](), "run python tools/flags_page.py"
+
+
+@pytest.mark.parametrize("example", blocks(ROOT / "docs" / "flags.md", "yaml"))
+def test_configuration_files_in_the_docs_can_be_read(example: str, tmp_path: Path) -> None:
+    file = tmp_path / "server.yaml"
+    file.write_text(example)
+    assert read_options(ServeOptions, ["--config", str(file)], "oarlock serve").bind_address == "0.0.0.0"
 
 
 @pytest.mark.parametrize("name", oarlock.__all__)
