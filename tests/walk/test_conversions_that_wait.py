@@ -14,8 +14,8 @@ from walk_kit import failure, key, made, walk
 
 from oarlock import APIServer
 from oarlock.endpoints.watching import watcher
-from oarlock.registry.late import BATCH, RETRY_S
 from oarlock.registry.migration import migrate
+from oarlock.registry.pending_entries import BATCH, RETRY_S
 from oarlock.registry.served import Served
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
 from oarlock.storage.memory import MemoryBackend

@@ -1,8 +1,7 @@
 """Turns a parsed request body into a typed, pruned and defaulted tree of the request version.
 
 Error messages depend on the verb, which passes a `Wording`.
-Must not know: bytes, media types. See also: `create` and `update`, which call `settle` on every tree they are about to
-write.
+Must not know: bytes, media types. See also: `create` and `update`, which call `normalize_body` on every tree.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
 from oarlock.schema.views import ViewError
 
-__all__ = ["BodyWording", "DecodedBody", "Wording", "compile_bodies", "settle"]
+__all__ = ["BodyWording", "DecodedBody", "Wording", "compile_bodies", "normalize_body"]
 
 
 _OWNERS_TWICE = (
@@ -73,7 +72,7 @@ class DecodedBody:
     weight: int = 0
 
 
-def settle(body: DecodedBody, compiled: CompiledVersion, hooks: Hooks, ctx: Context) -> None:
+def normalize_body(body: DecodedBody, compiled: CompiledVersion, hooks: Hooks, ctx: Context) -> None:
     """Prune, default and type-check the tree in place, by the schema and hooks of the request version.
 
     Wrong JSON types are refused (only of declared types; for a CRD schema, validation reports them with everything
@@ -89,9 +88,9 @@ def settle(body: DecodedBody, compiled: CompiledVersion, hooks: Hooks, ctx: Cont
         if body.problems:
             _report(body, [], ctx)
     else:
-        _mend(body, compiled, ctx)
+        _check_and_prune(body, compiled, ctx)
     if "ownerReferences" in tree["metadata"]:
-        _keep_owners_once(body, ctx)
+        _deduplicate_owners(body, ctx)
     compiled.default(tree)
     default = hooks.default.get(ctx.target.version)
     if default is not None:
@@ -101,7 +100,7 @@ def settle(body: DecodedBody, compiled: CompiledVersion, hooks: Hooks, ctx: Cont
             pass  # ignored here: validation reports a missing field with all other errors
 
 
-def _mend(body: DecodedBody, compiled: CompiledVersion, ctx: Context) -> None:
+def _check_and_prune(body: DecodedBody, compiled: CompiledVersion, ctx: Context) -> None:
     """Check types; remove undeclared fields, null and empty values."""
     tree = body.tree
     misfits = compiled.misfits(tree)
@@ -116,23 +115,23 @@ def _mend(body: DecodedBody, compiled: CompiledVersion, ctx: Context) -> None:
         tree["metadata"]["managedFields"] = [{}]  # unlike a missing one, it asks to forget all owners
 
 
-def _keep_owners_once(body: DecodedBody, ctx: Context) -> None:
+def _deduplicate_owners(body: DecodedBody, ctx: Context) -> None:
     """Remove duplicate owner references, with a warning to the client."""
     metadata = body.tree["metadata"]
     owners = metadata["ownerReferences"]
     once = {tuple(sorted(owner.items())): owner for owner in reversed(owners)}
     if len(once) == len(owners):
         return
-    kept, twice = [], []
+    unique, duplicates = [], []
     for owner in owners:
         first = once.pop(tuple(sorted(owner.items())), None)
         if first is None:
-            twice.append(owner.get("uid", ""))
+            duplicates.append(owner.get("uid", ""))
         else:
-            kept.append(first)
-    metadata["ownerReferences"] = kept
+            unique.append(first)
+    metadata["ownerReferences"] = unique
     when = " after mutating admission happens" if body.derived else ""
-    ctx.warn(_OWNERS_TWICE.format(when, ", ".join(twice)))
+    ctx.warn(_OWNERS_TWICE.format(when, ", ".join(duplicates)))
 
 
 def _is_strict(ctx: Context) -> bool:

@@ -34,7 +34,7 @@ class ConversionCache:
             self._items.move_to_end(key)
         return found
 
-    def keep(self, key: ConversionKey, body: bytes) -> None:
+    def put(self, key: ConversionKey, body: bytes) -> None:
         if key in self._items:
             return
         self._items[key] = body

@@ -15,8 +15,8 @@ from typing import TypeVar
 
 from oarlock.meta.errors import InvalidObject, StatusError
 from oarlock.meta.fielderrors import FieldError
-from oarlock.registry.complaints import Complaints
 from oarlock.registry.conversion import ConversionError, Converter, Tree, lend, name_of
+from oarlock.registry.object_log import ObjectLog
 from oarlock.registry.workers import Offload
 from oarlock.schema.definition import ResourceDefinition
 
@@ -46,7 +46,7 @@ class Conversions:
         self._definition = definition
         self._converter = converter
         self._kind = definition.names.kind
-        self._complaints = Complaints(log)
+        self._object_log = ObjectLog(log)
 
     def now(self, trees: list[Tree], from_version: str, to_version: str, *, stored: bool = False) -> list[Tree] | None:
         """The trees in another version; None when the converter has to wait.
@@ -60,7 +60,7 @@ class Conversions:
             made = self._converter.convert_now(trees, from_version, to_version)
         except Exception as error:
             raise self._failed(trees, (from_version, to_version), error, stored) from error
-        return None if made is None else self._told(trees, made, to_version)
+        return None if made is None else self._with_kind(trees, made, to_version)
 
     async def convert(
         self, trees: list[Tree], from_version: str, to_version: str, *, stored: bool = False
@@ -90,7 +90,7 @@ class Conversions:
             made = await self._converter.convert(trees, from_version, to_version)
         except Exception as error:
             raise self._failed(trees, (from_version, to_version), error, stored) from error
-        return self._told(trees, made, to_version)
+        return self._with_kind(trees, made, to_version)
 
     async def each(
         self,
@@ -146,9 +146,9 @@ class Conversions:
         salvaged = self._converter.salvage(tree, from_version, to_version)
         if salvaged is None:
             raise error
-        return self._told([tree], [salvaged], to_version)[0]
+        return self._with_kind([tree], [salvaged], to_version)[0]
 
-    def _told(self, trees: list[Tree], made: list[Tree], to_version: str) -> list[Tree]:
+    def _with_kind(self, trees: list[Tree], made: list[Tree], to_version: str) -> list[Tree]:
         """The converted trees, with their new apiVersion."""
         if len(made) != len(trees):
             raise ConversionError(_names(trees), to_version, f"{len(trees)} objects became {len(made)}")
@@ -177,7 +177,7 @@ class Conversions:
         if len(why) > SHOWN:
             why = why[:SHOWN] + "…"
         if culprit is not None or not stored:
-            self._complaints.tell(name, (to_version, why), f"can't be converted to {to_version}: {why}", error)
+            self._object_log.warn(name, (to_version, why), f"can't be converted to {to_version}: {why}", error)
         return ConversionError(name, to_version, why if refused else FAILED)
 
     def _culprit(self, trees: list[Tree], from_version: str, to_version: str) -> Tree | None:

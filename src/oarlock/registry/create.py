@@ -27,7 +27,7 @@ async def create(
     """
     write = WriteRequest(resource, ctx, version, gate, "CREATE")
     write.weigh(body.weight)
-    await write.settle(body)
+    await write.normalize(body)
     metadata = body.tree["metadata"]
     fill_namespace(metadata, ctx.target.namespace, namespaced=write.definition.namespaced)
     wipe_system(metadata)

@@ -157,13 +157,13 @@ def _served(group: _Group) -> Served:
 def _check_loss(collection: Any, converter: ClassConverter, hub: type) -> None:
     """Check that `loses` names every field that the storage version can't represent."""
     stored_as = collection.__stored_as__
-    said = collection.__loses__
-    lost = unsayable(converter, hub, declared(stored_as).version, said)
+    loses = collection.__loses__
+    lost = unsayable(converter, hub, declared(stored_as).version, loses)
     if lost:
         raise KeywordError(
             f"class {collection.__name__}",
             f"stored_as={stored_as.__name__} can't say {', '.join(lost)}, which every write would lose",
-            f"store another version, or keep it in an annotation; or say that you know: loses={[*said, *lost]!r}",
+            f"store another version, or keep it in an annotation; or say that you know: loses={[*loses, *lost]!r}",
         )
 
 

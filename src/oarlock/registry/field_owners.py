@@ -28,10 +28,10 @@ def for_the_user(tree: Tree) -> Tree:
 
 def from_the_user(tree: Tree) -> Tree:
     """`tree`, changed in place: the text becomes managedFields; a text that can't be read is dropped."""
-    said = tree.get("metadata", {}).pop(_OWNERS, None)
-    if said:
+    text = tree.get("metadata", {}).pop(_OWNERS, None)
+    if text:
         try:
-            entries = _entries(said)
+            entries = _entries(text)
         except msgspec.MsgspecError:
             entries = []
         if entries:

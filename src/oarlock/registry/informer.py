@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 from oarlock.meta.errors import StatusError
-from oarlock.registry.complaints import Complaints
 from oarlock.registry.keys import object_key
+from oarlock.registry.object_log import ObjectLog
 from oarlock.registry.old_objects import reasons
 from oarlock.registry.served import Tree
 from oarlock.registry.stored_resource import StoredResource
@@ -44,7 +44,7 @@ class Informer(Generic[T]):
         self._resource: StoredResource | None = None
         self._version = ""
         self._views: dict[str, tuple[int, T | None]] = {}
-        self._complaints = Complaints(log)
+        self._object_log = ObjectLog(log)
 
     def attach(self, find: Callable[[type[Any]], tuple[StoredResource, str]]) -> None:
         """Called by the server when its catalog is loaded. `find` returns the resource and version of a class."""
@@ -105,10 +105,10 @@ class Informer(Generic[T]):
             raise
         except ViewError as error:
             why = f"left out of its informer, because the stored object doesn't fit its class: {reasons(error)}"
-            self._complaints.tell(name, entry.rev, why)
+            self._object_log.warn(name, entry.rev, why)
             return None
         except StatusError as error:  # its traceback has been logged by `Conversions`
-            self._complaints.tell(name, entry.rev, f"left out of its informer: {error.message}")
+            self._object_log.warn(name, entry.rev, f"left out of its informer: {error.message}")
             return None
         return made
 

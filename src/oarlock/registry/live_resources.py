@@ -93,9 +93,9 @@ class LiveResources:
         form = resource.form
         resource.cache = await self.cache.resource(form.prefix, form.describe, form.later)
         caches.append(resource.cache)
-        for late in (form.unread, form.unselected):
-            if late is not None and late.busy:
-                await late.settled()
+        for pending in (form.unread, form.unselected):
+            if pending is not None and pending.busy:
+                await pending.settled()
 
     def _made(self, put: Iterable[Served]) -> dict[Key, AnyResource]:
         made: dict[Key, AnyResource] = {}
@@ -130,7 +130,7 @@ class LiveResources:
         gone = [before[key] for key in (*loaded.made, *loaded.removed) if key in before]
         for resource in loaded.made.values():
             if isinstance(resource, StoredVerbs):
-                resource.tend()
+                resource.adopt_form()
         for resource in gone:
             if isinstance(resource, VirtualVerbs):
                 resource.end_watches()

@@ -21,7 +21,7 @@ from oarlock.registry.served import Served, Tree
 from oarlock.schema import structural
 from oarlock.schema.compiled import CompiledVersion
 
-__all__ = ["MAX_MANAGER_BYTES", "tracker_of", "unbroken", "writer_of"]
+__all__ = ["MAX_MANAGER_BYTES", "tracker_of", "with_valid_owners", "writer_of"]
 
 MAX_MANAGER_BYTES = 128
 
@@ -91,7 +91,7 @@ def _manager_of(user_agent: str) -> str:
     return name
 
 
-def unbroken(before: Tree, after: Tree, ctx: Context) -> Tree:
+def with_valid_owners(before: Tree, after: Tree, ctx: Context) -> Tree:
     """The object after mutating admission. If admission broke managedFields, those of `before`, and a warning."""
     if after is before:
         return before

@@ -72,7 +72,7 @@ def _prepare(collection: Any, method: str, projection: Projection, before: OldOb
 
     def prepare(new: Tree, old: Tree | None, ctx: Context) -> Tree:
         session = projection.open(new)
-        code.in_place(on_the_loop(code.run, ctx, new, hook, session.object, before.seen(old), ctx))
+        code.in_place(on_the_loop(code.run, ctx, new, hook, session.object, before.view(old), ctx))
         made = code.result(session)
         code.same_object(new, made)
         return made
@@ -93,6 +93,6 @@ def _validate(collection: Any, method: str, projection: Projection, before: OldO
         return code.errors(yielded)
 
     def validate(new: Tree, old: Tree | None, ctx: Context) -> list[FieldError]:
-        return on_the_loop(code.run, ctx, new, checked, projection.view(new), before.seen(old), ctx)
+        return on_the_loop(code.run, ctx, new, checked, projection.view(new), before.view(old), ctx)
 
     return validate

@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from oarlock.registry.complaints import Complaints
 from oarlock.registry.conversion import Tree, name_of
+from oarlock.registry.object_log import ObjectLog
 from oarlock.schema.projections import Projection
 from oarlock.schema.views import ViewError
 
@@ -28,9 +28,9 @@ class OldObjects:
 
     def __init__(self, projection: Projection) -> None:
         self._projection = projection
-        self._complaints = Complaints(log)
+        self._object_log = ObjectLog(log)
 
-    def seen(self, tree: Tree | None) -> Any | None:
+    def view(self, tree: Tree | None) -> Any | None:
         """The object, as far as it can be read. None if `tree` is None or nothing can be read."""
         if tree is None:
             return None
@@ -38,7 +38,7 @@ class OldObjects:
             return self._projection.view(tree)
         except ViewError as error:
             why = f"the stored object doesn't fit its class any more, hooks see what can be read: {reasons(error)}"
-            self._complaints.tell(name_of(tree), tree["metadata"].get("resourceVersion"), why)
+            self._object_log.warn(name_of(tree), tree["metadata"].get("resourceVersion"), why)
             return self._projection.salvage(tree)
 
 

@@ -83,12 +83,12 @@ class EncodedItem(NamedTuple):
 class MutationResult(NamedTuple):
     """The result of a write.
 
-    `created` makes a 201; `gone` says that a DELETE removed the object with this `uid` and `name`.
+    `created` makes a 201; `removed` says that a DELETE removed the object with this `uid` and `name`.
     """
 
     item: Item
     created: bool = False
-    gone: bool = False
+    removed: bool = False
     uid: str = ""
     name: str = ""
 

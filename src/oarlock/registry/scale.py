@@ -18,7 +18,7 @@ from oarlock.meta.errors import BadRequest, Conflict, InternalError, InvalidObje
 from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.patch.apply.schema import ValueType, object_type
 from oarlock.patch.apply.validate import check
-from oarlock.registry.body import DecodedBody, settle
+from oarlock.registry.body import DecodedBody, normalize_body
 from oarlock.registry.metadata import check_place
 from oarlock.registry.results import Item
 from oarlock.registry.served import Hooks, Tree
@@ -147,7 +147,7 @@ class Scaling:
         def make(live: Tree) -> DecodedBody:
             seen = self._read(live)
             body = change.make({} if change.replaces else seen)
-            settle(body, self._compiled, _NO_HOOKS, ctx)
+            normalize_body(body, self._compiled, _NO_HOOKS, ctx)
             check_place(body.tree["metadata"], ctx.target, namespaced=self._definition.namespaced)
             wanted = self._wanted(body.tree, emptied=not change.replaces and "replicas" not in seen["spec"])
             self._check(body.tree, wanted, live)
@@ -227,9 +227,9 @@ class Scaling:
         found += self._compiled.validate(scale)
         if found:
             raise InvalidObject(SCALE.group_kind, name, found)
-        asked, uid = scale["metadata"].get("uid"), live["metadata"].get("uid", "")
-        if asked and asked != uid:
-            why = f"Precondition failed: UID in precondition: {asked}, UID in object meta: {uid}"
+        uid_sent, uid = scale["metadata"].get("uid"), live["metadata"].get("uid", "")
+        if uid_sent and uid_sent != uid:
+            why = f"Precondition failed: UID in precondition: {uid_sent}, UID in object meta: {uid}"
             raise Conflict(self._definition.group_resource, name, why)
 
     def _put(self, tree: Tree, wanted: int) -> None:

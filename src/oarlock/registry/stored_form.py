@@ -24,12 +24,12 @@ from oarlock.meta.errors import StatusError
 from oarlock.registry.conversion import ConversionError, Tree
 from oarlock.registry.converting import Conversions
 from oarlock.registry.keys import prefix_of, split_key
-from oarlock.registry.late import Complete, Late
+from oarlock.registry.pending_entries import Complete, PendingEntries
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.storage.backend import Damaged
 from oarlock.storage.cache.entry import Entry, Interner
 
-__all__ = ["LATE", "STALE", "Encoded", "StoredForm", "Unread", "body_of", "encode_body", "encode_tail", "tail_of"]
+__all__ = ["PENDING", "STALE", "Encoded", "StoredForm", "Unread", "body_of", "encode_body", "encode_tail", "tail_of"]
 
 STALE = "stale"
 """`Entry.extra` of an object that is stored in an old version: even a no-op update rewrites it."""
@@ -37,7 +37,7 @@ STALE = "stale"
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
-LATE = "its conversion is still being waited for"
+PENDING = "its conversion is still being waited for"
 
 METADATA = b'"metadata":{'
 _VERSIONED = b'"metadata":{"resourceVersion":"'
@@ -137,19 +137,19 @@ class StoredForm:
         self.broken: dict[str, int] = {}  # keys with a broken value → its revision, until a readable one is seen
         self.unselectable: dict[str, tuple[int, dict[str, str]]] = {}
         """Key → the latest revision, and version → why its selectable fields are unknown."""
-        self.unread = Late(self._read_late)
+        self.unread = PendingEntries(self._convert_pending)
         """Objects in old storage versions whose conversion is pending."""
-        self.unselected: Late | None = None
+        self.unselected: PendingEntries | None = None
         """Objects whose selectable fields are pending; None if no conversion for them has to wait."""
 
-    def tended_by(self, select: Select, select_late: Complete, is_current: Callable[[Entry], bool]) -> None:
+    def used_by(self, select: Select, select_pending: Complete, is_current: Callable[[Entry], bool]) -> None:
         """From now on another `StoredResource` uses this stored form."""
         self._select = select
-        for late in (self.unread, self.unselected):
-            if late is not None:
-                late.is_current = is_current
+        for pending in (self.unread, self.unselected):
+            if pending is not None:
+                pending.is_current = is_current
         if self.unselected is not None:
-            self.unselected.complete = select_late
+            self.unselected.complete = select_pending
 
     def retire(self) -> None:
         """Release the resource, and break the reference cycles: nothing is described or completed any more."""
@@ -174,7 +174,7 @@ class StoredForm:
     def later(self, entry: Entry, rev: int) -> Entry:
         """The same object at a later revision, for the event of its deletion."""
         if isinstance(entry.extra, Unread):
-            return self._late(entry.key, (rev, entry.create_rev), entry.extra)
+            return self._pending(entry.key, (rev, entry.create_rev), entry.extra)
         made = copy(entry)
         made.rev, made.body = rev, body_of(tail_of(entry.body), rev)
         return made
@@ -233,7 +233,7 @@ class StoredForm:
             if stored_as != self.definition.stored_as:
                 converted = self._conversions.now([tree], stored_as, self.definition.stored_as, stored=True)
                 if converted is None:
-                    return self._late(key, (rev, create_rev), Unread(value, stored_as))
+                    return self._pending(key, (rev, create_rev), Unread(value, stored_as))
                 tree = converted[0]
             encoded = self.encode(tree, large=len(value) > MANY_BYTES)
             entry = self.entry(key, encoded, (rev, create_rev))
@@ -260,13 +260,13 @@ class StoredForm:
             raise ValueError(f"stored as {api_version!r}, which this server doesn't know")
         return tree, version
 
-    def _late(self, key: str, revs: tuple[int, int], unread: Unread) -> Entry:
-        entry = self._broken(key, revs, LATE)
+    def _pending(self, key: str, revs: tuple[int, int], unread: Unread) -> Entry:
+        entry = self._broken(key, revs, PENDING)
         entry.extra, entry.body = unread, unread.value  # which is what it takes of the memory
         self.unread.add(entry)
         return entry
 
-    async def _read_late(self, entries: Sequence[Entry]) -> list[Entry]:
+    async def _convert_pending(self, entries: Sequence[Entry]) -> list[Entry]:
         """Complete entries whose conversion is pending; returns those that can't be converted, which stay broken."""
         failed: list[Entry] = []
         for version in sorted({entry.extra.version for entry in entries}):

@@ -108,7 +108,7 @@ class StoredKeeper:
             error = AlreadyExists(definition.group_resource, name)
             raise error.while_deleted() if _being_deleted(result.current) else error
         if new.answer is not None:
-            await resource.answered(entry, write.version, new.answer)
+            await resource.cache_answer(entry, write.version, new.answer)
         return MutationResult(EntryItem(resource, entry), created=True)
 
     async def replace(
@@ -138,7 +138,7 @@ class StoredKeeper:
             _refuse_overtaken(write, precondition)
             return None
         if new.answer is not None and lasting is stored:
-            await resource.answered(written, write.version, new.answer)
+            await resource.cache_answer(written, write.version, new.answer)
         return MutationResult(EntryItem(resource, written))
 
     async def delete(
@@ -152,7 +152,9 @@ class StoredKeeper:
         if not finalizers:
             if not ctx.dry_run and not (await resource.cache.delete(entry.key, expect=entry.rev)).ok:
                 return None
-            return MutationResult(EntryItem(resource, entry), gone=True, uid=metadata.get("uid", ""), name=entry.name)
+            return MutationResult(
+                EntryItem(resource, entry), removed=True, uid=metadata.get("uid", ""), name=entry.name
+            )
         if is_deleting(metadata) and metadata.get("finalizers") == finalizers:
             return MutationResult(EntryItem(resource, entry))
         stored = await resource.tree(entry, write.definition.stored_as)
@@ -201,8 +203,10 @@ class StoredKeeper:
     async def _without_new_times(self, write: WriteRequest, new: StorableObject, live: LiveObject) -> Tree:
         """The object to store: a change of nothing but timestamps in managedFields is no change."""
         stored, shown = new.stored, new.shown
-        kept = keep_times(live.tree, shown) if not write.size else await write.offload(keep_times, live.tree, shown)
-        if kept is shown:
+        same_times = (
+            keep_times(live.tree, shown) if not write.size else await write.offload(keep_times, live.tree, shown)
+        )
+        if same_times is shown:
             return stored
         stored_as = write.definition.stored_as
         assert live.entry is not None

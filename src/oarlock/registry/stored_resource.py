@@ -18,11 +18,11 @@ from oarlock.meta.errors import NotFound, StatusError, StorageReadError
 from oarlock.registry.conversion import lend
 from oarlock.registry.conversion_cache import ConversionKey
 from oarlock.registry.keys import after_prefix, object_key
-from oarlock.registry.late import Late
+from oarlock.registry.pending_entries import PendingEntries
 from oarlock.registry.resource_base import ResourceBase
 from oarlock.registry.served import Served, Tree
 from oarlock.registry.settings import Settings
-from oarlock.registry.stored_form import LATE, StoredForm, body_of, encode_body, encode_tail
+from oarlock.registry.stored_form import PENDING, StoredForm, body_of, encode_body, encode_tail
 from oarlock.registry.workers import weight
 from oarlock.schema.definition import VersionDefinition
 from oarlock.storage.cache.entry import Entry, Interner
@@ -48,19 +48,19 @@ class StoredResource(ResourceBase):
         self.conversions_to_try: dict[tuple[str, bool], tuple[VersionDefinition, ...]] = {}
         """The versions that ``convertibility`` has to try."""
         self._marks = {version: object() for version in self.compiled}
-        self._made_now: dict[ConversionKey, asyncio.Future[bytes | StatusError]] = {}
+        self._conversions: dict[ConversionKey, asyncio.Future[bytes | StatusError]] = {}
         selectable = [v for v in served.definition.versions if v.selectable and v.name != served.definition.stored_as]
         if selectable and served.converter.waits:
-            self.form.unselected = Late(self._select_late)
-        self.tend()
+            self.form.unselected = PendingEntries(self._select_pending)
+        self.adopt_form()
 
     def take_over(self, before: StoredResource) -> None:
-        """Use the cache of `before`, which stores objects in the same form. Call `tend` once `before` is out of use."""
+        """Use the cache of `before`, which stores objects alike. Call `adopt_form` once `before` is out of use."""
         self.form, self.cache = before.form, before.cache
 
-    def tend(self) -> None:
+    def adopt_form(self) -> None:
         """Become the resource whose selectors the stored form uses."""
-        self.form.tended_by(self._select, self._select_late, self._is_current)
+        self.form.used_by(self._select, self._select_pending, self._is_current)
 
     def _is_current(self, entry: Entry) -> bool:
         return self.cache.get(entry.key) is entry
@@ -86,14 +86,14 @@ class StoredResource(ResourceBase):
                 shown = None
             else:
                 if shown is None:
-                    unknown[version.name] = LATE
+                    unknown[version.name] = PENDING
             if shown is None:
                 values += ("",) * len(version.selectable)
             else:
                 values += self.compiled[version.name].selectable_values(shown)
         return values
 
-    async def _select_late(self, entries: Sequence[Entry]) -> list[Entry]:
+    async def _select_pending(self, entries: Sequence[Entry]) -> list[Entry]:
         """Complete the selectable fields of entries; returns those that can't be converted to a needed version."""
         stored_as, unselectable = self.definition.stored_as, self.form.unselectable
         failed: dict[int, Entry] = {}
@@ -204,26 +204,26 @@ class StoredResource(ResourceBase):
         """The object's body (see ``stored_form``) in `version`."""
         if version == self.definition.stored_as:
             return entry.body
-        kept = self.settings.conversion_cache.get((entry.key, entry.rev, self._marks[version]))
-        if kept is None:
+        cached = self.settings.conversion_cache.get((entry.key, entry.rev, self._marks[version]))
+        if cached is None:
             tree = await self.tree(entry, version)
             encoded = await self.offload(weight(entry.body), encode_body, tree)
-            kept = self.keep_converted(entry, version, encoded)
-        return kept
+            cached = self.cache_body(entry, version, encoded)
+        return cached
 
     def body_now(self, entry: Entry, version: str) -> bytes | None:
         """The same without waiting; None when the conversion has to wait."""
         if version == self.definition.stored_as:
             return entry.body
-        kept = self.settings.conversion_cache.get((entry.key, entry.rev, self._marks[version]))
-        if kept is not None:
-            return kept
+        cached = self.settings.conversion_cache.get((entry.key, entry.rev, self._marks[version]))
+        if cached is not None:
+            return cached
         tree = self.tree_now(entry, version)
-        return None if tree is None else self.keep_converted(entry, version, encode_body(tree))
+        return None if tree is None else self.cache_body(entry, version, encode_body(tree))
 
-    def keep_converted(self, entry: Entry, version: str, body: bytes) -> bytes:
+    def cache_body(self, entry: Entry, version: str, body: bytes) -> bytes:
         """Cache the body of a converted object."""
-        self.settings.conversion_cache.keep((entry.key, entry.rev, self._marks[version]), body)
+        self.settings.conversion_cache.put((entry.key, entry.rev, self._marks[version]), body)
         return body
 
     async def bodies_of(self, entries: Sequence[Entry], version: str) -> list[bytes | StatusError]:
@@ -234,8 +234,8 @@ class StoredResource(ResourceBase):
         result: list[bytes | StatusError | None] = [self._body_at_hand(entry, version) for entry in entries]
         missing = [at for at, body in enumerate(result) if body is None]
         mark = self._marks[version]
-        mine = [at for at in missing if (entries[at].key, entries[at].rev, mark) not in self._made_now]
-        theirs = {at: self._made_now[entries[at].key, entries[at].rev, mark] for at in set(missing) - set(mine)}
+        mine = [at for at in missing if (entries[at].key, entries[at].rev, mark) not in self._conversions]
+        theirs = {at: self._conversions[entries[at].key, entries[at].rev, mark] for at in set(missing) - set(mine)}
         if mine:
             made = await self._bodies_made([entries[at] for at in mine], version)
             for at, body in zip(mine, made, strict=True):
@@ -250,8 +250,8 @@ class StoredResource(ResourceBase):
 
     def _body_at_hand(self, entry: Entry, version: str) -> bytes | StatusError | None:
         if self.served.converter.waits or weight(entry.body):
-            kept = self.settings.conversion_cache.get((entry.key, entry.rev, self._marks[version]))
-            return entry.body if version == self.definition.stored_as else kept
+            cached = self.settings.conversion_cache.get((entry.key, entry.rev, self._marks[version]))
+            return entry.body if version == self.definition.stored_as else cached
         try:
             return self.body_now(entry, version)
         except StatusError as error:
@@ -261,18 +261,18 @@ class StoredResource(ResourceBase):
         loop, mark = asyncio.get_running_loop(), self._marks[version]
         coming = [loop.create_future() for _ in entries]
         keys = [(entry.key, entry.rev, mark) for entry in entries]
-        self._made_now.update(zip(keys, coming, strict=True))
+        self._conversions.update(zip(keys, coming, strict=True))
         try:
             made = await self.bodies_apart(entries, version)
             for entry, body, future in zip(entries, made, coming, strict=True):
                 if not isinstance(body, StatusError):
-                    self.keep_converted(entry, version, body)
+                    self.cache_body(entry, version, body)
                 future.set_result(body)
             return made
         finally:
             for key, future in zip(keys, coming, strict=True):
-                if self._made_now.get(key) is future:
-                    del self._made_now[key]
+                if self._conversions.get(key) is future:
+                    del self._conversions[key]
                 future.cancel()
 
     async def bodies_apart(self, entries: Sequence[Entry], version: str) -> list[bytes | StatusError]:
@@ -289,9 +289,9 @@ class StoredResource(ResourceBase):
             return error
         return await self.offload(weight(entry.body), encode_body, tree)
 
-    async def answered(self, entry: Entry, version: str, tree: Tree) -> None:
+    async def cache_answer(self, entry: Entry, version: str, tree: Tree) -> None:
         """Cache the body of the object just written as `entry`: `tree` in `version`."""
         size = weight(entry.body)
         tail = await self.offload(size, encode_tail, tree) if size else encode_tail(tree, large=False)
         body = body_of(tail, entry.rev)
-        self.settings.conversion_cache.keep((entry.key, entry.rev, self._marks[version]), body)
+        self.settings.conversion_cache.put((entry.key, entry.rev, self._marks[version]), body)

@@ -46,7 +46,7 @@ class _Mark:
     versions: tuple[str, ...]
     media_type: str = ""
     """The media type of its stream; empty if it answers with an object."""
-    said: bool = False
+    has_method: bool = False
     """Whether `method=` was given."""
     end: Literal["", "channels", "pipe"] = ""
     """The parameter for the connection; empty if it doesn't connect."""
@@ -145,7 +145,7 @@ def subresource(
             return function
         if not inspect.iscoroutinefunction(function):
             raise HookError(function.__qualname__, "a subresource is async", "write async def")
-        setattr(function, MARKER, _Mark(name, method or "POST", tuple(versions), said=method is not None))
+        setattr(function, MARKER, _Mark(name, method or "POST", tuple(versions), has_method=method is not None))
         return function
 
     return mark
@@ -193,7 +193,7 @@ def _found(cls: type, attribute: str, function: Any, mark: _Mark) -> DeclaredSub
         raise HookError(subject, f"it connects and takes no {mark.end!r}", f"add the parameter {mark.end}")
     if "body" in given and mark.method == "GET":
         raise HookError(subject, "GET has no body", 'leave the parameter body out, or say method="POST"')
-    if "body" not in given and mark.method != "GET" and not mark.said:
+    if "body" not in given and mark.method != "GET" and not mark.has_method:
         advice = (
             'add the parameter body; or say method="POST" for an action without one, method="GET" for what only reads'
         )

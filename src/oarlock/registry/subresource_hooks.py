@@ -116,7 +116,7 @@ class _Giving:
             if self._parent is not None:
                 wanted = declared(found.parent).version
                 made = await self.conversions.old(parent, ctx.target.version, wanted)
-                arguments["parent"] = self._parent.seen(for_the_user(made) if self.virtual else made)
+                arguments["parent"] = self._parent.view(for_the_user(made) if self.virtual else made)
         return arguments
 
 
@@ -136,10 +136,10 @@ def _call(method: Any, giving: _Giving, definition: ResourceDefinition, code: Us
         if opened is not None and answer is opened.object:
             return code.result(opened)
         tree = from_the_user(wire(answer))
-        said = declared(type(answer))
-        if (said.group, said.kind) == (definition.group, definition.names.kind) and said.version != ctx.target.version:
+        declaration = declared(type(answer))
+        if (declaration.group, declaration.kind) == (definition.group, definition.names.kind):
             # an answer of the parent's own kind is in the request version
-            tree = (await conversions.convert([tree], said.version, ctx.target.version))[0]
+            (tree,) = await conversions.convert([tree], declaration.version, ctx.target.version)
         return tree
 
     return call

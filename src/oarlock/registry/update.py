@@ -87,7 +87,7 @@ async def _absent(write: WriteRequest, change: Change) -> MutationResult | None:
         raise missing
     body = await write.offload(change.make, {})
     body.weight = write.size
-    await write.settle(body)
+    await write.normalize(body)
     metadata = body.tree["metadata"]
     check_place(metadata, ctx.target, namespaced=definition.namespaced)
     uid = metadata.get("uid")
@@ -113,7 +113,7 @@ async def _absent(write: WriteRequest, change: Change) -> MutationResult | None:
 async def _attempt(write: WriteRequest, change: Change, live: LiveObject | None) -> MutationResult | None:
     """One attempt on one state of the object; None when another write came first."""
     body = await _changed(write, change, live)
-    await write.settle(body)
+    await write.normalize(body)
     _check_identity(write, body.tree, live, change)
     if live is not None:
         body.tree = write.part.confine(body.tree, live.tree if live.whole else {})

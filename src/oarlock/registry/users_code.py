@@ -44,14 +44,14 @@ class UsersCode:
     the answer, are about.
     """
 
-    __slots__ = ("_about", "_nameless", "_quiet_until", "_unsaid", "name")
+    __slots__ = ("_about", "_nameless", "_quiet_until", "_unlogged", "name")
 
     def __init__(self, name: str, nameless: str = "", about: GroupKind | None = None) -> None:
         self.name = name
         self._about = about
         self._nameless = nameless
         self._quiet_until = float("-inf")
-        self._unsaid = 0
+        self._unlogged = 0
 
     def run(self, ctx: Context, tree: Tree | None, hook: Callable[..., T], /, *arguments: Any) -> T:
         """Call a synchronous hook; `tree` is the object it is about. Raises the answer it refuses with."""
@@ -173,12 +173,12 @@ class UsersCode:
             return
         now = clock.monotonic()
         if now < self._quiet_until:
-            self._unsaid += 1
+            self._unlogged += 1
             return
-        besides = f" (and {self._unsaid} times since that was said last)" if self._unsaid else ""
-        self._quiet_until, self._unsaid = now + QUIET_S, 0
+        more = f" (and {self._unlogged} times since that was said last)" if self._unlogged else ""
+        self._quiet_until, self._unlogged = now + QUIET_S, 0
         text = "%s held the event loop for %.0f ms: nobody else was answered meanwhile%s"
-        log.warning(text, self.name, held_s * 1000, besides)
+        log.warning(text, self.name, held_s * 1000, more)
 
     def _answer(self, error: FieldError | StatusError, ctx: Context, tree: Tree | None) -> StatusError:
         """What the client is told of `error`, which may be `error` itself."""

@@ -96,7 +96,7 @@ class VirtualKeeper:
             if not ctx.dry_run:
                 resource.wrote()
         shown = shown or {"metadata": {"name": name}}
-        return MutationResult(TreeItem(shown), gone=True, uid=shown.get("metadata", {}).get("uid", ""), name=name)
+        return MutationResult(TreeItem(shown), removed=True, uid=shown.get("metadata", {}).get("uid", ""), name=name)
 
     async def _hub(self, write: WriteRequest, made: CheckedObject) -> Tree:
         """The object in the hub version, for the user's methods."""

@@ -71,7 +71,7 @@ class _Adapter:
         """The object to pass to users' storage."""
         return self._projection.open(new if self._foreign else for_the_user(new))
 
-    def _kept(self, verb: str, opened: Open, made: Any, ctx: Context) -> Tree:
+    def _result(self, verb: str, opened: Open, made: Any, ctx: Context) -> Tree:
         if made is opened.object:
             return self._read(self._code[verb].result(opened))
         return self._wire(verb, made, ctx.target.namespace)
@@ -102,18 +102,18 @@ class _Adapter:
         opened = self._open(new)
         create, code = self._collection.create, self._code["create"]
         made = await code.wait(ctx, new, create, opened.object, ctx, **self._dry("create", dry_run))
-        return self._kept("create", opened, made, ctx)
+        return self._result("create", opened, made, ctx)
 
     async def update(self, new: Tree, expected_version: str, ctx: Context, dry_run: bool) -> Tree:
         opened = self._open(new)
         update, code = self._collection.update, self._code["update"]
         made = await code.wait(ctx, new, update, opened.object, expected_version, ctx, **self._dry("update", dry_run))
-        return self._kept("update", opened, made, ctx)
+        return self._result("update", opened, made, ctx)
 
     async def delete(self, namespace: str, name: str, ctx: Context, dry_run: bool) -> Tree | None:
         delete, code = self._collection.delete, self._code["delete"]
-        gone = await code.wait(ctx, None, delete, name, ctx, **self._dry("delete", dry_run))
-        return None if gone is None else self._wire("delete", gone, namespace)
+        deleted = await code.wait(ctx, None, delete, name, ctx, **self._dry("delete", dry_run))
+        return None if deleted is None else self._wire("delete", deleted, namespace)
 
     async def watch(self, namespace: str, ctx: Context, options: WatchOptions) -> AsyncIterator[tuple[str, Tree]]:
         async for kind, model in self._collection.watch(ctx, **self._options("watch", options)):

@@ -16,7 +16,7 @@ from oarlock.registry.pages import Place
 from oarlock.registry.served import Tree, VirtualMethods
 from oarlock.registry.virtual_selection import Choice
 
-__all__ = ["Source", "Told", "follow"]
+__all__ = ["SentObjects", "Source", "follow"]
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _OBJECTS = ("ADDED", "MODIFIED", "DELETED")
@@ -40,18 +40,18 @@ async def follow(
 ) -> AsyncIterator[tuple[str, Tree]]:
     """The selected events of a watch in `version`. A BOOKMARK has only metadata."""
     assert resource.methods.watch is not None
-    told = Told(choice)
+    sent = SentObjects(choice)
     anywhere = options.resource_version in _ANY
     begin, first = "" if anywhere else options.resource_version, False
     if "watch" in resource.methods.takes_options:
         first = options.send_initial_events if options.send_initial_events is not None else anywhere
         if resource.methods.list is not None and (first or anywhere or not choice.everything):
             trees, now = await resource.everything(ctx, version)
-            told.listed(trees, now)
+            sent.listed(trees, now)
             if now and first:
                 for tree in trees:
                     if choice.matches(tree):
-                        yield "ADDED", told.first(tree)
+                        yield "ADDED", sent.first(tree)
                 if options.allow_watch_bookmarks:
                     yield (
                         "BOOKMARK",
@@ -75,12 +75,12 @@ async def follow(
         if choice.everything or kind not in _OBJECTS:
             yield kind, shown
             continue
-        event = told.event(kind, shown)
+        event = sent.event(kind, shown)
         if event is not None:
             yield event
 
 
-class Told:
+class SentObjects:
     """What a watch with a selector has sent: turns events into ADDED and DELETED when objects begin or cease to match.
 
     A client that begins at a resourceVersion knows objects this watch hasn't sent. Those that existed when it began are
@@ -90,38 +90,38 @@ class Told:
 
     def __init__(self, choice: Choice) -> None:
         self._choice = choice
-        self._told: dict[Place, Tree] = {}
-        self._there: dict[Place, Tree] = {}
-        self._gone: set[Place] = set()
+        self._sent: dict[Place, Tree] = {}
+        self._initial: dict[Place, Tree] = {}
+        self._removed: set[Place] = set()
         self._now = ""
 
     def listed(self, trees: list[Tree], now: str) -> None:
         """The objects that exist at resourceVersion `now`."""
-        self._there = {_place(tree): tree for tree in trees if self._choice.matches(tree)}
+        self._initial = {_place(tree): tree for tree in trees if self._choice.matches(tree)}
         self._now = now
 
     def first(self, tree: Tree) -> Tree:
         """Note an object that is sent among the initial events."""
         if not self._choice.everything:
-            self._told[_place(tree)] = tree
+            self._sent[_place(tree)] = tree
         return tree
 
     def event(self, kind: str, shown: Tree) -> tuple[str, Tree] | None:
         """The event to send for one of the user's; None for none."""
         place = _place(shown)
-        told, there = self._told.pop(place, None), self._there.pop(place, None)
-        before = told or there
+        sent, initial = self._sent.pop(place, None), self._initial.pop(place, None)
+        before = sent or initial
         matches = self._choice.matches(shown)
         if kind == "DELETED":
             return ("DELETED", shown) if before is not None or matches else None
         if matches:
-            self._told[place] = shown
-            self._gone.discard(place)
-            new = told is None and (there is None or kind == "ADDED" or self._is_old(shown))
+            self._sent[place] = shown
+            self._removed.discard(place)
+            new = sent is None and (initial is None or kind == "ADDED" or self._is_old(shown))
             return ("ADDED" if new else "MODIFIED", shown)
-        if before is None and (place in self._gone or not self._is_old(shown)):
+        if before is None and (place in self._removed or not self._is_old(shown)):
             return None
-        self._gone.add(place)
+        self._removed.add(place)
         left = {**(before or shown)}
         left["metadata"] = {**left["metadata"]}
         if "resourceVersion" in shown["metadata"]:

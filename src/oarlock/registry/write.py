@@ -14,11 +14,11 @@ import msgspec
 
 from oarlock.meta.context import Context
 from oarlock.patch.apply.tracking import FieldTracker
-from oarlock.registry.body import DecodedBody, settle
+from oarlock.registry.body import DecodedBody, normalize_body
 from oarlock.registry.conversion import Tree, copy_tree
 from oarlock.registry.field_conversions import MustConvert
 from oarlock.registry.gate import AdmissionRequest, Gate, Reviewers
-from oarlock.registry.managed_fields import unbroken, writer_of
+from oarlock.registry.managed_fields import with_valid_owners, writer_of
 from oarlock.registry.object_parts import ObjectPart, Parts
 from oarlock.registry.results import MutationResult
 from oarlock.registry.served import Served
@@ -202,12 +202,12 @@ class WriteRequest:
             made = conversions.now([tree], from_version, to_version)
         return made[0] if made is not None else await conversions.wait_for(tree, from_version, to_version)
 
-    async def settle(self, body: DecodedBody) -> None:
-        """Prune, default and type-check the body (`body.settle`)."""
+    async def normalize(self, body: DecodedBody) -> None:
+        """Prune, default and type-check the body (`body.normalize_body`)."""
         if self.size:
-            await self.offload(settle, body, self.compiled, self.hooks, self.ctx)
+            await self.offload(normalize_body, body, self.compiled, self.hooks, self.ctx)
         else:
-            settle(body, self.compiled, self.hooks, self.ctx)
+            normalize_body(body, self.compiled, self.hooks, self.ctx)
 
     async def mutated(self, reviewers: Reviewers, new: Tree, old: Tree | None, body: DecodedBody) -> Tree:
         """The object after mutating admission, settled again. Admission can't change its name or namespace."""
@@ -216,13 +216,13 @@ class WriteRequest:
             return new
         place = {name: new["metadata"].get(name) for name in ("name", "namespace")}
         after = DecodedBody(changed, body.wording, derived=True)
-        await self.settle(after)
+        await self.normalize(after)
         metadata = after.tree["metadata"]
         for name, value in place.items():
             metadata.pop(name, None)
             if value is not None:
                 metadata[name] = value
-        return unbroken(new, after.tree, self.ctx)
+        return with_valid_owners(new, after.tree, self.ctx)
 
 
 async def tracked(write: WriteRequest, live: Tree | None, new: Tree) -> Tree:

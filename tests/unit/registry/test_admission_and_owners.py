@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from oarlock.meta.context import Context, Target, User
-from oarlock.registry.managed_fields import unbroken
+from oarlock.registry.managed_fields import with_valid_owners
 from oarlock.testing.clock import VirtualClock
 
 ENTRY = {
@@ -27,7 +27,7 @@ def thing(entries: Any, **spec: Any) -> dict[str, Any]:
 
 def after_admission(before: dict[str, Any], after: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     ctx = Context(User("u"), TARGET, VirtualClock())
-    return unbroken(before, after, ctx), list(ctx.notes.warnings)
+    return with_valid_owners(before, after, ctx), list(ctx.notes.warnings)
 
 
 @pytest.mark.parametrize("entries", [[ENTRY], [{**ENTRY, "manager": "other"}], None])

@@ -29,7 +29,7 @@ async def delete(state: RequestState, route: ResourceRoute) -> Response:
     ctx = state.context(options=options, dry_run=options.dry_run)
     result = await route.resource.delete(ctx, route.version, options, route.gate)
     status = partial(success, state, route, accepted, name=result.name or route.target.name, uid=result.uid)
-    if result.gone and route.entry.definition.delete_returns == "status":
+    if result.removed and route.entry.definition.delete_returns == "status":
         return await status()
     try:
         return await respond.item_response(state, route, result.item, accepted)

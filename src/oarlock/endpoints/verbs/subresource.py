@@ -14,7 +14,7 @@ from oarlock.meta import options_parse
 from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest, InvalidObject
 from oarlock.meta.kinds import GroupKind, GroupVersionKind
-from oarlock.registry.body import BodyWording, DecodedBody, settle
+from oarlock.registry.body import BodyWording, DecodedBody, normalize_body
 from oarlock.registry.gate import AdmissionRequest
 from oarlock.registry.parameters import values_of
 from oarlock.registry.served import Hooks, SubresourceHook, Tree
@@ -111,7 +111,7 @@ async def _admitted(
 ) -> Tree:
     """The body after settling, mutating admission, validation and validating admission, as for objects."""
     api_version, kind = body.tree["apiVersion"], body.tree["kind"]
-    settle(body, compiled, _NO_HOOKS, ctx)
+    normalize_body(body, compiled, _NO_HOOKS, ctx)
     group, _, version = api_version.rpartition("/")
     review = AdmissionRequest(ctx, operation, route.resource.served, GroupVersionKind(group, version, kind))
     reviewers = route.gate.reviewers(review)
@@ -119,7 +119,7 @@ async def _admitted(
         changed = await reviewers.mutate(body.tree, None, at_once)
         if changed is not None and changed is not body.tree:
             body = DecodedBody({**changed, "apiVersion": api_version, "kind": kind}, body.wording)
-            settle(body, compiled, _NO_HOOKS, ctx)
+            normalize_body(body, compiled, _NO_HOOKS, ctx)
     wrong = compiled.validate(body.tree)
     if wrong:
         raise InvalidObject(GroupKind(group, kind), "", wrong)

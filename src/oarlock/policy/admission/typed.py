@@ -123,7 +123,7 @@ class TypedPlugin:
         old_model = None
         if old is not None:
             tree = await versions.of_plugin_if_possible(old, hub_old)
-            old_model = await versions.offload(self._old_objects.seen, tree)
+            old_model = await versions.offload(self._old_objects.view, tree)
         request = versions.request
         return Review(cast(Operation, request.operation), request.ctx, model, old_model)
 

@@ -1,4 +1,4 @@
-"""`Late`: completes cache entries whose description needs a conversion that has to wait (a webhook).
+"""`PendingEntries`: completes cache entries whose description needs a conversion that has to wait (a webhook).
 
 The cache describes a value at once. If that needs such a conversion, the entry is made without it and completed in
 place later, many at a time; readers wait for `settled`.
@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from oarlock.storage.cache.entry import Entry
 
-__all__ = ["BATCH", "BATCH_BYTES", "RETRY_S", "Complete", "Late"]
+__all__ = ["BATCH", "BATCH_BYTES", "RETRY_S", "Complete", "PendingEntries"]
 
 log = logging.getLogger("oarlock.registry")
 
@@ -29,7 +29,7 @@ Complete = Callable[[Sequence[Entry]], Awaitable[Sequence[Entry]]]
 """Completes entries in place; returns those it couldn't complete, with the reason noted in each."""
 
 
-class Late:
+class PendingEntries:
     """The incomplete entries of one resource, and those who wait for them."""
 
     def __init__(self, complete: Complete) -> None:
@@ -51,7 +51,7 @@ class Late:
         self._added += 1
         self.busy = True
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._run(), name="registry: late conversions")
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="registry: pending conversions")
 
     def forget(self, key: str, rev: int) -> None:
         """The value at `key` since `rev` is complete: older entries of that key needn't be tried again."""
