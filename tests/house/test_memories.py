@@ -39,7 +39,7 @@ FUNCTIONS = {
 MEMOS = {
     "endpoints/respond.py: _forms",
     "endpoints/route_table.py: self.routes",
-    "patch/apply/settled.py: self._known",
+    "patch/apply/owner_cache.py: self._results",
     "patch/apply/tracking.py: self._read",
     "policy/authn/certificates.py: self._known",
     "policy/authn/token_file.py: self._by_header",

@@ -113,7 +113,7 @@ async def sets_of_fields() -> list[Memo[Any, Any]]:
     for n in range(20):
         live = tracked(f"n{n}-", 2000, 60)
         tracker.update(live, {**live, "spec": {"a": n}}, writer)
-    return [tracker._read, tracker._settled._known]
+    return [tracker._read, tracker._cache._results]
 
 
 ATTACKS: dict[str, tuple[Attack, int]] = {
@@ -123,7 +123,7 @@ ATTACKS: dict[str, tuple[Attack, int]] = {
     "server/filters/warnings.py: _alone": (noted, MIB),
     "schema/cel/regexes.py: _compiled": (patterns, MIB),
     "patch/apply/tracking.py: self._read": (sets_of_fields, 20 * MIB),
-    "patch/apply/settled.py: self._known": (sets_of_fields, 20 * MIB),
+    "patch/apply/owner_cache.py: self._results": (sets_of_fields, 20 * MIB),
 }
 """What fills a memo, and how many bytes may be held afterwards. That of "policy/authn/certificates.py: self._known" can
 be filled only with certificates that an authority signed: see tests/unit/policy/test_client_certificates.py."""

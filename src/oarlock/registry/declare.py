@@ -29,8 +29,8 @@ from oarlock.schema.definitions import definition_of
 from oarlock.schema.folding import Session
 from oarlock.schema.foreign import Foreign
 from oarlock.schema.projections import projection_of
+from oarlock.schema.representable import unrepresentable
 from oarlock.schema.resources import Resource, Spoke, declared
-from oarlock.schema.sayable import unsayable
 
 __all__ = ["ClassConverter", "served_from"]
 
@@ -158,7 +158,7 @@ def _check_loss(collection: Any, converter: ClassConverter, hub: type) -> None:
     """Check that `loses` names every field that the storage version can't represent."""
     stored_as = collection.__stored_as__
     loses = collection.__loses__
-    lost = unsayable(converter, hub, declared(stored_as).version, loses)
+    lost = unrepresentable(converter, hub, declared(stored_as).version, loses)
     if lost:
         raise KeywordError(
             f"class {collection.__name__}",

@@ -58,10 +58,10 @@ class ClassConversion:
         """What can be read of an object that can't be converted, at least its metadata. Must not be stored."""
         step = self._steps[from_version, to_version]
         try:
-            made = salvaged(tree, object_schema(self.classes[from_version]), step)
+            converted = salvaged(tree, object_schema(self.classes[from_version]), step)
         except Exception:  # a user's method that fails on this object
-            made = None
-        return made if made is not None else {"metadata": tree.get("metadata") or {}}
+            converted = None
+        return converted if converted is not None else {"metadata": tree.get("metadata") or {}}
 
     def carry_over(self, new_hub: Tree, live_hub: Tree, version: str) -> Tree:
         """On an update through a spoke: takes fields that this version can't represent from the live object.
@@ -70,13 +70,13 @@ class ClassConversion:
         """
         if version == self._hub:
             return new_hub
-        seen = self._steps[version, self._hub](self._steps[self._hub, version](live_hub))
-        return merge_from_live(new_hub, live_hub, seen, self._schema)
+        round_trip = self._steps[version, self._hub](self._steps[self._hub, version](live_hub))
+        return merge_from_live(new_hub, live_hub, round_trip, self._schema)
 
 
 def _step(source: Any, target: Any, hub: Any) -> _Step:
-    said: Declared = declared(target)
-    head = {"apiVersion": said.gvk.api_version, "kind": said.kind}
+    declaration: Declared = declared(target)
+    head = {"apiVersion": declaration.gvk.api_version, "kind": declaration.kind}
     plan: TidyPlan = plan_of(target)
     nodes = {name: node for name, node in plan.tidy.items() if name != "metadata"}
     from_hub = None if target is hub else target.from_hub
@@ -87,23 +87,23 @@ def _step(source: Any, target: Any, hub: Any) -> _Step:
         there = here if is_hub else here.to_hub()
         if from_hub is not None:
             there = from_hub(there)
-        made = {**head, "metadata": None, **_to_builtins(there)}
+        converted = {**head, "metadata": None, **_to_builtins(there)}
         if nodes:
-            tidy(made, nodes)
-        made["metadata"] = _metadata(tree.get("metadata") or {}, made["metadata"])
-        return made
+            tidy(converted, nodes)
+        converted["metadata"] = _metadata(tree.get("metadata") or {}, converted["metadata"])
+        return converted
 
     return convert
 
 
-def _metadata(old: Tree, made: Tree) -> Tree:
+def _metadata(old: Tree, new: Tree) -> Tree:
     """The original metadata, with the labels and annotations of the conversion's result."""
-    if made.get("name", "") != old.get("name", "") or (not made and old):
+    if new.get("name", "") != old.get("name", "") or (not new and old):
         # the method returned no metadata: keep the labels and annotations
         return old
     metadata = old
     for name in ("labels", "annotations"):
-        value = made.get(name)
+        value = new.get(name)
         if value != old.get(name) and (value or old.get(name)):
             if metadata is old:
                 metadata = dict(old)
@@ -117,14 +117,16 @@ def _metadata(old: Tree, made: Tree) -> Tree:
 _ABSENT: Any = object()
 
 
-def merge_from_live(new: Tree, live: Tree, seen: Tree, schema: Schema) -> Tree:
+def merge_from_live(new: Tree, live: Tree, round_trip: Tree, schema: Schema) -> Tree:
     """`new` with the fields of the live object that the client couldn't see; all in the hub version, as is `schema`.
 
-    `seen` is the live object after a round trip through the client's version. Where it differs from `live`, the version
-    can't represent the value; where `new` equals `seen`, the client didn't change it. There the live value stays.
-    Metadata is left alone. Items of lists are matched by map key, else by equality.
+    `round_trip` is the live object after a round trip through the client's version. Where it differs from `live`, the
+    version can't represent the value; where `new` equals `round_trip`, the client didn't change it. There the live
+    value stays. Metadata is left alone. Items of lists are matched by map key, else by equality.
     """
-    merged: Tree = _merged({**new, "metadata": None}, {**live, "metadata": None}, {**seen, "metadata": None}, schema)
+    merged: Tree = _merged(
+        {**new, "metadata": None}, {**live, "metadata": None}, {**round_trip, "metadata": None}, schema
+    )
     return {**merged, "metadata": new.get("metadata", {})}
 
 

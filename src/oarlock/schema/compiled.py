@@ -115,8 +115,8 @@ class CompiledVersion:
 
     def compile(self) -> _Functions:
         """Compile the schema now. Safe in any thread, and more than once."""
-        made = self._functions = _Functions(parse(self._schema), self._typed)
-        return made
+        functions = self._functions = _Functions(parse(self._schema), self._typed)
+        return functions
 
     def untouched(self, tree: Tree) -> bool:
         """Whether `misfits`, `prune` and `normalize` would leave the tree as it is. False may also mean unknown."""
@@ -130,12 +130,12 @@ class CompiledVersion:
         reports the rest, with all other violations.
         """
         functions = self._functions or self.compile()
-        found: list[FieldError] = []
+        errors: list[FieldError] = []
         if functions.fits is not None and not functions.fits(tree):
-            found.extend(islice(misfits(tree, functions.shape), MAX_ERRORS))
+            errors.extend(islice(misfits(tree, functions.shape), MAX_ERRORS))
         elif functions.embedded is not None:
-            found.extend(islice(functions.embedded.wrong_types(tree), MAX_ERRORS))
-        return found + self._besides(tree, found) if found and self._typed else found
+            errors.extend(islice(functions.embedded.wrong_types(tree), MAX_ERRORS))
+        return errors + self._besides(tree, errors) if errors and self._typed else errors
 
     def _besides(self, tree: Tree, misfits: list[FieldError]) -> list[FieldError]:
         """Other violations of the schema in a tree with some values of a wrong type."""
@@ -148,14 +148,14 @@ class CompiledVersion:
     def prune(self, tree: Tree) -> list[str]:
         """Remove undeclared fields; returns the first `MAX_REPORTED` paths, in the form of strict decoding errors."""
         functions = self._functions or self.compile()
-        found: list[str] = []
+        unknown: list[str] = []
         if functions.clean is not None and not functions.clean(tree):
-            found = prune(tree, functions.node)
+            unknown = prune(tree, functions.node)
             if not self._typed:
-                found.sort()
+                unknown.sort()
         if functions.embedded is not None:
-            found = (found + functions.embedded.prune(tree))[:MAX_REPORTED]
-        return found
+            unknown = (unknown + functions.embedded.prune(tree))[:MAX_REPORTED]
+        return unknown
 
     def normalize(self, tree: Tree) -> None:
         """Remove values that mean "absent": null where it isn't allowed, and zero values of omitempty fields.
@@ -187,19 +187,19 @@ class CompiledVersion:
 
     def _violations(self, tree: Tree, old: Tree | None) -> list[FieldError]:
         functions = self._functions or self.compile()
-        found = Findings()
+        findings = Findings()
         try:
             for check in functions.checks:
-                check(tree, None, found)
+                check(tree, None, findings)
             if functions.embedded is not None:
-                functions.embedded.validate(tree, found)
+                functions.embedded.validate(tree, findings)
         except Enough:
             pass
-        if not found.errors:
+        if not findings.errors:
             return []
         if old is None:
-            return found.errors
-        return still_wrong(found, functions.rules, tree, old)
+            return findings.errors
+        return still_wrong(findings, functions.rules, tree, old)
 
     def selectable_values(self, tree: Tree) -> tuple[str, ...]:
         """The values of the selectable fields as in field selectors; ``""`` for an absent one."""
@@ -238,10 +238,10 @@ def _with_metadata(node: Node) -> Node:
 def _without_metadata(node: Node) -> Node:
     """The schema without that of metadata, except constraints on the name."""
     metadata = node.properties.get("metadata")
-    kept = {key: child for key, child in node.properties.items() if key != "metadata"}
+    children = {key: child for key, child in node.properties.items() if key != "metadata"}
     if metadata is not None and metadata.properties:
-        kept["metadata"] = metadata
-    return replace(node, properties=kept, embedded=False)
+        children["metadata"] = metadata
+    return replace(node, properties=children, embedded=False)
 
 
 def _normalizers(whole: Node, rules: Node, typed: bool) -> tuple[Callable[[Any], None], ...]:

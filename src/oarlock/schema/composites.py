@@ -26,40 +26,40 @@ def compile_branches(branches: Branches) -> Check:
     """One check for all branches of a node."""
     any_of, one_of, all_of, not_ = branches["anyOf"], branches["oneOf"], branches["allOf"], branches["not"]
 
-    def check_branches(value: Any, where: Where, found: Findings) -> None:
+    def check_branches(value: Any, where: Where, findings: Findings) -> None:
         if any_of:
-            _any_of(any_of, value, where, found)
+            _any_of(any_of, value, where, findings)
         if one_of:
-            _one_of(one_of, value, where, found)
+            _one_of(one_of, value, where, findings)
         if all_of:
-            _all_of(all_of, value, where, found)
+            _all_of(all_of, value, where, findings)
         if not_ and not _try(not_[0][0], value, where):
-            found.composite(where, "{} must not validate the schema (not)")
+            findings.composite(where, "{} must not validate the schema (not)")
 
     return check_branches
 
 
 def _try(check: Check, value: Any, where: Where) -> Findings:
-    found = Findings()
+    findings = Findings()
     try:
-        check(value, where, found)
+        check(value, where, findings)
     except Enough:
         pass
-    return found
+    return findings
 
 
-def _any_of(branches: list[Branch], value: Any, where: Where, found: Findings) -> None:
+def _any_of(branches: list[Branch], value: Any, where: Where, findings: Findings) -> None:
     failures = []
     for check, node in branches:
         tried = _try(check, value, where)
         if not tried:
             return
         failures.append((tried, node))
-    found.composite(where, "{} must validate at least one schema (anyOf)")
-    found.extend(_nearest(failures, value))
+    findings.composite(where, "{} must validate at least one schema (anyOf)")
+    findings.extend(_nearest(failures, value))
 
 
-def _one_of(branches: list[Branch], value: Any, where: Where, found: Findings) -> None:
+def _one_of(branches: list[Branch], value: Any, where: Where, findings: Findings) -> None:
     failures = []
     for check, node in branches:
         tried = _try(check, value, where)
@@ -69,22 +69,24 @@ def _one_of(branches: list[Branch], value: Any, where: Where, found: Findings) -
     if valid == 1:
         return
     if valid:
-        found.composite(where, f"{{}} must validate one and only one schema (oneOf). Found {valid} valid alternatives")
+        findings.composite(
+            where, f"{{}} must validate one and only one schema (oneOf). Found {valid} valid alternatives"
+        )
         return
-    found.composite(where, "{} must validate one and only one schema (oneOf). Found none valid")
-    found.extend(_nearest(failures, value))
+    findings.composite(where, "{} must validate one and only one schema (oneOf). Found none valid")
+    findings.extend(_nearest(failures, value))
 
 
-def _all_of(branches: list[Branch], value: Any, where: Where, found: Findings) -> None:
+def _all_of(branches: list[Branch], value: Any, where: Where, findings: Findings) -> None:
     failed = 0
     for check, _node in branches:
         tried = _try(check, value, where)
         if tried:
             failed += 1
-            found.extend(tried)
+            findings.extend(tried)
     if failed:
         none = ". None validated" if failed == len(branches) else ""
-        found.composite(where, f"{{}} must validate all the schemas (allOf){none}")
+        findings.composite(where, f"{{}} must validate all the schemas (allOf){none}")
 
 
 def _nearest(failures: list[tuple[Findings, Node]], value: Any) -> Findings:

@@ -34,17 +34,17 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
 
 def crd_errors(tree: Any) -> list[FieldError]:
     """All errors of the dict; if its shape is invalid, only errors of its shape."""
-    found = list(shape_errors(tree))
-    if found:
-        return found
+    errors = list(shape_errors(tree))
+    if errors:
+        return errors
     spec = tree["spec"]
-    found += _identity(tree)
-    found += _names(spec["names"])
-    found += _versions(spec)
+    errors += _identity(tree)
+    errors += _names(spec["names"])
+    errors += _versions(spec)
     for i, version in enumerate(spec["versions"]):
-        found += _version(version, f"spec.versions[{i}]")
-    found += _own_extras(spec)
-    return found
+        errors += _version(version, f"spec.versions[{i}]")
+    errors += _own_extras(spec)
+    return errors
 
 
 def _identity(tree: Tree) -> Iterator[FieldError]:
@@ -140,9 +140,9 @@ def _column(column: Tree, path: str) -> Iterator[FieldError]:
         yield Required(f"{path}.type", one_of)
     elif column["type"] not in _COLUMN_TYPES:
         yield Invalid(f"{path}.type", column["type"], one_of)
-    shown = column.get("format")
-    if shown and shown not in _COLUMN_FORMATS:
-        yield Invalid(f"{path}.format", shown, "must be one of " + ",".join(_COLUMN_FORMATS))
+    column_format = column.get("format")
+    if column_format and column_format not in _COLUMN_FORMATS:
+        yield Invalid(f"{path}.format", column_format, "must be one of " + ",".join(_COLUMN_FORMATS))
     yield from _path(column["jsonPath"], f"{path}.jsonPath")
 
 
@@ -177,7 +177,7 @@ def _scale(scale: Tree, path: str) -> Iterator[FieldError]:
 def _selectable(fields: list[Tree], schema: Tree, path: str) -> Iterator[FieldError]:
     if len(fields) > _MAX_SELECTABLE:
         yield TooMany(path, len(fields), _MAX_SELECTABLE)
-    seen: set[tuple[str, ...]] = set()
+    paths_before: set[tuple[str, ...]] = set()
     for i, field in enumerate(fields):
         where, text = f"{path}[{i}].jsonPath", field["jsonPath"]
         mistakes = list(_path(text, where))
@@ -194,9 +194,9 @@ def _selectable(fields: list[Tree], schema: Tree, path: str) -> Iterator[FieldEr
         elif leaf.get("type") not in _SELECTABLE:
             kinds = ", ".join(_SELECTABLE)
             yield Invalid(where, text, f"must point to a field of type {kinds}, but points to {leaf.get('type', '')!r}")
-        if steps in seen:
+        if steps in paths_before:
             yield Duplicate(where, text)
-        seen.add(steps)
+        paths_before.add(steps)
 
 
 def _leaf(schema: Any, steps: tuple[str, ...]) -> Tree | None:
@@ -215,7 +215,7 @@ def _own_extras(spec: Tree) -> Iterator[FieldError]:
     ttl = spec.get(_OWN + "ttl-seconds")
     if ttl is not None and ttl <= 0:
         yield Invalid(f"spec.{_OWN}ttl-seconds", ttl, "must be greater than 0")
-    known = {"hub", "typed", "generation", "unconditional-update", "create-on-update", "ttl-seconds", *_CHOICES}
+    extras = {"hub", "typed", "generation", "unconditional-update", "create-on-update", "ttl-seconds", *_CHOICES}
     for key in spec:
-        if key.startswith(_OWN) and key.removeprefix(_OWN) not in known:
+        if key.startswith(_OWN) and key.removeprefix(_OWN) not in extras:
             yield Forbidden(f"spec.{key}", "is not known")

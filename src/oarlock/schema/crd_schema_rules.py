@@ -32,22 +32,22 @@ _META = frozenset({"apiVersion", "kind", "metadata"})
 
 def schema_errors(schema: Tree, path: str) -> list[FieldError]:
     """All errors in the schema of one version, each once."""
-    found = list(_keywords(schema, path, "", 0))
+    errors = list(_keywords(schema, path, "", 0))
     try:
         node = parse(schema, path)
     except SchemaError as error:
-        if not any(mistake.path == error.path for mistake in found):
-            found.append(Invalid(error.path, "", error.why))
-        return found
-    if any(mistake.path.endswith("preserve-unknown-fields") for mistake in found):
-        return found  # what such a schema means can't be said
+        if not any(mistake.path == error.path for mistake in errors):
+            errors.append(Invalid(error.path, "", error.why))
+        return errors
+    if any(mistake.path.endswith("preserve-unknown-fields") for mistake in errors):
+        return errors  # what such a schema means can't be said
     structural = structural_errors(node, path)
-    found += structural
-    found += _list_rules(node, path)
+    errors += structural
+    errors += _list_rules(node, path)
     if not structural:
-        found += _default_rules(node, path, _DefaultPlace("root"))
-        found += rules_of(schema, node, path)[1]
-    return list(dict.fromkeys(found))
+        errors += _default_rules(node, path, _DefaultPlace("root"))
+        errors += rules_of(schema, node, path)[1]
+    return list(dict.fromkeys(errors))
 
 
 def _keywords(schema: Any, path: str, meta: str, depth: int) -> Iterator[FieldError]:
@@ -222,8 +222,8 @@ def _default_in_metadata(node: Node, where: str, steps: tuple[str | None, ...]) 
         value = [value] if step is None else {step: value}
     mistakes = list(object_errors({"apiVersion": "validation/v1", "kind": "Validation", **value}, None))
     if mistakes:
-        said = "; ".join(error.message for error in mistakes)
-        yield Invalid(where, node.default, f"must result in valid metadata: {said}")
+        messages = "; ".join(error.message for error in mistakes)
+        yield Invalid(where, node.default, f"must result in valid metadata: {messages}")
     else:
         yield from broken_rules(node, where)
 
@@ -238,7 +238,7 @@ def _default_errors(node: Node, where: str) -> Iterator[FieldError]:
     if embedded is not None:
         mistakes.extend(embedded.wrong_types(whole))
         if not mistakes:
-            found = Findings()
-            embedded.validate(whole, found)
-            mistakes = found.errors
+            findings = Findings()
+            embedded.validate(whole, findings)
+            mistakes = findings.errors
     yield from mistakes or broken_rules(node, where)

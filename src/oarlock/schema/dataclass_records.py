@@ -39,23 +39,23 @@ class Record:
         self.fields: list[DataField] = []
         self.model: Any = None
 
-    def read(self, value: Any, where: Where, found: list[FieldError]) -> Any:
+    def read(self, value: Any, where: Where, errors: list[FieldError]) -> Any:
         if type(value) is not dict:
-            found.append(WrongType(render(where), "an object", value))
+            errors.append(WrongType(render(where), "an object", value))
             return None
-        before, given = len(found), {}
+        before, arguments = len(errors), {}
         for field in self.fields:
             item = value.get(field.wire)
             if field.wire in value and not (item is None and field.optional and not field.form.null):
-                given[field.name] = field.form.read(item, (where, field.wire), found)
+                arguments[field.name] = field.form.read(item, (where, field.wire), errors)
             elif not field.optional:
-                found.append(Required(render((where, field.wire))))
-        if len(found) > before:
+                errors.append(Required(render((where, field.wire))))
+        if len(errors) > before:
             return None
         try:
-            return self.cls(**given)
+            return self.cls(**arguments)
         except (ValueError, AssertionError) as error:
-            found.append(Invalid(render(where) or "<nil>", "object", _why(error)))
+            errors.append(Invalid(render(where) or "<nil>", "object", _why(error)))
 
     def write(self, value: Any) -> Tree:
         if not isinstance(value, self.cls):
@@ -94,22 +94,22 @@ class Tagged:
                         break
                     choices[value] = record
             if set(map(id, choices.values())) == set(map(id, records)):
-                made = cls(field.wire, choices)
-                made.model = _merged(records, field.wire, choices) if strict else None
-                return made
+                tagged = cls(field.wire, choices)
+                tagged.model = _merged(records, field.wire, choices) if strict else None
+                return tagged
         return None
 
-    def read(self, value: Any, where: Where, found: list[FieldError]) -> Any:
+    def read(self, value: Any, where: Where, errors: list[FieldError]) -> Any:
         if type(value) is not dict:
-            found.append(WrongType(render(where), "an object", value))
+            errors.append(WrongType(render(where), "an object", value))
             return None
         tag = value.get(self.tag)
         if self.tag not in value:
-            found.append(Required(render((where, self.tag))))
+            errors.append(Required(render((where, self.tag))))
         elif not isinstance(tag, str | int) or tag not in self.choices:
-            found.append(NotSupported(render((where, self.tag)), tag, [str(one) for one in self.choices]))
+            errors.append(NotSupported(render((where, self.tag)), tag, [str(one) for one in self.choices]))
         else:
-            return self.choices[tag].read(value, where, found)
+            return self.choices[tag].read(value, where, errors)
         return None
 
     def write(self, value: Any) -> Tree:
@@ -127,8 +127,8 @@ def _merged(records: list[Record], tag: str, choices: dict[Any, Record]) -> Any:
     hints: dict[str, Any] = {}
     for record in records:
         for field in record.fields:
-            known = hints.setdefault(field.wire, field.form.hint)
-            if known != field.form.hint:
+            earlier = hints.setdefault(field.wire, field.form.hint)
+            if earlier != field.form.hint:
                 hints[field.wire] = Annotated[Any, AsJSON]
     hints[tag] = Literal[tuple(choices)]
     annotations: dict[str, Any] = {}

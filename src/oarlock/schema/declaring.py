@@ -92,9 +92,9 @@ class HookError(DeclarationError):
     """A method that isn't a hook although it looks like one, or a hook with parameters that the server doesn't pass."""
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, words: Iterable[str]) -> str:
     """``did you mean 'x'?``, or the list of valid names when none is similar."""
-    names = sorted(known)
+    names = sorted(words)
     near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     if not near:
         squeezed = {name.replace("_", ""): name for name in names}

@@ -21,14 +21,14 @@ __all__ = ["broken_rules", "default_mistakes"]
 
 def broken_rules(node: Node, where: str) -> list[FieldError]:
     """The violations of a field's schema by the field's own default; `where` names it in the errors."""
-    found = Findings()
+    findings = Findings()
     try:
         for check in (compile_check(node), compile_lists(node)):
             if check is not None:
-                check(node.default, (None, where), found)
+                check(node.default, (None, where), findings)
     except Enough:
         pass
-    return found.errors
+    return findings.errors
 
 
 def default_mistakes(schema: Schema, name: str) -> Iterator[str]:

@@ -32,28 +32,28 @@ _OF_ALL_VERSIONS = (
 
 def definition_of(hub: Any, spokes: Sequence[type] = (), stored_as: type | None = None) -> ResourceDefinition:
     """The definition of a hub (or a `Foreign` type) and its spokes; `stored_as` is one of them, else the hub."""
-    said = _said(hub)
+    declaration = _said(hub)
     versions: dict[str, VersionDefinition] = {}
     for cls in (hub, *spokes):
         version = _said(cls).version
         if version in versions:
             what = f"two classes declare version {version!r}"
-            raise DuplicateError(f"{said.kind}.{said.group}", what, place=_said(cls).place)
+            raise DuplicateError(f"{declaration.kind}.{declaration.group}", what, place=_said(cls).place)
         versions[version] = _version(cls)
     stored = _said(stored_as or hub)
-    facts = said.facts
+    facts = declaration.facts
     return ResourceDefinition(
-        group=said.group,
+        group=declaration.group,
         names=Names(
-            plural=facts.get("plural") or plural_of(said.kind),
-            kind=said.kind,
+            plural=facts.get("plural") or plural_of(declaration.kind),
+            kind=declaration.kind,
             singular=facts.get("singular", ""),
             short_names=tuple(facts.get("short_names", ())),
             categories=tuple(facts.get("categories", ())),
         ),
         scope=facts.get("scope", "Namespaced"),
         versions=tuple(versions.values()),
-        hub=said.version,
+        hub=declaration.version,
         stored_as=stored.version,
         **{key: facts[key] for key in _OF_ALL_VERSIONS if key in facts},  # type: ignore[literal-required]
     )
@@ -72,31 +72,31 @@ def plural_of(kind: str) -> str:
 
 
 def _version(cls: Any) -> VersionDefinition:
-    said = _said(cls)
-    facts = said.facts
+    declaration = _said(cls)
+    facts = declaration.facts
     schema = cls.schema() if isinstance(cls, Foreign) else object_schema(cls)
     deprecated = facts.get("deprecated", False)
     version = VersionDefinition(
-        name=said.version,
+        name=declaration.version,
         schema=schema,
         served=facts.get("served", True),
         deprecated=bool(deprecated),
-        deprecation_warning=_warning(said, deprecated),
+        deprecation_warning=_warning(declaration, deprecated),
         columns=tuple(facts.get("columns", ())),
         selectable=tuple(facts.get("selectable", ())),
         status=facts.get("status_subresource", False),
         scale=facts.get("scale"),
     )
     if isinstance(cls, Foreign):
-        _check_foreign(said, version)
-    _check_paths(said, version)
+        _check_foreign(declaration, version)
+    _check_paths(declaration, version)
     return version
 
 
-def _check_foreign(said: Declared, version: VersionDefinition) -> None:
+def _check_foreign(declaration: Declared, version: VersionDefinition) -> None:
     """The checks of a `Foreign` type that a declared class gets at import."""
-    subject = f"{said.kind} {said.version}"
-    schema, place = version.schema, said.place
+    subject = f"{declaration.kind} {declaration.version}"
+    schema, place = version.schema, declaration.place
     if "items" in schema["properties"]:
         raise FieldNameError(f"{subject}, field items", *ITEMS, place)
     if version.status and "status" in schema.get("required", ()):
@@ -118,17 +118,17 @@ def _fields(schema: Schema, path: str) -> Iterator[tuple[str, Schema]]:
             yield from _fields(schema[key], f"{path}[]")
 
 
-def _warning(said: Declared, deprecated: bool | str) -> str:
+def _warning(declaration: Declared, deprecated: bool | str) -> str:
     if isinstance(deprecated, bool):
         return ""
     if deprecated.startswith("use "):
-        return f"{said.gvk.api_version} {said.kind} is deprecated; {deprecated}"
+        return f"{declaration.gvk.api_version} {declaration.kind} is deprecated; {deprecated}"
     return deprecated
 
 
-def _check_paths(said: Declared, version: VersionDefinition) -> None:
-    place = said.place
-    subject = f"{said.kind} {said.version}"
+def _check_paths(declaration: Declared, version: VersionDefinition) -> None:
+    place = declaration.place
+    subject = f"{declaration.kind} {declaration.version}"
     properties = version.schema["properties"]
     if version.status and "status" not in properties:
         raise KeywordError(
@@ -137,11 +137,11 @@ def _check_paths(said: Declared, version: VersionDefinition) -> None:
     if len(version.selectable) > 8:
         raise KeywordError(subject, f"{len(version.selectable)} selectable fields", "at most 8", place)
     for path in version.selectable:
-        found = _at(said, "selectable", path, version.schema)
-        if found is not None and found.get("type") not in ("string", "integer", "boolean"):
+        field_schema = _at(declaration, "selectable", path, version.schema)
+        if field_schema is not None and field_schema.get("type") not in ("string", "integer", "boolean"):
             raise KeywordError(subject, f"selectable {path!r} isn't a string, integer or boolean", place=place)
     for column in version.columns:
-        _at(said, "column", column.json_path, version.schema)
+        _at(declaration, "column", column.json_path, version.schema)
     if version.scale is not None:
         for path in (
             version.scale.spec_replicas_path,
@@ -149,12 +149,12 @@ def _check_paths(said: Declared, version: VersionDefinition) -> None:
             version.scale.label_selector_path,
         ):
             if path:
-                _at(said, "scale", path, version.schema)
+                _at(declaration, "scale", path, version.schema)
 
 
-def _at(said: Declared, what: str, path: str, schema: Schema) -> Schema | None:
+def _at(declaration: Declared, what: str, path: str, schema: Schema) -> Schema | None:
     """The schema at a simple JSON path; None when the schema doesn't specify it."""
-    subject, place = f"{said.kind} {said.version}", said.place
+    subject, place = f"{declaration.kind} {declaration.version}", declaration.place
     if not path.startswith("."):
         raise KeywordError(subject, f"{what} {path!r}", f"a JSON path from the object's root, such as '.{path}'", place)
     if not re.fullmatch(r"(\.[A-Za-z_][\w-]*)+", path):

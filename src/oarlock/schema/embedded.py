@@ -47,21 +47,21 @@ class Embedded:
 
     def prune(self, tree: Any) -> list[str]:
         """Remove undeclared metadata fields in place; returns their paths, at most `MAX_REPORTED`."""
-        found: list[str] = []
+        unknown: list[str] = []
         for inner, where in self._find(tree, None):
             metadata = inner.get("metadata")
             if type(metadata) is dict and _clean is not None and not _clean(metadata):
                 removed = prune(metadata, OBJECT_META)
-                if len(found) < MAX_REPORTED:
+                if len(unknown) < MAX_REPORTED:
                     path = render((where, "metadata"))
-                    found += [f"{path}.{name}" for name in removed]
-        return found[:MAX_REPORTED]
+                    unknown += [f"{path}.{name}" for name in removed]
+        return unknown[:MAX_REPORTED]
 
-    def validate(self, tree: Any, found: Findings) -> None:
+    def validate(self, tree: Any, findings: Findings) -> None:
         """Errors in apiVersion, kind and metadata."""
         for inner, where in self._find(tree, None):
             for error in object_errors(inner, where):
-                found.add(where, error)
+                findings.add(where, error)
 
 
 def _wrong_types(inner: dict[str, Any], where: Where) -> Iterator[FieldError]:

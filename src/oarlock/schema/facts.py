@@ -84,21 +84,21 @@ def check_facts(subject: str, named: dict[str, Any], facts: Any) -> None:
             raise KeywordError(
                 subject, f"unknown keyword {keyword!r}", did_you_mean(keyword, {*hints, "group", "version"})
             )
-        wanted = _misfit(value, hints[keyword])
-        if wanted:
-            raise KeywordError(subject, f"{keyword}={value!r}", wanted)
+        mismatch = _misfit(value, hints[keyword])
+        if mismatch:
+            raise KeywordError(subject, f"{keyword}={value!r}", mismatch)
     for keyword, value in {**facts, **named}.items():
         if keyword in _NAMES:
             pattern, instead = _NAMES[keyword]
             if not (isinstance(value, str) and pattern.fullmatch(value)):
                 raise KeywordError(subject, f"{keyword}={value!r}", instead)
     for keyword in ("short_names", "categories"):
-        given = facts.get(keyword, ())
-        for name in given:
+        values = facts.get(keyword, ())
+        for name in values:
             if not _LABEL.fullmatch(name):
-                raise KeywordError(subject, f"{keyword}={list(given)!r}: {name!r}", "lower-case letters, digits and -")
-            if given.count(name) > 1:
-                raise KeywordError(subject, f"{keyword}={list(given)!r}: {name!r} is there twice")
+                raise KeywordError(subject, f"{keyword}={list(values)!r}: {name!r}", "lower-case letters, digits and -")
+            if values.count(name) > 1:
+                raise KeywordError(subject, f"{keyword}={list(values)!r}: {name!r} is there twice")
     if facts.get("ttl_s", 1) <= 0:
         raise KeywordError(subject, f"ttl_s={facts['ttl_s']!r}", "seconds, more than 0")
 

@@ -85,8 +85,8 @@ def pair(before: list[Any], after: list[Any], keys: tuple[str, ...], *, by_posit
         places_left = alike.get(_text(item))
         pairs.append(places_left.pop() if places_left else None)
     if by_position:
-        taken = set(pairs)
-        pairs = [i if at is None and i < len(before) and i not in taken else at for i, at in enumerate(pairs)]
+        paired = set(pairs)
+        pairs = [i if at is None and i < len(before) and i not in paired else at for i, at in enumerate(pairs)]
     return pairs
 
 
@@ -177,11 +177,11 @@ def _collect_value(value: Any, node: TidyNode, models: list[Any]) -> None:
 
 def _place_model(model: Any, plan: TidyPlan, tree: Any, before: Any, places: list[_Place]) -> None:
     """The place of every Model in a view, in the order of `_collect`."""
-    known = isinstance(tree, dict)
-    places.append((tree, before) if known else None)
+    is_object = isinstance(tree, dict)
+    places.append((tree, before) if is_object else None)
     for attribute, name, node in plan.models:
         value = getattr(model, attribute)
-        if known and name in before:
+        if is_object and name in before:
             _place_value(value, node, tree.get(name), before[name], places)
         else:
             _place_value(value, node, None, None, places)
@@ -193,13 +193,15 @@ def _place_value(value: Any, node: TidyNode, tree: Any, before: Any, places: lis
     if node.kind == "model":
         _place_model(value, node.inner, tree, before, places)
     elif node.kind == "list":
-        known = isinstance(tree, list) and len(tree) == len(value)
+        same_length = isinstance(tree, list) and len(tree) == len(value)
         for i, item in enumerate(value):
-            _place_value(item, node.inner, tree[i] if known else None, before[i] if known else None, places)
+            _place_value(item, node.inner, tree[i] if same_length else None, before[i] if same_length else None, places)
     else:
-        known = isinstance(tree, dict)
+        same_length = isinstance(tree, dict)
         for key, item in value.items():
-            _place_value(item, node.inner, tree.get(key) if known else None, before[key] if known else None, places)
+            _place_value(
+                item, node.inner, tree.get(key) if same_length else None, before[key] if same_length else None, places
+            )
 
 
 def _fold_fields(model: Any, plan: TidyPlan, three: _Three, memory: _Memory) -> Any:
@@ -216,9 +218,9 @@ def _fold_fields(model: Any, plan: TidyPlan, three: _Three, memory: _Memory) -> 
             attribute, node = nodes[key]
             # metadata is always this object's own, whatever the hook put there
             keep = key == "metadata"
-            made = _fold_value(getattr(model, attribute), node, (tree.get(key, _ABSENT), was, value), memory, keep=keep)
-            if made is not folded.get(key, _ABSENT):
-                folded[key] = made
+            part = _fold_value(getattr(model, attribute), node, (tree.get(key, _ABSENT), was, value), memory, keep=keep)
+            if part is not folded.get(key, _ABSENT):
+                folded[key] = part
         elif not same(was, value):
             folded[key] = value if was is _ABSENT else fold(tree.get(key, _ABSENT), was, value, {})
     return tree if _unchanged(folded, tree) else folded
@@ -231,9 +233,9 @@ def _unchanged(folded: Tree, tree: Tree) -> bool:
 def _fold_value(value: Any, node: TidyNode, three: _Three, memory: _Memory, *, keep: bool = False) -> Any:
     tree, was, after = three
     if node.kind == "model":
-        known = memory.get(id(value))
-        if known is not None:
-            return _fold_fields(value, node.inner, (known[1], known[2], after), memory)
+        remembered = memory.get(id(value))
+        if remembered is not None:
+            return _fold_fields(value, node.inner, (remembered[1], remembered[2], after), memory)
         if (keep or same(was, after)) and isinstance(tree, dict) and isinstance(was, dict):
             return _fold_fields(value, node.inner, three, memory)
         return after
@@ -243,29 +245,29 @@ def _fold_value(value: Any, node: TidyNode, three: _Three, memory: _Memory, *, k
         return after
     if node.kind == "list":
         return _fold_list(value, node, (tree, was, after), memory)
-    made = {}
+    folded = {}
     for key, item in value.items():
         of = tree.get(key, _ABSENT) if isinstance(tree, dict) else _ABSENT
         before = was.get(key, _ABSENT) if isinstance(was, dict) else _ABSENT
-        made[key] = _fold_value(item, node.inner, (of, before, after[key]), memory)
-    return tree if isinstance(tree, dict) and _unchanged(made, tree) else made
+        folded[key] = _fold_value(item, node.inner, (of, before, after[key]), memory)
+    return tree if isinstance(tree, dict) and _unchanged(folded, tree) else folded
 
 
 def _fold_list(value: list[Any], node: TidyNode, three: _Three, memory: _Memory) -> Any:
     tree, was, after = three
     comparable = isinstance(tree, list) and isinstance(was, list) and len(tree) == len(was)
     new = [i for i, item in enumerate(value) if id(item) not in memory]
-    taken = {id(memory[id(item)][1]) for item in value if id(item) in memory}
+    used = {id(memory[id(item)][1]) for item in value if id(item) in memory}
     pairs: dict[int, int] = {}
     if comparable and new:
-        free = [i for i, subtree in enumerate(tree) if id(subtree) not in taken]
+        free = [i for i, subtree in enumerate(tree) if id(subtree) not in used]
         matched = pair([was[i] for i in free], [after[i] for i in new], node.keys, by_position=False)
         pairs = {i: free[at] for i, at in zip(new, matched, strict=True) if at is not None}
-    made = []
+    folded = []
     for i, item in enumerate(value):
         at = pairs.get(i)
         here = (tree[at], was[at], after[i]) if at is not None else (_ABSENT, _ABSENT, after[i])
-        made.append(_fold_value(item, node.inner, here, memory, keep=at is not None))
-    if comparable and len(made) == len(tree) and all(map(operator.is_, made, tree)):
+        folded.append(_fold_value(item, node.inner, here, memory, keep=at is not None))
+    if comparable and len(folded) == len(tree) and all(map(operator.is_, folded, tree)):
         return tree
-    return made
+    return folded

@@ -66,10 +66,10 @@ class Foreign(Generic[T]):
     """A `Shape` with the class keywords of a `Resource`."""
 
     def __init__(self, shape: Shape[T], *, group: str, version: str, kind: str, **facts: Unpack[CommonFacts]) -> None:
-        given = cast(ResourceFacts, {**facts, "kind": kind})
-        check_facts(f"Foreign {kind}", {"group": group, "version": version}, given)
+        own_facts = cast(ResourceFacts, {**facts, "kind": kind})
+        check_facts(f"Foreign {kind}", {"group": group, "version": version}, own_facts)
         self.shape = shape
-        self.said = Declared(group, version, kind, type(self), given, caller_place())
+        self.said = Declared(group, version, kind, type(self), own_facts, caller_place())
         self._own: Schema | None = None
         self._whole: Schema | None = None
 
@@ -101,25 +101,25 @@ class Foreign(Generic[T]):
         head = {name: {"type": kind} for name, kind in _HEAD.items()}
         required = [name for name in schema.get("required", ()) if name in own]
         whole = {k: v for k, v in schema.items() if k not in ("properties", "required")}
-        made: Schema = {**whole, "type": "object", "properties": {**head, **own}}
+        result: Schema = {**whole, "type": "object", "properties": {**head, **own}}
         if required:
-            made["required"] = required
+            result["required"] = required
         if self.said.facts.get("rules"):
-            made["x-kubernetes-validations"] = [reflect.rule_tree(rule) for rule in self.said.facts["rules"]]
-        return made
+            result["x-kubernetes-validations"] = [reflect.rule_tree(rule) for rule in self.said.facts["rules"]]
+        return result
 
     def view(self, tree: Tree) -> T:
         """The tree as a T; apiVersion, kind and metadata only where the type has fields for them. Raises ViewError."""
-        known = self._of_shape().get("properties", {})
-        shown = {key: value for key, value in tree.items() if key in known or key not in _HEAD}
+        properties = self._of_shape().get("properties", {})
+        visible = {key: value for key, value in tree.items() if key in properties or key not in _HEAD}
         try:
-            return self.shape.view(shown)
+            return self.shape.view(visible)
         except ValueError as error:
             metadata = tree.get("metadata")
             name = metadata.get("name", "") if isinstance(metadata, dict) else ""
             kind = GroupKind(self.said.group, self.said.kind)
-            found = list(islice(_mistakes(error, shown, self._of_shape()), MAX_ERRORS))
-            raise ViewError(kind, name if isinstance(name, str) else "", found) from error
+            errors = list(islice(_mistakes(error, visible, self._of_shape()), MAX_ERRORS))
+            raise ViewError(kind, name if isinstance(name, str) else "", errors) from error
 
     def wire(self, model: T) -> Tree:
         """An object as a tree, with apiVersion and kind first."""
@@ -133,10 +133,10 @@ class Foreign(Generic[T]):
         """
         schema = self._fields()
         normal = self.shape.wire(self.view(tree))
-        made: Tree = written_back(tree, _without_head(normal), schema)
-        if made is tree or not same(self._again(made), _without_head(normal)):
+        result: Tree = written_back(tree, _without_head(normal), schema)
+        if result is tree or not same(self._again(result), _without_head(normal)):
             return tree
-        return made
+        return result
 
     def check(self, new: Tree, old: Tree | None) -> None:
         """Raise ViewError if the type's validation refuses `new`.
@@ -146,10 +146,10 @@ class Foreign(Generic[T]):
         try:
             self.view(new)
         except ViewError as error:
-            left = error.errors if old is None else self._new_mistakes(error.errors, new, old)
-            if left:
+            errors = error.errors if old is None else self._new_mistakes(error.errors, new, old)
+            if errors:
                 kind = GroupKind(self.said.group, self.said.kind)
-                raise ViewError(kind, new["metadata"].get("name", ""), left) from None
+                raise ViewError(kind, new["metadata"].get("name", ""), errors) from None
 
     def _new_mistakes(self, errors: list[FieldError], new: Tree, old: Tree) -> list[FieldError]:
         try:
@@ -166,8 +166,8 @@ class Foreign(Generic[T]):
         default = compile_default(node)
         if default is not None:
             default(tree)
-        made: Tree = tree
-        return made
+        with_defaults: Tree = tree
+        return with_defaults
 
     def _again(self, tree: Tree) -> Tree | None:
         try:
@@ -207,14 +207,14 @@ def _mistakes(error: ValueError, tree: Tree, schema: Schema) -> Iterable[FieldEr
         yield Invalid(_ROOT, "object", str(error))
 
 
-def _mistake(told: Any, tree: Tree, schema: Schema) -> FieldError:
+def _mistake(mistake: Any, tree: Tree, schema: Schema) -> FieldError:
     """One entry of pydantic's ``errors()``."""
-    path = render(place_of(told["loc"], schema, tree)) or _ROOT
-    if told["type"] == "missing":
+    path = render(place_of(mistake["loc"], schema, tree)) or _ROOT
+    if mistake["type"] == "missing":
         return Required(path)
     value = tree if path == _ROOT else value_at(tree, path)
-    shown = "object" if isinstance(value, dict) else "array" if isinstance(value, list) else value
-    text: str = told["msg"]
+    actual = "object" if isinstance(value, dict) else "array" if isinstance(value, list) else value
+    text: str = mistake["msg"]
     for head in ("Value error, ", "Assertion failed, "):
         text = text.removeprefix(head)
-    return Invalid(path, shown, text)
+    return Invalid(path, actual, text)

@@ -56,20 +56,20 @@ def dataclass_shape(cls: type[T], *, names: Literal["camel", "own"] = "camel", a
     @cache
     def record() -> Record:
         hints = _Hints(cls, names == "own", frozenset(as_json))
-        made = hints.record(cls, "", strict=True)
+        result = hints.record(cls, "", strict=True)
         hints.check_paths()
-        return made
+        return result
 
     @cache
     def schema() -> Schema:
         return reflect.schema_of(record().model)
 
     def view(tree: Tree) -> T:
-        found: list[FieldError] = []
-        made: T = record().read(tree, None, found)
-        if found:
-            raise ShapeError(found)
-        return made
+        errors: list[FieldError] = []
+        value: T = record().read(tree, None, errors)
+        if errors:
+            raise ShapeError(errors)
+        return value
 
     return Shape(schema, view, lambda model: record().write(model))
 
@@ -102,13 +102,13 @@ class _Hints:
         """The reader and writer for `cls`. `strict`: it has a schema, so it may not be recursive."""
         if strict and cls in self.open:
             raise self._refused(path, f"{cls.__name__} contains itself")
-        found = self.records.get((cls, strict))
-        if found is None or (strict and self.as_json):
-            found = self.records[cls, strict] = Record(cls)
+        result = self.records.get((cls, strict))
+        if result is None or (strict and self.as_json):
+            result = self.records[cls, strict] = Record(cls)
             self.open |= {cls} if strict else set()
-            self._fill(found, path, strict)
+            self._fill(result, path, strict)
             self.open.discard(cls)
-        return found
+        return result
 
     def _fill(self, record: Record, path: str, strict: bool) -> None:
         cls = record.cls
@@ -129,8 +129,8 @@ class _Hints:
                 default, optional = _default(field, form)
             except (TypeError, ValueError, AttributeError) as error:
                 raise HintError(f"{self.subject}.{where}", f"its default doesn't fit its hint: {error}") from error
-            made = field.default_factory is not dataclasses.MISSING and default is None
-            hint = Union[form.hint, None] if made else form.hint  # noqa: UP007  (made at run time)
+            by_factory = field.default_factory is not dataclasses.MISSING and default is None
+            hint = Union[form.hint, None] if by_factory else form.hint  # noqa: UP007  (made at run time)
             annotations[field.name] = Annotated[hint, Name(wire)]
             if optional:
                 defaults[field.name] = default if default in (None, [], {}) else _as_hinted(default, form.hint)
@@ -139,10 +139,10 @@ class _Hints:
             record.model = model_of(cls, annotations, defaults)
 
     def _check_init(self, cls: Any, path: str) -> None:
-        known = {field.name for field in dataclasses.fields(cls)}
+        names = {field.name for field in dataclasses.fields(cls)}
         for parameter in inspect.signature(cls).parameters.values():
-            given = parameter.default is parameter.empty and parameter.kind not in _VARIABLE
-            if given and parameter.name not in known:
+            required = parameter.default is parameter.empty and parameter.kind not in _VARIABLE
+            if required and parameter.name not in names:
                 raise self._refused(path, f"{cls.__name__} can't be made without {parameter.name!r}, which is no field")
 
     def _wire(self, name: str, hint: Any, strict: bool) -> str:
@@ -156,18 +156,18 @@ class _Hints:
         self.paths.add(path)
         markers = reflect.take_apart(hint).markers
         if strict and (path in self.as_json or AsJSON in markers):
-            kept = [marker for marker in markers if marker != AsJSON]
+            others = [marker for marker in markers if marker != AsJSON]
             inner = self.form(hint, path, strict=False)
-            return dataclasses.replace(inner, hint=_annotated(Any, [*kept, AsJSON]), null=True)
+            return dataclasses.replace(inner, hint=_annotated(Any, [*others, AsJSON]), null=True)
         if get_origin(hint) is Annotated:
             inner = self._marked(hint, path, strict)
             return dataclasses.replace(inner, hint=_annotated(inner.hint, hint.__metadata__))
         base = getattr(hint, "__supertype__", getattr(hint, "__value__", hint))  # NewType, and the type statement
         if base is not hint:
             return self.form(base, path, strict=strict)
-        made = _BARE.get(hint) or leaf_form(hint) or self._structured(hint, path, strict)
-        if made is not None:
-            return made
+        result = _BARE.get(hint) or leaf_form(hint) or self._structured(hint, path, strict)
+        if result is not None:
+            return result
         if not strict:
             return ANYTHING
         raise self._refused(path, f"{_shown(hint)} has no schema")

@@ -47,8 +47,8 @@ def pydantic_shape(cls: Any, *, names: Literal["camel", "own"] = "camel", as_jso
     def wire(model: Any) -> Tree:
         tree = model.model_dump(mode="json", by_alias=True)
         to_wire = renaming()[1]
-        said: Tree = _as_published(tree if to_wire is None else to_wire(tree), schema())
-        return said
+        result: Tree = _as_published(tree if to_wire is None else to_wire(tree), schema())
+        return result
 
     return Shape(schema, view, wire)
 
@@ -59,8 +59,8 @@ def _as_published(tree: Any, schema: Schema) -> Any:
         return tree
     if type(tree) is list:
         items: Schema = schema.get("items") or {}
-        made = [_as_published(item, items) for item in tree]
-        return sorted(made, key=in_order) if schema.get("x-kubernetes-list-type") == "set" else made
+        published = [_as_published(item, items) for item in tree]
+        return sorted(published, key=in_order) if schema.get("x-kubernetes-list-type") == "set" else published
     if type(tree) is not dict:
         return tree
     properties: Schema = schema.get("properties", {})

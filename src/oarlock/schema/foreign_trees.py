@@ -106,20 +106,20 @@ def _is_kept(schema: Schema) -> bool:
 def _object_back(tree: dict[str, Any], normal: dict[str, Any], schema: Schema) -> dict[str, Any]:
     properties: Schema = schema.get("properties", {})
     rest: Any = schema.get("additionalProperties")
-    made: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for key, value in tree.items():
         child = properties.get(key, rest)
         if not isinstance(child, dict):
-            made[key] = value
+            result[key] = value
         elif key in normal:
-            made[key] = written_back(value, normal[key], child)
+            result[key] = written_back(value, normal[key], child)
         elif _is_kept(child) or value is None or value in ([], {}):
-            made[key] = value
+            result[key] = value
     for key, value in normal.items():
         if key not in tree and isinstance(properties.get(key, rest), dict) and value not in (None, [], {}):
-            made[key] = value
-    unchanged = len(made) == len(tree) and all(value is tree.get(key, _ABSENT) for key, value in made.items())
-    return tree if unchanged else made
+            result[key] = value
+    unchanged = len(result) == len(tree) and all(value is tree.get(key, _ABSENT) for key, value in result.items())
+    return tree if unchanged else result
 
 
 def _list_back(tree: list[Any], normal: list[Any], schema: Schema) -> list[Any]:
@@ -129,8 +129,8 @@ def _list_back(tree: list[Any], normal: list[Any], schema: Schema) -> list[Any]:
         return tree if set(map(_text, tree)) == set(map(_text, normal)) else normal
     if len(tree) != len(normal):
         return normal
-    made = [written_back(item, value, items) for item, value in zip(tree, normal, strict=True)]
-    return tree if all(item is value for item, value in zip(tree, made, strict=True)) else made
+    result = [written_back(item, value, items) for item, value in zip(tree, normal, strict=True)]
+    return tree if all(item is value for item, value in zip(tree, result, strict=True)) else result
 
 
 def in_order(item: Any) -> tuple[str, Any]:

@@ -32,8 +32,8 @@ def checker(name: str) -> Checker | None:
 
 
 def _matching(pattern: str, flags: re.RegexFlag = re.ASCII) -> Checker:
-    found = re.compile(pattern, flags).fullmatch
-    return lambda text: len(text) <= _LONG and found(text) is not None
+    match = re.compile(pattern, flags).fullmatch
+    return lambda text: len(text) <= _LONG and match(text) is not None
 
 
 def _is_date(text: str) -> bool:

@@ -64,10 +64,10 @@ class _Reader:
         return False
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        found = pattern.match(self.text, self.at)
-        if found is not None:
-            self.at = found.end()
-        return found
+        match = pattern.match(self.text, self.at)
+        if match is not None:
+            self.at = match.end()
+        return match
 
     def steps(self, stop: str = "") -> list[_Step]:
         """The steps up to the end of the path, or to a character of `stop`."""
@@ -94,10 +94,10 @@ class _Reader:
         if self.take("*"):
             self.simple = None
             return _children
-        found = self.match(_NAME)
-        if found is None:
+        name = self.match(_NAME)
+        if name is None:
             raise self.fail("expected a field name")
-        return self.field(re.sub(r"\\(.)", r"\1", found[0]))
+        return self.field(re.sub(r"\\(.)", r"\1", name[0]))
 
     def field(self, name: str) -> _Step:
         if self.simple is not None:
@@ -265,7 +265,7 @@ def _walk(steps: list[_Step]) -> Getter:
     def walk(tree: Any) -> list[Any]:
         values = [tree]
         for step in steps:
-            values = [found for value in values for found in step(value)]
+            values = [result for value in values for result in step(value)]
             if not values:
                 break
         return values

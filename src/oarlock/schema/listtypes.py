@@ -48,16 +48,16 @@ def compile_lists(node: Node) -> Check | None:
     if not children and values is None:
         return None
 
-    def check_lists(tree: Any, where: Where, found: Findings) -> None:
+    def check_lists(tree: Any, where: Where, findings: Findings) -> None:
         if type(tree) is not dict:
             return
         if values is not None:
             for key, value in tree.items():
-                values(value, (where, Key(key)), found)
+                values(value, (where, Key(key)), findings)
         for key, check in children:
             value = tree.get(key)
             if value:
-                check(value, (where, key), found)
+                check(value, (where, key), findings)
 
     return check_lists
 
@@ -72,14 +72,14 @@ def _compile_array(node: Node) -> Check | None:
     if own is None and items is None:
         return None
 
-    def check_array(tree: Any, where: Where, found: Findings) -> None:
+    def check_array(tree: Any, where: Where, findings: Findings) -> None:
         if type(tree) is not list:
             return
         if own is not None and tree:
-            own(tree, where, found)
+            own(tree, where, findings)
         if items is not None:
             for i, item in enumerate(tree):
-                items(item, (where, i), found)
+                items(item, (where, i), findings)
 
     return check_array
 
@@ -91,26 +91,26 @@ def _repeated(keys: list[Any]) -> list[int]:
             return []
     except TypeError:
         pass
-    seen: dict[Any, int] = {}
+    first_places: dict[Any, int] = {}
     repeated = []
     for i, key in enumerate(keys):
         stand_in = frozen(key)
-        times = seen.get(stand_in, 0)
+        times = first_places.get(stand_in, 0)
         if times == 1:
             repeated.append(i)
-        seen[stand_in] = times + 1
+        first_places[stand_in] = times + 1
     return repeated
 
 
-def _check_set(tree: list[Any], where: Where, found: Findings) -> None:
+def _check_set(tree: list[Any], where: Where, findings: Findings) -> None:
     for i in _repeated(tree):
-        found.add((where, i), Duplicate(render((where, i)), tree[i]))
+        findings.add((where, i), Duplicate(render((where, i)), tree[i]))
 
 
 def _map_check(names: tuple[str, ...]) -> Check:
     single = names[0] if len(names) == 1 else None
 
-    def check_map(tree: list[Any], where: Where, found: Findings) -> None:
+    def check_map(tree: list[Any], where: Where, findings: Findings) -> None:
         keys: list[Any] = []
         for i, item in enumerate(tree):
             if type(item) is dict:
@@ -123,7 +123,7 @@ def _map_check(names: tuple[str, ...]) -> Check:
                 keys.append(_NO_KEY if single is not None else {})
             else:
                 text = "must be an object for an array of list-type map"
-                found.add((where, i), Invalid(render((where, i)), item, text))
+                findings.add((where, i), Invalid(render((where, i)), item, text))
                 return
         if len(keys) < 2:
             return
@@ -131,7 +131,7 @@ def _map_check(names: tuple[str, ...]) -> Check:
             key = keys[i]
             if single is not None:
                 key = {} if key is _NO_KEY else {single: key}
-            found.add((where, i), Duplicate(render((where, i)), dict(sorted(key.items()))))
+            findings.add((where, i), Duplicate(render((where, i)), dict(sorted(key.items()))))
 
     return check_map
 

@@ -15,7 +15,7 @@ __all__ = ["object_schema"]
 
 def object_schema(cls: type) -> Schema:
     """The schema of a whole object of a declared class, as a CRD's ``openAPIV3Schema``."""
-    said = declared(cls)
+    declaration = declared(cls)
     try:
         schema = reflect.schema_of(cls)
     except reflect.Unresolved as error:
@@ -23,12 +23,12 @@ def object_schema(cls: type) -> Schema:
             error.subject,
             f"its hint can't be resolved: {error.why}",
             "import or define it in this module, outside of TYPE_CHECKING",
-            place=member_place(error.place or said.place, error.subject),
+            place=member_place(error.place or declaration.place, error.subject),
         ) from error
     own = {name: prop for name, prop in schema["properties"].items() if name != "metadata"}
     string: Schema = {"type": "string"}
     schema["properties"] = {"apiVersion": dict(string), "kind": dict(string), "metadata": {"type": "object"}, **own}
-    rules = said.facts.get("rules", ())
+    rules = declaration.facts.get("rules", ())
     if rules:
         schema["x-kubernetes-validations"] = [reflect.rule_tree(rule) for rule in rules]
     return schema

@@ -39,38 +39,38 @@ def validate_object_meta(
 
     A trailing dash is allowed in a ``generateName``; the name itself has been generated before.
     """
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     complaints = _RULES[name_rule]
     prefix = metadata.get("generateName")
     if prefix:
         masked = prefix if name_rule == "path-segment" else names.mask_trailing_dash(prefix)
-        found += [Invalid(f"{path}.generateName", prefix, text) for text in complaints(masked)]
+        errors += [Invalid(f"{path}.generateName", prefix, text) for text in complaints(masked)]
     name = metadata.get("name")
     if not name:
-        found.append(Required(f"{path}.name", "name or generateName is required"))
+        errors.append(Required(f"{path}.name", "name or generateName is required"))
     else:
         for text in complaints(name):
-            found.append(Invalid(f"{path}.name", name, text))
-    _namespace(metadata.get("namespace") or "", namespaced, path, found)
+            errors.append(Invalid(f"{path}.name", name, text))
+    _namespace(metadata.get("namespace") or "", namespaced, path, errors)
     generation = metadata.get("generation")
     if generation and generation < 0:
-        found.append(Invalid("metadata.generation", generation, "must be greater than or equal to 0"))
+        errors.append(Invalid("metadata.generation", generation, "must be greater than or equal to 0"))
     for key, check in _CHECKS:
         value = metadata.get(key)
         if value:
-            check(value, path, found)
-    return found
+            check(value, path, errors)
+    return errors
 
 
-def _namespace(namespace: str, namespaced: bool, path: str, found: list[FieldError]) -> None:
+def _namespace(namespace: str, namespaced: bool, path: str, errors: list[FieldError]) -> None:
     if not namespaced:
         if namespace:
-            found.append(Forbidden(f"{path}.namespace", "not allowed on this type"))
+            errors.append(Forbidden(f"{path}.namespace", "not allowed on this type"))
     elif not namespace:
-        found.append(Required(f"{path}.namespace"))
+        errors.append(Required(f"{path}.namespace"))
     else:
         for text in _label_complaints(namespace) if len(namespace) <= 63 else names.dns1123_label(namespace):
-            found.append(Invalid(f"{path}.namespace", namespace, text))
+            errors.append(Invalid(f"{path}.namespace", namespace, text))
 
 
 # Results are cached for what is checked with every write and repeats between objects: of valid length, so that a
@@ -85,26 +85,26 @@ def _key_complaints(key: str) -> Sequence[str]:
     return _remembered_complaints(key) if len(key) <= LONGEST_KEY else names.qualified_name(key)
 
 
-def _labels(labels: dict[str, str], path: str, found: list[FieldError]) -> None:
+def _labels(labels: dict[str, str], path: str, errors: list[FieldError]) -> None:
     for key, value in labels.items():
         short = len(value) <= 63 and len(key) <= LONGEST_KEY
         if short and not _remembered_complaints(key) and not _value_complaints(value):
             continue
         for text in _key_complaints(key):
-            found.append(Invalid(f"{path}.labels", key, text))
+            errors.append(Invalid(f"{path}.labels", key, text))
         for text in names.label_value(value):
-            found.append(Invalid(f"{path}.labels", value, text))
+            errors.append(Invalid(f"{path}.labels", value, text))
 
 
-def _annotations(annotations: dict[str, str], path: str, found: list[FieldError]) -> None:
+def _annotations(annotations: dict[str, str], path: str, errors: list[FieldError]) -> None:
     size = 0
     for key, value in annotations.items():
         for text in _key_complaints(key.lower()):
-            found.append(Invalid(f"{path}.annotations", key, text))
+            errors.append(Invalid(f"{path}.annotations", key, text))
         size += len(key) + len(value)
     # a character has at most four bytes in UTF-8; counting characters costs nothing
     if size * 4 > MAX_ANNOTATIONS_BYTES and _bytes(annotations) > MAX_ANNOTATIONS_BYTES:
-        found.append(TooLong(f"{path}.annotations", MAX_ANNOTATIONS_BYTES))
+        errors.append(TooLong(f"{path}.annotations", MAX_ANNOTATIONS_BYTES))
 
 
 def _bytes(texts: dict[str, str]) -> int:
@@ -114,55 +114,55 @@ def _bytes(texts: dict[str, str]) -> int:
     )
 
 
-def _owner_references(references: list[Metadata], under: str, found: list[FieldError]) -> None:
+def _owner_references(references: list[Metadata], under: str, errors: list[FieldError]) -> None:
     path = f"{under}.ownerReferences"
     controller = ""
     for reference in references:
         api_version, kind = reference.get("apiVersion") or "", reference.get("kind") or ""
         name = reference.get("name") or ""
         if not api_version.rpartition("/")[2] or api_version.count("/") > 1:
-            found.append(Invalid(f"{path}.apiVersion", api_version, "version must not be empty"))
+            errors.append(Invalid(f"{path}.apiVersion", api_version, "version must not be empty"))
         if not kind:
-            found.append(Invalid(f"{path}.kind", kind, _EMPTY))
+            errors.append(Invalid(f"{path}.kind", kind, _EMPTY))
         if not name:
-            found.append(Invalid(f"{path}.name", name, _EMPTY))
+            errors.append(Invalid(f"{path}.name", name, _EMPTY))
         if not reference.get("uid"):
-            found.append(Invalid(f"{path}.uid", "", _EMPTY))
+            errors.append(Invalid(f"{path}.uid", "", _EMPTY))
         if (api_version, kind) == ("v1", "Event"):
-            found.append(Invalid(path, reference, "/v1, Kind=Event is disallowed from being an owner"))
+            errors.append(Invalid(path, reference, "/v1, Kind=Event is disallowed from being an owner"))
         if reference.get("controller"):
             if controller:
                 both = f"{controller} and {kind}/{name}"
                 text = f'Only one reference can have Controller set to true. Found "true" in references for {both}'
-                found.append(Invalid(path, references, text))
+                errors.append(Invalid(path, references, text))
             else:
                 controller = f"{kind}/{name}"
 
 
-def _finalizers(finalizers: list[str], under: str, found: list[FieldError]) -> None:
+def _finalizers(finalizers: list[str], under: str, errors: list[FieldError]) -> None:
     path = f"{under}.finalizers"
     for finalizer in finalizers:
-        found += [Invalid(path, finalizer, text) for text in names.qualified_name(finalizer)]
+        errors += [Invalid(path, finalizer, text) for text in names.qualified_name(finalizer)]
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
-        found.append(Invalid(path, finalizers, "finalizer orphan and foregroundDeletion cannot be both set"))
+        errors.append(Invalid(path, finalizers, "finalizer orphan and foregroundDeletion cannot be both set"))
 
 
-def _managed_fields(entries: list[Metadata], under: str, found: list[FieldError]) -> None:
+def _managed_fields(entries: list[Metadata], under: str, errors: list[FieldError]) -> None:
     path = f"{under}.managedFields"
     for i, entry in enumerate(entries):
         operation = entry.get("operation") or ""
         if operation not in ("Apply", "Update"):
-            found.append(Invalid(f"{path}[{i}].operation", operation, "must be `Apply` or `Update`"))
+            errors.append(Invalid(f"{path}[{i}].operation", operation, "must be `Apply` or `Update`"))
         fields_type = entry.get("fieldsType") or ""
         if fields_type not in ("", "FieldsV1"):
-            found.append(Invalid(f"{path}[{i}].fieldsType", fields_type, "must be `FieldsV1`"))
+            errors.append(Invalid(f"{path}[{i}].fieldsType", fields_type, "must be `FieldsV1`"))
         manager = entry.get("manager") or ""
         if len(manager) > _MAX_MANAGER:
-            found.append(TooLong(f"{path}[{i}].manager", _MAX_MANAGER))
+            errors.append(TooLong(f"{path}[{i}].manager", _MAX_MANAGER))
         if not manager.isprintable():
-            found.append(Invalid(f"{path}[{i}].manager", manager, "should only contain printable characters"))
+            errors.append(Invalid(f"{path}[{i}].manager", manager, "should only contain printable characters"))
         if len(entry.get("subresource") or "") > _MAX_SUBRESOURCE:
-            found.append(TooLong(f"{path}[{i}].subresource", _MAX_SUBRESOURCE))
+            errors.append(TooLong(f"{path}[{i}].subresource", _MAX_SUBRESOURCE))
 
 
 _CHECKS: tuple[tuple[str, Callable[[Any, str, list[FieldError]], None]], ...] = (
@@ -189,18 +189,18 @@ def validate_object_meta_update(new: Metadata, old: Metadata) -> list[FieldError
 
     The store checks the resourceVersion. Fields that the server sets must have been restored before.
     """
-    found: list[FieldError] = []
+    errors: list[FieldError] = []
     if old.get("deletionTimestamp") is not None:
         extra = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
         if extra:
-            shown = ", ".join(map(quote, extra))
+            extra_names = ", ".join(map(quote, extra))
             text = "no new finalizers can be added if the object is being deleted, found new finalizers"
-            found.append(Forbidden("metadata.finalizers", f"{text} []string{{{shown}}}"))
+            errors.append(Forbidden("metadata.finalizers", f"{text} []string{{{extra_names}}}"))
     generation = new.get("generation") or 0
     if generation < (old.get("generation") or 0):
-        found.append(Invalid("metadata.generation", generation, "must not be decremented"))
+        errors.append(Invalid("metadata.generation", generation, "must not be decremented"))
     for key, absent in _IMMUTABLE:
         value = new.get(key, absent)
         if value != old.get(key, absent):
-            found.append(Invalid(f"metadata.{key}", value, "field is immutable"))
-    return found
+            errors.append(Invalid(f"metadata.{key}", value, "field is immutable"))
+    return errors

@@ -54,21 +54,21 @@ class CompiledPattern:
 
     def found_in(self, text: str) -> bool:
         """Whether the pattern matches anywhere in `text`."""
-        seen = self._seen
-        if text in seen:
+        results = self._seen
+        if text in results:
             return True
         if self._search(text.encode("utf-8", "surrogatepass")) is None:
             return False
         if len(text) <= _SHORT:
-            if len(seen) >= _REMEMBERED:
-                seen.clear()
-            seen.add(text)
+            if len(results) >= _REMEMBERED:
+                results.clear()
+            results.add(text)
         return True
 
 
 def _worded(error: re2.error) -> str:
-    said = error.args[0] if error.args else ""
-    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+    message = error.args[0] if error.args else ""
+    text = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
     for ours, theirs in _GO_WORDS:
         if text.startswith(ours):
             rest = text[len(ours) :]

@@ -45,7 +45,7 @@ def number_errors(schema: Schema, *, root: bool) -> Iterator[tuple[str, str]]:
     properties = _properties(schema)
     if not is_numbered(schema):
         return
-    taken = {1: "metadata"} if root and NUMBER not in properties.get("metadata", {NUMBER: 1}) else {}
+    fields_by_number = {1: "metadata"} if root and NUMBER not in properties.get("metadata", {NUMBER: 1}) else {}
     for name, prop in properties.items():
         if root and name in _ENVELOPE:
             continue
@@ -55,9 +55,9 @@ def number_errors(schema: Schema, *, root: bool) -> Iterator[tuple[str, str]]:
             continue
         if type(number) is not int or not 0 < number <= _LARGEST or number in _RESERVED:
             yield name, f"{number!r} is no field number: 1 to {_LARGEST} without 19000 to 19999"
-        elif number in taken:
-            yield name, f"has the field number {number}, as {taken[number]!r} has"
-        taken.setdefault(number, name)
+        elif number in fields_by_number:
+            yield name, f"has the field number {number}, as {fields_by_number[number]!r} has"
+        fields_by_number.setdefault(number, name)
         kind, _, inner = _kind(prop)
         if not kind:
             yield name, "protobuf has no lists or maps of lists or maps: put a model between them"

@@ -28,14 +28,14 @@ def prune(tree: Any, node: Node | None, *, root: bool = False) -> list[str]:
 
     With `root`, apiVersion, kind and metadata of `tree` itself are kept, as in an embedded object.
     """
-    found: list[str] = []
-    _prune(tree, node or _NOTHING, None, found, root)
-    return found
+    paths: list[str] = []
+    _prune(tree, node or _NOTHING, None, paths, root)
+    return paths
 
 
-def _prune(tree: Any, node: Node, where: Where, found: list[str], root: bool) -> None:
+def _prune(tree: Any, node: Node, where: Where, paths: list[str], root: bool) -> None:
     if type(tree) is dict:
-        _prune_object(tree, node, where, found, root or node.embedded)
+        _prune_object(tree, node, where, paths, root or node.embedded)
     elif type(tree) is list:
         items = node.items
         if items is None:
@@ -44,10 +44,10 @@ def _prune(tree: Any, node: Node, where: Where, found: list[str], root: bool) ->
             items = _NOTHING
         for i, item in enumerate(tree):
             if type(item) is dict or type(item) is list:
-                _prune(item, items, (where, i), found, False)
+                _prune(item, items, (where, i), paths, False)
 
 
-def _prune_object(tree: dict[str, Any], node: Node, where: Where, found: list[str], embedded: bool) -> None:
+def _prune_object(tree: dict[str, Any], node: Node, where: Where, paths: list[str], embedded: bool) -> None:
     properties, additional = node.properties, node.additional
     unknown: list[str] = []
     for key, value in tree.items():
@@ -60,10 +60,10 @@ def _prune_object(tree: dict[str, Any], node: Node, where: Where, found: list[st
             if node.preserve:
                 continue
             unknown.append(key)
-            if len(found) < MAX_REPORTED and (where or key not in _META):
-                found.append(render((where, key)))
+            if len(paths) < MAX_REPORTED and (where or key not in _META):
+                paths.append(render((where, key)))
         elif type(value) is dict or type(value) is list:
-            _prune(value, child, (where, key), found, False)
+            _prune(value, child, (where, key), paths, False)
     for key in unknown:
         del tree[key]
 
@@ -109,8 +109,8 @@ def _clean_array(node: Node) -> Clean | None:
     return clean_array
 
 
-def _clean_object(known: frozenset[str], children: list[tuple[str, Clean]]) -> Clean:
-    covers = known.issuperset
+def _clean_object(declared_names: frozenset[str], children: list[tuple[str, Clean]]) -> Clean:
+    covers = declared_names.issuperset
 
     def clean_object(tree: Any) -> bool:
         if type(tree) is not dict:

@@ -63,10 +63,10 @@ class Structure:
 
     def schema(self) -> Schema:
         """The structural schema, with the private keys of `foreign_trees`."""
-        made = self._structural(self.whole, "", ())
+        schema = self._structural(self.whole, "", ())
         for path in sorted(self.as_json - self.fields):
             raise HintError(self.subject, f"as_json={path!r}: no field", did_you_mean(path, self.fields - {""}))
-        return made
+        return schema
 
     def _structural(self, node: Any, path: str, inside: tuple[str, ...]) -> Schema:
         self.fields.add(path)
@@ -115,13 +115,13 @@ class Structure:
             where = f"{path}.{wire}" if path else wire
             if wire in properties:
                 raise FieldNameError(f"{self.subject}.{where}", "two fields have this name", "give one an alias")
-            made = self._structural(field, where, inside)
+            schema = self._structural(field, where, inside)
             if alias not in writes:
                 self._check_alias(where, alias, set(node["properties"]), writes)
-                made[KEPT] = True
+                schema[KEPT] = True
             if wire != alias:
-                made[OWN_NAME] = alias
-            properties[wire], names[alias] = made, wire
+                schema[OWN_NAME] = alias
+            properties[wire], names[alias] = schema, wire
         result["properties"] = properties
         if "required" in node:
             result["required"] = [names[alias] for alias in node["required"] if alias in names]
@@ -139,9 +139,9 @@ class Structure:
     def _array(self, result: Schema, node: Any, path: str, inside: tuple[str, ...]) -> None:
         each = node.get("prefixItems")
         if each:
-            made = [self._structural(item, f"{path}[]", inside) for item in each]
-            same = all(item == made[0] for item in made)
-            result["items"] = made[0] if same else {"x-kubernetes-preserve-unknown-fields": True, AS_JSON: True}
+            schemas = [self._structural(item, f"{path}[]", inside) for item in each]
+            same = all(item == schemas[0] for item in schemas)
+            result["items"] = schemas[0] if same else {"x-kubernetes-preserve-unknown-fields": True, AS_JSON: True}
             return
         items = node.get("items") or {}
         result["items"] = self._structural(items, f"{path}[]", inside)
@@ -156,22 +156,22 @@ class Structure:
         nullable: Schema = {"nullable": True} if len(rest) < len(choices) else {}
         if len(rest) == 1:
             return {**self._structural(rest[0], path, inside), **nullable}
-        made = [self._structural(choice, path, inside) for choice in rest]
+        schemas = [self._structural(choice, path, inside) for choice in rest]
         tag = node.get("discriminator", {}).get("propertyName")
-        found = _one_type(made) if tag is None else self._tagged(made, tag, path)
-        if found is None:
+        common = _one_type(schemas) if tag is None else self._tagged(schemas, tag, path)
+        if common is None:
             raise self._refused(path, "a union has no structural schema", "give it a discriminator")
-        return {**found, **nullable}
+        return {**common, **nullable}
 
     def _tagged(self, choices: list[Schema], tag: str, path: str) -> Schema:
         """An object with the fields of every choice. The model itself checks which of them go together."""
         properties: Schema = {}
         for choice in choices:
             for wire, field in choice.get("properties", {}).items():
-                known = properties.get(wire)
-                if known is not None and known.get(OWN_NAME) != field.get(OWN_NAME):
+                earlier = properties.get(wire)
+                if earlier is not None and earlier.get(OWN_NAME) != field.get(OWN_NAME):
                     raise self._refused(f"{path}.{wire}", "two choices call it otherwise")
-                properties[wire] = field if known is None else _either(known, field)
+                properties[wire] = field if earlier is None else _either(earlier, field)
         everywhere = [set(choice.get("properties", {})) for choice in choices]
         for wire, field in properties.items():
             if not all(wire in names for names in everywhere):

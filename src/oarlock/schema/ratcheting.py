@@ -19,10 +19,12 @@ __all__ = ["still_wrong"]
 _GONE = object()
 
 
-def still_wrong(found: Findings, node: Node, new: Any, old: Any) -> list[FieldError]:
+def still_wrong(findings: Findings, node: Node, new: Any, old: Any) -> list[FieldError]:
     """The findings that were caused by the update from `old` to `new`."""
     return [
-        error for where, error in zip(found.places, found.errors, strict=True) if not _unchanged(where, node, new, old)
+        error
+        for where, error in zip(findings.places, findings.errors, strict=True)
+        if not _unchanged(where, node, new, old)
     ]
 
 

@@ -417,14 +417,14 @@ def _list_map(schema: Schema, marker: ListMap, path: str) -> None:
     _only(schema, "array", marker, path)
     properties = schema["items"].get("properties", {})
     for key in marker.keys or ("",):
-        found = properties.get(key)
-        if found is None or found.get("type") in ("object", "array"):
+        key_schema = properties.get(key)
+        if key_schema is None or key_schema.get("type") in ("object", "array"):
             raise HintError(
                 path,
                 f"ListMap needs wire names of scalar fields of its items, not {key!r}",
                 "there are " + ", ".join(properties),
             )
-        if key not in schema["items"].get("required", ()) and "default" not in found:
+        if key not in schema["items"].get("required", ()) and "default" not in key_schema:
             raise HintError(
                 path, f"the key {key!r} may be absent from an item", "make the field required or give it a default"
             )
@@ -436,11 +436,11 @@ def _patch_merge(schema: Schema, marker: PatchMerge, path: str) -> None:
     _only(schema, "array", marker, path)
     items = schema["items"]
     models = items.get("type") not in ("string", "integer", "number", "boolean")
-    found = items.get("properties", {}).get(marker.key)
-    if models and (found is None or found.get("type") in ("object", "array")):
-        known = ", ".join(items.get("properties", {}))
+    key_schema = items.get("properties", {}).get(marker.key)
+    if models and (key_schema is None or key_schema.get("type") in ("object", "array")):
+        names = ", ".join(items.get("properties", {}))
         what = f"PatchMerge needs the wire name of a scalar field of the list's items, not {marker.key!r}"
-        raise HintError(path, what, f"there are {known}" if known else "only lists of models and of scalars are merged")
+        raise HintError(path, what, f"there are {names}" if names else "only lists of models and of scalars are merged")
     if not models and marker.key:
         raise HintError(path, f"scalars have no field {marker.key!r}", "write PatchMerge()")
     _add_strategy(schema, "merge")

@@ -120,15 +120,15 @@ class Spoke(Model, Generic[HubT]):
 
 def declared(cls: Any) -> Declared:
     """The declaration of a `Resource` or `Spoke` class; KeywordError for any other."""
-    found = vars(cls).get("__declared__") if isinstance(cls, type) else None
-    if not isinstance(found, Declared):
+    declaration = vars(cls).get("__declared__") if isinstance(cls, type) else None
+    if not isinstance(declaration, Declared):
         name = getattr(cls, "__name__", repr(cls))
         raise KeywordError(name, "isn't a declared resource", "a served class is class X(Resource, group=…, version=…)")
-    return found
+    return declaration
 
 
-def _check_spoke_keywords(cls: type, given: Any) -> None:
-    for key in given:
+def _check_spoke_keywords(cls: type, keywords: Any) -> None:
+    for key in keywords:
         if key not in VersionFacts.__annotations__:
             of_hub = key == "group" or key in ResourceFacts.__annotations__
             hint = "a spoke has its hub's" if of_hub else did_you_mean(key, {*VersionFacts.__annotations__, "version"})
@@ -141,11 +141,11 @@ def _check_conversion(cls: Any, hub: type, version: str) -> None:
         "from_hub": f"@classmethod def from_hub(cls, hub: {hub.__name__}) -> Self",
     }
     for method, signature in signatures.items():
-        found = inspect.getattr_static(cls, method)
-        if found is inspect.getattr_static(Spoke, method):
+        attribute = inspect.getattr_static(cls, method)
+        if attribute is inspect.getattr_static(Spoke, method):
             what = f"version {version!r} has no {method}, so it can't be converted"
             raise MissingConversion(f"class {cls.__name__}", what, f"write {signature}")
-        if isinstance(found, classmethod) != (method == "from_hub") or inspect.iscoroutinefunction(
+        if isinstance(attribute, classmethod) != (method == "from_hub") or inspect.iscoroutinefunction(
             getattr(cls, method)
         ):
             what = "is a method of the object" if method == "to_hub" else "is a class method"

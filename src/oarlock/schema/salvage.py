@@ -75,11 +75,11 @@ def _replace(here: Any, schema: Schema, steps: list[str]) -> None:
             child, inside = schema.get("items"), here[int(step)]
         else:
             return
-        known: Schema = child if isinstance(child, dict) else {}
+        child_schema: Schema = child if isinstance(child, dict) else {}
         if not rest or not isinstance(inside, dict | list):
-            _reset(here, step, known, required=step in schema.get("required", ()))
+            _reset(here, step, child_schema, required=step in schema.get("required", ()))
             return
-        here, schema, steps = inside, known, rest
+        here, schema, steps = inside, child_schema, rest
 
 
 def _joined(here: Any, steps: list[str]) -> list[str]:

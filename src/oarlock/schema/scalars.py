@@ -41,17 +41,17 @@ def compile_text(node: Node) -> list[Check]:
 
 
 def _max_length(limit: int) -> Check:
-    def max_length(value: Any, where: Where, found: Findings) -> None:
+    def max_length(value: Any, where: Where, findings: Findings) -> None:
         if len(value) > limit:
-            found.too_long(where, limit)
+            findings.too_long(where, limit)
 
     return max_length
 
 
 def _min_length(limit: int) -> Check:
-    def min_length(value: Any, where: Where, found: Findings) -> None:
+    def min_length(value: Any, where: Where, findings: Findings) -> None:
         if len(value) < limit:
-            found.invalid(where, value, f"should be at least {limit} chars long")
+            findings.invalid(where, value, f"should be at least {limit} chars long")
 
     return min_length
 
@@ -62,22 +62,22 @@ def _pattern(source: str) -> Check:
     except PatternError as error:
         why = f"should match '{source}, but pattern is invalid: {error}'"
 
-        def unusable(value: Any, where: Where, found: Findings) -> None:
-            found.invalid(where, value, why)
+        def unusable(value: Any, where: Where, findings: Findings) -> None:
+            findings.invalid(where, value, why)
 
         return unusable
 
-    def pattern(value: Any, where: Where, found: Findings) -> None:
+    def pattern(value: Any, where: Where, findings: Findings) -> None:
         if not found_in(value):
-            found.invalid(where, value, f"should match '{source}'")
+            findings.invalid(where, value, f"should match '{source}'")
 
     return pattern
 
 
 def _format(name: str, fits: Callable[[str], bool]) -> Check:
-    def check_format(value: Any, where: Where, found: Findings) -> None:
+    def check_format(value: Any, where: Where, findings: Findings) -> None:
         if not fits(value):
-            found.wrong_format(where, name, value)
+            findings.wrong_format(where, name, value)
 
     return check_format
 
@@ -105,9 +105,9 @@ def compile_number(node: Node) -> list[Check]:
 def _int64(expected: str, actual: str) -> Check:
     """An integer beyond 64 bits is decoded as a float in Go, so it has the wrong type."""
 
-    def int64(value: Any, where: Where, found: Findings) -> None:
+    def int64(value: Any, where: Where, findings: Findings) -> None:
         if not -(2**63) <= value < 2**63 and type(value) is int:
-            found.wrong_type(where, expected, actual)
+            findings.wrong_type(where, expected, actual)
 
     return int64
 
@@ -117,17 +117,17 @@ def _integer_range(name: str) -> Check:
     low, high = -(2**bits), 2**bits - 1
     of_type = f"integer with format {name}" if name else "integer (default format)"
 
-    def integer_range(value: Any, where: Where, found: Findings) -> None:
+    def integer_range(value: Any, where: Where, findings: Findings) -> None:
         if not low <= value <= high or (type(value) is float and not value.is_integer()):
-            found.out_of_range(where, of_type)
+            findings.out_of_range(where, of_type)
 
     return integer_range
 
 
 def _float_range(name: str) -> Check:
-    def float_range(value: Any, where: Where, found: Findings) -> None:
+    def float_range(value: Any, where: Where, findings: Findings) -> None:
         if not -_FLOAT32_LIMIT < value < _FLOAT32_LIMIT:
-            found.out_of_range(where, f"number with format {name}")
+            findings.out_of_range(where, f"number with format {name}")
 
     return float_range
 
@@ -135,14 +135,14 @@ def _float_range(name: str) -> Check:
 def _multiple_of(factor: float | int) -> Check:
     exact = Decimal(repr(factor))
 
-    def multiple_of(value: Any, where: Where, found: Findings) -> None:
+    def multiple_of(value: Any, where: Where, findings: Findings) -> None:
         if type(value) is int and type(factor) is int:
             ok = value % factor == 0
         else:
             quotient = float(value) / float(factor)
             ok = quotient == quotient // 1 or _divides(exact, value)
         if not ok:
-            found.invalid(where, value, f"should be a multiple of {show(factor)}")
+            findings.invalid(where, value, f"should be a multiple of {show(factor)}")
 
     return multiple_of
 
@@ -158,9 +158,9 @@ def _divides(factor: Decimal, value: float | int) -> bool:
 def _maximum(limit: float | int, exclusive: bool) -> Check:
     rule = f"should be less than {'' if exclusive else 'or equal to '}{show(limit)}"
 
-    def maximum(value: Any, where: Where, found: Findings) -> None:
+    def maximum(value: Any, where: Where, findings: Findings) -> None:
         if value > limit or (exclusive and value == limit):
-            found.invalid(where, value, rule)
+            findings.invalid(where, value, rule)
 
     return maximum
 
@@ -168,9 +168,9 @@ def _maximum(limit: float | int, exclusive: bool) -> Check:
 def _minimum(limit: float | int, exclusive: bool) -> Check:
     rule = f"should be greater than {'' if exclusive else 'or equal to '}{show(limit)}"
 
-    def minimum(value: Any, where: Where, found: Findings) -> None:
+    def minimum(value: Any, where: Where, findings: Findings) -> None:
         if value < limit or (exclusive and value == limit):
-            found.invalid(where, value, rule)
+            findings.invalid(where, value, rule)
 
     return minimum
 
@@ -179,13 +179,13 @@ def compile_enum(allowed: list[Any]) -> Check:
     """The value must be one of `allowed`."""
     texts = frozenset(item for item in allowed if type(item) is str)
 
-    def enum(value: Any, where: Where, found: Findings) -> None:
+    def enum(value: Any, where: Where, findings: Findings) -> None:
         if type(value) is str:
             if value in texts:
                 return
         elif any(_same(value, item) for item in allowed):
             return
-        found.unsupported(where, value, allowed)
+        findings.unsupported(where, value, allowed)
 
     return enum
 

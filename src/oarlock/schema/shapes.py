@@ -72,9 +72,9 @@ class _Scope(dict[str, Any]):
         if key in self.module:
             return self.module[key]
         builtins = self.module.get("__builtins__", {})
-        found = builtins.get(key, NODEFAULT) if isinstance(builtins, dict) else getattr(builtins, key, NODEFAULT)
-        if found is not NODEFAULT:
-            return found
+        value = builtins.get(key, NODEFAULT) if isinstance(builtins, dict) else getattr(builtins, key, NODEFAULT)
+        if value is not NODEFAULT:
+            return value
         self.guessed = True
         return _Later()
 
@@ -111,9 +111,9 @@ class _Meta(msgspec.StructMeta):
             cls = super().__new__(mcls, name, bases, ns, kw_only=True, omit_defaults=True, rename=names)
         except (ValueError, TypeError) as error:
             raise DeclarationError(f"class {name}", str(error)) from error
-        kept: Any = cls
-        kept.__place__ = caller_place()
-        kept.__defaults__ = {k: v for k, v in _inherited(bases).items() if k not in hints} | defaults
+        struct: Any = cls
+        struct.__place__ = caller_place()
+        struct.__defaults__ = {k: v for k, v in _inherited(bases).items() if k not in hints} | defaults
         reflect.check_fields(cls)
         declare = getattr(super(cls, cls), "__declare__", None)
         if declare is not None:
@@ -161,9 +161,9 @@ def _evaluated(ns: dict[str, Any], name: str) -> dict[str, Any]:
     A hint with an undefined name stays text, and is resolved on first use.
     """
     hints: dict[str, Any] = ns.get("__annotations__", {})
-    known = dict(hints)
+    evaluated = dict(hints)
     if not any(isinstance(hint, str) for hint in hints.values()):
-        return known
+        return evaluated
     frame = sys._getframe(2)
     scope = _Scope({**frame.f_locals, **{k: v for k, v in ns.items() if k not in hints}}, frame.f_globals)
     for key, hint in hints.items():
@@ -171,12 +171,12 @@ def _evaluated(ns: dict[str, Any], name: str) -> dict[str, Any]:
             continue
         scope.guessed = False
         try:
-            known[key] = eval(hint, {"__builtins__": {}}, scope)
+            evaluated[key] = eval(hint, {"__builtins__": {}}, scope)
         except Exception as error:
             raise HintError(f"{name}.{key}", f"the hint {hint!r} can't be evaluated: {error}") from error
         if not scope.guessed:
-            hints[key] = known[key]
-    return known
+            hints[key] = evaluated[key]
+    return evaluated
 
 
 def _wire_names(cls: str, hints: dict[str, Any], ns: dict[str, Any]) -> dict[str, str]:
@@ -185,34 +185,34 @@ def _wire_names(cls: str, hints: dict[str, Any], ns: dict[str, Any]) -> dict[str
     for key, hint in hints.items():
         if key.startswith("__") or get_origin(hint) is ClassVar or hint is ClassVar:
             continue
-        given = next((m.name for m in getattr(hint, "__metadata__", ()) if isinstance(m, Name)), None)
+        marker = next((m.name for m in getattr(hint, "__metadata__", ()) if isinstance(m, Name)), None)
         if isinstance(ns.get(key), _Field):
-            given = ns[key].name or given
-        if given is None and not _FIELD_NAME.fullmatch(key):
+            marker = ns[key].name or marker
+        if marker is None and not _FIELD_NAME.fullmatch(key):
             snake = re.sub(r"(?<=[a-z0-9])([A-Z]+)", r"_\1", key).lower().strip("_")
             raise FieldNameError(
                 f"{cls}.{key}",
                 "no name on the wire can be made of this",
                 f'write {snake}: Annotated[…, Name("{key}")]',
             )
-        names[key] = given or camel(key)
+        names[key] = marker or camel(key)
     return names
 
 
 def _check_taken(cls: str, names: dict[str, str], bases: tuple[type, ...]) -> None:
     """No two fields, inherited ones included, may share a wire name."""
-    taken: dict[str, str] = {}
+    attributes: dict[str, str] = {}
     for base in bases:
         for key, wire in zip(
             getattr(base, "__struct_fields__", ()), getattr(base, "__struct_encode_fields__", ()), strict=True
         ):
             if key not in names:
-                taken[wire] = key
+                attributes[wire] = key
     for key, wire in names.items():
-        if wire in taken:
-            what = f"is {wire!r} on the wire, as {taken[wire]!r} is"
+        if wire in attributes:
+            what = f"is {wire!r} on the wire, as {attributes[wire]!r} is"
             raise FieldNameError(f"{cls}.{key}", what, "give one another Name")
-        taken[wire] = key
+        attributes[wire] = key
 
 
 def is_snake_case(name: str) -> bool:

@@ -24,8 +24,8 @@ _EMPTY_TYPE = {
 
 def structural_errors(node: Node, path: str = "") -> list[FieldError]:
     """All violations, sorted by text."""
-    found = [*_invariants(node, "root", path), *_completeness(node, path)]
-    return sorted(found, key=lambda error: error.message)
+    errors = [*_invariants(node, "root", path), *_completeness(node, path)]
+    return sorted(errors, key=lambda error: error.message)
 
 
 def _join(path: str, *steps: str) -> str:
@@ -163,8 +163,8 @@ def _nested(node: Node, path: str, skip_any_of: bool = False) -> Iterator[FieldE
         ("x-kubernetes-map-type", bool(node.map_type), "must be undefined to be structural"),
         ("x-kubernetes-validations", node.has_rules, "must be empty to be structural"),
     )
-    for key, said, text in forbidden:
-        if said:
+    for key, is_said, text in forbidden:
+        if is_said:
             yield Forbidden(_join(path, key), text)
     if "metadata" in node.properties:
         yield Forbidden(_join(path, "properties[metadata]"), "must not be specified in a nested context")
@@ -192,17 +192,17 @@ def _branches_complete(rules: Constraints, node: Node, structure: str, values: s
 def _branch_complete(branch: Node, node: Node, structure: str, values: str) -> Iterator[FieldError]:
     yield from _branches_complete(branch.constraints, node, structure, values)
     if branch.items is not None:
-        where, said = _join(structure, "items"), _join(values, "items")
+        where, place = _join(structure, "items"), _join(values, "items")
         if node.items is None:
-            yield Required(where, f"because it is defined in {said}")
+            yield Required(where, f"because it is defined in {place}")
         else:
-            yield from _branch_complete(branch.items, node.items, where, said)
+            yield from _branch_complete(branch.items, node.items, where, place)
     for key, child in branch.properties.items():
-        where, said = _join(structure, f"properties[{key}]"), _join(values, f"properties[{key}]")
+        where, place = _join(structure, f"properties[{key}]"), _join(values, f"properties[{key}]")
         if key not in node.properties:
-            yield Required(where, f"because it is defined in {said}")
+            yield Required(where, f"because it is defined in {place}")
         else:
-            yield from _branch_complete(child, node.properties[key], where, said)
+            yield from _branch_complete(child, node.properties[key], where, place)
     if isinstance(branch.additional, Node) and not isinstance(node.additional, Node):
-        said = _join(values, "additionalProperties")
-        yield Required(_join(structure, "additionalProperties"), f"because it is defined in {said}")
+        place = _join(values, "additionalProperties")
+        yield Required(_join(structure, "additionalProperties"), f"because it is defined in {place}")

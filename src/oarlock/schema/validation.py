@@ -67,19 +67,19 @@ def plain_type(node: Node) -> type | None:
 
 
 def _only_type(kind: type, slow: Check) -> Check:
-    def only_type(value: Any, where: Where, found: Findings) -> None:
+    def only_type(value: Any, where: Where, findings: Findings) -> None:
         if type(value) is not kind:
-            slow(value, where, found)
+            slow(value, where, findings)
 
     return only_type
 
 
 def _one_part(kind: type, part: Check, slow: Check) -> Check:
-    def one_part(value: Any, where: Where, found: Findings) -> None:
+    def one_part(value: Any, where: Where, findings: Findings) -> None:
         if type(value) is kind:
-            part(value, where, found)
+            part(value, where, findings)
         else:
-            slow(value, where, found)
+            slow(value, where, findings)
 
     return one_part
 
@@ -87,12 +87,12 @@ def _one_part(kind: type, part: Check, slow: Check) -> Check:
 def _general(node: Node, accepted: frozenset[type], parts: _Parts) -> Check:
     mismatch = _mismatch(node)
 
-    def general(value: Any, where: Where, found: Findings) -> None:
+    def general(value: Any, where: Where, findings: Findings) -> None:
         kind = type(value)
         if kind not in accepted:
-            mismatch(value, where, found)
+            mismatch(value, where, findings)
         for part in parts.get(kind, ()):
-            part(value, where, found)
+            part(value, where, findings)
 
     return general
 
@@ -103,20 +103,20 @@ def _mismatch(node: Node) -> Check:
     expected = ",".join(types)
     numeric = "number" in types or "integer" in types
 
-    def mismatch(value: Any, where: Where, found: Findings) -> None:
+    def mismatch(value: Any, where: Where, findings: Findings) -> None:
         actual = json_type(value)
         if value is None:
             if not node.nullable and expected:
-                found.wrong_type(where, expected, "null")
+                findings.wrong_type(where, expected, "null")
             return
         if not expected or actual in types or (actual == "integer" and "number" in types):
             return
         if type(value) is float and "integer" in types and value.is_integer() and abs(value) < 2**53:
             return
         if node.format and type(value) not in (str, list) and (numeric or type(value) in (int, float, bool)):
-            found.wrong_type(where, node.format, _GO_FORMAT.get(type(value), ""))
+            findings.wrong_type(where, node.format, _GO_FORMAT.get(type(value), ""))
         else:
-            found.wrong_type(where, expected, actual)
+            findings.wrong_type(where, expected, actual)
 
     return mismatch
 
@@ -154,7 +154,7 @@ def _branch_checks(nodes: tuple[Node, ...]) -> list[tuple[Check, Node]]:
     return [(compile_check(node) or _nothing, node) for node in nodes]
 
 
-def _nothing(value: Any, where: Where, found: Findings) -> None:
+def _nothing(value: Any, where: Where, findings: Findings) -> None:
     return
 
 
@@ -168,16 +168,16 @@ def _compile_array(node: Node) -> list[Check]:
     low, high = rules.min_items, rules.max_items
     if low:
 
-        def enough(value: Any, where: Where, found: Findings) -> None:
+        def enough(value: Any, where: Where, findings: Findings) -> None:
             if len(value) < low:
-                found.invalid(where, len(value), f"should have at least {low} items")
+                findings.invalid(where, len(value), f"should have at least {low} items")
 
         checks.append(enough)
     if high is not None:
 
-        def few(value: Any, where: Where, found: Findings) -> None:
+        def few(value: Any, where: Where, findings: Findings) -> None:
             if len(value) > high:
-                found.too_many(where, len(value), high)
+                findings.too_many(where, len(value), high)
 
         checks.append(few)
     if rules.unique_items:
@@ -185,16 +185,16 @@ def _compile_array(node: Node) -> list[Check]:
     return checks
 
 
-def _unique(value: Any, where: Where, found: Findings) -> None:
+def _unique(value: Any, where: Where, findings: Findings) -> None:
     if len({frozen(item) for item in value}) < len(value):
-        found.invalid(where, "", "shouldn't contain duplicates")
+        findings.invalid(where, "", "shouldn't contain duplicates")
 
 
 def _each_item(check: Check, plain: type | None) -> Check:
-    def each_item(value: Any, where: Where, found: Findings) -> None:
+    def each_item(value: Any, where: Where, findings: Findings) -> None:
         for i, item in enumerate(value):
             if type(item) is not plain:
-                check(item, (where, i), found)
+                check(item, (where, i), findings)
 
     return each_item
 
@@ -209,27 +209,27 @@ def _compile_object(node: Node) -> list[Check]:
     if required:
         needed = frozenset(required)
 
-        def has_all(value: Any, where: Where, found: Findings) -> None:
+        def has_all(value: Any, where: Where, findings: Findings) -> None:
             if needed <= value.keys():
                 return
             for key in required:
                 if key not in value:
-                    found.required((where, key))
+                    findings.required((where, key))
 
         checks.append(has_all)
     low, high = rules.min_properties, rules.max_properties
     if low:
 
-        def enough(value: Any, where: Where, found: Findings) -> None:
+        def enough(value: Any, where: Where, findings: Findings) -> None:
             if len(value) < low:
-                found.invalid(where, len(value), f"should have at least {low} properties")
+                findings.invalid(where, len(value), f"should have at least {low} properties")
 
         checks.append(enough)
     if high is not None:
 
-        def few(value: Any, where: Where, found: Findings) -> None:
+        def few(value: Any, where: Where, findings: Findings) -> None:
             if len(value) > high:
-                found.too_many(where, len(value), high)
+                findings.too_many(where, len(value), high)
 
         checks.append(few)
     return checks
@@ -255,37 +255,37 @@ def _members(node: Node) -> Check | None:
     if not checks:
         return None
 
-    def members(value: Any, where: Where, found: Findings) -> None:
+    def members(value: Any, where: Where, findings: Findings) -> None:
         for key, item in value.items():
             if type(item) is plain.get(key):
                 continue
             check = checks.get(key)
             if check is not None:
-                check(item, (where, key), found)
+                check(item, (where, key), findings)
 
     return members
 
 
 def _map_members(declared: frozenset[str], checks: dict[str, Check], values: Check, plain: type | None) -> Check:
-    def map_members(value: Any, where: Where, found: Findings) -> None:
+    def map_members(value: Any, where: Where, findings: Findings) -> None:
         for key, item in value.items():
             if key in declared:
                 check = checks.get(key)
                 if check is not None:
-                    check(item, (where, key), found)
+                    check(item, (where, key), findings)
             elif type(item) is not plain:
-                values(item, (where, key), found)
+                values(item, (where, key), findings)
 
     return map_members
 
 
 def _closed(declared: frozenset[str], checks: dict[str, Check]) -> Check:
-    def closed(value: Any, where: Where, found: Findings) -> None:
+    def closed(value: Any, where: Where, findings: Findings) -> None:
         for key, item in value.items():
             if key not in declared:
-                found.forbidden_property(where, key)
+                findings.forbidden_property(where, key)
             check = checks.get(key)
             if check is not None:
-                check(item, (where, key), found)
+                check(item, (where, key), findings)
 
     return closed

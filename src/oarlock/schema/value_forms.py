@@ -40,8 +40,8 @@ __all__ = [
     "tuple_form",
 ]
 
-Found: TypeAlias = list[FieldError]
-Read: TypeAlias = Callable[[Any, Where, Found], Any]
+Errors: TypeAlias = list[FieldError]
+Read: TypeAlias = Callable[[Any, Where, Errors], Any]
 Write: TypeAlias = Callable[[Any], Any]
 
 
@@ -58,15 +58,15 @@ class ValueForm:
     null: bool = False
 
 
-def _wrong(where: Where, found: Found, expected: str, value: Any) -> None:
-    found.append(WrongType(render(where), expected, value))
+def _wrong(where: Where, errors: Errors, expected: str, value: Any) -> None:
+    errors.append(WrongType(render(where), expected, value))
 
 
 def _same(value: Any) -> Any:
     return value
 
 
-def _read_anything(value: Any, where: Where, found: Found) -> Any:
+def _read_anything(value: Any, where: Where, errors: Errors) -> Any:
     return copy_json(value)
 
 
@@ -77,9 +77,9 @@ def _write_anything(value: Any) -> Any:
 ANYTHING = ValueForm(JSON, _read_anything, _write_anything, null=True)
 
 
-def _read_int_or_string(value: Any, where: Where, found: Found) -> Any:
+def _read_int_or_string(value: Any, where: Where, errors: Errors) -> Any:
     if type(value) not in (int, str):
-        _wrong(where, found, "an integer or a string", value)
+        _wrong(where, errors, "an integer or a string", value)
     return value
 
 
@@ -130,11 +130,11 @@ def leaf_form(kind: Any) -> ValueForm | None:
 
 
 def _reader(kind: Any, expected: str) -> Read:
-    def read(value: Any, where: Where, found: Found) -> Any:
+    def read(value: Any, where: Where, errors: Errors) -> Any:
         try:
             return msgspec.convert(value, kind)
         except msgspec.ValidationError:
-            return _wrong(where, found, expected, value)
+            return _wrong(where, errors, expected, value)
 
     return read
 
@@ -142,10 +142,10 @@ def _reader(kind: Any, expected: str) -> Read:
 def _converted(kind: Any, expected: str, make: Callable[[Any], Any]) -> Read:
     read = _reader(kind, expected)
 
-    def read_and_make(value: Any, where: Where, found: Found) -> Any:
-        before = len(found)
-        made = read(value, where, found)
-        return make(made) if len(found) == before else None
+    def read_and_make(value: Any, where: Where, errors: Errors) -> Any:
+        before = len(errors)
+        converted = read(value, where, errors)
+        return make(converted) if len(errors) == before else None
 
     return read_and_make
 
@@ -153,11 +153,11 @@ def _converted(kind: Any, expected: str, make: Callable[[Any], Any]) -> Read:
 def choice_form(hint: Any, values: Sequence[Any], write: Write = _same) -> ValueForm:
     """The form of an enumeration of values."""
 
-    def read(value: Any, where: Where, found: Found) -> Any:
+    def read(value: Any, where: Where, errors: Errors) -> Any:
         try:
             return msgspec.convert(value, hint)
         except msgspec.ValidationError:
-            found.append(NotSupported(render(where), value, [str(one) for one in values]))
+            errors.append(NotSupported(render(where), value, [str(one) for one in values]))
 
     return ValueForm(hint, read, write)
 
@@ -165,8 +165,8 @@ def choice_form(hint: Any, values: Sequence[Any], write: Write = _same) -> Value
 def optional_form(inner: ValueForm) -> ValueForm:
     """The value, or null."""
 
-    def read(value: Any, where: Where, found: Found) -> Any:
-        return None if value is None else inner.read(value, where, found)
+    def read(value: Any, where: Where, errors: Errors) -> Any:
+        return None if value is None else inner.read(value, where, errors)
 
     def write(value: Any) -> Any:
         return None if value is None else inner.write(value)
@@ -174,18 +174,18 @@ def optional_form(inner: ValueForm) -> ValueForm:
     return ValueForm(Union[inner.hint, None], read, write, null=True)  # noqa: UP007  (made at run time)
 
 
-def _items(value: Any, where: Where, found: Found, read: Read) -> list[Any]:
+def _items(value: Any, where: Where, errors: Errors, read: Read) -> list[Any]:
     if type(value) is not list:
-        _wrong(where, found, "an array", value)
+        _wrong(where, errors, "an array", value)
         return []
-    return [read(item, (where, i), found) for i, item in enumerate(value)]
+    return [read(item, (where, i), errors) for i, item in enumerate(value)]
 
 
 def list_form(inner: ValueForm, hint: Any = None, make: Callable[[Any], Any] = list) -> ValueForm:
     """An array of any length, as a list or what `make` makes of one."""
 
-    def read(value: Any, where: Where, found: Found) -> Any:
-        return make(_items(value, where, found, inner.read))
+    def read(value: Any, where: Where, errors: Errors) -> Any:
+        return make(_items(value, where, errors, inner.read))
 
     def write(value: Any) -> Any:
         return [inner.write(item) for item in value]
@@ -197,10 +197,10 @@ def set_form(inner: ValueForm, make: Callable[[Any], Any]) -> ValueForm:
     """A set of scalars, written in sorted order."""
     listed = list_form(inner, Annotated[list[inner.hint], ListSet], list)  # type: ignore[name-defined]
 
-    def read(value: Any, where: Where, found: Found) -> Any:
-        before = len(found)
-        made = listed.read(value, where, found)
-        return make(made) if len(found) == before else None
+    def read(value: Any, where: Where, errors: Errors) -> Any:
+        before = len(errors)
+        items = listed.read(value, where, errors)
+        return make(items) if len(errors) == before else None
 
     def write(value: Any) -> Any:
         return sorted(listed.write(value), key=in_order)
@@ -214,13 +214,15 @@ def tuple_form(each: Sequence[ValueForm]) -> ValueForm:
     one = each[0].hint if all(form.hint == each[0].hint for form in each) else JSON
     hint: Any = Annotated[list[one], MinItems(count), MaxItems(count)]  # type: ignore[valid-type]
 
-    def read(value: Any, where: Where, found: Found) -> Any:
+    def read(value: Any, where: Where, errors: Errors) -> Any:
         if type(value) is not list:
-            return _wrong(where, found, "an array", value)
+            return _wrong(where, errors, "an array", value)
         if len(value) != count:
-            found.append(Invalid(render(where), "array", f"must have {count} items"))
+            errors.append(Invalid(render(where), "array", f"must have {count} items"))
             return None
-        return tuple(form.read(item, (where, i), found) for i, (form, item) in enumerate(zip(each, value, strict=True)))
+        return tuple(
+            form.read(item, (where, i), errors) for i, (form, item) in enumerate(zip(each, value, strict=True))
+        )
 
     def write(value: Any) -> Any:
         return [form.write(item) for form, item in zip(each, value, strict=True)]
@@ -231,10 +233,10 @@ def tuple_form(each: Sequence[ValueForm]) -> ValueForm:
 def dict_form(inner: ValueForm) -> ValueForm:
     """An object with any keys."""
 
-    def read(value: Any, where: Where, found: Found) -> Any:
+    def read(value: Any, where: Where, errors: Errors) -> Any:
         if type(value) is not dict:
-            return _wrong(where, found, "an object", value)
-        return {key: inner.read(item, (where, Key(key)), found) for key, item in value.items()}
+            return _wrong(where, errors, "an object", value)
+        return {key: inner.read(item, (where, Key(key)), errors) for key, item in value.items()}
 
     def write(value: Any) -> Any:
         return {key: inner.write(item) for key, item in value.items()}
@@ -245,12 +247,12 @@ def dict_form(inner: ValueForm) -> ValueForm:
 def struct_form(cls: Any) -> ValueForm:
     """A Model of ours, such as `ObjectMeta`."""
 
-    def read(value: Any, where: Where, found: Found) -> Any:
+    def read(value: Any, where: Where, errors: Errors) -> Any:
         try:
             return view(value, cls)
         except ViewError as error:
             head = render(where)
             for one in error.errors:
-                found.append(Invalid(f"{head}.{one.path}" if one.path else head, one.value, one.detail))
+                errors.append(Invalid(f"{head}.{one.path}" if one.path else head, one.value, one.detail))
 
     return ValueForm(cls, read, builtins_of)

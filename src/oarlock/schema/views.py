@@ -56,8 +56,8 @@ def view(tree: Tree, cls: type[T]) -> T:
 def wire(model: Any) -> Tree:
     """An object of a declared class as a tree, with apiVersion and kind first."""
     cls = type(model)
-    said: Declared = cls.__declared__
-    return {"apiVersion": said.gvk.api_version, "kind": said.kind, **builtins_of(model)}
+    declaration: Declared = cls.__declared__
+    return {"apiVersion": declaration.gvk.api_version, "kind": declaration.kind, **builtins_of(model)}
 
 
 def builtins_of(model: Any) -> Tree:
@@ -73,32 +73,34 @@ _AT = re.compile(r" - at `\$(.*)`$")
 
 
 def _view_error(tree: Tree, cls: Any, error: msgspec.ValidationError) -> ViewError:
-    said = cls.__dict__.get("__declared__")
+    declaration = cls.__dict__.get("__declared__")
     kind = GroupKind("", cls.__name__)
     errors: list[FieldError] = []
-    if isinstance(said, Declared):
-        kind = GroupKind(said.group, said.kind)
-        errors = _checker(cls, said).validate(tree)
+    if isinstance(declaration, Declared):
+        kind = GroupKind(declaration.group, declaration.kind)
+        errors = _checker(cls, declaration).validate(tree)
     metadata = tree.get("metadata")
     name = metadata.get("name", "") if isinstance(metadata, dict) else ""
     return ViewError(kind, name if isinstance(name, str) else "", errors or [_misfit(tree, str(error))])
 
 
-def _checker(cls: Any, said: Declared) -> CompiledVersion:
+def _checker(cls: Any, declaration: Declared) -> CompiledVersion:
     """The compiled schema of this class, cached on the class."""
-    found = cls.__dict__.get("__checker__")
-    if not isinstance(found, CompiledVersion):
-        version = VersionDefinition(said.version, object_schema(cls))
-        names = Names(said.kind.lower(), said.kind)
-        alone = ResourceDefinition(said.group, names, "Namespaced", (version,), said.version, said.version)
-        found = compile_version(alone, said.version)
-        cls.__checker__ = found
-    return found
+    checker = cls.__dict__.get("__checker__")
+    if not isinstance(checker, CompiledVersion):
+        version = VersionDefinition(declaration.version, object_schema(cls))
+        names = Names(declaration.kind.lower(), declaration.kind)
+        alone = ResourceDefinition(
+            declaration.group, names, "Namespaced", (version,), declaration.version, declaration.version
+        )
+        checker = compile_version(alone, declaration.version)
+        cls.__checker__ = checker
+    return checker
 
 
 def _misfit(tree: Tree, text: str) -> FieldError:
-    found = _AT.search(text)
-    path = (found[1] if found else "").replace("[...]", "").lstrip(".")
+    match = _AT.search(text)
+    path = (match[1] if match else "").replace("[...]", "").lstrip(".")
     return Invalid(path, _value_at(tree, path), _AT.sub("", text).replace("`", ""))
 
 

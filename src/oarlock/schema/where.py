@@ -23,12 +23,12 @@ Where: TypeAlias = "tuple[Where, Step] | None"
 
 def steps(where: Where) -> list[Step]:
     """The steps from the root."""
-    found: list[Step] = []
+    path: list[Step] = []
     while where is not None:
         where, step = where
-        found.append(step)
-    found.reverse()
-    return found
+        path.append(step)
+    path.reverse()
+    return path
 
 
 _LONGEST = 1024
@@ -39,11 +39,11 @@ def render(where: Where) -> str:
     """``spec.containers[0].labels[app]``; empty for the root. A path of more than 1,024 characters is cut."""
     text = ""
     for step in steps(where):
-        shown = step if type(step) is int else str(step)[: _LONGEST + 1]
+        step_text = step if type(step) is int else str(step)[: _LONGEST + 1]
         if type(step) is str:
-            text += f".{shown}" if text else str(shown)
+            text += f".{step_text}" if text else str(step_text)
         else:
-            text += f"[{shown}]"
+            text += f"[{step_text}]"
         if len(text) > _LONGEST:
             return text[:_LONGEST] + "..."
     return text

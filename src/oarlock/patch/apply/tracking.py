@@ -18,9 +18,9 @@ from oarlock.patch.apply.errors import ApplyConflict, ApplyError, FieldsError, M
 from oarlock.patch.apply.fieldsets import Fields, Filter, difference, excluding, including, make, union
 from oarlock.patch.apply.fieldsv1 import decode as decode_fields
 from oarlock.patch.apply.managers import Entry, LoadedManager, Managed, ManagerId, cap, decode, encode
+from oarlock.patch.apply.owner_cache import OwnerCache, Owners
 from oarlock.patch.apply.reconcile import reconcile
 from oarlock.patch.apply.schema import ValueType
-from oarlock.patch.apply.settled import Settled, SettledOwners
 from oarlock.patch.apply.updater import Convert, Owned, Updater, never_converts
 from oarlock.patch.apply.values import equal
 
@@ -109,7 +109,7 @@ class FieldTracker:
         self._read: Memo[tuple[bytes, str, bool], LoadedManager] = Memo(
             READ_BYTES, entry_bytes=512, per_byte=10, longest_bytes=_LONGEST_SET
         )
-        self._settled = Settled()
+        self._cache = OwnerCache()
 
     def update(self, live: Tree | None, new: Tree, writer: FieldManager) -> Tree:
         """`new` with its managedFields, after a create (`live` is None), an update or a patch. Never fails.
@@ -183,19 +183,19 @@ class FieldTracker:
             change: Comparison | Fields = everything(type_, new)  # which tells what is added, for less
         else:
             change = compared = compare(type_, live, new)
-        key = self._settled.key(change, managed.owned, version, (writer.manager, version, writer.subresource))
-        outcome = self._settled.get(key)
+        key = self._cache.key(change, managed.owned, version, (writer.manager, version, writer.subresource))
+        outcome = self._cache.get(key)
         if outcome is None:
             compared = compare(type_, live, new) if compared is None else compared
             outcome = self._outcome(compared, (live, new), managed.owned, writer)
-            self._settled.put(key, managed.owned, outcome)
+            self._cache.put(key, managed.owned, outcome)
         if outcome.wrote is not None:
             managed.times[outcome.wrote] = writer.now
         managed.owned = dict(outcome.owned)
 
     def _outcome(
         self, compared: Comparison, seen: tuple[Tree, Tree], before: Mapping[ManagerId, Owned], writer: FieldManager
-    ) -> SettledOwners:
+    ) -> Owners:
         """The owners after the writer's change; `seen` is the object before and after."""
         updater = self._updaters.get(writer.subresource, self._everything)
         owned = updater.update(*seen, writer.api_version, before, _WRITER, compared)
@@ -204,13 +204,13 @@ class FieldTracker:
         if not _NOBODYS.keys().isdisjoint(fields):
             fields = difference(fields, _NOBODYS)
         if not fields:
-            return SettledOwners(owned, None)
+            return Owners(owned, None)
         identity = ManagerId.make(writer.manager or "unknown", "Update", writer.api_version, writer.subresource)
         earlier = owned.get(identity)
         if earlier is not None:
             fields = union(fields, earlier.fields)
         owned[identity] = Owned(fields, writer.api_version, applied=False)
-        return SettledOwners(owned, identity)
+        return Owners(owned, identity)
 
     def _apply(self, live: Tree, config: Tree, managed: Managed, writer: FieldManager, force: bool) -> Tree:
         updater = self._updaters.get(writer.subresource, self._everything)

@@ -113,11 +113,11 @@ class _Checker:
         return types.type_of(CONSTANTS[bare]) if bare in CONSTANTS else None
 
     def _name(self, node: Ident) -> None:
-        found = self._lookup(node.name)
+        named = self._lookup(node.name)
         node.name = node.name.removeprefix(".")
         node.type = (
-            found
-            if found is not None
+            named
+            if named is not None
             else self._mistake(node, f"undeclared reference to '{node.name}' (in container '')")
         )
 
@@ -186,46 +186,46 @@ class _Checker:
         self._mixed_allowed += exempt
         node.args = yield from self._each(node.args)
         self._mixed_allowed -= exempt
-        given = [arg.type for arg in ([node.target] if node.target is not None else []) + node.args]
+        argument_types = [arg.type for arg in ([node.target] if node.target is not None else []) + node.args]
         choices = overloads().get(node.function, ())
         if not choices:
             node.type = self._mistake(node, f"undeclared reference to '{node.function}' (in container '')")
             return node
-        result = self._choose(choices, given, member=node.target is not None)
+        result = self._choose(choices, argument_types, member=node.target is not None)
         if result is None:
-            node.type = self._mistake(node, self._no_overload(node, given))
+            node.type = self._mistake(node, self._no_overload(node, argument_types))
         else:
             node.type = result
         self._check_literal(node)
         return node
 
-    def _choose(self, choices: tuple[Overload, ...], given: list[CelType], *, member: bool) -> CelType | None:
+    def _choose(self, choices: tuple[Overload, ...], argument_types: list[CelType], *, member: bool) -> CelType | None:
         result: CelType | None = None
-        kept: Overlay | None = None
+        first: Overlay | None = None
         for choice in choices:
-            if choice.member is not member or len(choice.params) != len(given):
+            if choice.member is not member or len(choice.params) != len(argument_types):
                 continue
             self._fresh += 1
             rename = str(self._fresh)
             bound = Overlay(self._bound)
             params = [_renamed(param, rename) for param in choice.params]
-            if not all(assignable(bound, mine, wanted) for mine, wanted in zip(given, params, strict=True)):
+            if not all(assignable(bound, *pair) for pair in zip(argument_types, params, strict=True)):
                 continue
             this = resolved(bound, _renamed(choice.result, rename))
             if result is None:
-                result, kept = this, bound
+                result, first = this, bound
             elif str(result) != str(this):
                 return types.DYN
-        if kept is not None:
-            self._bound.update(kept)
+        if first is not None:
+            self._bound.update(first)
         return result
 
-    def _no_overload(self, node: Call, given: list[CelType]) -> str:
-        shown = [self._shown(type_) for type_ in given]
+    def _no_overload(self, node: Call, argument_types: list[CelType]) -> str:
+        names = [self._shown(type_) for type_ in argument_types]
         if node.target is not None:
-            applied = f"{shown[0]}.({', '.join(shown[1:])})"
+            applied = f"{names[0]}.({', '.join(names[1:])})"
         else:
-            applied = f"({', '.join(shown)})"
+            applied = f"({', '.join(names)})"
         return f"found no matching overload for '{node.function}' applied to '{applied}'"
 
     def _check_literal(self, node: Call) -> None:
@@ -264,11 +264,11 @@ class _Checker:
 
     def _unwrapped(self, node: Expr, type_: CelType) -> CelType:
         """The type inside an optional with a question mark."""
-        found = resolved(self._bound, type_)
-        if found.kind == "optional":
-            return found.params[0]
-        if found.kind != "dyn":
-            self._mistake(node, f"expected type 'optional_type(A)' but found '{self._shown(found)}'")
+        bound_type = resolved(self._bound, type_)
+        if bound_type.kind == "optional":
+            return bound_type.params[0]
+        if bound_type.kind != "dyn":
+            self._mistake(node, f"expected type 'optional_type(A)' but found '{self._shown(bound_type)}'")
         return types.DYN
 
     def _list(self, node: ListOf) -> Steps[None]:

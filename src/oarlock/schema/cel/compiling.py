@@ -156,8 +156,8 @@ class Compiler:
             slot, decl = self._scope[node.name]
             return Code(reading.variable(slot), 1, decl)
         named = CONSTANTS[node.name]
-        shown = {"null": "null_type", "optional": "optional_type"}.get(named.kind, str(named).partition("(")[0])
-        value = TypeValue(shown)
+        name = {"null": "null_type", "optional": "optional_type"}.get(named.kind, str(named).partition("(")[0])
+        value = TypeValue(name)
         return Code(lambda env: value, 0)
 
     def _operand(self, node: Expr) -> Steps[Code]:
@@ -259,8 +259,8 @@ class Compiler:
         except PatternError as error:
             mistake = Mistake(pattern.offset, f"program instantiation failed: {error}")
             raise CompileError(mistake.text, (mistake,)) from error
-        known: Run = lambda env: compiled  # noqa: E731  (one of several forms of the same thing)
-        runs = [known if i == 1 else run for i, run in enumerate(runs)]
+        constant: Run = lambda env: compiled  # noqa: E731  (one of several forms of the same thing)
+        runs = [constant if i == 1 else run for i, run in enumerate(runs)]
         return Code(reading.priced(FUNCTIONS[node.function], runs, CALL_COSTS[node.function]), base)
 
     def _branch(self, code: Code) -> Run:
@@ -356,8 +356,8 @@ class Compiler:
     def _list(self, node: ListOf) -> Steps[Code]:
         codes = yield from self._natives(node.items)
         if self._optimize and codes and not node.optional and all(code.fixed for code in codes):
-            made = [code.run([]) for code in codes]
-            return Code(lambda env: made, 0, fixed=True)
+            values = [code.run([]) for code in codes]
+            return Code(lambda env: values, 0, fixed=True)
         cost = sum(code.cost for code in codes) + LIST_COST
         runs = [code.run for code in codes]
         if not node.optional:
@@ -365,16 +365,16 @@ class Compiler:
         optional = node.optional
 
         def listed(env: Env) -> list[Any]:
-            made = []
+            values = []
             for i, run in enumerate(runs):
                 value = run(env)
                 if i not in optional:
-                    made.append(value)
+                    values.append(value)
                 elif type(value) is not Optional:
                     raise no_overload()
                 elif value.present:
-                    made.append(value.value)
-            return made
+                    values.append(value.value)
+            return values
 
         return Code(listed, cost)
 
@@ -386,7 +386,7 @@ class Compiler:
         parts = [(key.run, value.run, maybe) for key, value, maybe in entries]
 
         def mapped(env: Env) -> dict[Any, Any]:
-            made: dict[Any, Any] = {}
+            result: dict[Any, Any] = {}
             for key_of, value_of, maybe in parts:
                 key, value = to_key(key_of(env)), value_of(env)
                 if maybe:
@@ -395,17 +395,17 @@ class Compiler:
                     if not value.present:
                         continue
                     value = value.value
-                if key in made:
+                if key in result:
                     raise EvalError(f"Failed with repeated key: {from_key(key)}")
-                made[key] = value
-            return made
+                result[key] = value
+            return result
 
         if self._optimize and entries and all(key.fixed and value.fixed and not maybe for key, value, maybe in entries):
             try:
-                known = mapped([])
+                constant = mapped([])
             except EvalError:
                 return Code(mapped, 0)
-            return Code(lambda env: known, 0, fixed=True)
+            return Code(lambda env: constant, 0, fixed=True)
         return Code(mapped, cost)
 
     # loops ------------------------------------------------------------------------------------------
@@ -438,10 +438,10 @@ class Compiler:
         gathered = _gathered(node)
         if gathered is not None:
             only, each = gathered
-            asked: Code | None = None if only is None else (yield self.within(turn_names, only))
+            only_if: Code | None = None if only is None else (yield self.within(turn_names, only))
             item: Code = yield self.within(turn_names, each)
             cost = item.cost + 1 + LIST_COST + 1
-            when = None if asked is None else (asked.run, asked.cost)
+            when = None if only_if is None else (only_if.run, only_if.cost)
             return Code(looping.gather(run, shape, item.run, cost, when), over.cost + start.cost + 1)
         condition: Code = yield self.within(turn_names, node.condition)
         step: Code = yield self.within(turn_names, node.step)
@@ -500,12 +500,12 @@ def _compared(compare: Callable[[Any, Any], bool], runs: list[Run], nodes: list[
     """A comparison of scalars of known types, with Python's own operator."""
     first, second = runs
     if isinstance(nodes[1], Const):
-        bound = nodes[1].value
+        constant = nodes[1].value
 
         def with_bound(env: Env) -> bool:
             value = first(env)
             try:
-                return compare(value, bound)
+                return compare(value, constant)
             except TypeError:  # the tree has null, or something else than its schema says
                 raise no_overload() from None
 

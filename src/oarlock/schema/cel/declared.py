@@ -37,7 +37,7 @@ def escape(name: str) -> str | None:
         return f"__{name}__"
     if _IDENTIFIER.fullmatch(name) is None:
         return None
-    return _to_escape(lambda found: _ESCAPED[found[0]], name)
+    return _to_escape(lambda match: _ESCAPED[match[0]], name)
 
 
 @dataclass(slots=True, eq=False)
@@ -119,17 +119,17 @@ def _map(node: Node, path: str) -> Decl | None:
 
 
 def _object(node: Node, path: str) -> Decl:
-    made = Decl(CelType("object", (), f"{path}.object" if path else "object"), node, path=path)
-    made.type.node = made
+    decl = Decl(CelType("object", (), f"{path}.object" if path else "object"), node, path=path)
+    decl.type.node = decl
     for name, child in node.properties.items():
         inner = declare(child, root=child.embedded, path=f"{path}.{name}")
         escaped = escape(name)
         if inner is not None and escaped is not None:
-            made.fields[escaped] = (name, inner)
+            decl.fields[escaped] = (name, inner)
             if name in _RESERVED:
-                made.fields[name] = (name, inner)  # most of them can be written as they are behind a dot
-    shown = {escaped: name for escaped, (name, _) in made.fields.items()}
-    converts = {name: inner.convert for name, inner in made.fields.values() if inner.convert is not None}
+                decl.fields[name] = (name, inner)  # most of them can be written as they are behind a dot
+    names = {escaped: name for escaped, (name, _) in decl.fields.items()}
+    converts = {name: inner.convert for name, inner in decl.fields.values() if inner.convert is not None}
     # an object always becomes an `Obj`, so that it never equals a map and hides what has no schema
-    made.convert = native.obj_of(shown, converts, made.type.name)
-    return made
+    decl.convert = native.obj_of(names, converts, decl.type.name)
+    return decl

@@ -59,8 +59,8 @@ _SCALARS = frozenset({"bool", "int", "uint", "double", "timestamp", "duration", 
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """The known size of a value, and the schema of it or its items.
+class _Operand:
+    """The size of a value, and the schema of it or its items, as far as they are known.
 
     `inside` is the size of the items of a list that the expression makes.
     """
@@ -71,7 +71,7 @@ class _Known:
     inside: Estimate | None = None
 
 
-_Visited = tuple[Estimate, _Known]
+_Visited = tuple[Estimate, _Operand]
 
 
 def estimate(tree: Expr, roots: dict[str, Decl | None]) -> tuple[Estimate, list[str]]:
@@ -87,29 +87,29 @@ class Estimator:
 
     roots: dict[str, Decl | None]
     unbounded: list[str] = field(default_factory=list)
-    _scope: dict[str, _Known] = field(default_factory=dict)
+    _scope: dict[str, _Operand] = field(default_factory=dict)
 
-    def _of(self, decl: Decl) -> _Known:
-        return _Known(Estimate(0, max_elements(decl.node)), decl, decl.item)
+    def _of(self, decl: Decl) -> _Operand:
+        return _Operand(Estimate(0, max_elements(decl.node)), decl, decl.item)
 
-    def _sized(self, known: _Known) -> Estimate:
+    def _sized(self, operand: _Operand) -> Estimate:
         """The size of a value, for the cost."""
-        if known.decl is not None and (word := bound_word(known.decl.node)):
-            self.unbounded.append(f"{known.decl.path} ({word})")
-        return known.size
+        if operand.decl is not None and (word := bound_word(operand.decl.node)):
+            self.unbounded.append(f"{operand.decl.path} ({word})")
+        return operand.size
 
     def visit(self, node: Expr) -> Steps[_Visited]:
         """The cost of a node, and its known value."""
-        cost, known = yield from self._inner(node)
-        if known.decl is None and node.type.kind in _SCALARS:
-            known = _Known(_ONE)
-        return cost, known
+        cost, operand = yield from self._inner(node)
+        if operand.decl is None and node.type.kind in _SCALARS:
+            operand = _Operand(_ONE)
+        return cost, operand
 
     def _inner(self, node: Expr) -> Steps[_Visited]:
         match node:
             case Const(value=value):
                 size = len(value) if isinstance(value, str | bytes) else 1
-                return Estimate(), _Known(Estimate(size, size))
+                return Estimate(), _Operand(Estimate(size, size))
             case Ident():
                 return _ONE, self._ident(node.name)
             case Select():
@@ -123,40 +123,40 @@ class Estimator:
                 for key, value, _ in node.entries:
                     (key_cost, _), (value_cost, _) = (yield self.visit(key)), (yield self.visit(value))
                     total = total + key_cost + value_cost
-                return total, _Known(Estimate(len(node.entries), len(node.entries)))
+                return total, _Operand(Estimate(len(node.entries), len(node.entries)))
             case Fold():
                 return (yield from self._fold(node))
         raise AssertionError(node)
 
-    def _ident(self, name: str) -> _Known:
+    def _ident(self, name: str) -> _Operand:
         if name in self._scope:
             return self._scope[name]
         decl = self.roots.get(name)
-        return _Known(_ANY) if decl is None else self._of(decl)
+        return _Operand(_ANY) if decl is None else self._of(decl)
 
     def _select(self, node: Select) -> Steps[_Visited]:
         cost, operand = yield self.visit(node.operand)
         if node.test:
-            return cost, _Known(_ONE)
+            return cost, _Operand(_ONE)
         return cost + _ONE, self._field(operand, node.field)
 
-    def _field(self, operand: _Known, name: str) -> _Known:
+    def _field(self, operand: _Operand, name: str) -> _Operand:
         decl = operand.decl
         if decl is not None and name in decl.fields:
             return self._of(decl.fields[name][1])
         if operand.item is not None:
             return self._of(operand.item)
-        return _Known(_ANY)
+        return _Operand(_ANY)
 
     def _list(self, node: ListOf) -> Steps[_Visited]:
         total = Estimate(LIST_COST, LIST_COST)
         inside: Estimate | None = None
         for item in node.items:
-            cost, known = yield self.visit(item)
+            cost, operand = yield self.visit(item)
             total = total + cost
-            inside = known.size if inside is None else inside.either(known.size)
+            inside = operand.size if inside is None else inside.either(operand.size)
         size = Estimate(len(node.items) - len(node.optional), len(node.items))
-        return total, _Known(size, inside=inside or Estimate())
+        return total, _Operand(size, inside=inside or Estimate())
 
     def _fold(self, node: Fold) -> Steps[_Visited]:
         over_cost, over = yield self.visit(node.over)
@@ -166,14 +166,14 @@ class Estimator:
         item = self._item(over)
         of_map = node.over.type.kind == "map"
         if node.second:
-            self._scope[node.variable], self._scope[node.second] = _Known(_ANY), item
+            self._scope[node.variable], self._scope[node.second] = _Operand(_ANY), item
         else:
-            self._scope[node.variable] = _Known(_ANY) if of_map else item
+            self._scope[node.variable] = _Operand(_ANY) if of_map else item
         self._scope[node.accumulator] = start
         (asking, _), (turning, turned) = (yield self.visit(node.condition)), (yield self.visit(node.step))
         gathers = isinstance(node.start, ListOf | MapOf)
         if gathers:
-            self._scope[node.accumulator] = _Known(Estimate(0, size.high), inside=turned.inside)
+            self._scope[node.accumulator] = _Operand(Estimate(0, size.high), inside=turned.inside)
         result_cost, result = yield self.visit(node.result)
         self._scope = outer
         return over_cost + start_cost + size * (asking + turning) + result_cost, result
@@ -183,60 +183,61 @@ class Estimator:
     def _call(self, node: Call) -> Steps[_Visited]:
         nodes = ([node.target] if node.target is not None else []) + node.args
         costs: list[Estimate] = []
-        known: list[_Known] = []
+        operands: list[_Operand] = []
         for arg in nodes:
-            cost, what = yield self.visit(arg)
+            cost, operand = yield self.visit(arg)
             costs.append(cost)
-            known.append(what)
+            operands.append(operand)
         name = node.function
         if name in ("_&&_", "_||_"):
-            return Estimate(costs[0].low, (costs[0] + costs[1]).high), _Known(_ONE)
+            return Estimate(costs[0].low, (costs[0] + costs[1]).high), _Operand(_ONE)
         if name == "_?_:_":
-            size = known[1].size.either(known[2].size)
-            if known[1].decl is None or known[1].decl is not known[2].decl:
-                return costs[0] + costs[1].either(costs[2]), _Known(size, inside=self._inside(known[1], known[2]))
-            return costs[0] + costs[1].either(costs[2]), known[1]
+            _, first, second = operands
+            cost = costs[0] + costs[1].either(costs[2])
+            if first.decl is None or first.decl is not second.decl:
+                return cost, _Operand(first.size.either(second.size), inside=self._inside(first, second))
+            return cost, first
         total = Estimate()
         for cost in costs:
             total = total + cost
         if name in ("_[_]", "_[?_]"):
-            return total + _ONE, self._item(known[0])
+            return total + _ONE, self._item(operands[0])
         if name == "_?._":
             field_name = node.args[1]
             assert isinstance(field_name, Const)
-            return total + _ONE, self._field(known[0], str(field_name.value))
+            return total + _ONE, self._field(operands[0], str(field_name.value))
         if name in _KEEPING:
-            return total + _ONE, known[0]
+            return total + _ONE, operands[0]
         price = _PRICES.get(name)
-        result = _Known(self._result(name, nodes, known))
+        result = _Operand(self._result(name, nodes, operands))
         if name == "_+_" and node.type.kind == "list":
-            result = _Known(result.size, inside=self._inside(*known))
-        return total + (_ONE if price is None else price(self, nodes, known)), result
+            result = _Operand(result.size, inside=self._inside(*operands))
+        return total + (_ONE if price is None else price(self, nodes, operands)), result
 
-    def _item(self, known: _Known) -> _Known:
-        return _Known(known.inside or _ANY) if known.item is None else self._of(known.item)
+    def _item(self, operand: _Operand) -> _Operand:
+        return _Operand(operand.inside or _ANY) if operand.item is None else self._of(operand.item)
 
-    def _inside(self, first: _Known, second: _Known) -> Estimate | None:
+    def _inside(self, first: _Operand, second: _Operand) -> Estimate | None:
         """The size of the items of two lists together."""
-        sizes = [self._of(known.item).size if known.item is not None else known.inside for known in (first, second)]
+        sizes = [self._of(one.item).size if one.item is not None else one.inside for one in (first, second)]
         return sizes[0].either(sizes[1]) if sizes[0] is not None and sizes[1] is not None else None
 
-    def _result(self, name: str, nodes: list[Expr], known: list[_Known]) -> Estimate:
+    def _result(self, name: str, nodes: list[Expr], operands: list[_Operand]) -> Estimate:
         """The size of the result of a call."""
-        if not known:
+        if not operands:
             return _ANY
-        size = known[0].size
+        size = operands[0].size
         match name:
             case "_+_":
-                return size + known[1].size
+                return size + operands[1].size
             case "lowerAscii" | "upperAscii" | "flatten":
                 return size
             case "split" | "slice" | "lists.range":
                 return Estimate(0, min(_literal_count(name, nodes), UNKNOWN if name == "lists.range" else size.high))
             case "join":
-                return self._joined_size(known)
+                return self._joined_size(operands)
             case "replace":
-                return self._replaced_size(known)
+                return self._replaced_size(operands)
             case "string" if nodes[0].type.kind in ("string", "bytes"):
                 return size
             case "bytes":
@@ -245,86 +246,86 @@ class Estimator:
                 return Estimate(size.low + 2, _cap(size.high * 2 + 2))
         return Estimate(0, size.high) if name in _NOT_LARGER else _ANY
 
-    def _joined_size(self, known: list[_Known]) -> Estimate:
-        items = known[0].size
-        size = items * self._item_size(known[0])
-        if len(known) > 1:
-            size = size + known[1].size * Estimate(max(0, items.low - 1), max(0, items.high - 1))
+    def _joined_size(self, operands: list[_Operand]) -> Estimate:
+        items = operands[0].size
+        size = items * self._item_size(operands[0])
+        if len(operands) > 1:
+            size = size + operands[1].size * Estimate(max(0, items.low - 1), max(0, items.high - 1))
         return size
 
-    def _replaced_size(self, known: list[_Known]) -> Estimate:
+    def _replaced_size(self, operands: list[_Operand]) -> Estimate:
         """The size of the result of ``replace``: an empty pattern matches between any two characters."""
-        whole, old, new = (found.size for found in known[:3])
+        whole, old, new = (text.size for text in operands[:3])
         if old.low == 0:
             return Estimate(0, _cap(_cap(whole.high + 1) * new.high + whole.high))
         return Estimate(0, max(whole.high, _cap(-(-whole.high // old.low) * new.high)))
 
     # prices -----------------------------------------------------------------------------------------
 
-    def _equality(self, nodes: list[Expr], known: list[_Known]) -> Estimate:
+    def _equality(self, nodes: list[Expr], operands: list[_Operand]) -> Estimate:
         if any(node.type.kind in _WHOLE for node in nodes):
             return _ONE
-        return self._shorter(nodes, known)
+        return self._shorter(nodes, operands)
 
-    def _shorter(self, nodes: list[Expr], known: list[_Known]) -> Estimate:
-        shorter = known[0] if known[0].size.high <= known[1].size.high else known[1]
+    def _shorter(self, nodes: list[Expr], operands: list[_Operand]) -> Estimate:
+        shorter = operands[0] if operands[0].size.high <= operands[1].size.high else operands[1]
         high = self._sized(shorter).high
         return Estimate(min(1, high), high).times(0.1)
 
-    def _concatenation(self, nodes: list[Expr], known: list[_Known]) -> Estimate:
+    def _concatenation(self, nodes: list[Expr], operands: list[_Operand]) -> Estimate:
         if not any(node.type.kind in ("string", "bytes") for node in nodes):
             return _ONE
-        return (self._sized(known[0]) + self._sized(known[1])).times(0.1)
+        return (self._sized(operands[0]) + self._sized(operands[1])).times(0.1)
 
-    def _matching(self, nodes: list[Expr], known: list[_Known]) -> Estimate:
-        return (self._sized(known[0]) + _ONE).times(0.1) * self._sized(known[1]).times(0.25)
+    def _matching(self, nodes: list[Expr], operands: list[_Operand]) -> Estimate:
+        return (self._sized(operands[0]) + _ONE).times(0.1) * self._sized(operands[1]).times(0.25)
 
-    def _validated(self, nodes: list[Expr], known: list[_Known]) -> Estimate:
+    def _validated(self, nodes: list[Expr], operands: list[_Operand]) -> Estimate:
         pattern = Estimate(_FORMAT_PATTERN, _FORMAT_PATTERN)
-        return (self._sized(known[1]) + _ONE).times(0.1) * pattern.times(0.25)
+        return (self._sized(operands[1]) + _ONE).times(0.1) * pattern.times(0.25)
 
-    def _contains(self, nodes: list[Expr], known: list[_Known]) -> Estimate:
-        return self._sized(known[0]).times(0.1) * self._sized(known[1]).times(0.1)
+    def _contains(self, nodes: list[Expr], operands: list[_Operand]) -> Estimate:
+        return self._sized(operands[0]).times(0.1) * self._sized(operands[1]).times(0.1)
 
-    def _member(self, nodes: list[Expr], known: list[_Known]) -> Estimate:
-        return self._sized(known[1]) if nodes[1].type.kind != "map" else _ONE
+    def _member(self, nodes: list[Expr], operands: list[_Operand]) -> Estimate:
+        return self._sized(operands[1]) if nodes[1].type.kind != "map" else _ONE
 
-    def _text(self, nodes: list[Expr], known: list[_Known]) -> Estimate:
+    def _text(self, nodes: list[Expr], operands: list[_Operand]) -> Estimate:
         if nodes[0].type.kind not in ("string", "bytes", "dyn"):
             return _ONE
-        return self._sized(known[0]).times(0.1)
+        return self._sized(operands[0]).times(0.1)
 
-    def _text_twice(self, nodes: list[Expr], known: list[_Known]) -> Estimate:
-        return self._sized(known[0]).times(0.2)
+    def _text_twice(self, nodes: list[Expr], operands: list[_Operand]) -> Estimate:
+        return self._sized(operands[0]).times(0.2)
 
-    def _bytes_only(self, nodes: list[Expr], known: list[_Known]) -> Estimate:
-        return self._sized(known[0]).times(0.1) if nodes[0].type.kind == "bytes" else _ONE
+    def _bytes_only(self, nodes: list[Expr], operands: list[_Operand]) -> Estimate:
+        return self._sized(operands[0]).times(0.1) if nodes[0].type.kind == "bytes" else _ONE
 
-    def _traversal(self, nodes: list[Expr], known: list[_Known]) -> Estimate:
+    def _traversal(self, nodes: list[Expr], operands: list[_Operand]) -> Estimate:
         if nodes[0].type.kind == "string":
-            return self._sized(known[0]).times(0.1)
+            return self._sized(operands[0]).times(0.1)
         each = _ONE
         params = nodes[0].type.params
         if params and params[0].kind in ("string", "bytes"):
-            each = each + self._item_size(known[0]).times(0.1)
-        return self._sized(known[0]) * each
+            each = each + self._item_size(operands[0]).times(0.1)
+        return self._sized(operands[0]) * each
 
-    def _item_size(self, known: _Known) -> Estimate:
-        if known.item is not None:
-            return self._sized(self._of(known.item))
-        return known.inside or _ANY
+    def _item_size(self, operand: _Operand) -> Estimate:
+        if operand.item is not None:
+            return self._sized(self._of(operand.item))
+        return operand.inside or _ANY
 
-    def _joined(self, nodes: list[Expr], known: list[_Known]) -> Estimate:
-        for text in known[:2]:
+    def _joined(self, nodes: list[Expr], operands: list[_Operand]) -> Estimate:
+        for text in operands[:2]:
             self._sized(text)
-        return self._joined_size(known).times(0.1)
+        return self._joined_size(operands).times(0.1)
 
-    def _part(self, nodes: list[Expr], known: list[_Known]) -> Estimate:
-        return self._sized(known[1]).times(0.1)
+    def _part(self, nodes: list[Expr], operands: list[_Operand]) -> Estimate:
+        return self._sized(operands[1]).times(0.1)
 
-    def _set(self, factor: int) -> Callable[[list[Expr], list[_Known]], Estimate]:
-        def price(nodes: list[Expr], known: list[_Known]) -> Estimate:
-            return _ONE + self._sized(known[0]) * self._sized(known[1]) * Estimate(factor, factor)
+    def _set(self, factor: int) -> Callable[[list[Expr], list[_Operand]], Estimate]:
+        def price(nodes: list[Expr], operands: list[_Operand]) -> Estimate:
+            return _ONE + self._sized(operands[0]) * self._sized(operands[1]) * Estimate(factor, factor)
 
         return price
 
@@ -340,7 +341,7 @@ def _literal_count(name: str, nodes: list[Expr]) -> int:
     return last if name == "lists.range" or len(nodes) == 3 else UNKNOWN
 
 
-_Price = Callable[[Estimator, list[Expr], list[_Known]], Estimate]
+_Price = Callable[[Estimator, list[Expr], list[_Operand]], Estimate]
 
 _PRICES: dict[str, _Price] = {
     "_==_": Estimator._equality,

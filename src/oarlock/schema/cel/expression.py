@@ -43,7 +43,9 @@ class Checked:
     def program(self) -> Program:
         """The compiled program. CompileError for an expression that always fails."""
         try:
-            return compile_program(self.tree, self.source, {name: found.decl for name, found in self.variables.items()})
+            return compile_program(
+                self.tree, self.source, {name: variable.decl for name, variable in self.variables.items()}
+            )
         except RecursionError as error:
             raise _too_deep() from error
 
@@ -51,7 +53,7 @@ class Checked:
 def check_text(source: str, variables: Mapping[str, Variable]) -> Checked:
     """Parse and check. CompileError with line, column and a caret."""
     try:
-        tree = check(parse(source), source, {name: found.type for name, found in variables.items()})
+        tree = check(parse(source), source, {name: variable.type for name, variable in variables.items()})
     except RecursionError as error:
         raise _too_deep() from error
     return Checked(source, tree, variables)

@@ -24,10 +24,10 @@ _NOWHERE = "does not refer to a valid field"
 
 
 def _unescaped(text: str) -> str:
-    def one(found: re.Match[str]) -> str:
-        if found[1] not in _ESCAPES:
+    def one(match: re.Match[str]) -> str:
+        if match[1] not in _ESCAPES:
             raise FieldPathError("invalid string literal: invalid syntax")
-        return _ESCAPES[found[1]]
+        return _ESCAPES[match[1]]
 
     return _escape.sub(one, text)
 
@@ -41,7 +41,7 @@ def _quoted(token: str) -> str:
 def normalized(path: str, node: Node) -> str:
     """The path as field errors show it: ``a.b.c``, ``labels[app]``. FieldPathError when it isn't in the schema."""
     tokens = iter(_token.findall(path))
-    shown = ""
+    result = ""
     here: Node | None = node
     for token in tokens:
         if token not in (".", "["):
@@ -51,21 +51,21 @@ def normalized(path: str, node: Node) -> str:
             raise FieldPathError("unexpected end of JSON path")
         if token == "[":
             name = _quoted(name)
-        shown, here = _step(shown, here, name)
+        result, here = _step(result, here, name)
         if token == "[":
             closing = next(tokens, None)
             if closing is None:
                 raise FieldPathError("unexpected end of JSON path")
             if closing != "]":
                 raise FieldPathError(f"expected ] but got {closing}")
-    return shown
+    return result
 
 
-def _step(shown: str, here: Node | None, name: str) -> tuple[str, Node]:
+def _step(path: str, here: Node | None, name: str) -> tuple[str, Node]:
     if here is not None and here.properties:
         if name not in here.properties:
             raise FieldPathError(_NOWHERE)
-        return (f"{shown}.{name}" if shown else name), here.properties[name]
+        return (f"{path}.{name}" if path else name), here.properties[name]
     if here is None or not isinstance(here.additional, Node):
         raise FieldPathError(_NOWHERE)
-    return f"{shown}[{name}]", here.additional
+    return f"{path}[{name}]", here.additional

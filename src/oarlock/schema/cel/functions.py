@@ -154,27 +154,27 @@ def _not(a: Any) -> bool:
     return not a
 
 
-def _in(item: Any, found: Any) -> bool:
-    if isinstance(found, list):
-        return contains(found, item)
-    if not isinstance(found, dict):
+def _in(item: Any, container: Any) -> bool:
+    if isinstance(container, list):
+        return contains(container, item)
+    if not isinstance(container, dict):
         raise no_overload()
     try:
-        return to_key(item) in found
+        return to_key(item) in container
     except EvalError:
         return False
 
 
-def _map_insert(found: dict[Any, Any], *entry: Any) -> dict[Any, Any]:
+def _map_insert(entries: dict[Any, Any], *entry: Any) -> dict[Any, Any]:
     """Adds to the map in place, since only the macro has it."""
     new = {to_key(entry[0]): entry[1]} if len(entry) == 2 else entry[0]
-    if not isinstance(found, dict) or not isinstance(new, dict):
+    if not isinstance(entries, dict) or not isinstance(new, dict):
         raise no_overload()
     for key, value in new.items():
-        if key in found:
+        if key in entries:
             raise EvalError(f"insert failed: key {key} already exists")
-        found[key] = value
-    return found
+        entries[key] = value
+    return entries
 
 
 # conversions --------------------------------------------------------------------------------------
@@ -342,12 +342,12 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def _either(name: str, texts: Callable[..., Any], lists: Callable[..., Any]) -> None:
-    def chosen(first: Any, wanted: Any, *place: Any) -> Any:
+    def chosen(first: Any, second: Any, *place: Any) -> Any:
         if isinstance(first, str):
-            return texts(first, wanted, *place)
+            return texts(first, second, *place)
         if place:  # only a text is searched from a place on
             raise no_overload()
-        return lists(first, wanted)
+        return lists(first, second)
 
     FUNCTIONS[name] = chosen
 

@@ -69,13 +69,13 @@ def tokens_of(source: str) -> Tokens:
             assert unfinished is not None
             kind, text = BAD, unfinished[0]
             break
-        found, text = match.lastgroup, match[0]
-        if found is not None:
-            if found == "PLAIN" or text in _WORDS:
-                found = text
-            elif found == "LAST_IDENTIFIER":
-                found = "IDENTIFIER"
-            kinds.append(found)
+        group, text = match.lastgroup, match[0]
+        if group is not None:
+            if group == "PLAIN" or text in _WORDS:
+                group = text
+            elif group == "LAST_IDENTIFIER":
+                group = "IDENTIFIER"
+            kinds.append(group)
             texts.append(text)
             offsets.append(at)
         at = match.end()

@@ -126,16 +126,16 @@ def _parse_semver(value: Any, normalize: Any = False) -> Semver:
         raise ValueError("Version string too long")
     if normalize is True:
         text = _normalized(text)
-    found = _VERSION(text)
-    if found is None:
+    match = _VERSION(text)
+    if match is None:
         core = text.split("-")[0].split("+")[0]
         if not text:
             raise ValueError("Version string empty")
         raise ValueError(
             "No Major.Minor.Patch elements found" if core.count(".") < 2 else f"Invalid character(s) found in {text!r}"
         )
-    pre = tuple(found[4].split(".")) if found[4] else ()
-    return Semver((int(found[1]), int(found[2]), int(found[3])), pre)
+    pre = tuple(match[4].split(".")) if match[4] else ()
+    return Semver((int(match[1]), int(match[2]), int(match[3])), pre)
 
 
 def _semver(value: Any, normalize: Any = False) -> Semver:
@@ -208,8 +208,8 @@ _FORMATS = {
 
 
 def _named(value: Any) -> Optional:
-    found = _FORMATS.get(_text(value))
-    return NONE if found is None else Optional(True, found)
+    named_format = _FORMATS.get(_text(value))
+    return NONE if named_format is None else Optional(True, named_format)
 
 
 def _validate(value: Any, text: Any) -> Optional:

@@ -85,17 +85,17 @@ def _extreme(name: str, sign: int) -> Callable[[Any], Any]:
     return extreme
 
 
-def _index_of(value: Any, wanted: Any) -> int:
+def _index_of(value: Any, element: Any) -> int:
     for at, item in enumerate(_items(value)):
-        if equals(item, wanted):
+        if equals(item, element):
             return at
     return -1
 
 
-def _last_index_of(value: Any, wanted: Any) -> int:
+def _last_index_of(value: Any, item: Any) -> int:
     items = _items(value)
     for at in range(len(items) - 1, -1, -1):
-        if equals(items[at], wanted):
+        if equals(items[at], item):
             return at
     return -1
 
@@ -118,17 +118,17 @@ def _flatten(value: Any, depth: Any = 1) -> list[Any]:
         raise no_overload()
     if depth < 0:
         raise EvalError("level must be non-negative")
-    made: list[Any] = []
-    _flatten_into(made, _items(value), min(depth, MAX_FLATTEN))
-    return made
+    result: list[Any] = []
+    _flatten_into(result, _items(value), min(depth, MAX_FLATTEN))
+    return result
 
 
-def _flatten_into(made: list[Any], items: list[Any], depth: int) -> None:
+def _flatten_into(result: list[Any], items: list[Any], depth: int) -> None:
     for item in items:
         if depth and isinstance(item, list):
-            _flatten_into(made, item, depth - 1)
+            _flatten_into(result, item, depth - 1)
         else:
-            made.append(item)
+            result.append(item)
 
 
 def _range(count: Any) -> list[int]:
@@ -143,11 +143,11 @@ def _distinct(value: Any) -> list[Any]:
     items = _items(value)
     if all(type(item) is str for item in items):
         return list(dict.fromkeys(items))
-    made: list[Any] = []
+    result: list[Any] = []
     for item in items:
-        if not contains(made, item):
-            made.append(item)
-    return made
+        if not contains(result, item):
+            result.append(item)
+    return result
 
 
 _ordered = cmp_to_key(compare)
@@ -167,9 +167,9 @@ def _sort_by(value: Any, keys: Any) -> list[Any]:
     return [items[at] for at in order]
 
 
-def _sets_contains(value: Any, wanted: Any) -> bool:
+def _sets_contains(value: Any, others: Any) -> bool:
     items = _items(value)
-    return all(contains(items, item) for item in _items(wanted))
+    return all(contains(items, item) for item in _items(others))
 
 
 def _sets_intersects(a: Any, b: Any) -> bool:
@@ -196,10 +196,10 @@ def _is_zero(value: Any) -> bool:
 
 
 def _value(value: Any) -> Any:
-    found = _optional(value)
-    if not found.present:
+    optional = _optional(value)
+    if not optional.present:
         raise EvalError("optional.none() dereference")
-    return found.value
+    return optional.value
 
 
 def _at(index: int) -> Callable[[Any], Optional]:

@@ -282,13 +282,13 @@ def _escaped_path(url: URL) -> str:
 
 
 def _query(url: URL) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    values_by_key: dict[str, list[str]] = {}
     for pair in url.query.partition("#")[0].split("&"):
         if not pair or ";" in pair or _bad_escape(pair) is not None:
             continue
         key, _, value = pair.partition("=")
-        found.setdefault(unquote_plus(key), []).append(unquote_plus(value))
-    return found
+        values_by_key.setdefault(unquote_plus(key), []).append(unquote_plus(value))
+    return values_by_key
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {

@@ -196,24 +196,24 @@ def _format(template: Any, values: Any) -> str:
     _checked(template)
     if not isinstance(values, list):
         raise no_overload()
-    made: list[str] = []
+    parts: list[str] = []
     used = end = length = 0
-    for found in _clause.finditer(template):
-        made.append(template[end : found.start()])
-        end = found.end()
-        if found[0] == "%%":
-            made.append("%")
+    for match in _clause.finditer(template):
+        parts.append(template[end : match.start()])
+        end = match.end()
+        if match[0] == "%%":
+            parts.append("%")
             continue
-        if found[2] is None:
+        if match[2] is None:
             raise EvalError("could not parse formatting clause: unexpected end of string")
         if used >= len(values):
             raise EvalError(f"index {used} out of range")
-        made.append(_formatted(found[2], found[1], values[used]))
-        length += len(made[-1])
+        parts.append(_formatted(match[2], match[1], values[used]))
+        length += len(parts[-1])
         _fits(length)
         used += 1
-    made.append(template[end:])
-    return "".join(made)
+    parts.append(template[end:])
+    return "".join(parts)
 
 
 def _formatted(clause: str, precision: str | None, value: Any) -> str:

@@ -86,16 +86,16 @@ def bytes_value(text: str) -> bytes:
     inside, plain = _body(text[1:])
     if plain:
         return inside.encode()
-    made = bytearray()
-    done = 0
+    result = bytearray()
+    position = 0
     for match in _ESCAPE.finditer(inside):
         octal, short, long, simple = match.groups()
         if long is not None:
             raise ValueError("unable to unescape string")
-        made += inside[done : match.start()].encode()
+        result += inside[position : match.start()].encode()
         if simple is not None:
-            made += _SIMPLE[simple].encode()
+            result += _SIMPLE[simple].encode()
         else:
-            made.append(int(octal, 8) if octal is not None else int(short, 16))
-        done = match.end()
-    return bytes(made + inside[done:].encode())
+            result.append(int(octal, 8) if octal is not None else int(short, 16))
+        position = match.end()
+    return bytes(result + inside[position:].encode())

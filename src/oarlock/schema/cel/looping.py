@@ -41,26 +41,26 @@ class LoopParts:
     step_cost: int
 
 
-def _sequence(found: Any, shape: LoopSlots) -> list[Any]:
+def _sequence(container: Any, shape: LoopSlots) -> list[Any]:
     """The values of the first variable in a loop with one variable."""
     convert = shape.convert
-    if isinstance(found, list):
-        return found if convert is None else [convert(item) for item in found]
-    if type(found) is Obj:
-        return [name for name, raw in found.shown.items() if found.get(raw) is not None]
-    if isinstance(found, dict):
-        return [key if type(key) is str else from_key(key) for key in found]
+    if isinstance(container, list):
+        return container if convert is None else [convert(item) for item in container]
+    if type(container) is Obj:
+        return [name for name, raw in container.shown.items() if container.get(raw) is not None]
+    if isinstance(container, dict):
+        return [key if type(key) is str else from_key(key) for key in container]
     raise no_overload()
 
 
-def _pairs(found: Any, shape: LoopSlots) -> Iterable[tuple[Any, Any]]:
+def _pairs(container: Any, shape: LoopSlots) -> Iterable[tuple[Any, Any]]:
     convert = shape.convert
-    if isinstance(found, list):
-        return enumerate(found) if convert is None else [(i, convert(item)) for i, item in enumerate(found)]
-    if type(found) is Obj:
-        return [(name, found[raw]) for name, raw in found.shown.items() if found.get(raw) is not None]
-    if isinstance(found, dict):
-        return [(from_key(key), value if convert is None else convert(value)) for key, value in found.items()]
+    if isinstance(container, list):
+        return enumerate(container) if convert is None else [(i, convert(item)) for i, item in enumerate(container)]
+    if type(container) is Obj:
+        return [(name, container[raw]) for name, raw in container.shown.items() if container.get(raw) is not None]
+    if isinstance(container, dict):
+        return [(from_key(key), value if convert is None else convert(value)) for key, value in container.items()]
     raise no_overload()
 
 
@@ -71,9 +71,9 @@ def fold(parts: LoopParts, shape: LoopSlots) -> Run:
     condition_cost, step_cost = parts.condition_cost, parts.step_cost
 
     def loop(env: Env) -> Any:
-        found = over(env)
+        container = over(env)
         env[accumulator] = start(env)
-        for item in _sequence(found, shape) if second < 0 else _pairs(found, shape):
+        for item in _sequence(container, shape) if second < 0 else _pairs(container, shape):
             if second < 0:
                 env[first] = item
             else:
@@ -98,9 +98,9 @@ def gather(over: Run, shape: LoopSlots, item: Run, cost: int, only: tuple[Run, i
     turn = cost if predicate is None else asking
 
     def gathered(env: Env) -> list[Any]:
-        found = over(env)
-        made = []
-        for each in _sequence(found, shape) if second < 0 else _pairs(found, shape):
+        container = over(env)
+        result = []
+        for each in _sequence(container, shape) if second < 0 else _pairs(container, shape):
             if second < 0:
                 env[first] = each
             else:
@@ -116,8 +116,8 @@ def gather(over: Run, shape: LoopSlots, item: Run, cost: int, only: tuple[Run, i
                 if chosen is not True:
                     raise no_overload()
                 env[0] += cost
-            made.append(item(env))
-        return made
+            result.append(item(env))
+        return result
 
     return gathered
 
@@ -156,27 +156,27 @@ def quantifier(over: Run, shape: LoopSlots, predicate: Run, cost: int, *, every:
         return undecided
 
     def quantified(env: Env) -> bool:
-        found = over(env)
-        items = _sequence(found, shape) if second < 0 else list(_pairs(found, shape))
+        container = over(env)
+        items = _sequence(container, shape) if second < 0 else list(_pairs(container, shape))
         if env[0] + turn * len(items) > env[1] or second >= 0:
             return slowly(env, items)
-        done, value = 0, undecided
+        turns, value = 0, undecided
         try:
             for item in items:
                 env[first] = item
                 value = predicate(env)
                 if value is not undecided:
                     break
-                done += 1
+                turns += 1
             else:
                 env[0] += turn * len(items)
                 return undecided
         except EvalError:
-            env[0] += turn * done
-            return slowly(env, items[done:])
+            env[0] += turn * turns
+            return slowly(env, items[turns:])
         if type(value) is not bool:
             raise no_overload()
-        env[0] += turn * (done + 1) + (asking if done + 1 < len(items) else 0)
+        env[0] += turn * (turns + 1) + (asking if turns + 1 < len(items) else 0)
         return value
 
     return quantified

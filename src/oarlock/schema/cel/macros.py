@@ -98,10 +98,10 @@ class Macros:
         raise AssertionError(node)
 
     def _copies_of(self, nodes: list[Expr]) -> Steps[list[Expr]]:
-        made = []
+        copies = []
         for node in nodes:
-            made.append((yield self._copy(node)))
-        return made
+            copies.append((yield self._copy(node)))
+        return copies
 
 
 def _call(at: int, name: str, *args: Expr) -> Call:
@@ -205,10 +205,10 @@ def _optional(name: str, *, flat: bool) -> _Expand:
     def expand(macros: Macros, at: int, target: Expr, args: list[Expr]) -> Expr:
         variable = _name(args[0], f"{name}() variable name must be a simple identifier")
         value = Call(at, "value", macros.copy(target), [])
-        made: Expr = _bound(at, variable, value, args[1])
+        tree: Expr = _bound(at, variable, value, args[1])
         if not flat:
-            made = _call(at, "optional.of", made)
-        return _call(at, "_?_:_", Call(at, "hasValue", target, []), made, _call(at, "optional.none"))
+            tree = _call(at, "optional.of", tree)
+        return _call(at, "_?_:_", Call(at, "hasValue", target, []), tree, _call(at, "optional.none"))
 
     return expand
 

@@ -54,14 +54,14 @@ def duration_from(text: str) -> Duration:
         raise ValueError(text)
     total = 0
     while at < len(text):
-        found = _part(text, at)
-        if found is None or not (found[1] or found[2]):
+        match = _part(text, at)
+        if match is None or not (match[1] or match[2]):
             raise ValueError(text)
-        unit = DURATION_UNITS[found[3]]
-        total += int(found[1] or "0") * unit
-        if found[2]:
-            total += int(found[2]) * unit // 10 ** len(found[2])
-        at = found.end()
+        unit = DURATION_UNITS[match[3]]
+        total += int(match[1] or "0") * unit
+        if match[2]:
+            total += int(match[2]) * unit // 10 ** len(match[2])
+        at = match.end()
     if total > _MAX_DURATION:
         raise ValueError(text)
     return Duration(-total if negative else total)
@@ -69,20 +69,20 @@ def duration_from(text: str) -> Duration:
 
 def timestamp_from(text: str) -> Timestamp:
     """An RFC 3339 time of the years 1 to 9999. ValueError for another text."""
-    found = _time(text)
-    if found is None:
+    match = _time(text)
+    if match is None:
         raise ValueError(text)
-    head = f"{text[:19].upper()}{found[8].upper()}"
+    head = f"{text[:19].upper()}{match[8].upper()}"
     try:
         seconds = int(parse_rfc3339(head))
     except TimeError as error:
         raise ValueError(text) from error
     if not _MIN_TIMESTAMP <= seconds <= _MAX_TIMESTAMP:
         raise ValueError(text)
-    zone, offset = found[8], 0
+    zone, offset = match[8], 0
     if zone not in "Zz":
         offset = (int(zone[1:3]) * 60 + int(zone[4:6])) * (-1 if zone[0] == "-" else 1)
-    return Timestamp(seconds * 1_000_000_000 + int(((found[7] or "") + "000000000")[:9]), offset)
+    return Timestamp(seconds * 1_000_000_000 + int(((match[7] or "") + "000000000")[:9]), offset)
 
 
 def _date_or_time(text: str) -> Timestamp:
@@ -170,16 +170,16 @@ def map_of(item: Convert) -> Convert:
     return convert
 
 
-def obj_of(shown: dict[str, str], converts: dict[str, Convert], type_name: str) -> Convert:
+def obj_of(names: dict[str, str], converts: dict[str, Convert], type_name: str) -> Convert:
     def convert(value: Any) -> Any:
         if value is None:
             return None
         if type(value) is not dict:
             raise EvalError(NO_MAP)
-        made = Obj(value, shown, type_name)
+        obj = Obj(value, names, type_name)
         for name, inner in converts.items():
-            if name in made:
-                made[name] = inner(made[name])
-        return made
+            if name in obj:
+                obj[name] = inner(obj[name])
+        return obj
 
     return convert

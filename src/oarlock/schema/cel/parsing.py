@@ -97,20 +97,20 @@ class _ExpressionParser:
         self.macros = Macros(source, self.mistakes)
 
     def whole(self) -> Steps[_Deep]:
-        found: _Deep = yield self.expression(frozenset({EOF}))
+        tree: _Deep = yield self.expression(frozenset({EOF}))
         if self.kinds[self.at] != EOF:
             self._unexpected({EOF}, extraneous=self.kinds[self.at + 1] in (EOF, BAD))
-        return found
+        return tree
 
     # mistakes ---------------------------------------------------------------------------------------
 
     def _fail(self, offset: int, text: str) -> NoReturn:
         raise CompileError.of(self.source, [*self.mistakes, Mistake(offset, text)])
 
-    def _unexpected(self, wanted: frozenset[str] | set[str], *, extraneous: bool = False) -> NoReturn:
+    def _unexpected(self, kinds: frozenset[str] | set[str], *, extraneous: bool = False) -> NoReturn:
         """The error for an unexpected next token."""
         self._unreadable()
-        names = [kind if kind in _NAMED else f"'{kind}'" for kind in _ORDER if kind in wanted]
+        names = [kind if kind in _NAMED else f"'{kind}'" for kind in _ORDER if kind in kinds]
         expected = names[0] if len(names) == 1 else f"{{{', '.join(names)}}}"
         what = "extraneous" if extraneous else "mismatched"
         text = _escaped(self.texts[self.at])
@@ -148,17 +148,17 @@ class _ExpressionParser:
     def expression(self, end: _End) -> Steps[_Deep]:
         """``a || b``, or ``a ? b : c``."""
         self.depth = self._deeper(self.offsets[self.at], self.depth)
-        found = yield from self._or(end | {"?"})
+        operand = yield from self._or(end | {"?"})
         if self.kinds[self.at] == "?":
             offset = self.offsets[self.at]
             self.at += 1
             yes = yield self._or(frozenset({":"}))
             self._expect(":", _STARTS)
             no = yield self.expression(end)
-            depth = self._deeper(offset, max(found[1], yes[1], no[1]))
-            found = Call(offset, "_?_:_", None, [found[0], yes[0], no[0]]), depth
+            depth = self._deeper(offset, max(operand[1], yes[1], no[1]))
+            operand = Call(offset, "_?_:_", None, [operand[0], yes[0], no[0]]), depth
         self.depth -= 1
-        return found
+        return operand
 
     def _or(self, end: _End) -> Steps[_Deep]:
         """``a && b || c``, whose operands are comparisons and arithmetic."""
@@ -313,9 +313,9 @@ class _ExpressionParser:
         if kind == "." and self.kinds[self.at] == "IDENTIFIER":
             return (yield from self._name(end, "."))
         if kind == "(":
-            found: _Deep = yield self.expression(frozenset({")"}))
+            inner: _Deep = yield self.expression(frozenset({")"}))
             self._expect(")", _CONTINUES | end)
-            return found
+            return inner
         if kind == "[":
             return (yield from self._list(offset))
         if kind == "{":
@@ -369,8 +369,8 @@ class _ExpressionParser:
                 self.at += 1
                 break
             if not items and self.kinds[self.at] not in _STARTS | {"?"}:
-                wanted = _STARTS | {"?", ",", "]"}
-                self._unexpected(wanted, extraneous=self.kinds[self.at + 1] in wanted)
+                expected = _STARTS | {"?", ",", "]"}
+                self._unexpected(expected, extraneous=self.kinds[self.at + 1] in expected)
             if self._question():
                 optional.append(len(items))
             node, depth = yield self.expression(inside)
@@ -394,8 +394,8 @@ class _ExpressionParser:
                 self.at += 1
                 break
             if not entries and self.kinds[self.at] not in starts | {"?"}:
-                wanted = starts | {"?", ",", "}"}
-                self._unexpected(wanted, extraneous=self.kinds[self.at + 1] in wanted)
+                expected = starts | {"?", ",", "}"}
+                self._unexpected(expected, extraneous=self.kinds[self.at + 1] in expected)
             maybe = self._question()
             depth = 0
             if message is None:

@@ -86,9 +86,9 @@ def field(run: Run, name: str, slot: int | None) -> Run:
         return of_variable
 
     def read(env: Env) -> Any:
-        found = run(env)
+        container = run(env)
         try:
-            value = found.get(name)
+            value = container.get(name)
         except AttributeError:
             raise no_overload() from None
         if value is None:
@@ -116,13 +116,13 @@ def has_field(run: Run, name: str, child: Decl) -> Run:
     form = _FORMS.get(child.node.type)
     if form is None:
         return lambda env: _object(run(env)).get(name) is not None
-    wanted, otherwise = form
+    type_, otherwise = form
 
     def has(env: Env) -> bool:
         value = _object(run(env)).get(name)
         if value is None:
             return False
-        if type(value) is not wanted:
+        if type(value) is not type_:
             raise EvalError(otherwise)
         return True
 
@@ -142,10 +142,10 @@ def map_key(run: Run, key: str) -> Run:
     """``map.key`` of a map in a tree; its value may be null."""
 
     def read(env: Env) -> Any:
-        found = _object(run(env))
-        if key not in found:
+        container = _object(run(env))
+        if key not in container:
             raise _no_key(key)
-        return found[key]
+        return container[key]
 
     return read
 
@@ -157,10 +157,10 @@ def has_key(run: Run, key: str) -> Run:
 def _select(value: Any, name: str) -> Any:
     """The field `name` of a value; KeyError when it is absent."""
     if type(value) is Obj:
-        found = value.get(value.shown[name])
-        if found is None:
+        container = value.get(value.shown[name])
+        if container is None:
             raise KeyError(name)
-        return found
+        return container
     if isinstance(value, dict):
         return value[name]
     raise no_overload()
@@ -201,10 +201,10 @@ def _maybe_select(value: Any, name: str) -> Optional:
             return NONE
         value = value.value
     try:
-        found = _select(value, name)
+        container = _select(value, name)
     except KeyError:
         return NONE
-    return found if type(found) is Optional else Optional(True, found)
+    return container if type(container) is Optional else Optional(True, container)
 
 
 def maybe_field(run: Run, name: str) -> Run:
@@ -216,10 +216,10 @@ def item(run: Run, key: Run, inner: Decl) -> Run:
     nullable = inner.node.nullable
 
     def read(env: Env) -> Any:
-        found, at = run(env), key(env)
-        if type(found) is not list:
+        container, at = run(env), key(env)
+        if type(container) is not list:
             raise EvalError(NO_ARRAY)
-        value = _at(found, at)
+        value = _at(container, at)
         if value is None and not nullable:
             raise EvalError(_NO_NULL)
         return value
@@ -227,14 +227,14 @@ def item(run: Run, key: Run, inner: Decl) -> Run:
     return read
 
 
-def _at(found: list[Any], at: Any) -> Any:
+def _at(container: list[Any], at: Any) -> Any:
     if type(at) is float and at.is_integer():
         at = int(at)
     if not isinstance(at, int) or type(at) is bool:
         raise no_overload()
-    if not 0 <= at < len(found):
+    if not 0 <= at < len(container):
         raise EvalError(f"index out of bounds: {at}")
-    return found[at]
+    return container[at]
 
 
 def entry(run: Run, key: Run, inner: Decl) -> Run:
@@ -242,14 +242,14 @@ def entry(run: Run, key: Run, inner: Decl) -> Run:
     nullable = inner.node.nullable
 
     def read(env: Env) -> Any:
-        found, wanted = run(env), key(env)
-        if type(found) is not dict:
+        container, name = run(env), key(env)
+        if type(container) is not dict:
             raise EvalError(NO_MAP)
-        if type(wanted) is not str:
-            raise _no_key(from_key(to_key(wanted)))
-        if wanted not in found:
-            raise _no_key(wanted)
-        value = found[wanted]
+        if type(name) is not str:
+            raise _no_key(from_key(to_key(name)))
+        if name not in container:
+            raise _no_key(name)
+        value = container[name]
         if value is None and not nullable:
             raise EvalError(_NO_NULL)
         return value
@@ -257,41 +257,41 @@ def entry(run: Run, key: Run, inner: Decl) -> Run:
     return read
 
 
-def _index(found: Any, wanted: Any) -> Any:
-    if isinstance(found, list):
-        return _at(found, wanted)
-    if not isinstance(found, dict):
+def _index(container: Any, at: Any) -> Any:
+    if isinstance(container, list):
+        return _at(container, at)
+    if not isinstance(container, dict):
         raise no_overload()
-    key = to_key(wanted)
-    if type(found) is Obj:
+    key = to_key(at)
+    if type(container) is Obj:
         try:
-            return _select(found, key)
+            return _select(container, key)
         except KeyError:
-            raise _no_key(wanted) from None
-    if key not in found:
+            raise _no_key(at) from None
+    if key not in container:
         raise _no_key(from_key(key))
-    return found[key]
+    return container[key]
 
 
 def index(run: Run, key: Run) -> Run:
     """``value[key]`` of a value whose type isn't known."""
 
     def read(env: Env) -> Any:
-        found, wanted = run(env), key(env)
-        return _maybe_index(found, wanted) if type(found) is Optional else _index(found, wanted)
+        container, at = run(env), key(env)
+        return _maybe_index(container, at) if type(container) is Optional else _index(container, at)
 
     return read
 
 
-def _maybe_index(found: Any, wanted: Any) -> Optional:
-    if type(found) is Optional:
-        if not found.present:
+def _maybe_index(container: Any, at: Any) -> Optional:
+    if type(container) is Optional:
+        if not container.present:
             return NONE
-        found = found.value
-    if not isinstance(found, dict | list):
+        container = container.value
+    if not isinstance(container, dict | list):
         raise no_overload()
     try:
-        value = _index(found, wanted)
+        value = _index(container, at)
     except EvalError:
         return NONE
     return value if type(value) is Optional else Optional(True, value)
@@ -338,12 +338,12 @@ def priced(called: Callable[..., Any], runs: list[Run], price: Callable[..., int
 
 def items_of(run: Run, decl: Decl) -> Run:
     """A list or map of a tree, for a loop."""
-    wanted, otherwise = _FORMS[decl.node.type]
+    type_, otherwise = _FORMS[decl.node.type]
 
     def items(env: Env) -> Any:
-        found = run(env)
-        if type(found) is not wanted:
+        container = run(env)
+        if type(container) is not type_:
             raise EvalError(otherwise)
-        return found
+        return container
 
     return items

@@ -32,23 +32,23 @@ class Regex:
 
     def find(self, text: str) -> str:
         """The first match; empty when there is none."""
-        found = self._compiled.search(text.encode("utf-8", "surrogatepass"))
-        return "" if found is None else found[0].decode("utf-8", "surrogatepass")
+        match = self._compiled.search(text.encode("utf-8", "surrogatepass"))
+        return "" if match is None else match[0].decode("utf-8", "surrogatepass")
 
     def find_all(self, text: str, limit: int = -1) -> list[str]:
         """The first `limit` non-overlapping matches; all if it is negative."""
-        found: list[str] = []
+        matches: list[str] = []
         if limit == 0:
-            return found
+            return matches
         end = 0
         for match in self._compiled.finditer(text.encode("utf-8", "surrogatepass")):
-            if found and match.start() == match.end() == end:
+            if matches and match.start() == match.end() == end:
                 continue  # Go has no empty match right behind a match
             end = match.end()
-            found.append(match[0].decode("utf-8", "surrogatepass"))
-            if len(found) == limit:
+            matches.append(match[0].decode("utf-8", "surrogatepass"))
+            if len(matches) == limit:
                 break
-        return found
+        return matches
 
 
 # By default RE2 may use 8 MiB for one expression, and a client may send both the expression and the text.
@@ -57,8 +57,8 @@ _compiled: Memo[str, Regex] = Memo(64 * 1024 * 1024, entry_bytes=8 * 1024 * 1024
 
 def regex_of(source: str) -> Regex:
     """The compiled `source`, a pattern from an object; the last few are cached. A rule's own are compiled with it."""
-    found = _compiled.get(source)
-    if found is None:
-        found = Regex(source)
-        _compiled.put(source, found, len(source))
-    return found
+    regex = _compiled.get(source)
+    if regex is None:
+        regex = Regex(source)
+        _compiled.put(source, regex, len(source))
+    return regex

@@ -109,7 +109,7 @@ class CompiledRule:
         if self.uses_old and old is GONE and not self.optional_old:
             return None, False
         values = (value, self._old(old))
-        shown = path or "<nil>"
+        place = path or "<nil>"
         try:
             result, cost = self.program.run(values, budget.limit)
         except OverBudget as stopped:
@@ -120,16 +120,16 @@ class CompiledRule:
                     f"{self.named}"
                 )
             budget.stop()
-            return self._invalid(shown, value, text), False
+            return self._invalid(place, value, text), False
         except EvalError as error:
             if not budget.charge(error.cost):
-                return self._invalid(shown, value, _OUT), False
-            return self._invalid(shown, value, self._explained(str(error))), False
+                return self._invalid(place, value, _OUT), False
+            return self._invalid(place, value, self._explained(str(error))), False
         if not budget.charge(cost):
-            return self._invalid(shown, value, _OUT), False
+            return self._invalid(place, value, _OUT), False
         if result is True:
             return None, False
-        where = shown
+        where = place
         if self.field_path:
             where = f"{path}.{self.field_path}" if path and self.field_path[0] != "[" else path + self.field_path
         return self._worded(where, value, self._said(values, budget)), not self.uses_old
@@ -157,7 +157,7 @@ class CompiledRule:
         if self.message_program is None:
             return otherwise
         try:
-            said, cost = self.message_program.run(values, budget.limit)
+            text, cost = self.message_program.run(values, budget.limit)
         except OverBudget:
             call = budget.per_call <= budget.left
             budget.stop()
@@ -169,9 +169,9 @@ class CompiledRule:
             return otherwise
         if not budget.charge(cost):
             return "messageExpression evaluation failed due to running out of cost budget"
-        if type(said) is not str or not said.strip() or "\n" in said.strip() or len(said.strip()) > MAX_MESSAGE:
+        if type(text) is not str or not text.strip() or "\n" in text.strip() or len(text.strip()) > MAX_MESSAGE:
             return otherwise
-        return said.strip()
+        return text.strip()
 
     def _invalid(self, path: str, value: Any, text: str) -> FieldError:
         return Invalid(path, value, text) if self.shows_value else InvalidHere(path, value, text)

@@ -147,8 +147,8 @@ class _RuleWalk:
 
 
 def _present(was: dict[str, Any], name: str) -> Any:
-    found = was.get(name)
-    return GONE if found is None else found
+    value = was.get(name)
+    return GONE if value is None else value
 
 
 def _key_of(item: Any, keys: tuple[str, ...]) -> tuple[Any, ...] | None:
@@ -208,11 +208,11 @@ class _Build:
 
     def level(self, schemas: list[tuple[Any, str]], node: Node | None, decl: Decl | None, place: _LevelPlace) -> _Level:
         """One level. Rules in `allOf` count as well; `anyOf`, `oneOf` and `not` can't have rules."""
-        made = _Level()
+        result = _Level()
         if node is None:
-            return made
+            return result
         spread = list(_with_all_of(schemas))
-        made.rules = tuple(self._rules(spread, node, decl, place))
+        result.rules = tuple(self._rules(spread, node, decl, place))
         for name, child in node.properties.items():
             inner = [
                 (schema["properties"][name], f"{path}.properties[{name}]".lstrip("."))
@@ -221,18 +221,18 @@ class _Build:
             ]
             level = self.level(inner, child, _field_of(decl, name, child), place)
             if level:
-                made.fields[name] = level
+                result.fields[name] = level
         if isinstance(node.additional, Node):
             maps = place.inside(decl, node, place.lost)
-            made.values = self._inner(spread, "additionalProperties", node.additional, decl, maps) or None
+            result.values = self._inner(spread, "additionalProperties", node.additional, decl, maps) or None
         if node.items is not None:
             lost = place.lost
             if node.list_type != "map" and not lost and spread:
                 lost = spread[0][1] or "the root"
             lists = place.inside(decl, node, lost)
-            made.items = self._inner(spread, "items", node.items, decl, lists) or None
-            made.keys = node.list_keys if node.list_type == "map" else ()
-        return made
+            result.items = self._inner(spread, "items", node.items, decl, lists) or None
+            result.keys = node.list_keys if node.list_type == "map" else ()
+        return result
 
     def _inner(
         self, spread: list[tuple[Any, str]], key: str, node: Node, decl: Decl | None, place: _LevelPlace
@@ -247,36 +247,36 @@ class _Build:
         self, spread: list[tuple[Any, str]], node: Node, decl: Decl | None, place: _LevelPlace
     ) -> Iterator[CompiledRule]:
         for schema, path in spread:
-            for i, said in enumerate(schema.get("x-kubernetes-validations") or ()):
+            for i, tree in enumerate(schema.get("x-kubernetes-validations") or ()):
                 where = f"{path}.x-kubernetes-validations[{i}]".lstrip(".")
-                rule = self._rule(said, where, node, decl, place)
+                rule = self._rule(tree, where, node, decl, place)
                 if rule is not None:
                     yield rule
 
     def _wrong(self, error: FieldError) -> None:
         self.errors.append(error)
 
-    def _rule(self, said: Any, where: str, node: Node, decl: Decl | None, place: _LevelPlace) -> CompiledRule | None:
+    def _rule(self, rule: Any, where: str, node: Node, decl: Decl | None, place: _LevelPlace) -> CompiledRule | None:
         before = len(self.errors)
-        if type(said) is not dict or any(type(said.get(key, "")) is not str for key in _TEXTS):
-            self._wrong(Invalid(where, said, "must be an object with strings"))
+        if type(rule) is not dict or any(type(rule.get(key, "")) is not str for key in _TEXTS):
+            self._wrong(Invalid(where, rule, "must be an object with strings"))
             return None
-        source = said.get("rule", "")
-        self._check_texts(said, where)
-        path = self._field_path(said, where, node)
+        source = rule.get("rule", "")
+        self._check_texts(rule, where)
+        path = self._field_path(rule, where, node)
         if decl is None:
             self._wrong(Invalid(f"{where}.rule", source, "rules need a schema with a type"))
         if decl is None or not source.strip():
             return None
-        optional_old = said.get("optionalOldSelf") is True
+        optional_old = rule.get("optionalOldSelf") is True
         variables = variables_at(decl, optional_old=optional_old)
         checked = self._checked(source, variables, f"{where}.rule", "bool")
         if checked is None:
             return None
         uses_old = mentions(checked.tree, "oldSelf")
-        self._check_old(said, where, place, uses_old=uses_old)
+        self._check_old(rule, where, place, uses_old=uses_old)
         self._check_cost(checked.tree, f"{where}.rule", decl, place, ("estimated rule cost", "rule"))
-        expression = said.get("messageExpression", "")
+        expression = rule.get("messageExpression", "")
         message = self._checked(expression, variables, f"{where}.messageExpression", "string") if expression else None
         if message is not None:
             names = ("estimated messageExpression cost", "messageExpression")
@@ -288,9 +288,9 @@ class _Build:
                 program=checked.program(),
                 decl=decl,
                 source=source,
-                message=said.get("message", ""),
+                message=rule.get("message", ""),
                 message_program=None if message is None else message.program(),
-                reason=said.get("reason", ""),
+                reason=rule.get("reason", ""),
                 field_path=path,
                 uses_old=uses_old,
                 optional_old=optional_old,
@@ -300,22 +300,22 @@ class _Build:
             self._wrong(Invalid(f"{where}.rule", source, f"compilation failed: {error}"))
             return None
 
-    def _checked(self, source: str, variables: dict[str, Variable], where: str, wanted: str) -> Checked | None:
+    def _checked(self, source: str, variables: dict[str, Variable], where: str, expected: str) -> Checked | None:
         try:
-            found = check_text(source, variables)
+            checked = check_text(source, variables)
         except CelError as error:
             self._wrong(Invalid(where, source, f"compilation failed: {error}"))
             return None
-        if found.type.kind != wanted:
-            if wanted == "bool":
+        if checked.type.kind != expected:
+            if expected == "bool":
                 self._wrong(Invalid(where, source, "cel expression must evaluate to a bool"))
             else:
                 self._wrong(Invalid(where, source, "messageExpression must evaluate to a string"))
             return None
-        return found
+        return checked
 
-    def _check_texts(self, said: dict[str, Any], where: str) -> None:
-        source, message = said.get("rule", "").strip(), said.get("message", "")
+    def _check_texts(self, rule: dict[str, Any], where: str) -> None:
+        source, message = rule.get("rule", "").strip(), rule.get("message", "")
         if not source:
             self._wrong(Required(f"{where}.rule", "rule is not specified"))
         if message and not message.strip():
@@ -324,15 +324,15 @@ class _Build:
             self._wrong(Invalid(f"{where}.message", message, "message must not contain line breaks"))
         elif "\n" in source and not message:
             self._wrong(Required(f"{where}.message", "message must be specified if rule contains line breaks"))
-        expression = said.get("messageExpression", "")
+        expression = rule.get("messageExpression", "")
         if expression and not expression.strip():
             text = "messageExpression must be non-empty if specified"
             self._wrong(Required(f"{where}.messageExpression", text))
-        if said.get("reason") and said["reason"] not in _REASONS:
-            self._wrong(NotSupported(f"{where}.reason", said["reason"], _REASONS))
+        if rule.get("reason") and rule["reason"] not in _REASONS:
+            self._wrong(NotSupported(f"{where}.reason", rule["reason"], _REASONS))
 
-    def _field_path(self, said: dict[str, Any], where: str, node: Node) -> str:
-        path = said.get("fieldPath", "")
+    def _field_path(self, rule: dict[str, Any], where: str, node: Node) -> str:
+        path = rule.get("fieldPath", "")
         if not path:
             return ""
         text = path.strip()
@@ -347,13 +347,13 @@ class _Build:
                 self._wrong(Invalid(f"{where}.fieldPath", path, f"fieldPath must be a valid path: {error}"))
         return ""
 
-    def _check_old(self, said: dict[str, Any], where: str, place: _LevelPlace, *, uses_old: bool) -> None:
-        if "optionalOldSelf" in said and said["optionalOldSelf"] is not None and not uses_old:
+    def _check_old(self, rule: dict[str, Any], where: str, place: _LevelPlace, *, uses_old: bool) -> None:
+        if "optionalOldSelf" in rule and rule["optionalOldSelf"] is not None and not uses_old:
             text = "may not be set if oldSelf is not used in rule"
-            self._wrong(Invalid(f"{where}.optionalOldSelf", said["optionalOldSelf"], text))
+            self._wrong(Invalid(f"{where}.optionalOldSelf", rule["optionalOldSelf"], text))
         if uses_old and place.lost:
             text = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {place.lost}"
-            self._wrong(Invalid(f"{where}.rule", said["rule"], text))
+            self._wrong(Invalid(f"{where}.rule", rule["rule"], text))
 
     def _check_cost(self, tree: Expr, where: str, decl: Decl, place: _LevelPlace, names: tuple[str, str]) -> None:
         """Errors of the estimate with Kubernetes' wording, then the unbounded lists, maps and strings."""

@@ -207,12 +207,12 @@ _SIGNATURE = re.compile(r"(?:(?P<recv>.+):(?!_))?(?P<name>[^(:]+|_\?_:_)\((?P<ar
 def overloads() -> dict[str, tuple[Overload, ...]]:
     """The overloads of each function."""
     lines = " ".join((_STANDARD, _OPTIONALS, _STRINGS, _LISTS, _KUBERNETES)).split()
-    found: dict[str, list[Overload]] = {}
+    by_name: dict[str, list[Overload]] = {}
     for line in (*_operators(), *lines, *_lists(), *(f"format.{name}()->Format" for name in FORMATS)):
         match = _SIGNATURE.fullmatch(line)
         assert match is not None, line
         member = match["recv"] is not None
         params = ([match["recv"]] if member else []) + _split(match["args"])
         signature = Overload(member, tuple(map(parse_type, params)), parse_type(match["result"]))
-        found.setdefault(match["name"], []).append(signature)
-    return {name: tuple(several) for name, several in found.items()}
+        by_name.setdefault(match["name"], []).append(signature)
+    return {name: tuple(several) for name, several in by_name.items()}

@@ -26,7 +26,7 @@ def run(first: Steps[_Result]) -> _Result:
     sent: Any = None
     while True:
         try:
-            asked = current.send(sent)
+            step = current.send(sent)
         except StopIteration as done:
             sent = done.value
             if not waiting:
@@ -35,4 +35,4 @@ def run(first: Steps[_Result]) -> _Result:
             current = waiting.pop()
         else:
             waiting.append(current)
-            current, sent = asked, None
+            current, sent = step, None

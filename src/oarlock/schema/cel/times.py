@@ -22,11 +22,11 @@ _NAME = re.compile(r"[A-Za-z]+(?:[/_+-][A-Za-z0-9_+-]+)*").fullmatch
 
 
 def _zone(name: str) -> tzinfo:
-    found = _OFFSET(name)
+    match = _OFFSET(name)
     try:
-        if found is not None:
-            minutes = int(found[2]) * 60 + int(found[3])
-            return timezone(timedelta(minutes=-minutes if found[1] == "-" else minutes))
+        if match is not None:
+            minutes = int(match[2]) * 60 + int(match[3])
+            return timezone(timedelta(minutes=-minutes if match[1] == "-" else minutes))
         if name == "UTC" or not name:
             return UTC
         if _NAME(name) is not None and len(name) < 64:

@@ -78,8 +78,8 @@ class CelType:
     def __str__(self) -> str:
         if self.kind in ("object", "opaque", "variable"):
             return self.name
-        shown = _SHOWN.get(self.kind, self.kind)
-        return f"{shown}({', '.join(map(str, self.params))})" if self.params else shown
+        name = _SHOWN.get(self.kind, self.kind)
+        return f"{name}({', '.join(map(str, self.params))})" if self.params else name
 
 
 _SHOWN = {
@@ -158,45 +158,45 @@ def resolved(bound: Bindings, type: CelType) -> CelType:
 
 def _occurs(bound: Bindings, name: str, type: CelType) -> bool:
     if type.kind == "variable":
-        found = bound.get(type.name)
-        return type.name == name or (found is not None and _occurs(bound, name, found))
+        type_ = bound.get(type.name)
+        return type.name == name or (type_ is not None and _occurs(bound, name, type_))
     return any(_occurs(bound, name, inner) for inner in type.params)
 
 
-def assignable(bound: Bindings, given: CelType, wanted: CelType) -> bool:
-    """Whether `given` is assignable to `wanted`; binds variables of both in `bound`."""
-    if given is wanted:
+def assignable(bound: Bindings, type_: CelType, parameter: CelType) -> bool:
+    """Whether `type_` is assignable to `parameter`; binds variables of both in `bound`."""
+    if type_ is parameter:
         return True
-    if wanted.kind == "variable":
-        return _bind(bound, given, wanted)
-    if given.kind == "variable":
-        return _bind(bound, wanted, given)
-    if given.kind == "dyn" or wanted.kind == "dyn":
+    if parameter.kind == "variable":
+        return _bind(bound, type_, parameter)
+    if type_.kind == "variable":
+        return _bind(bound, parameter, type_)
+    if type_.kind == "dyn" or parameter.kind == "dyn":
         return True
-    if given.kind == "null" or wanted.kind == "null":
-        return given.kind in _NULLABLE and wanted.kind in _NULLABLE
-    if given.kind != wanted.kind or given.name != wanted.name:
+    if type_.kind == "null" or parameter.kind == "null":
+        return type_.kind in _NULLABLE and parameter.kind in _NULLABLE
+    if type_.kind != parameter.kind or type_.name != parameter.name:
         return False
-    if given.kind == "object":
-        return given.node is wanted.node
-    if given.kind == "type":
+    if type_.kind == "object":
+        return type_.node is parameter.node
+    if type_.kind == "type":
         return True
-    if len(given.params) != len(wanted.params):
+    if len(type_.params) != len(parameter.params):
         return False
-    return all(assignable(bound, mine, theirs) for mine, theirs in zip(given.params, wanted.params, strict=True))
+    return all(assignable(bound, mine, theirs) for mine, theirs in zip(type_.params, parameter.params, strict=True))
 
 
 def _bind(bound: Bindings, type: CelType, free: CelType) -> bool:
-    found = bound.get(free.name)
+    type_ = bound.get(free.name)
     if type.kind == "variable" and type.name == free.name:
         return True
-    if found is None:
+    if type_ is None:
         if _occurs(bound, free.name, type):
             return resolved(bound, type).kind == "variable"
         bound[free.name] = type
         return True
-    if not assignable(bound, type, found):
+    if not assignable(bound, type, type_):
         return False
-    if type.kind == "dyn" or (found.kind == "null" and type.kind != "null"):
+    if type.kind == "dyn" or (type_.kind == "null" and type.kind != "null"):
         bound[free.name] = type
     return True

@@ -285,9 +285,9 @@ _NAMES: dict[type, str] = {
 
 def type_name(value: Any) -> str:
     """The name of a value's type, as ``type(x)`` compares it."""
-    found = _NAMES.get(type(value))
-    if found is not None:
-        return found
+    name = _NAMES.get(type(value))
+    if name is not None:
+        return name
     if type(value) is Obj:
         return value.type_name
     if isinstance(value, list):

@@ -21,7 +21,7 @@ from oarlock.schema.folding import same
 from oarlock.schema.object_schema import object_schema
 from oarlock.schema.views import Tree
 
-__all__ = ["unsayable"]
+__all__ = ["unrepresentable"]
 
 MOST_TRIES = 10_000
 """Of a kind so large that it would take more, the rest is taken to be said."""
@@ -56,28 +56,28 @@ class _Context(NamedTuple):
     word: str = ""
 
 
-def unsayable(conversion: ClassConversion, hub: type, version: str, known: Sequence[str] = ()) -> list[str]:
+def unrepresentable(conversion: ClassConversion, hub: type, version: str, skipped: Sequence[str] = ()) -> list[str]:
     """The paths of the hub's fields that `version` can't represent; for an enum value, ``spec.size=big``.
 
-    Paths in `known`, and below them, are skipped.
+    Paths in `skipped`, and below them, are skipped.
     """
     trial = _Trial(conversion, hub, version)
-    found: list[str] = []
+    paths: list[str] = []
     for leaf in _leaves(trial.schema, ()):
         path = _path(leaf.steps)
-        if _is_below(path, known):
+        if _is_below(path, skipped):
             continue
         outcomes = [trial.comes_back(leaf.steps, value) for value in leaf.values]
         if leaf.each and any(outcome is True for outcome in outcomes):
-            lost = [value for value, outcome in zip(leaf.values, outcomes, strict=True) if outcome is False]
-            found += [f"{path}={str(value).lower() if isinstance(value, bool) else value}" for value in lost]
+            values = [value for value, outcome in zip(leaf.values, outcomes, strict=True) if outcome is False]
+            paths += [f"{path}={str(value).lower() if isinstance(value, bool) else value}" for value in values]
         elif outcomes and True not in outcomes and False in outcomes:
-            found.append(path)
-    return [path for path in _joined(found, trial.schema) if not _is_below(path, known)]
+            paths.append(path)
+    return [path for path in _joined(paths, trial.schema) if not _is_below(path, skipped)]
 
 
-def _is_below(path: str, known: Sequence[str]) -> bool:
-    return any(path == one or path.startswith((f"{one}.", f"{one}[", f"{one}=")) for one in known)
+def _is_below(path: str, paths: Sequence[str]) -> bool:
+    return any(path == one or path.startswith((f"{one}.", f"{one}[", f"{one}=")) for one in paths)
 
 
 class _Trial:
@@ -99,7 +99,7 @@ class _Trial:
 
     def comes_back(self, steps: tuple[str, ...], value: Any) -> bool | None:
         """Whether the value there survives in some object; None when none could be converted."""
-        seen: bool | None = None
+        outcome: bool | None = None
         for context, around in self._contexts:
             self._tries += 1
             if self._tries > MOST_TRIES:
@@ -113,8 +113,8 @@ class _Trial:
                 continue
             if same(_at(back, steps), value):
                 return True
-            seen = False
-        return seen
+            outcome = False
+        return outcome
 
 
 def _words(method: Any) -> Iterator[str]:
@@ -238,14 +238,14 @@ def _put(tree: Any, schema: Schema, steps: tuple[str, ...], value: Any, context:
 
 
 def _child(schema: Schema, step: str) -> Schema:
-    found: Schema
+    child: Schema
     if step == _ITEM:
-        found = schema["items"]
+        child = schema["items"]
     elif step == _VALUE:
-        found = schema["additionalProperties"]
+        child = schema["additionalProperties"]
     else:
-        found = schema["properties"][step]
-    return found
+        child = schema["properties"][step]
+    return child
 
 
 def _at(tree: Any, steps: tuple[str, ...]) -> Any:
@@ -275,8 +275,8 @@ def _joined(paths: list[str], schema: Schema) -> list[str]:
         if not children:
             return [path for path in paths if path == here or path.startswith(f"{here}=")]
         below = {_path((*steps, name)): look(child, (*steps, name)) for name, child in children.items()}
-        if steps and all(found == [path] for path, found in below.items()):
+        if steps and all(paths_below == [path] for path, paths_below in below.items()):
             return [here]
-        return [path for found in below.values() for path in found]
+        return [path for paths_below in below.values() for path in paths_below]
 
     return list(dict.fromkeys(look(schema, ())))

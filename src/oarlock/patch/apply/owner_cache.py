@@ -2,7 +2,7 @@
 
 Controllers create objects of one shape and change the same few fields repeatedly, so the results of set operations are
 mostly known. Only the lookup key is computed each time: the comparison of the two objects.
-Must not know: values, entries, times. See also: `tracking`, which uses it.
+Must not know: values, entries, times. See also: `tracking`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from oarlock.patch.apply.fieldsets import Fields
 from oarlock.patch.apply.managers import ManagerId
 from oarlock.patch.apply.updater import Owned
 
-__all__ = ["Settled", "SettledOwners"]
+__all__ = ["OwnerCache", "Owners"]
 
 _encode = msgspec.json.Encoder().encode
 
-SETTLED_BYTES = 8 * 1024 * 1024
+CACHE_BYTES = 8 * 1024 * 1024
 """How much is remembered of one resource."""
 
 _LONGEST = 256 * 1024
@@ -33,21 +33,21 @@ Key = tuple[Any, ...] | None
 """The text of a change, who made it, and who owned what."""
 
 
-class SettledOwners(NamedTuple):
+class Owners(NamedTuple):
     """The owners after a change; `wrote` is the entry of the writer, None when it owns nothing."""
 
     owned: Mapping[ManagerId, Owned]
     wrote: ManagerId | None
 
 
-class Settled:
-    """The cache of one resource."""
+class OwnerCache:
+    """The owners after changes of one resource, by change and owners before."""
 
-    __slots__ = ("_known",)
+    __slots__ = ("_results",)
 
     def __init__(self) -> None:
-        self._known: Memo[tuple[Any, ...], tuple[tuple[Owned, ...], SettledOwners]] = Memo(
-            SETTLED_BYTES, entry_bytes=1024, longest_bytes=_LONGEST
+        self._results: Memo[tuple[Any, ...], tuple[tuple[Owned, ...], Owners]] = Memo(
+            CACHE_BYTES, entry_bytes=1024, longest_bytes=_LONGEST
         )
 
     @staticmethod
@@ -64,18 +64,18 @@ class Settled:
             owners.append((identity, id(one)))
         return (_encode(change), *owners)
 
-    def get(self, key: Key) -> SettledOwners | None:
+    def get(self, key: Key) -> Owners | None:
         """The result under a key that was just made."""
-        found = self._known.get(key) if key is not None else None
-        return found[1] if found is not None else None
+        cached = self._results.get(key) if key is not None else None
+        return cached[1] if cached is not None else None
 
-    def put(self, key: Key, owned: Mapping[ManagerId, Owned], outcome: SettledOwners) -> None:
+    def put(self, key: Key, owned: Mapping[ManagerId, Owned], outcome: Owners) -> None:
         """Cache a result. Keeps `owned` alive too, because the key contains its id."""
         if key is not None:
             before = tuple(owned.values())
             sets = {id(one.fields): one.fields for one in (*before, *outcome.owned.values())}
             size = len(key[0]) + _OBJECT_BYTES * len(before) + _held(sets.values())
-            self._known.put(key, (before, outcome), size)
+            self._results.put(key, (before, outcome), size)
 
 
 def _held(sets: Iterable[Fields]) -> int:
