@@ -53,11 +53,11 @@ def test_the_servers_fields_come_from_the_live_object():
 def test_the_conversion_cache_is_bounded_and_the_oldest_use_goes_first():
     kept = ConversionCache(limit_bytes=1000)
     for rev in range(3):
-        kept.keep(("k", rev, "v"), b"x" * 100)
+        kept.put(("k", rev, "v"), b"x" * 100)
     assert kept.get(("k", 0, "v")) is not None
-    kept.keep(("k", 3, "v"), b"x" * 100)
+    kept.put(("k", 3, "v"), b"x" * 100)
     assert kept.get(("k", 1, "v")) is None
     assert kept.get(("k", 0, "v")) is not None
     assert len(kept) == 3
-    kept.keep(("big", 1, "v"), b"x" * 5000)
+    kept.put(("big", 1, "v"), b"x" * 5000)
     assert len(kept) == 0
