@@ -49,7 +49,8 @@ _encode = msgspec.json.Encoder().encode
 
 # Reading ------------------------------------------------------------------------------------------
 
-_DIGITS_AS_ZEROS = bytes(ord("0") if chr(i).isdigit() and i < 128 else i for i in range(256))
+_SIMPLIFIED = bytes(ord("0") if i in b"0123456789" else ord("{") if i in b"[" else i for i in range(256))
+"""Digits become 0, and a list begins like an object."""
 _NINETEEN_DIGITS = b"0" * 19
 _huge_number = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?").finditer
 _MAX_EXPLAINED_BYTES = 65_536
@@ -67,10 +68,11 @@ def decode(data: bytes, *, whole_as_int: bool = False) -> Any:
         tree = _without_lone_surrogates(data, read, error)
     except RecursionError:
         raise DecodeError("exceeded max depth") from None
-    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and depth_exceeds(tree, MAX_DEPTH):
+    plain = data.translate(_SIMPLIFIED)
+    if plain.count(b"{") > MAX_DEPTH and depth_exceeds(tree, MAX_DEPTH):
         raise DecodeError("exceeded max depth")
     # Only a number of nineteen digits can be out of range; searching for one is cheaper than a walk over the tree.
-    if _NINETEEN_DIGITS in data.translate(_DIGITS_AS_ZEROS):
+    if _NINETEEN_DIGITS in plain:
         return _within_64_bits(tree)
     return tree
 
@@ -155,7 +157,8 @@ def duplicates(data: bytes, tree: Any = None) -> list[str]:
     if b"\\u003a" not in data and b"\\u003A" not in data:
         tree = _decode(_replaced(data)) if tree is None else tree
         # Decoding drops a duplicate and its colon. If the encoded tree has as many colons, nothing was dropped.
-        if _encode(tree).count(b":") == data.count(b":"):
+        encoded = _encode(tree)
+        if encoded == data or encoded.count(b":") == data.count(b":"):
             return []
     return duplicate_fields.find(_replaced(data))
 

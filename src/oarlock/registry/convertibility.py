@@ -41,11 +41,13 @@ def storable(
     webhooks for this either. Raises what a conversion refuses with, and ConversionError.
     """
     stored, shown = trees
-    converter = resource.served.converter
-    if len(resource.compiled) == 1 or converter.alike or converter.waits:
+    tries = resource.conversions_to_try.get((version, through_hub))
+    if tries is None:
+        tries = resource.conversions_to_try[version, through_hub] = _versions_to_try(resource, version, through_hub)
+    if not tries:
         return StorableObject(stored, shown)
     try:
-        return StorableObject(stored, shown, *_readings(resource, stored, version, through_hub))
+        return StorableObject(stored, shown, *_readings(resource, stored, version, tries))
     except StatusError:
         if live is None or _is_readable(resource, live):
             raise
@@ -53,11 +55,11 @@ def storable(
 
 
 def _readings(
-    resource: StoredResource, stored: Tree, version: str, through_hub: bool
+    resource: StoredResource, stored: Tree, version: str, tries: tuple[VersionDefinition, ...]
 ) -> tuple[tuple[str, ...], Tree | None]:
     fields: tuple[str, ...] = ()
     answer: Tree | None = None
-    for one in _versions_to_try(resource, version, through_hub):
+    for one in tries:
         tree = resource.look(stored, one.name)
         assert tree is not None  # a converter that never waits returns it at once
         if one.selectable:
@@ -68,18 +70,17 @@ def _readings(
 
 
 def _versions_to_try(resource: StoredResource, version: str, through_hub: bool) -> tuple[VersionDefinition, ...]:
-    """The versions to try, cached by request version."""
-    found = resource.conversions_to_try.get((version, through_hub))
-    if found is None:
-        definition = resource.definition
-        stored_as = definition.stored_as
-        tried = {stored_as, definition.hub} if through_hub and version == stored_as else {stored_as}
-        found = resource.conversions_to_try[version, through_hub] = tuple(
-            one
-            for one in definition.versions
-            if one.selectable or (one.name not in tried and (one.served or one.name == version))
-        )
-    return found
+    """The versions that the write hasn't converted to, or whose selectable fields are needed."""
+    definition, converter = resource.definition, resource.served.converter
+    if len(resource.compiled) == 1 or converter.alike or converter.waits:
+        return ()
+    stored_as = definition.stored_as
+    tried = {stored_as, definition.hub} if through_hub and version == stored_as else {stored_as}
+    return tuple(
+        one
+        for one in definition.versions
+        if one.selectable or (one.name not in tried and (one.served or one.name == version))
+    )
 
 
 def _is_readable(resource: StoredResource, live: LiveObject) -> bool:
