@@ -109,6 +109,33 @@ async def test_answers_that_are_lost_and_connections_that_break():
         assert [str(kv.mod_rev) for kv in page.kvs] == [item["metadata"]["resourceVersion"] for item in listed["items"]]
 
 
+@walk
+async def test_two_servers_read_each_others_writes():
+    clock = VirtualClock()
+    store = MemoryBackend(clock)
+    servers = [
+        InMemory(APIServer(serve=[Boats, BoatV1]), backend=NetworkBackend(store, seed=seed), clock=clock)
+        for seed in (1, 2)
+    ]
+    async with servers[0] as one, servers[1] as two, two.watch(BOATS) as events:
+        for number in range(20):
+            writer, reader = (one, two) if number % 2 else (two, one)
+            where = f"{BOATS}/boat-{number:02}"
+            written = await made(writer, BOATS, boat(f"boat-{number:02}"))
+            assert (await reader.get(where)).json == written
+            assert failure(await reader.post(BOATS, boat(f"boat-{number:02}")))[:2] == (409, "AlreadyExists")
+            patched = (await reader.patch(where, {"spec": {"crew": 3}})).json
+            assert (await writer.get(BOATS)).json["items"][-1]["metadata"] == patched["metadata"]
+            assert failure(await writer.put(where, written))[:2] == (409, "Conflict")
+            assert (await events.next())[1]["metadata"]["resourceVersion"] == written["metadata"]["resourceVersion"]
+            assert (await events.next())[0] == "MODIFIED"
+        racers = [
+            server.patch(f"{BOATS}/boat-00", {"spec": {"tags": [str(n)]}}) for n in range(8) for server in (one, two)
+        ]
+        assert {answer.status for answer in await asyncio.gather(*racers)} == {200}
+        assert (await one.get(f"{BOATS}/boat-00")).json == (await two.get(f"{BOATS}/boat-00")).json
+
+
 async def until(call: Any, wanted: set[int]) -> None:
     for _ in range(100):
         answer = await call()
