@@ -68,7 +68,7 @@ class World:
             "v2": (await self.api.get(CRATES_V2)).status,
             "caches": self.api.parts.cache.resources,
             "ready": [cache.ready for cache in self.api.parts.cache.resources],
-            "aside": dict(self.api.parts.cache._aside),
+            "buffers": dict(self.api.parts.cache._buffers),
             "resources": self.api.parts.live.resources,
         }
 
