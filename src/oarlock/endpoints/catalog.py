@@ -102,24 +102,18 @@ class Catalog:
         A `GroupResource` names a resource, a `GroupVersion` one that is proxied. Names that aren't there are ignored.
         Raises CatalogError.
         """
-        changes: dict[str, tuple[list[Entry], list[str]]] = {}
+        new: dict[str, list[Entry]] = {}
+        gone: dict[str, list[str]] = {}
         for entry in put:
-            changes.setdefault(_group_of(entry), ([], []))[0].append(entry)
-        for name in remove:
-            key = name.resource if isinstance(name, GroupResource) else f"/{name.version}"
-            changes.setdefault(name.group, ([], []))[1].append(key)
+            new.setdefault(_group_of(entry), []).append(entry)
+        for one in remove:
+            gone.setdefault(one.group, []).append(_key_of(one))
         groups = dict(self.groups)
-        for group, (new, gone) in changes.items():
-            before = groups.get(group)
-            entries = {} if before is None else {_key_of(entry): entry for entry in before.entries}
-            for key in gone:
-                entries.pop(key, None)
-            made = CatalogGroup(group, new)
-            entries.update((_key_of(entry), entry) for entry in made.entries)
-            if entries:
-                groups[group] = CatalogGroup(group, entries.values()).sharing(before)
-            else:
-                groups.pop(group, None)
+        for name in {**new, **gone}:
+            group = groups.get(name) or CatalogGroup(name)
+            groups[name] = group.changed(new.get(name, ()), gone.get(name, ()))
+            if not (groups[name].resources or groups[name].proxied):
+                del groups[name]
         return Catalog(self.generation + 1, groups)
 
     def sharing(self, before: Catalog) -> Catalog:
@@ -179,29 +173,51 @@ class CatalogGroup:
     `versions` are the names of the served versions, preferred first.
     """
 
-    __slots__ = ("__weakref__", "_by_version", "_versions", "name", "priority", "proxied", "resources")
+    __slots__ = ("__weakref__", "_by_version", "_plurals", "_versions", "name", "priority", "proxied", "resources")
 
-    def __init__(self, name: str, entries: Iterable[Entry]) -> None:
+    def __init__(self, name: str, entries: Iterable[Entry] = ()) -> None:
         self.name = name
         self.resources: dict[str, Served] = {}
         self.proxied: dict[str, Proxied] = {}
+        self._plurals: dict[str, str] = {}
         self._by_version: dict[str, dict[str, CatalogEntry]] | None = None
         self._versions: tuple[str, ...] | None = None
-        kinds: set[str] = set()
+        self._add(entries)
+
+    def changed(self, put: Iterable[Entry], remove: Iterable[str]) -> CatalogGroup:
+        """The next group: with `put`, and without what has the keys `remove`. Raises CatalogError."""
+        added = CatalogGroup(self.name, put)
+        made = CatalogGroup(self.name)
+        made.resources, made.proxied, made._plurals = dict(self.resources), dict(self.proxied), dict(self._plurals)
+        for key in (*remove, *added.resources, *map(_proxied_key, added.proxied)):
+            made._remove(key)
+        made._add(added.entries)
+        made._by_version = made._indexed(self, {*remove, *added.resources})
+        return made
+
+    def _remove(self, key: str) -> None:
+        if key.startswith("/"):
+            self.proxied.pop(key.removeprefix("/"), None)
+        served = self.resources.pop(key, None)
+        if served is not None:
+            del self._plurals[served.definition.names.kind]
+
+    def _add(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
             if isinstance(entry, Proxied):
                 if entry.version in self.proxied:
-                    raise CatalogError(f"{GroupVersion(name, entry.version)} is proxied twice")
+                    raise CatalogError(f"{GroupVersion(self.name, entry.version)} is proxied twice")
                 self.proxied[entry.version] = entry
                 continue
             names = entry.definition.names
             if names.plural in self.resources:
-                resource = GroupResource(name, names.plural)
+                resource = GroupResource(self.name, names.plural)
                 raise CatalogError(f"the resource {resource} is served twice: give one another plural")
-            if names.kind in kinds:
-                raise CatalogError(f"the kind {GroupKind(name, names.kind)} is served twice: give one another kind")
+            if names.kind in self._plurals:
+                kind = GroupKind(self.name, names.kind)
+                raise CatalogError(f"the kind {kind} is served twice: give one another kind")
             self.resources[names.plural] = entry
-            kinds.add(names.kind)
+            self._plurals[names.kind] = names.plural
         own = [GROUP_PRIORITY] if self.resources or not self.proxied else []
         self.priority: int = max(own + [one.group_priority for one in self.proxied.values()])
         self._check_versions()
@@ -228,8 +244,10 @@ class CatalogGroup:
             return self
         if _same(self.resources, before.resources) and _same(self.proxied, before.proxied):
             return before
-        if self._by_version is None:
-            self._by_version = self._indexed(before)
+        known = before.resources
+        changed = [plural for plural, served in self.resources.items() if known.get(plural) is not served]
+        changed += [plural for plural in known if plural not in self.resources]
+        self._by_version = self._indexed(before, changed)
         return self
 
     @property
@@ -255,20 +273,18 @@ class CatalogGroup:
 
     def _index(self) -> dict[str, dict[str, CatalogEntry]]:
         if self._by_version is None:
-            self._by_version = self._indexed(None)
+            self._by_version = self._indexed(None, self.resources)
         return self._by_version
 
-    def _indexed(self, before: CatalogGroup | None) -> dict[str, dict[str, CatalogEntry]]:
+    def _indexed(self, before: CatalogGroup | None, changed: Iterable[str]) -> dict[str, dict[str, CatalogEntry]]:
+        """The entries by version and plural: those of `before`, and new ones of the `changed` resources."""
         index = {} if before is None else {version: dict(entries) for version, entries in before._index().items()}
-        known = {} if before is None else before.resources
-        for plural, served in known.items():
-            if self.resources.get(plural) is not served:
-                for entries in index.values():
-                    entries.pop(plural, None)
-        for plural, served in self.resources.items():
-            if known.get(plural) is not served:
-                for version in served.definition.served_versions():
-                    index.setdefault(version.name, {})[plural] = CatalogEntry(served, version)
+        for plural in changed:
+            for entries in index.values():
+                entries.pop(plural, None)
+            served = self.resources.get(plural)
+            for version in served.definition.served_versions() if served is not None else ():
+                index.setdefault(version.name, {})[plural] = CatalogEntry(self.resources[plural], version)
         return index
 
     def __repr__(self) -> str:
@@ -283,9 +299,14 @@ def _group_of(entry: Entry) -> str:
     return entry.group if isinstance(entry, Proxied) else entry.definition.group
 
 
-def _key_of(entry: Entry) -> str:
-    """The name of an entry in its group; that of a proxied version can't be a plural."""
-    return f"/{entry.version}" if isinstance(entry, Proxied) else entry.definition.names.plural
+def _key_of(name: GroupResource | GroupVersion) -> str:
+    """The name of an entry in its group."""
+    return name.resource if isinstance(name, GroupResource) else _proxied_key(name.version)
+
+
+def _proxied_key(version: str) -> str:
+    """The name of a proxied version in its group, which no plural can be."""
+    return f"/{version}"
 
 
 class CatalogEntry:

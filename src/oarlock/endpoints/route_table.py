@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from oarlock.endpoints import openapi
-from oarlock.endpoints.catalog import Catalog, CatalogEntry, CatalogGroup
+from oarlock.endpoints.catalog import Catalog, CatalogChange, CatalogEntry
 from oarlock.endpoints.discovery import DiscoveryDocuments
 from oarlock.endpoints.index import PathsIndex
 from oarlock.endpoints.route import Routes
@@ -49,19 +49,21 @@ class About:
 class RouteTable:
     """The routes of one catalog, with its discovery and OpenAPI documents. `gate` is what its writes pass.
 
-    What was cached by `before` for groups that didn't change is taken over. `requests` counts those of the server's own
-    paths, `of_group` those of each group.
+    `change` says how the catalog differs from that of `before`. What was cached by `before` for groups that didn't
+    change is taken over. `requests` counts those of the server's own paths, `of_group` those of each group.
     """
 
     def __init__(
         self,
         catalog: Catalog,
+        change: CatalogChange,
         resources: Mapping[tuple[str, str], AnyResource],
         gate: Gate,
         about: About,
         before: RouteTable | None = None,
     ) -> None:
         self.catalog = catalog
+        self.change = change
         self.resources = resources
         self.gate = gate
         self.about = about
@@ -72,25 +74,24 @@ class RouteTable:
         self.routes: Routes
         self.discovery: DiscoveryDocuments
         self.openapi: openapi.OpenAPIDocuments
+        groups: Mapping[str, WaitGroup]
         if before is None:
             self.scale = CatalogEntry(Served(SCALE), SCALE.versions[0])
             self.routes = Memo(ROUTES_BYTES, entry_bytes=_ROUTE_BYTES, per_byte=4)
             self.discovery = DiscoveryDocuments(catalog, about.address, about.offload)
             self.openapi = openapi.OpenAPIDocuments(catalog, info, about.offload)
-            known: Mapping[str, CatalogGroup] = {}
+            known, groups = Catalog.of(()), {}
         else:
             self.scale, self.routes = before.scale, before.routes
             self.discovery = DiscoveryDocuments(catalog, about.address, about.offload, before.discovery)
             self.openapi = openapi.OpenAPIDocuments(catalog, info, about.offload, before.openapi)
-            known = before.catalog.groups
-        self.of_group: dict[str, WaitGroup] = {}
-        for name, group in catalog.groups.items():
-            if before is not None and known.get(name) is group:
-                self.of_group[name] = before.of_group[name]
-            else:
-                self.of_group[name] = WaitGroup()
-                if any(map(_connects, group.resources.values())):
-                    load()
+            known, groups = before.catalog, before.of_group
+        self.of_group: Mapping[str, WaitGroup] = {
+            name: groups[name] if known.groups.get(name) is group else WaitGroup()
+            for name, group in catalog.groups.items()
+        }
+        if any(map(_connects, change.put)):
+            load()
 
     def outdated(self, after: RouteTable) -> list[WaitGroup]:
         """The requests of this table that are about something else than what `after` has."""
@@ -98,10 +99,10 @@ class RouteTable:
         return [self.requests, *changed]
 
     def withdrawn(self, after: RouteTable) -> list[AnyResource]:
-        """The resources of this table that `after` doesn't have."""
-        groups = [group for name, group in self.catalog.groups.items() if after.catalog.groups.get(name) is not group]
-        keys = [(group.name, plural) for group in groups for plural in group.resources]
-        return [self.resources[key] for key in keys if after.resources.get(key) is not self.resources[key]]
+        """The resources of this table that `after`, the next one, doesn't have."""
+        keys = [(one.definition.group, one.definition.names.plural) for one in after.change.put]
+        keys += [(one.group, one.resource) for one in after.change.removed]
+        return [self.resources[key] for key in keys if key in self.resources]
 
 
 def _connects(served: Served) -> bool:

@@ -121,7 +121,7 @@ class ServerParts:
         loaded = await self.live.load(change.put, change.removed)
         try:
             about = About(own_version(), self.own_paths, address, offload)
-            route_table = RouteTable(catalog, loaded.resources, self.admission, about, before)
+            route_table = RouteTable(catalog, change, loaded.resources, self.admission, about, before)
             for informer in self.server.informers:
                 _resource_of(route_table, informer.kind)
             await self.live.record(change.put)
