@@ -11,6 +11,7 @@ Must not know: which options there are. See also: ``codec.yaml``, which bounds d
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,7 +20,6 @@ from typing import Any
 import yaml
 
 from oarlock.codec.yaml import DecodeError, decode
-from oarlock.schema.declaring import did_you_mean
 from oarlock.server.options.layers import Layer
 from oarlock.server.options.option import Option
 from oarlock.server.options.types import PathType
@@ -30,6 +30,10 @@ API_VERSION = "config.oarlock.dev/v1alpha1"
 KIND = "ServerConfiguration"
 MAX_BYTES = 1024 * 1024
 """The largest configuration file."""
+MAX_UNKNOWN = 20
+"""How many unknown fields are named."""
+MAX_NAME = 64
+"""How many characters of a field's name are shown."""
 
 _TYPE = {"apiVersion": API_VERSION, "kind": KIND}
 
@@ -74,18 +78,23 @@ class _FileReader:
         if self._documents > 1:
             problems.append(f"{self._path}: it has {self._documents} documents: write one")
         problems += [f"{self._path}: {line}" for line in repeated]
-        known = {one.file_field: one for one in options}
+        by_name = {one.file_field: one for one in options}
+        unknown = [name for name in tree if name not in by_name and name not in _TYPE]
+        for name in unknown[:MAX_UNKNOWN]:
+            near = difflib.get_close_matches(name, by_name, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "oarlock config prints every field"
+            problems.append(f"{self._at(name)}: no such field ({hint})")
+        if len(unknown) > MAX_UNKNOWN:
+            problems.append(f"{self._path}: {len(unknown) - MAX_UNKNOWN} more fields are unknown")
         for name, value in tree.items():
-            declared = known.get(name)
-            if declared is not None:
-                self._take(declared, value)
-            elif name not in _TYPE:
-                problems.append(f"{self._at(name)}: no such field ({did_you_mean(name, known)})")
+            if name in by_name:
+                self._take(by_name[name], value)
 
     def _at(self, name: str) -> str:
         """``server.yaml:3: securePort``; without the line where it isn't known."""
         line = self._lines.get(name)
-        shown = name if name.isidentifier() else json.dumps(name)
+        short = name[:MAX_NAME]
+        shown = short if short.isidentifier() else json.dumps(short)
         return f"{self._path}{f':{line}' if line else ''}: {shown}"
 
     def _take(self, declared: Option, tree: Any) -> None:

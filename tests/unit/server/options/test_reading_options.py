@@ -255,6 +255,12 @@ def test_hostile_files_are_refused_soon(tmp_path: Path) -> None:
     assert refusals(file)[0].startswith("F: ")
     file.write_text("".join(f"k{n}: 1\n" for n in range(50_000)))
     assert len(refusals(file)) == 2
+    file.write_text(HEAD + "".join(f"k{n}: 1\n" for n in range(50_000)))
+    assert refusals(file)[0] == "F:3: k0: no such field (oarlock config prints every field)"
+    assert refusals(file)[20:] == ["F: 49980 more fields are unknown"]
+    file.write_text(HEAD + f"? {'k' * 500_000}\n: 1\n")
+    [line] = refusals(file)
+    assert line == f"F:3: {'k' * 64}: no such field (oarlock config prints every field)"
     assert refusals(tmp_path) == ["F: Is a directory"]
     assert refusals(tmp_path / "missing") == ["F: No such file or directory"]
     assert refusals(file / "x") == ["F: Not a directory"]
