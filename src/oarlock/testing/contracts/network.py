@@ -120,14 +120,16 @@ class NetworkBackend:
     async def watch(self, start: str, end: str, *, after: Rev, deliver: Deliver, failed: Failed) -> _Stream:
         stream = _Stream(self, RangeWatch((start, end), after, deliver, failed))
         self._streams[stream] = None
+
+        async def begin() -> None:
+            watch = await self.remote.watch(start, end, after=after, deliver=stream.send, failed=stream.send_error)
+            stream.begin(watch.close)
+
         try:
-            watch = await self._call(
-                lambda: self.remote.watch(start, end, after=after, deliver=stream.send, failed=stream.send_error)
-            )
+            await self._call(begin)
         except BaseException:
             stream.close()
             raise
-        stream.begin(watch.close)
         return stream
 
     async def request_progress(self) -> None:
