@@ -1,4 +1,4 @@
-"""The common second half of CREATE and UPDATE: from the settled object to the one that is kept.
+"""The common second half of CREATE and UPDATE: from the normalized object to the one that is kept.
 
 The order is always: hub version → `prepare` → metadata and schema validation of the request version → `validate` →
 validating admission.

@@ -210,7 +210,7 @@ class WriteRequest:
             normalize_body(body, self.compiled, self.hooks, self.ctx)
 
     async def mutated(self, reviewers: Reviewers, new: Tree, old: Tree | None, body: DecodedBody) -> Tree:
-        """The object after mutating admission, settled again. Admission can't change its name or namespace."""
+        """The object after mutating admission, normalized again. Admission can't change its name or namespace."""
         changed = await reviewers.mutate(new, old, self.offload)
         if changed is None or changed is new:
             return new

@@ -15,7 +15,7 @@ from oarlock.meta.memo import Memo
 from oarlock.patch.apply import last_applied, validate
 from oarlock.patch.apply.compare import Comparison, compare, everything
 from oarlock.patch.apply.errors import ApplyConflict, ApplyError, FieldsError, ManagedFieldsError
-from oarlock.patch.apply.fieldsets import Fields, Filter, difference, excluding, including, make, union
+from oarlock.patch.apply.fieldsets import Fields, Filter, difference, make, union
 from oarlock.patch.apply.fieldsv1 import decode as decode_fields
 from oarlock.patch.apply.managers import Entry, LoadedManager, Managed, ManagerId, cap, decode, encode
 from oarlock.patch.apply.owner_cache import OwnerCache, Owners
@@ -24,7 +24,7 @@ from oarlock.patch.apply.schema import ValueType
 from oarlock.patch.apply.updater import Convert, Owned, Updater, never_converts
 from oarlock.patch.apply.values import equal
 
-__all__ = ["EVERYTHING_BUT_STATUS", "ONLY_STATUS", "FieldManager", "FieldTracker", "after_admission", "keep_times"]
+__all__ = ["FieldManager", "FieldTracker", "after_admission", "keep_times"]
 
 Tree = dict[str, Any]
 
@@ -54,12 +54,6 @@ _NOBODYS: Final = make(
     ]
 )
 """Nobody owns these. Labels, finalizers and generateName are owned."""
-
-EVERYTHING_BUT_STATUS: Final[Filter] = excluding(make([("f:status",)]))
-"""What writes to an object that has ``/status`` may own."""
-
-ONLY_STATUS: Final[Filter] = including(("f:status",))
-"""What writes to ``/status`` may own."""
 
 READ_BYTES = 4 * 1024 * 1024
 """How much is remembered, of one resource, of the sets of fields that were read."""

@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oarlock.patch.apply.fieldsets import excluding, including, make
 from oarlock.patch.apply.schema import object_type
-from oarlock.patch.apply.tracking import EVERYTHING_BUT_STATUS, ONLY_STATUS, FieldManager, FieldTracker
+from oarlock.patch.apply.tracking import FieldManager, FieldTracker
 from oarlock.schema.structural import parse
 
 pytestmark = pytest.mark.slow
 
+STATUS_FILTERS = {"": excluding(make([("f:status",)])), "status": including(("f:status",))}
 TEXT = {"type": "string"}
 PART = {"type": "object", "properties": {"name": TEXT, "size": {"type": "integer"}}}
 TYPE = object_type(
@@ -81,7 +83,7 @@ WRITES = st.lists(
 
 
 def tracker() -> FieldTracker:
-    return FieldTracker({"v1": TYPE}, filters={"": EVERYTHING_BUT_STATUS, "status": ONLY_STATUS}, blanks={"v1": BLANK})
+    return FieldTracker({"v1": TYPE}, filters=STATUS_FILTERS, blanks={"v1": BLANK})
 
 
 EXPERIENCED = tracker()

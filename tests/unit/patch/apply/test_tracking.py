@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from oarlock.patch.apply.errors import ApplyConflict, ManagedFieldsError, TypedError, UnknownVersion
+from oarlock.patch.apply.fieldsets import excluding, including, make
 from oarlock.patch.apply.last_applied import ANNOTATION, MAX_ANNOTATIONS_BYTES
 from oarlock.patch.apply.schema import object_type
 from oarlock.patch.apply.tracking import (
-    EVERYTHING_BUT_STATUS,
-    ONLY_STATUS,
     FieldManager,
     FieldTracker,
     after_admission,
@@ -23,6 +22,7 @@ from oarlock.schema.structural import parse
 Tree = dict[str, Any]
 V1 = "wardle.example.com/v1"
 V2 = "wardle.example.com/v2"
+STATUS_FILTERS = {"": excluding(make([("f:status",)])), "status": including(("f:status",))}
 TEXT = {"type": "string"}
 PORT = {
     "type": "object",
@@ -61,7 +61,7 @@ def schema(**spec: Any) -> Tree:
 
 
 TYPE = object_type(parse(schema(**SPEC)))
-TRACKER = FieldTracker({V1: TYPE}, filters={"": EVERYTHING_BUT_STATUS, "status": ONLY_STATUS})
+TRACKER = FieldTracker({V1: TYPE}, filters=STATUS_FILTERS)
 
 
 def writer(manager: str, second: int = 0, subresource: str = "", version: str = V1) -> FieldManager:
