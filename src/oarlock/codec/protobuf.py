@@ -56,9 +56,9 @@ def list_of(api_version: str, kind: str, list_meta: dict[str, Any], items: Itera
     return envelope(api_version, kind, head + b"".join([tagged(2, item) for item in items]))
 
 
-def frame(event: str, shown: bytes) -> bytes:
+def frame(event: str, obj: bytes) -> bytes:
     """A watch event: its type and an object in an envelope."""
-    message = tagged(1, event.encode()) + tagged(2, tagged(1, shown))
+    message = tagged(1, event.encode()) + tagged(2, tagged(1, obj))
     return len(message).to_bytes(4, "big") + message
 
 

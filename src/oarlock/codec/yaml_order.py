@@ -14,11 +14,11 @@ __all__ = ["ordered"]
 
 def ordered(keys: Iterable[str]) -> list[str]:
     """The keys in output order."""
-    found = sorted(keys)
+    result = sorted(keys)
     # Most keys have letters only, for which plain sorting is enough.
-    if all(key.isalpha() for key in found):
-        return found
-    return sorted(found, key=functools.cmp_to_key(_compare))
+    if all(key.isalpha() for key in result):
+        return result
+    return sorted(result, key=functools.cmp_to_key(_compare))
 
 
 def _compare(a: str, b: str) -> int:

@@ -121,9 +121,9 @@ def parse_resource_version(text: str) -> int:
         problem = "value out of range"
     else:
         return int(text)
-    shown = quote(text)
+    quoted = quote(text)
     raise InvalidResourceVersion(
-        f"resourceVersion: Invalid value: {shown}: strconv.ParseUint: parsing {shown}: {problem}"
+        f"resourceVersion: Invalid value: {quoted}: strconv.ParseUint: parsing {quoted}: {problem}"
     )
 
 

@@ -148,10 +148,10 @@ def parse(text: str) -> FieldSelector:
     for term in sorted(terms):
         if not term:
             continue
-        found = split_term(term)
-        if found is None:
+        parts = split_term(term)
+        if parts is None:
             raise FieldSelectorError(f"invalid selector: '{text}'; can't understand '{term}'")
-        field, operator, value = found
+        field, operator, value = parts
         requirements.append(FieldRequirement(field, "!=" if operator == "!=" else "=", unescape(value)))
     return FieldSelector(tuple(requirements))
 

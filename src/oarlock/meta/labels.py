@@ -202,8 +202,8 @@ def _test(requirements: _KeyRequirements) -> Test:
 
 def _several(tests: list[_KeyRequirements]) -> Test:
     """One test for several keys. Linear in the number of labels or of keys, whichever is smaller."""
-    present = [(asked.key, asked.holds) for asked in tests if asked.present]
-    others = {asked.key: asked for asked in tests if not asked.present}
+    present = [(one.key, one.holds) for one in tests if one.present]
+    others = {one.key: one for one in tests if not one.present}
     count, other_keys = len(present), others.keys()
 
     def matches(labels: Labels) -> bool:
@@ -214,8 +214,8 @@ def _several(tests: list[_KeyRequirements]) -> Test:
             if value is None or not holds(value):
                 return False
         for key in labels.keys() & other_keys if others else ():
-            asked = others[key]
-            if asked.absent or labels[key] in asked.unwanted:
+            requirements = others[key]
+            if requirements.absent or labels[key] in requirements.unwanted:
                 return False
         return True
 

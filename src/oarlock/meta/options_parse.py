@@ -360,14 +360,14 @@ def _preconditions(uid: str | None, resource_version: str | None) -> Preconditio
 _NAMES = {bool: "true or false", int: "an integer", str: "a string", list: "an array", dict: "an object"}
 
 
-def _typed(tree: Mapping[str, Any], field: str, wanted: type, path: str = "") -> Any:
+def _typed(tree: Mapping[str, Any], field: str, expected: type, path: str = "") -> Any:
     value = tree.get(field)
     if value is None:
         return None
-    if type(value) is not wanted or (isinstance(value, int) and not -(2**63) <= value < 2**63):
-        raise _mistyped(path + field, wanted, value)
+    if type(value) is not expected or (isinstance(value, int) and not -(2**63) <= value < 2**63):
+        raise _mistyped(path + field, expected, value)
     return value
 
 
-def _mistyped(path: str, wanted: type, value: Any) -> BadRequest:
-    return BadRequest(f"DeleteOptions.{WrongType(path, _NAMES[wanted], value).message}")
+def _mistyped(path: str, expected: type, value: Any) -> BadRequest:
+    return BadRequest(f"DeleteOptions.{WrongType(path, _NAMES[expected], value).message}")

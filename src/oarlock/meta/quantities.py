@@ -151,10 +151,10 @@ def parse(text: str) -> Quantity:
 
     Binary quantities are capped at 2^63-1, as in Kubernetes.
     """
-    found = _parts(text) if text and len(text) <= _MAX_CHARS else None
-    if found is None or not (found[2] or found[3] is not None):
+    parts = _parts(text) if text and len(text) <= _MAX_CHARS else None
+    if parts is None or not (parts[2] or parts[3] is not None):
         raise QuantityError(_WRONG_FORMAT)
-    sign, whole, fraction, suffix = found[1], found[2], found[3] or "", found[4]
+    sign, whole, fraction, suffix = parts[1], parts[2], parts[3] or "", parts[4]
     if not whole and not fraction:
         raise QuantityError(_WRONG_NUMBER)
     unscaled, scale = int(whole + fraction), -len(fraction)

@@ -42,14 +42,14 @@ def with_subresources(definition: ResourceDefinition, collection: Collection) ->
             raise HookError(
                 f"{type(collection).__name__}.{one.attribute}",
                 f"there is no version {unknown.pop()!r}",
-                "there are " + ", ".join(names),
+                "there are " + ", ".join(sorted(names)),
             )
     parts = type(collection).__parts__
     for attribute, part in parts.items():
         subject = f"{type(collection).__name__}.{attribute}"
         unknown = set(part.versions) - names
         if unknown:
-            raise HookError(subject, f"there is no version {unknown.pop()!r}", "there are " + ", ".join(names))
+            raise HookError(subject, f"there is no version {unknown.pop()!r}", "there are " + ", ".join(sorted(names)))
         check_fields(subject, part, definition)
     versions = tuple(
         replace(

@@ -52,18 +52,18 @@ def compile_version(definition: ResourceDefinition, version: str) -> CompiledVer
 
     SchemaError for a schema that isn't structural, and for a CEL rule that can't be run.
     """
-    found = definition.version(version)
-    node = parse(found.schema)
+    version_definition = definition.version(version)
+    node = parse(version_definition.schema)
     for error in structural_errors(node):
         raise SchemaError(error.path, error.body)
-    cel, mistakes = rules_of(found.schema, node)
+    cel, mistakes = rules_of(version_definition.schema, node)
     for error in mistakes:
         raise SchemaError(error.path, error.detail)
     try:
-        selectable = tuple(compile_path(path) for path in found.selectable)
+        selectable = tuple(compile_path(path) for path in version_definition.selectable)
     except PathError as error:
         raise SchemaError("selectable", str(error)) from error
-    compiled = CompiledVersion(found.schema, typed=definition.typed, selectable=selectable, cel=cel)
+    compiled = CompiledVersion(version_definition.schema, typed=definition.typed, selectable=selectable, cel=cel)
     compiled.large = _count(node) > SMALL_NODES
     if compiled.large:
         compiled.compile()

@@ -229,13 +229,13 @@ def _descend(value: Any) -> Iterator[Any]:
 
 
 def _filter(keep: Callable[[Any], bool]) -> _Step:
-    def kept(value: Any) -> Iterator[Any]:
+    def matching(value: Any) -> Iterator[Any]:
         if type(value) is list:
             for item in value:
                 if keep(item):
                     yield item
 
-    return kept
+    return matching
 
 
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {

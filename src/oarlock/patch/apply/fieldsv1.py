@@ -36,11 +36,11 @@ def _decode(tree: Any) -> Fields:
     if type(tree) is not dict:
         raise FieldsError(f"expected an object, got {json.encode(tree)[:100].decode(errors='replace')}")
     result: Fields = {}
-    for given, below in tree.items():
-        if given == SELF:
+    for path_element, below in tree.items():
+        if path_element == SELF:
             result[SELF] = LEAF
             continue
-        element = given if given[:2] == "f:" else canonical(given)
+        element = path_element if path_element[:2] == "f:" else canonical(path_element)
         if element is None:
             continue
         node = LEAF if below is None or below == {} else _decode(below)

@@ -50,10 +50,10 @@ def _remove_from_list(form: ListType, value: list[Any], fields: Fields, keep_emp
 
 
 def _remove_below(type_: ValueType, child: Any, node: Fields, keep_empty: bool) -> Any:
-    left = remove(type_, child, node, keep_empty=keep_empty)
-    if left is None and keep_empty and child is not None:
+    rest = remove(type_, child, node, keep_empty=keep_empty)
+    if rest is None and keep_empty and child is not None:
         return [] if type(child) is list else {}
-    return left
+    return rest
 
 
 def extract(type_: ValueType, value: Any, fields: Fields) -> Any:

@@ -181,18 +181,18 @@ class FieldTracker:
         outcome = self._cache.get(key)
         if outcome is None:
             compared = compare(type_, live, new) if compared is None else compared
-            outcome = self._outcome(compared, (live, new), managed.owned, writer)
+            outcome = self._outcome(compared, live, new, managed.owned, writer)
             self._cache.put(key, managed.owned, outcome)
         if outcome.wrote is not None:
             managed.times[outcome.wrote] = writer.now
         managed.owned = dict(outcome.owned)
 
     def _outcome(
-        self, compared: Comparison, seen: tuple[Tree, Tree], before: Mapping[ManagerId, Owned], writer: FieldManager
+        self, compared: Comparison, live: Tree, new: Tree, before: Mapping[ManagerId, Owned], writer: FieldManager
     ) -> Owners:
-        """The owners after the writer's change; `seen` is the object before and after."""
+        """The owners after the writer's change from `live` to `new`."""
         updater = self._updaters.get(writer.subresource, self._everything)
-        owned = updater.update(*seen, writer.api_version, before, _WRITER, compared)
+        owned = updater.update(live, new, writer.api_version, before, _WRITER, compared)
         mine = owned.pop(_WRITER, None)
         fields: Fields = mine.fields if mine is not None else {}
         if not _NOBODYS.keys().isdisjoint(fields):
@@ -253,9 +253,9 @@ class FieldTracker:
     def _loaded(self, fields: Any, api_version: str, applied: bool) -> LoadedManager:
         text = _encode(fields)
         key = (text, api_version, applied)
-        known = self._read.get(key)
-        if known is not None:
-            return known
+        cached = self._read.get(key)
+        if cached is not None:
+            return cached
         loaded = self._load(text, api_version, applied)
         self._read.put(key, loaded, len(text))
         return loaded

@@ -89,7 +89,7 @@ class Updater(Generic[Manager]):
         """
         compared = compare(self.types[version], live, new) if compared is None else compared
         changes = compared.filtered(self.filters.get(version))
-        result = self._settle(changes, (live, new), version, managers, manager, force=True)
+        result = self._settle(changes, live, new, version, managers, manager, force=True)
         mine = result.get(manager)
         fields = difference(mine.fields, changes.removed) if mine is not None else {}
         fields = self._tracked(union(fields, changes.changed), version)
@@ -115,7 +115,7 @@ class Updater(Generic[Manager]):
         current[manager] = Owned(fields, version, applied=True)
         merged = self._prune(merged, version, current, last, fields)
         changes = compare(type_, live, merged).filtered(self.filters.get(version))
-        return merged, self._settle(changes, (live, merged), version, current, manager, force=force)
+        return merged, self._settle(changes, live, merged, version, current, manager, force=force)
 
     def reconciled(self, managers: Mapping[Manager, Owned]) -> dict[Manager, Owned]:
         """The managers under the current schema, without those of versions that are gone."""
@@ -135,7 +135,8 @@ class Updater(Generic[Manager]):
     def _settle(
         self,
         mine: Comparison,
-        seen: tuple[Any, Any],
+        live: Any,
+        new: Any,
         version: str,
         managers: Mapping[Manager, Owned],
         writer: Manager,
@@ -144,7 +145,7 @@ class Updater(Generic[Manager]):
     ) -> dict[Manager, Owned]:
         """Take what `writer` changed from all other managers, or raise ApplyConflict.
 
-        `seen` is the value before and after, in `version`, for managers of other versions.
+        `live` and `new` are the value before and after, in `version`, for managers of other versions.
         """
         changes = {version: (mine, mine.changed)}
         values: tuple[Versioned, Versioned] | None = None
@@ -158,7 +159,7 @@ class Updater(Generic[Manager]):
             comparison = changes.get(owned.version)
             if comparison is None:
                 if values is None:
-                    values = Versioned(seen[0], version, self.convert), Versioned(seen[1], version, self.convert)
+                    values = Versioned(live, version, self.convert), Versioned(new, version, self.convert)
                 theirs = self._changes_at(owned.version, *values)
                 if theirs is None:
                     continue

@@ -146,14 +146,14 @@ _NULLABLE = frozenset({"null", "object", "opaque", "optional", "timestamp", "dur
 def resolved(bound: Bindings, type: CelType) -> CelType:
     """`type` with its variables replaced; unbound ones stay. CompileError beyond the limits of types."""
     if type.kind == "variable":
-        found = bound.get(type.name)
-        return type if found is None else resolved(bound, found)
+        binding = bound.get(type.name)
+        return type if binding is None else resolved(bound, binding)
     if not type.params:
         return type
-    made = CelType(type.kind, tuple([resolved(bound, inner) for inner in type.params]), type.name, type.node)
-    if made.unwieldy:
+    result = CelType(type.kind, tuple([resolved(bound, inner) for inner in type.params]), type.name, type.node)
+    if result.unwieldy:
         raise CompileError(f"ERROR: <input>:1:1: {TOO_COMPLEX}")
-    return made
+    return result
 
 
 def _occurs(bound: Bindings, name: str, type: CelType) -> bool:

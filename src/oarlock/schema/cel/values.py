@@ -236,11 +236,11 @@ def add_lists(a: list[Any], b: list[Any]) -> list[Any]:
 
 
 def _united(a: list[Any], b: list[Any]) -> list[Any]:
-    made = list(a)
+    result = list(a)
     for item in b:
-        if not contains(made, item):
-            made.append(item)
-    return made
+        if not contains(result, item):
+            result.append(item)
+    return result
 
 
 def compare(a: Any, b: Any) -> int:
