@@ -5,15 +5,13 @@ Pure functions. See also: `http1_connection`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from http import HTTPStatus
-from operator import itemgetter
 
 __all__ = ["CONTINUE", "UnsendableHeader", "head", "refusal", "switch"]
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 REASONS = {status.value: status.phrase for status in HTTPStatus}
-NAME = itemgetter(0)
 FRAMING = frozenset(
     ("connection", "content-length", "date", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade")
 )
@@ -23,21 +21,19 @@ class UnsendableHeader(ValueError):
     """A header of an answer contains a line break or other invalid characters."""
 
 
-def head(status: int, headers: Sequence[tuple[str, str]], framing: str, date: str) -> bytes:
+def head(status: int, headers: Iterable[tuple[str, str]], framing: str, date: str) -> bytes:
     """The head of an answer, in UTF-8.
 
     `framing` are the serving layer's own header lines, each ended by CRLF; connection and framing headers and the date
     in `headers` are left out. Raises `UnsendableHeader` for a header with a line break.
     """
-    if not FRAMING.isdisjoint(map(NAME, headers)):
-        headers = [header for header in headers if header[0] not in FRAMING]
-    lines = "\r\n".join(map(": ".join, headers))
-    breaks = len(headers) - 1 if headers else 0
-    if lines.count("\n") != breaks or lines.count("\r") != breaks:
+    lines = [f"HTTP/1.1 {status} {REASONS.get(status, '')}", f"date: {date}"]
+    lines += [f"{name}: {value}" for name, value in headers if name not in FRAMING]
+    text = "".join(lines)
+    if "\n" in text or "\r" in text:
         raise UnsendableHeader("a header contains a line break")
-    if lines:
-        lines += "\r\n"
-    return f"HTTP/1.1 {status} {REASONS.get(status, '')}\r\ndate: {date}\r\n{lines}{framing}\r\n".encode()
+    head = "\r\n".join(lines)
+    return f"{head}\r\n{framing}\r\n".encode()
 
 
 def switch(headers: Iterable[tuple[str, str]], date: str) -> bytes:
