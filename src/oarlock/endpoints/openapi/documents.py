@@ -57,6 +57,7 @@ class OpenAPIDocuments:
         self._parts: RenderedParts = before._parts if before is not None else RenderedParts()
         self._known_hashes: Mapping[str, str] | None = None
         self._v2_etag = ""
+        self._v3_etag = ""
         self._v3_index = b""
         self._locks: dict[str, asyncio.Lock] = {}
 
@@ -101,14 +102,12 @@ class OpenAPIDocuments:
         return Response(200, [("content-type", JSON if media == JSON else PROTOBUF_V2), *headers], _body(document))
 
     async def _respond_index(self, if_none_match: str) -> Response:
-        if not self._v3_index:
-            hashes = await self._hashes()
-            paths = {name: {"serverRelativeURL": _url(name, found)} for name, found in hashes.items() if name}
-            self._v3_index = msgspec.json.encode({"paths": paths})
-        etag = _etag(self._v3_index)
-        if etag_matches(if_none_match, etag):
-            return Response(304, [("etag", etag)])
-        return Response(200, [("content-type", JSON), ("etag", etag)], self._v3_index)
+        if not self._v3_etag:
+            index = await self._offload(_index, await self._hashes())
+            self._v3_index, self._v3_etag = index, await self._offload(_etag, index)
+        if etag_matches(if_none_match, self._v3_etag):
+            return Response(304, [("etag", self._v3_etag)])
+        return Response(200, [("content-type", JSON), ("etag", self._v3_etag)], self._v3_index)
 
     async def _respond_v3(self, name: str, wanted: str, accept: str, known: tuple[str, float]) -> Response:
         current = (await self._hashes()).get(name) if name else None
@@ -160,6 +159,12 @@ class OpenAPIDocuments:
                 if part is not None:
                     self._parts.put(form, name, part)
         return part
+
+
+def _index(hashes: Mapping[str, str]) -> bytes:
+    """The documents of version 3 by name, with their hashes."""
+    paths = {name: {"serverRelativeURL": _url(name, current)} for name, current in hashes.items() if name}
+    return msgspec.json.encode({"paths": paths})
 
 
 def _url(name: str, current: str) -> str:
