@@ -30,7 +30,7 @@ from oarlock.policy.authn.authenticator import Authenticator, Credentials, Ident
 from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, Decision
 from oarlock.registry.gate import AdmissionRequest
 from oarlock.server.serving.eager import run_eagerly
-from oarlock.testing.server import InMemory, _As
+from oarlock.testing.server import InMemory, _FixedUser
 
 
 async def patiently() -> None:
@@ -160,7 +160,7 @@ seen: list[Any] = []
 async def test_a_request_gets_a_task_when_an_authenticator_that_waits_is_asked() -> None:
     seen.clear()
     async with InMemory(APIServer(serve=[Boats])) as api:
-        both = Union([Nobody(), _As(User("somebody"))])
+        both = Union([Nobody(), _FixedUser(User("somebody"))])
         api._handle = api.parts.handler(both)
         assert (await as_served(api, "GET", path("boats"))).status == 200
         both.exchange(1, Doorman())
