@@ -80,7 +80,7 @@ def served_from(items: Sequence[Any]) -> list[Served]:
 
 
 def _place(hub: Any) -> str:
-    return hub.said.place if isinstance(hub, Foreign) else declared(hub).place
+    return hub.declaration.place if isinstance(hub, Foreign) else declared(hub).place
 
 
 def _sort_in(item: Any, groups: dict[int, _Group]) -> None:

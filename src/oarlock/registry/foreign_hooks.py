@@ -29,4 +29,4 @@ def with_foreign_checks(hooks: Hooks, foreign: Foreign[Any]) -> Hooks:
     def settled(tree: Tree, ctx: Context) -> Tree:
         return foreign.settled(tree)
 
-    return replace(hooks, default={foreign.said.version: settled}, validate=checked)
+    return replace(hooks, default={foreign.declaration.version: settled}, validate=checked)

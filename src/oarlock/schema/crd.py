@@ -140,7 +140,7 @@ def print_definition(definition: ResourceDefinition) -> Tree:
     names = definition.names
     spec: Tree = {
         "group": definition.group,
-        "names": _said(
+        "names": _nonempty(
             {
                 "plural": names.plural,
                 "singular": names.singular,
@@ -163,7 +163,7 @@ def print_definition(definition: ResourceDefinition) -> Tree:
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec}
 
 
-def _said(tree: Tree) -> Tree:
+def _nonempty(tree: Tree) -> Tree:
     """The non-empty entries: no empty texts, lists or dicts, no false and no zero."""
     return {key: value for key, value in tree.items() if value}
 
@@ -174,7 +174,7 @@ def _print_version(version: VersionDefinition, definition: ResourceDefinition) -
         "served": version.served,
         "storage": version.name == definition.stored_as,
     }
-    tree.update(_said({"deprecated": version.deprecated, "deprecationWarning": version.deprecation_warning}))
+    tree.update(_nonempty({"deprecated": version.deprecated, "deprecationWarning": version.deprecation_warning}))
     tree["schema"] = {"openAPIV3Schema": copy_json(version.schema)}
     subresources: Tree = {}
     if version.status:
@@ -187,18 +187,18 @@ def _print_version(version: VersionDefinition, definition: ResourceDefinition) -
         "selectableFields": [{"jsonPath": path} for path in version.selectable],
         _OWN + "subresources": [_print_subresource(item) for item in version.subresources],
     }
-    return {**tree, **_said(rest)}
+    return {**tree, **_nonempty(rest)}
 
 
 def _print_scale(scale: Scale) -> Tree:
     tree = {"specReplicasPath": scale.spec_replicas_path, "statusReplicasPath": scale.status_replicas_path}
-    return {**tree, **_said({"labelSelectorPath": scale.label_selector_path})}
+    return {**tree, **_nonempty({"labelSelectorPath": scale.label_selector_path})}
 
 
 def _print_column(column: Column) -> Tree:
     tree = {"name": column.name, "type": column.type, "jsonPath": column.json_path}
     rest = {"format": column.format, "description": column.description, "priority": column.priority}
-    return {**tree, **_said(rest)} | ({} if column.relative else {_OWN + "relative": False})
+    return {**tree, **_nonempty(rest)} | ({} if column.relative else {_OWN + "relative": False})
 
 
 def _print_subresource(subresource: Subresource) -> Tree:
@@ -216,7 +216,7 @@ def _print_subresource(subresource: Subresource) -> Tree:
         "fields": list(subresource.fields),
         "shared": subresource.shared,
     }
-    return {**tree, **_said(rest)}
+    return {**tree, **_nonempty(rest)}
 
 
 def export_crd(definition: ResourceDefinition) -> Tree:

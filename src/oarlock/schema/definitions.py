@@ -32,15 +32,15 @@ _OF_ALL_VERSIONS = (
 
 def definition_of(hub: Any, spokes: Sequence[type] = (), stored_as: type | None = None) -> ResourceDefinition:
     """The definition of a hub (or a `Foreign` type) and its spokes; `stored_as` is one of them, else the hub."""
-    declaration = _said(hub)
+    declaration = _declaration(hub)
     versions: dict[str, VersionDefinition] = {}
     for cls in (hub, *spokes):
-        version = _said(cls).version
+        version = _declaration(cls).version
         if version in versions:
             what = f"two classes declare version {version!r}"
-            raise DuplicateError(f"{declaration.kind}.{declaration.group}", what, place=_said(cls).place)
+            raise DuplicateError(f"{declaration.kind}.{declaration.group}", what, place=_declaration(cls).place)
         versions[version] = _version(cls)
-    stored = _said(stored_as or hub)
+    stored = _declaration(stored_as or hub)
     facts = declaration.facts
     return ResourceDefinition(
         group=declaration.group,
@@ -59,8 +59,8 @@ def definition_of(hub: Any, spokes: Sequence[type] = (), stored_as: type | None 
     )
 
 
-def _said(what: Any) -> Declared:
-    return what.said if isinstance(what, Foreign) else declared(what)
+def _declaration(what: Any) -> Declared:
+    return what.declaration if isinstance(what, Foreign) else declared(what)
 
 
 def plural_of(kind: str) -> str:
@@ -72,7 +72,7 @@ def plural_of(kind: str) -> str:
 
 
 def _version(cls: Any) -> VersionDefinition:
-    declaration = _said(cls)
+    declaration = _declaration(cls)
     facts = declaration.facts
     schema = cls.schema() if isinstance(cls, Foreign) else object_schema(cls)
     deprecated = facts.get("deprecated", False)

@@ -69,7 +69,7 @@ class Foreign(Generic[T]):
         own_facts = cast(ResourceFacts, {**facts, "kind": kind})
         check_facts(f"Foreign {kind}", {"group": group, "version": version}, own_facts)
         self.shape = shape
-        self.said = Declared(group, version, kind, type(self), own_facts, caller_place())
+        self.declaration = Declared(group, version, kind, type(self), own_facts, caller_place())
         self._own: Schema | None = None
         self._whole: Schema | None = None
 
@@ -84,7 +84,7 @@ class Foreign(Generic[T]):
             try:
                 self._own = self.shape.schema()
             except (HintError, FieldNameError) as error:
-                error.place = self.said.place
+                error.place = self.declaration.place
                 raise
         return self._own
 
@@ -93,10 +93,10 @@ class Foreign(Generic[T]):
         properties = schema.get("properties", {})
         for name, kind in _HEAD.items():
             if properties.get(name, {}).get("type", kind) != kind:
-                subject = f"{self.said.kind} {self.said.version}, field {name}"
+                subject = f"{self.declaration.kind} {self.declaration.version}, field {name}"
                 article = "an" if kind == "object" else "a"
                 why = f"every object has {name!r} on the wire, and it is {article} {kind}"
-                raise FieldNameError(subject, why, "give the field another name there", self.said.place)
+                raise FieldNameError(subject, why, "give the field another name there", self.declaration.place)
         own = {k: v for k, v in properties.items() if k not in _HEAD}
         head = {name: {"type": kind} for name, kind in _HEAD.items()}
         required = [name for name in schema.get("required", ()) if name in own]
@@ -104,8 +104,8 @@ class Foreign(Generic[T]):
         result: Schema = {**whole, "type": "object", "properties": {**head, **own}}
         if required:
             result["required"] = required
-        if self.said.facts.get("rules"):
-            result["x-kubernetes-validations"] = [reflect.rule_tree(rule) for rule in self.said.facts["rules"]]
+        if self.declaration.facts.get("rules"):
+            result["x-kubernetes-validations"] = [reflect.rule_tree(rule) for rule in self.declaration.facts["rules"]]
         return result
 
     def view(self, tree: Tree) -> T:
@@ -117,13 +117,13 @@ class Foreign(Generic[T]):
         except ValueError as error:
             metadata = tree.get("metadata")
             name = metadata.get("name", "") if isinstance(metadata, dict) else ""
-            kind = GroupKind(self.said.group, self.said.kind)
+            kind = GroupKind(self.declaration.group, self.declaration.kind)
             errors = list(islice(_mistakes(error, visible, self._of_shape()), MAX_ERRORS))
             raise ViewError(kind, name if isinstance(name, str) else "", errors) from error
 
     def wire(self, model: T) -> Tree:
         """An object as a tree, with apiVersion and kind first."""
-        return {"apiVersion": self.said.gvk.api_version, "kind": self.said.kind, **self.shape.wire(model)}
+        return {"apiVersion": self.declaration.gvk.api_version, "kind": self.declaration.kind, **self.shape.wire(model)}
 
     def settled(self, tree: Tree) -> Tree:
         """`tree` with the type's normalized values: computed defaults, canonical texts.
@@ -148,7 +148,7 @@ class Foreign(Generic[T]):
         except ViewError as error:
             errors = error.errors if old is None else self._new_mistakes(error.errors, new, old)
             if errors:
-                kind = GroupKind(self.said.group, self.said.kind)
+                kind = GroupKind(self.declaration.group, self.declaration.kind)
                 raise ViewError(kind, new["metadata"].get("name", ""), errors) from None
 
     def _new_mistakes(self, errors: list[FieldError], new: Tree, old: Tree) -> list[FieldError]:

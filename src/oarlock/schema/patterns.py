@@ -40,11 +40,11 @@ def _options() -> re2.Options:
 class CompiledPattern:
     """A compiled pattern. PatternError when it can't be."""
 
-    __slots__ = ("_search", "_seen", "source")
+    __slots__ = ("_matched", "_search", "source")
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self._seen: set[str] = set()
+        self._matched: set[str] = set()
         try:
             self._search = re2.compile(source.encode(), _options()).search
         except re2.error as error:
@@ -54,7 +54,7 @@ class CompiledPattern:
 
     def found_in(self, text: str) -> bool:
         """Whether the pattern matches anywhere in `text`."""
-        results = self._seen
+        results = self._matched
         if text in results:
             return True
         if self._search(text.encode("utf-8", "surrogatepass")) is None:

@@ -163,8 +163,8 @@ def _nested(node: Node, path: str, skip_any_of: bool = False) -> Iterator[FieldE
         ("x-kubernetes-map-type", bool(node.map_type), "must be undefined to be structural"),
         ("x-kubernetes-validations", node.has_rules, "must be empty to be structural"),
     )
-    for key, is_said, text in forbidden:
-        if is_said:
+    for key, is_set, text in forbidden:
+        if is_set:
             yield Forbidden(_join(path, key), text)
     if "metadata" in node.properties:
         yield Forbidden(_join(path, "properties[metadata]"), "must not be specified in a nested context")

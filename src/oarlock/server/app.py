@@ -143,7 +143,7 @@ def _check_admission(plugins: Sequence[Admission[Any]], catalog: Catalog) -> Non
             gvk = declared(plugin_class).gvk
             subject = f"{type(plugin).__name__}, an Admission plugin"
             raise KeywordError(subject, f"{gvk.api_version} {gvk.kind} is not served here", "add it to serve=[…]")
-        for name in sorted(plugin.__seen__ - names - {"", "*"}):
+        for name in sorted(plugin.__subresource_names__ - names - {"", "*"}):
             subject = f"{type(plugin).__name__}, an Admission plugin"
             raise KeywordError(subject, f"nothing here has a subresource {name!r}", did_you_mean(name, names))
 

@@ -124,7 +124,7 @@ def test_patterns_remember_little() -> None:
     pattern = CompiledPattern("^[a-z0-9]*$")
     for i in range(5000):
         assert pattern.found_in(f"x{i}")
-    assert len(pattern._seen) <= 512
+    assert len(pattern._matched) <= 512
     assert not pattern.found_in("X")
     assert pattern.found_in("x1")
     assert not pattern.found_in("\ud800")

@@ -103,7 +103,7 @@ class Admission(Generic[T]):
 
     __resource__: ClassVar[Any] = None
     __operations__: ClassVar[frozenset[str]] = frozenset()
-    __seen__: ClassVar[frozenset[str]] = frozenset()
+    __subresource_names__: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(
         cls, *, operations: Sequence[Operation] = ("CREATE", "UPDATE"), subresources: Sequence[str] = ()
@@ -123,7 +123,7 @@ class Admission(Generic[T]):
         if isinstance(subresources, str):
             raise KeywordError(subject, f"subresources={subresources!r}", "a list")
         cls.__operations__ = frozenset(operations)
-        cls.__seen__ = frozenset(("", *subresources))
+        cls.__subresource_names__ = frozenset(("", *subresources))
         check_methods(cls, _HOOKS, _WRONG_GUESSES, "__subresource__")
 
     async def mutate(self, review: Review[T]) -> None:

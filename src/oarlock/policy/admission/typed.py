@@ -58,8 +58,8 @@ class TypedPlugin:
         self._mutates = cls.mutate is not Admission.mutate
         self._validates = cls.validate is not Admission.validate
         self._operations = cls.__operations__ if self._mutates or self._validates else frozenset[str]()
-        self._subresources = cls.__seen__
-        self._every_subresource = "*" in cls.__seen__
+        self._subresources = cls.__subresource_names__
+        self._every_subresource = "*" in cls.__subresource_names__
         self._group = self._version = self._kind = ""  # of every kind
         if cls.__resource__ is Resource:
             self._projection: Projection = _MetadataProjection()

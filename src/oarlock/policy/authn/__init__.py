@@ -1,1 +1,1 @@
-"""Authentication: from the credentials of a request to a `User`. See also: `authenticator`, the interface."""
+"""Authentication: from the credentials of a request to an `Identity`. See also: `authenticator`, the interface."""

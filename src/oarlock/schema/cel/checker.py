@@ -55,19 +55,19 @@ class _Checker:
         self._bound: Bindings = {}
         self._fresh = 0
         self._mixed_allowed = int(mixed)
-        self._seen: list[Expr] = []
+        self._nodes: list[Expr] = []
         self.mistakes: list[Mistake] = []
 
     def settle(self) -> None:
         """Replace type variables by their bindings; unbound ones become dyn."""
-        for node in self._seen:
+        for node in self._nodes:
             node.type = _ground(resolved(self._bound, node.type))
 
     def visit(self, node: Expr) -> Steps[Expr]:
         checked = yield from self._visit(node)
         if checked.type.unwieldy:
             checked.type = self._mistake(checked, types.TOO_COMPLEX)
-        self._seen.append(checked)
+        self._nodes.append(checked)
         return checked
 
     def _visit(self, node: Expr) -> Steps[Expr]:

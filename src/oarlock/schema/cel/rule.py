@@ -132,7 +132,7 @@ class CompiledRule:
         where = place
         if self.field_path:
             where = f"{path}.{self.field_path}" if path and self.field_path[0] != "[" else path + self.field_path
-        return self._worded(where, value, self._said(values, budget)), not self.uses_old
+        return self._worded(where, value, self._text(values, budget)), not self.uses_old
 
     def _old(self, old: Any) -> Any:
         if not self.optional_old:
@@ -151,7 +151,7 @@ class CompiledRule:
             return f"'{error}': {what}: {self.named}"
         return f"{error} evaluating rule: {self.named}"
 
-    def _said(self, values: tuple[Any, ...], budget: Budget) -> str:
+    def _text(self, values: tuple[Any, ...], budget: Budget) -> str:
         """The error message: of the messageExpression if that works, else the message, else the rule."""
         otherwise = self.message.strip() or f"failed rule: {self.source.strip()}"
         if self.message_program is None:
