@@ -149,10 +149,10 @@ class History:
 
     async def _write(self, key: str, current: KV | None, through: Any) -> None:
         if current is not None and self.random.random() < 0.3:
-            result = await through.delete(key, expect=current.mod_rev)
+            result = await through.writes.delete(key, expect=current.mod_rev)
         else:
             value = b"%d" % self.random.randrange(10**9)
-            done: Any = await through.put(key, value, expect=current.mod_rev if current else 0)
+            done: Any = await through.writes.put(key, value, expect=current.mod_rev if current else 0)
             result = done if isinstance(done, WriteResult) else done[0]
             if result.ok and through is self.things:
                 assert (done[1].rev, done[1].body) == (result.rev, value)
@@ -475,7 +475,7 @@ def test_two_caches_of_one_file_read_each_others_writes(tmp_path: Path) -> None:
         rev = 0
         for n in range(60):
             writer, reader = n % 2, 1 - n % 2
-            result, _ = await things[writer].put(f"{PREFIX}a", b"%d" % n, expect=rev)
+            result, _ = await things[writer].writes.put(f"{PREFIX}a", b"%d" % n, expect=rev)
             assert result.ok
             rev = result.rev
             wait = caches[reader].fresh()

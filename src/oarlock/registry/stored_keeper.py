@@ -123,7 +123,7 @@ class StoredKeeper:
         metadata = stored["metadata"]
         metadata["resourceVersion"] = shown["metadata"]["resourceVersion"] = str(entry.rev)
         if is_deleting(metadata) and not metadata.get("finalizers") and not metadata.get("deletionGracePeriodSeconds"):
-            if not write.ctx.dry_run and not (await resource.cache.delete(entry.key, expect=entry.rev)).ok:
+            if not write.ctx.dry_run and not (await resource.cache.writes.delete(entry.key, expect=entry.rev)).ok:
                 _refuse_overtaken(write, precondition)
                 return None
             return MutationResult(TreeItem(shown))
@@ -150,7 +150,7 @@ class StoredKeeper:
         assert entry is not None
         metadata = live.tree["metadata"]
         if not finalizers:
-            if not ctx.dry_run and not (await resource.cache.delete(entry.key, expect=entry.rev)).ok:
+            if not ctx.dry_run and not (await resource.cache.writes.delete(entry.key, expect=entry.rev)).ok:
                 return None
             return MutationResult(
                 EntryItem(resource, entry), removed=True, uid=metadata.get("uid", ""), name=entry.name
@@ -192,7 +192,7 @@ class StoredKeeper:
     ) -> tuple[WriteResult, Entry | None]:
         """Write it over what is at `rev`. `renew` says that a time to live of the resource begins anew."""
         form, ttl_s = self._resource.form, self._resource.definition.ttl_s
-        return await self._resource.cache.put(
+        return await self._resource.cache.writes.put(
             key,
             form.value_of(encoded.tail),
             expect=rev,

@@ -287,7 +287,7 @@ async def test_a_watch_that_stands_still_is_begun_again(world: Any, kit: Any) ->
     world.backend.held = None  # what was held is lost, as in a connection that nobody ends
     await world.cache.fresh()
     world.backend.hold()
-    await things.put(kit.PREFIX + "b", b"1", expect=0)
+    await things.writes.put(kit.PREFIX + "b", b"1", expect=0)
     world.backend.held = None
     await world.cache.fresh()
     assert heard.texts == ["ADDED a 1@2", "ADDED b 1@3"]

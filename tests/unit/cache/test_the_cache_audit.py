@@ -43,5 +43,5 @@ async def test_every_difference_is_named(world: Any, kit: Any) -> None:
 async def test_a_draft_that_lies_is_found(world: Any, kit: Any) -> None:
     things = await world.load()
     key = kit.PREFIX + "a"
-    await things.put(key, b"1", expect=0, draft=lambda rev, create: Entry(key, "", "a", rev, create, b"2@2"))
+    await things.writes.put(key, b"1", expect=0, draft=lambda rev, create: Entry(key, "", "a", rev, create, b"2@2"))
     assert len(await cache_audit.check(things)) == 1

@@ -16,13 +16,13 @@ pytestmark = pytest.mark.anyio
 async def test_a_written_object_is_read_at_once(world: Any, kit: Any) -> None:
     things = await world.load()
     key = kit.PREFIX + "a"
-    result, entry = await things.put(key, b"1", expect=0)
+    result, entry = await things.writes.put(key, b"1", expect=0)
     assert result.ok
     assert entry is things.get(key)
     assert (entry.rev, entry.create_rev, entry.body) == (result.rev, result.rev, b"1@2")
-    result, entry = await things.put(key, b"2", expect=result.rev)
+    result, entry = await things.writes.put(key, b"2", expect=result.rev)
     assert (entry.rev, entry.create_rev) == (3, 2)
-    deleted = await things.delete(key, expect=entry.rev)
+    deleted = await things.writes.delete(key, expect=entry.rev)
     assert deleted.ok
     assert things.get(key) is None
     assert world.cache.rev == deleted.rev
@@ -31,11 +31,11 @@ async def test_a_written_object_is_read_at_once(world: Any, kit: Any) -> None:
 async def test_a_lost_race_returns_what_is_there(world: Any, kit: Any) -> None:
     things = await world.load()
     rev = await world.write("a", "1")
-    result, entry = await things.put(kit.PREFIX + "a", b"2", expect=0)
+    result, entry = await things.writes.put(kit.PREFIX + "a", b"2", expect=0)
     assert (result.ok, entry) == (False, None)
     assert result.current.mod_rev == rev
-    assert not (await things.delete(kit.PREFIX + "a", expect=99)).ok
-    assert things._pending == {}
+    assert not (await things.writes.delete(kit.PREFIX + "a", expect=99)).ok
+    assert things.writes.pending == {}
 
 
 async def test_a_draft_saves_describing(world: Any, kit: Any) -> None:
@@ -55,7 +55,7 @@ async def test_a_draft_saves_describing(world: Any, kit: Any) -> None:
         made.append(kit.describe(key, b"1", rev, create_rev))
         return made[-1]
 
-    _, entry = await things.put(key, b"1", expect=0, draft=draft)
+    _, entry = await things.writes.put(key, b"1", expect=0, draft=draft)
     assert described == []
     assert entry is made[0] is things.get(key) is heard.events[0].entry
     await world.write("a", "1")
@@ -68,7 +68,7 @@ async def test_two_writers_of_a_key_get_their_own_entries(world: Any, kit: Any) 
     rev = await world.write("a", "0")
     results = await asyncio.gather(
         *(
-            things.put(key, b"%d" % n, expect=rev, draft=lambda r, c, n=n: kit.describe(key, b"%d" % n, r, c))
+            things.writes.put(key, b"%d" % n, expect=rev, draft=lambda r, c, n=n: kit.describe(key, b"%d" % n, r, c))
             for n in "12"
             for n in (int(n),)
         )
@@ -77,14 +77,14 @@ async def test_two_writers_of_a_key_get_their_own_entries(world: Any, kit: Any) 
     assert len(won) == 1
     result, entry = won[0]
     assert entry.body == things.get(key).body == b"%s@%d" % (kit.restore(entry), result.rev)
-    assert things._pending == {}
+    assert things.writes.pending == {}
 
 
 async def test_an_overtaken_write_still_returns_what_it_wrote(world: Any, kit: Any) -> None:
     things = await world.load()
     key = kit.PREFIX + "a"
     world.backend.hold()
-    writing = asyncio.ensure_future(things.put(key, b"1", expect=0))
+    writing = asyncio.ensure_future(things.writes.put(key, b"1", expect=0))
     await asyncio.sleep(0)
     second = await world.write("a", "2")
     assert not writing.done(), "not before the cache has it"
@@ -98,7 +98,7 @@ async def test_the_same_bytes_written_again_by_another_are_another_write(world: 
     things = await world.load()
     key, value = kit.PREFIX + "a", b"1"
     world.backend.hold()
-    writing = asyncio.ensure_future(things.put(key, value, expect=0))
+    writing = asyncio.ensure_future(things.writes.put(key, value, expect=0))
     await asyncio.sleep(0)
     await world.backend.put(key, value, expect=2)
     world.backend.release()
@@ -110,15 +110,17 @@ async def test_the_same_bytes_written_again_by_another_are_another_write(world: 
 async def test_a_write_whose_event_stays_away_is_answered_from_what_was_written(world: Any, kit: Any) -> None:
     things = await world.load()
     key = kit.PREFIX + "a"
-    first, _ = await things.put(key, b"0", expect=0)
+    first, _ = await things.writes.put(key, b"0", expect=0)
     world.backend.hold()
     world.backend.get = None  # it isn't read back
-    _, entry = await things.put(key, b"1", expect=first.rev)
+    _, entry = await things.writes.put(key, b"1", expect=first.rev)
     assert (entry.rev, entry.create_rev, entry.body) == (3, 2, b"1@3")
-    _, entry = await things.put(kit.PREFIX + "b", b"1", expect=0, draft=lambda r, c: kit.describe("b", b"!", r, c))
+    _, entry = await things.writes.put(
+        kit.PREFIX + "b", b"1", expect=0, draft=lambda r, c: kit.describe("b", b"!", r, c)
+    )
     assert (entry.rev, entry.create_rev, entry.body) == (4, 4, b"!@4")
     assert things.get(key).body == b"0@2", "what isn't complete isn't shown"
-    assert things._pending == {}
+    assert things.writes.pending == {}
 
 
 async def test_a_write_on_what_is_not_here_any_more_is_read_back(world: Any, kit: Any) -> None:
@@ -126,7 +128,7 @@ async def test_a_write_on_what_is_not_here_any_more_is_read_back(world: Any, kit
     key = kit.PREFIX + "a"
     world.backend.hold()
     first = await world.write("a", "0")
-    _, entry = await things.put(key, b"1", expect=first)
+    _, entry = await things.writes.put(key, b"1", expect=first)
     assert (entry.rev, entry.create_rev, entry.body) == (3, 2, b"1@3")
     last = await world.write("a", "2")
     await world.backend.compact(last)
@@ -135,20 +137,20 @@ async def test_a_write_on_what_is_not_here_any_more_is_read_back(world: Any, kit
     async def forget_at_once(key: str, value: bytes, **rest: Any) -> Any:
         world.backend.put = real
         result = await real(key, value, **rest)
-        await world.backend.compact(await world.write("x", "1"))
+        await world.backend.compact(await world.write("a", "4"))
         return result
 
     world.backend.put = forget_at_once
     with pytest.raises(OutcomeUnknown, match="was written at revision 5 but can't be read back"):
-        await things.put(key, b"3", expect=last)
-    assert things._pending == {}
+        await things.writes.put(key, b"3", expect=last)
+    assert things.writes.pending == {}
 
 
 async def test_a_write_waits_for_its_event_and_does_not_ask_for_it(world: Any, kit: Any) -> None:
     things = await world.load()
     world.backend.hold()
     world.backend.nudged = 0
-    writing = asyncio.ensure_future(things.put(kit.PREFIX + "a", b"1", expect=0))
+    writing = asyncio.ensure_future(things.writes.put(kit.PREFIX + "a", b"1", expect=0))
     for _ in range(5):
         await asyncio.sleep(0)
     assert not writing.done()
@@ -157,7 +159,7 @@ async def test_a_write_waits_for_its_event_and_does_not_ask_for_it(world: Any, k
     _, entry = await writing
     assert entry is things.get(kit.PREFIX + "a")
     world.backend.hold()
-    await things.delete(kit.PREFIX + "a", expect=entry.rev)
+    await things.writes.delete(kit.PREFIX + "a", expect=entry.rev)
     assert world.backend.nudged > 0, "until it has been away for a while"
 
 
@@ -171,14 +173,14 @@ async def test_bytes_that_are_equal_are_recognised_as_our_own(world: Any, kit: A
     things = await world.cache.resource(kit.PREFIX, describe, kit.later)
     key = kit.PREFIX + "a"
     world.backend.copies = True
-    _, entry = await things.put(key, b"12", expect=0, draft=lambda rev, c: kit.describe(key, b"12", rev, c))
+    _, entry = await things.writes.put(key, b"12", expect=0, draft=lambda rev, c: kit.describe(key, b"12", rev, c))
     assert entry is things.get(key)
     assert described == []
 
 
 async def test_a_draft_that_raises_is_described_instead(world: Any, kit: Any) -> None:
     things = await world.load()
-    _, entry = await things.put(kit.PREFIX + "a", b"1", expect=0, draft=lambda rev, create_rev: 1 / 0)
+    _, entry = await things.writes.put(kit.PREFIX + "a", b"1", expect=0, draft=lambda rev, create_rev: 1 / 0)
     assert entry.body == b"1@2"
 
 
@@ -201,13 +203,13 @@ async def test_an_object_that_cannot_be_described_is_broken_and_the_others_are_n
 async def test_a_cancelled_write_leaves_nothing_behind(world: Any, kit: Any) -> None:
     things = await world.load()
     world.backend.hold()
-    writing = asyncio.ensure_future(things.put(kit.PREFIX + "a", b"1", expect=0))
+    writing = asyncio.ensure_future(things.writes.put(kit.PREFIX + "a", b"1", expect=0))
     await asyncio.sleep(0)
     writing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await writing
     world.backend.release()
-    assert things._pending == {}
+    assert things.writes.pending == {}
     assert things.get(kit.PREFIX + "a").body == b"1@2"
 
 
@@ -215,10 +217,10 @@ async def test_a_time_to_live_ends_with_an_ordinary_deletion(world: Any, kit: An
     things = await world.load()
     heard = kit.Heard()
     things.subscribe(world.cache.rev, heard.deliver, heard.closed)
-    await things.put(kit.PREFIX + "a", b"1", expect=0, ttl_ms=1000)
+    await things.writes.put(kit.PREFIX + "a", b"1", expect=0, ttl_ms=1000)
     world.clock.time += 2.0
     world.backend.reap()
     assert heard.texts == ["ADDED a 1@2", "DELETED a 1@3"]
-    await things.put(kit.PREFIX + "b", b"1", expect=0, ttl_ms=1000)
+    await things.writes.put(kit.PREFIX + "b", b"1", expect=0, ttl_ms=1000)
     things = await world.restart()
     assert things.get(kit.PREFIX + "b").expires == 1_003_000

@@ -1,65 +1,29 @@
-"""`ResourceCache`: one resource's objects in memory. Reads, past states, subscriptions, and writes through.
+"""`ResourceCache`: one resource's objects in memory. Reads, past states and subscriptions.
 
-Reads are as of `rev`, the position in the whole store. For linearizable reads, await `WatchCache.fresh` first. A write
-goes to the backend, then waits for its event, which may come before or after the result: so a process reads its own
-writes, whatever the backend.
+Reads are as of `rev`, the position in the whole store. For linearizable reads, await `WatchCache.fresh` first.
 
 Must not know: the watch of the store (`watch_cache` passes the events), what an object is (`Describe` knows).
-See also: `loading`, `watch_cache`.
+See also: `writes`, which write through it; `loading`, `watch_cache`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from oarlock.meta.context import Clock
-from oarlock.storage.backend import (
-    KEEP_TTL,
-    KV,
-    Backend,
-    Event,
-    OutcomeUnknown,
-    Rev,
-    StorageError,
-    Unavailable,
-    WriteResult,
-)
-from oarlock.storage.cache.entry import Describe, Draft, Entry, Later
+from oarlock.storage.backend import KV, Event, Rev, Unavailable
+from oarlock.storage.cache.entry import Describe, Entry, Later
 from oarlock.storage.cache.events import CacheEvent, Closed, Deliver, Subscription, TooOld
-from oarlock.storage.cache.limits import CacheLimits
-from oarlock.storage.cache.position import Position
 from oarlock.storage.cache.ring import Ring
 from oarlock.storage.cache.snapshot import Snapshot
+from oarlock.storage.cache.source import CacheSource
 from oarlock.storage.cache.state import State
+from oarlock.storage.cache.writes import Writes
 from oarlock.storage.pacing import Pacer
 
-__all__ = ["CacheSource", "ResourceCache", "dispatch"]
+__all__ = ["ResourceCache", "dispatch"]
 
 log = logging.getLogger("oarlock.storage.cache")
-
-
-@dataclass(frozen=True, slots=True)
-class CacheSource:
-    """What all resources of a cache share. `late` is called with a revision whose events don't come."""
-
-    backend: Backend
-    position: Position
-    limits: CacheLimits
-    clock: Clock
-    late: Callable[[Rev], None]
-
-
-class _Pending:
-    """A write in progress. An event of its key with equal bytes is its own, or one that the draft describes as well."""
-
-    __slots__ = ("draft", "entry", "value")
-
-    def __init__(self, value: bytes, draft: Draft | None) -> None:
-        self.value = value
-        self.draft = draft
-        self.entry: Entry | None = None
 
 
 class ResourceCache:
@@ -78,10 +42,10 @@ class ResourceCache:
         self._describe = describe
         self._position = source.position
         self._state = State({}, Ring(source.limits, 0), source.limits)
-        self._pending: dict[str, _Pending] = {}
         self._retired = False
         self._subscriptions: dict[Subscription, None] = {}
         self._listeners: tuple[Subscription, ...] | None = ()
+        self.writes = Writes(source, self.describe, self.entry_at)
 
     # Reads
 
@@ -167,6 +131,14 @@ class ResourceCache:
         namespace, _, name = key[len(self.prefix) :].rpartition("/")
         return Entry(key, namespace, name, rev, create_rev, b"", broken=f"{type(error).__name__}: {error}")
 
+    def entry_at(self, key: str, rev: Rev) -> Entry | None:
+        """The object as it was written at `rev`, while that is in memory."""
+        entry = self._state.live.get(key)
+        if entry is not None and entry.rev == rev:
+            return entry
+        event = self._state.ring.find(rev)
+        return event.entry if event is not None and event.entry.key == key else None
+
     # Subscriptions
 
     def subscribe(self, after: Rev, deliver: Deliver, closed: Closed) -> Subscription:
@@ -237,88 +209,14 @@ class ResourceCache:
             if previous is None:
                 return None
             return state.remove(self.describe_deleted(event, previous), now)
-        pending = self._pending.get(key) if self._pending else None
-        if pending is not None and pending.value == value:
-            entry = pending.entry = self._entry_of(pending.draft, key, value, event.rev, event.create_rev)
-        else:
+        entry = self.writes.entry(event, value) if self.writes.pending else None
+        if entry is None:
             entry = self.describe(key, value, event.rev, event.create_rev)
         return state.put(entry, now)
-
-    def _entry_of(self, draft: Draft | None, key: str, value: bytes, rev: Rev, create_rev: Rev) -> Entry:
-        if draft is not None:
-            try:
-                return draft(rev, create_rev)
-            except Exception:
-                log.exception("drafting %s at revision %d failed", key, rev)
-        return self.describe(key, value, rev, create_rev)
 
     def settle(self) -> None:
         """Called after the last event of a batch."""
         self._state.settle()
-
-    # Writes
-
-    async def put(
-        self, key: str, value: bytes, *, expect: Rev, ttl_ms: int | None = KEEP_TTL, draft: Draft | None = None
-    ) -> tuple[WriteResult, Entry | None]:
-        """`Backend.put`. On success the entry is returned, and has been applied here.
-
-        With `draft` the writer makes the entry itself; otherwise it is described from the bytes. Should the event not
-        come within the time a read may wait, the entry is returned all the same: the write is done, and linearizable
-        reads wait for it.
-        """
-        pending = _Pending(value, draft)
-        mine = self._pending.setdefault(key, pending) is pending
-        try:
-            result = await self.source.backend.put(key, value, expect=expect, ttl_ms=ttl_ms)
-            if not result.ok:
-                return result, None
-            if result.rev > self._position.rev:
-                await self._arrival(result.rev)
-        finally:
-            if mine:
-                del self._pending[key]
-        entry = pending.entry
-        if entry is None or entry.rev != result.rev:
-            entry = await self._entry_of_write(key, pending, expect, result.rev)
-        return result, entry
-
-    async def delete(self, key: str, *, expect: Rev) -> WriteResult:
-        """`Backend.delete`. On success the deletion has been applied here, unless its event stays away as in `put`."""
-        result = await self.source.backend.delete(key, expect=expect)
-        if result.ok and result.rev > self._position.rev:
-            await self._arrival(result.rev)
-        return result
-
-    async def _arrival(self, rev: Rev) -> None:
-        """Wait for the events up to `rev`, which are on their way without being asked for."""
-        limits = self.source.limits
-        if not await self._position.reach(rev, limits.fresh_s, ask_after_s=limits.nudge_s):
-            self.source.late(rev)
-
-    async def _entry_of_write(self, key: str, pending: _Pending, expect: Rev, rev: Rev) -> Entry:
-        """The entry written at `rev`, if its event couldn't be recognised or hasn't come."""
-        event = self._state.ring.find(rev)
-        if event is not None and event.entry.key == key:
-            return event.entry
-        create_rev = self._create_rev_at(key, expect) if expect else rev
-        if create_rev:
-            return self._entry_of(pending.draft, key, pending.value, rev, create_rev)
-        try:
-            kv, _ = await self.source.backend.get(key, rev=rev)
-        except StorageError as error:
-            raise OutcomeUnknown(f"{key} was written at revision {rev} but can't be read back: {error}") from error
-        if kv is None:
-            raise OutcomeUnknown(f"{key} was written at revision {rev} but isn't there")
-        return self.describe(key, kv.value, kv.mod_rev, kv.create_rev)
-
-    def _create_rev_at(self, key: str, rev: Rev) -> Rev:
-        """The revision at which the object was created that had `rev`; 0 when it isn't here any more."""
-        entry = self._state.live.get(key)
-        if entry is None or entry.rev != rev:
-            event = self._state.ring.find(rev)
-            entry = event.entry if event is not None and event.entry.key == key else None
-        return 0 if entry is None else entry.create_rev
 
 
 def dispatch(listeners: Sequence[Subscription], events: Sequence[CacheEvent]) -> None:

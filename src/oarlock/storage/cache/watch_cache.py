@@ -24,7 +24,8 @@ from oarlock.storage.cache.follower import Follower
 from oarlock.storage.cache.limits import CacheLimits
 from oarlock.storage.cache.loading import load
 from oarlock.storage.cache.position import Position
-from oarlock.storage.cache.resource_cache import CacheSource, ResourceCache, dispatch
+from oarlock.storage.cache.resource_cache import ResourceCache, dispatch
+from oarlock.storage.cache.source import CacheSource
 from oarlock.storage.cache.state import State
 
 __all__ = ["ROOT", "ResourceCache", "WatchCache"]
