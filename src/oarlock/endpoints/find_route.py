@@ -5,6 +5,7 @@ Must not know: requests in progress. See also: `router`, which caches routes; `v
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from dataclasses import replace
 
 from oarlock.endpoints.catalog import CatalogEntry, Proxied
@@ -76,19 +77,26 @@ class RouteFinder:
 
 def _prepared(verb: Verb, entry: CatalogEntry, subresource: str) -> Verb:
     """`verb` with what comes before: the warning of a deprecated version, a task for code of the resource's author."""
+    if resource_waits(entry.served) or subresource in entry.served.hooks.subresources:
+        verb = _in_task(verb)
     warning = _deprecation(entry)
-    waits = resource_waits(entry.served) or subresource in entry.served.hooks.subresources
-    if not warning and not waits:
-        return verb
+    return _warned(verb, warning) if warning else verb
 
-    async def prepare(state: RequestState, route: ResourceRoute) -> Response:
-        if warning:
-            state.notes.warn(warning)
-        if waits:
-            await in_task()
+
+def _in_task(verb: Verb) -> Verb:
+    async def wait_for_task(state: RequestState, route: ResourceRoute) -> Response:
+        await in_task()
         return await verb(state, route)
 
-    return prepare
+    return wait_for_task
+
+
+def _warned(verb: Verb, warning: str) -> Verb:
+    def warn(state: RequestState, route: ResourceRoute) -> Awaitable[Response]:
+        state.notes.warn(warning)
+        return verb(state, route)
+
+    return warn
 
 
 def _deprecation(entry: CatalogEntry) -> str:
