@@ -141,7 +141,7 @@ class History:
         """Change or delete a key, by this process or past its cache, and note what the store was then."""
         key = prefix + name
         current, _ = await self.store.get(key)
-        through: Any = self.things if ours and prefix == PREFIX else self.store
+        through: Any = self.things.writes if ours and prefix == PREFIX else self.store
         try:
             await self._write(key, current, through)
         except Unavailable:
@@ -149,14 +149,14 @@ class History:
 
     async def _write(self, key: str, current: KV | None, through: Any) -> None:
         if current is not None and self.random.random() < 0.3:
-            result = await through.writes.delete(key, expect=current.mod_rev)
+            result = await through.delete(key, expect=current.mod_rev)
         else:
             value = b"%d" % self.random.randrange(10**9)
-            done: Any = await through.writes.put(key, value, expect=current.mod_rev if current else 0)
+            done: Any = await through.put(key, value, expect=current.mod_rev if current else 0)
             result = done if isinstance(done, WriteResult) else done[0]
-            if result.ok and through is self.things:
+            if result.ok and through is self.things.writes:
                 assert (done[1].rev, done[1].body) == (result.rev, value)
-        if result.ok and through is self.things and self.things.ready and not self.faulty:
+        if result.ok and through is self.things.writes and self.things.ready and not self.faulty:
             assert self.cache.rev >= result.rev, "a process reads its own writes"
 
     @property
