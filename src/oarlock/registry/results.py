@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from oarlock.registry.body_bytes import encode_body
 from oarlock.registry.served import Tree
-from oarlock.registry.stored_form import encode_body
 from oarlock.registry.stored_resource import StoredResource
 from oarlock.storage.cache.entry import Entry
 

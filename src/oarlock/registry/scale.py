@@ -19,10 +19,10 @@ from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.patch.apply.schema import ValueType, object_type
 from oarlock.patch.apply.validate import check
 from oarlock.registry.body import DecodedBody, normalize_body
+from oarlock.registry.body_bytes import encode_body
 from oarlock.registry.metadata import check_place
 from oarlock.registry.results import Item
 from oarlock.registry.served import Hooks, Tree
-from oarlock.registry.stored_form import encode_body
 from oarlock.registry.update import Change
 from oarlock.schema import structural
 from oarlock.schema.compiled import CompiledVersion, SchemaError, compile_version

@@ -1,12 +1,7 @@
-"""The stored bytes of an object: canonical JSON of the storage version, spliced into answers without parsing.
+"""`StoredForm`: one resource's objects, as the bytes in the store and as the cache's entries.
 
-A stored value is ``head`` (``{"apiVersion":…,"kind":…,``) and a *tail*, which begins with ``"metadata":{``; its keys
-are sorted, ``<>&`` are escaped, and resourceVersion is left out. In the cache, `Entry.body` is the tail with
-resourceVersion as the first field of metadata. So GET is head + body, a list item is ``{`` + body, and a watch event is
-a frame around head + body.
-
-A value that isn't canonical, or of another version, is decoded, converted and encoded again before it is cached. A
-value that can't be decoded becomes a *broken* entry.
+A stored value is a head and a tail (`body_bytes`), in the stored version. One that isn't canonical, or of another
+version, is decoded, converted and encoded again before it is cached. One that can't be decoded becomes a *broken* entry.
 Must not know: verbs, admission. See also: `stored_resource`.
 """
 
@@ -18,9 +13,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from oarlock.codec import json as json_codec
-from oarlock.codec.ordering import MANY_BYTES, encode_small_sorted, encode_sorted
+from oarlock.codec.ordering import MANY_BYTES
 from oarlock.meta.errors import StatusError
+from oarlock.registry.body_bytes import body_of, encode_tail, tail_of
 from oarlock.registry.conversion import ConversionError, Tree
 from oarlock.registry.converting import Conversions
 from oarlock.registry.keys import prefix_of, split_key
@@ -29,7 +24,7 @@ from oarlock.schema.definition import ResourceDefinition
 from oarlock.storage.backend import Damaged
 from oarlock.storage.cache.entry import Entry, Interner
 
-__all__ = ["PENDING", "STALE", "Encoded", "StoredForm", "Unread", "body_of", "encode_body", "encode_tail", "tail_of"]
+__all__ = ["PENDING", "STALE", "Encoded", "StoredForm", "Unread"]
 
 STALE = "stale"
 """`Entry.extra` of an object that is stored in an old version: even a no-op update rewrites it."""
@@ -39,62 +34,10 @@ _decode = msgspec.json.Decoder().decode
 
 PENDING = "its conversion is still being waited for"
 
-METADATA = b'"metadata":{'
-_VERSIONED = b'"metadata":{"resourceVersion":"'
 _NO_LABELS: dict[str, str] = {}
 
 Select = Callable[[Tree, dict[str, str]], tuple[str, ...]]
 """The selectable values of a tree in the stored version. Fills the dict with version → why its values are unknown."""
-
-
-def encode_body(tree: Tree) -> bytes:
-    """A tree as a body: everything after apiVersion and kind, with its resourceVersion."""
-    version = tree["metadata"].get("resourceVersion")
-    tail = encode_tail(tree)
-    if not version:
-        return tail
-    return b'"metadata":{"resourceVersion":%s,%s' % (_encode(version), tail[12:])
-
-
-def encode_tail(tree: Tree, *, large: bool = True) -> bytes:
-    """Canonical bytes of everything but apiVersion and kind, from ``"metadata":{`` to the closing brace.
-
-    A resourceVersion in the tree's metadata is left out. `large` is False for a tree that is known to be small.
-    """
-    metadata, encode = tree["metadata"], encode_sorted if large else encode_small_sorted
-    if "resourceVersion" in metadata:
-        metadata = {k: v for k, v in metadata.items() if k != "resourceVersion"}
-    tail = b'"metadata":' + encode(metadata)
-    rest = {k: v for k, v in tree.items() if k not in ("apiVersion", "kind", "metadata")}
-    if rest:
-        fields = encode(rest)
-        if json_codec.holds_whole_floats(fields):  # Go clients can't decode these as an integer
-            fields = json_codec.encode_canonical(rest)
-        tail = tail + b"," + fields[1:]
-    else:
-        tail += b"}"
-    if b"<" in tail or b">" in tail or b"&" in tail:
-        tail = tail.replace(b"<", b"\\u003c").replace(b">", b"\\u003e").replace(b"&", b"\\u0026")
-    return tail
-
-
-def body_of(tail: bytes, rev: int) -> bytes:
-    """The tail with its resourceVersion; `rev` 0 (for a dry run) leaves it out."""
-    if not rev:
-        return tail
-    if tail[12:13] == b"}":
-        return b'%s%d"%s' % (_VERSIONED, rev, tail[12:])
-    return b'%s%d",%s' % (_VERSIONED, rev, tail[12:])
-
-
-def tail_of(body: bytes) -> bytes:
-    """The tail of a body: without its resourceVersion."""
-    if not body.startswith(_VERSIONED):
-        return body
-    end = body.index(b'"', len(_VERSIONED)) + 1
-    if body[end : end + 1] == b",":
-        end += 1
-    return METADATA + body[end:]
 
 
 class Encoded(NamedTuple):

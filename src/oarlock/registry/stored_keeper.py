@@ -13,12 +13,13 @@ import msgspec
 
 from oarlock.meta.errors import AlreadyExists, Conflict
 from oarlock.patch.apply.tracking import keep_times
+from oarlock.registry.body_bytes import tail_of
 from oarlock.registry.conversion import ConversionError, copy_tree
 from oarlock.registry.convertibility import StorableObject, storable
 from oarlock.registry.metadata import is_deleting, mark_deleted
 from oarlock.registry.results import EntryItem, MutationResult, TreeItem
 from oarlock.registry.served import Tree
-from oarlock.registry.stored_form import STALE, Encoded, tail_of
+from oarlock.registry.stored_form import STALE, Encoded
 from oarlock.registry.stored_resource import StoredResource
 from oarlock.registry.workers import weight
 from oarlock.registry.write import CheckedObject, LiveObject, Precondition, WriteRequest

@@ -15,6 +15,7 @@ import msgspec
 
 from oarlock.meta.context import Context
 from oarlock.meta.errors import NotFound, StatusError, StorageReadError
+from oarlock.registry.body_bytes import body_of, encode_body, encode_tail
 from oarlock.registry.conversion import lend
 from oarlock.registry.conversion_cache import ConversionKey
 from oarlock.registry.keys import after_prefix, object_key
@@ -22,7 +23,7 @@ from oarlock.registry.pending_entries import PendingEntries
 from oarlock.registry.resource_base import ResourceBase
 from oarlock.registry.served import Served, Tree
 from oarlock.registry.settings import Settings
-from oarlock.registry.stored_form import PENDING, StoredForm, body_of, encode_body, encode_tail
+from oarlock.registry.stored_form import PENDING, StoredForm
 from oarlock.registry.workers import weight
 from oarlock.schema.definition import VersionDefinition
 from oarlock.storage.cache.entry import Entry, Interner

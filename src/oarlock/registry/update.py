@@ -123,6 +123,8 @@ async def _attempt(write: WriteRequest, change: Change, live: LiveObject | None)
         new = await tracked(write, live.tree, new)
     if write.reviewers is not None:
         new = await write.mutated(write.reviewers, new, None if live is None else live.tree, body)
+        if live is not None:
+            new = write.part.confine(new, live.tree if live.whole else {})  # nor can admission change the rest
     if live is not None:
         keep_system(new["metadata"], live.tree["metadata"])
     return await write.keeper.replace(write, await finish(write, new, live), live, precondition)

@@ -16,8 +16,8 @@ from oarlock.endpoints.watching.event_frames import EventForm
 from oarlock.meta.errors import InternalError, InvalidObject, MethodNotAllowed
 from oarlock.meta.fielderrors import Forbidden
 from oarlock.meta.kinds import GroupKind
+from oarlock.registry.body_bytes import encode_body
 from oarlock.registry.served import Tree
-from oarlock.registry.stored_form import encode_body
 from oarlock.registry.virtual_resource import VirtualResource
 from oarlock.storage.pacing import Pacer
 
