@@ -1,7 +1,7 @@
 """`StoredForm`: one resource's objects, as the bytes in the store and as the cache's entries.
 
 A stored value is a head and a tail (`body_bytes`), in the stored version. One that isn't canonical, or of another
-version, is decoded, converted and encoded again before it is cached. One that can't be decoded becomes a *broken* entry.
+version, is decoded, converted and encoded again before it is cached. One that can't be decoded is a *broken* entry.
 Must not know: verbs, admission. See also: `stored_resource`.
 """
 
