@@ -9,6 +9,7 @@ See also: `writes`, which write through it; `loading`, `watch_cache`.
 from __future__ import annotations
 
 import logging
+import weakref
 from collections.abc import Sequence
 
 from oarlock.storage.backend import KV, Event, Rev, Unavailable
@@ -45,7 +46,8 @@ class ResourceCache:
         self._retired = False
         self._subscriptions: dict[Subscription, None] = {}
         self._listeners: tuple[Subscription, ...] | None = ()
-        self.writes = Writes(source, self.describe, self.entry_at)
+        this = weakref.proxy(self)  # so that a dropped cache is freed at once: collections of cycles are rare
+        self.writes = Writes(source, lambda *event: this.describe(*event), lambda key, rev: this.entry_at(key, rev))
 
     # Reads
 
