@@ -209,10 +209,10 @@ async def test_what_is_no_longer_served_is_let_go():
     async with api:
         await api.server.change(put=[thing("tops"), thing("saws", TOOLS)])
         await documents(api)
-        for _ in range(3):
+        for number in range(3):
             kites = thing("kites")
             await api.server.change(put=[kites])
-            await made(api, path("kites"), crate(f"a{id(kites)}"))
+            await made(api, path("kites"), crate(f"a{number}"))
             await documents(api)
             await api.get(path("kites"))
             table = api.parts.router.route_table

@@ -46,7 +46,7 @@ class RouteFinder:
         try:
             return self._to_resource(table, method, target, pairs)
         except StatusError as error:
-            return PathRoute(target, pairs, table.requests, RouteKind.PATH, _refuse(error))
+            return PathRoute(target, pairs, table.requests, RouteKind.PATH, _refuse(error.with_traceback(None)))
 
     def _to_resource(
         self, table: RouteTable, method: str, target: Target, pairs: list[tuple[str, str]]
@@ -134,7 +134,7 @@ def _forward(proxied: Proxied) -> PathAnswer:
     return forward
 
 
-def _refuse(error: Exception) -> PathAnswer:
+def _refuse(error: StatusError) -> PathAnswer:
     async def refuse(state: RequestState, route: PathRoute) -> Response:
         raise error
 

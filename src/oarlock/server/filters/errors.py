@@ -15,4 +15,6 @@ async def answer_errors(state: RequestState, next: Next) -> Response:
     try:
         return await next(state)
     except Exception as error:
-        return error_response(error, state)
+        response = error_response(error, state)
+        error.__traceback__ = None  # an error that a cached route raises again would keep the request's frames
+        return response
