@@ -57,6 +57,7 @@ class StoredResource(ResourceBase):
 
     def take_over(self, before: StoredResource) -> None:
         """Use the cache of `before`, which stores objects alike. Call `adopt_form` once `before` is out of use."""
+        self.form.retire()  # it refers to this resource: freed at once
         self.form, self.cache = before.form, before.cache
 
     def adopt_form(self) -> None:
