@@ -24,7 +24,7 @@ from oarlock.schema.crd import parse
 from oarlock.server.clock import SystemClock
 from oarlock.server.config import ServerConfig
 from oarlock.server.lifecycle import serve_until_signal
-from support.heart import Heart
+from support.heart import ObservedServer
 
 MEMORY_BYTES = 6 * 1024**3
 
@@ -84,53 +84,33 @@ def group_of(number: int, groups: int) -> str:
     return f"group{number % groups}.example.com"
 
 
-class _Child:
-    def __init__(self, server: APIServer, made: list[Served], groups: int) -> None:
-        self._server = server
-        self._made = made
+class _Child(ObservedServer):
+    def __init__(self, server: APIServer, definitions: list[Served], groups: int) -> None:
+        super().__init__(server)
+        self._definitions = definitions
         self._groups = groups
-        self._changes = 0
 
-    def print_message(self, line: str) -> None:
-        pass
+    def greeting(self) -> dict[str, float]:
+        return {"ready_s": time.monotonic() - START}
 
-    def print_result(self, line: str) -> None:
-        """The server is ready."""
-        self._heart = Heart()
-        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._asked)
-        self._say({"ready_s": time.monotonic() - START})
-
-    def _asked(self) -> None:
-        word, *rest = sys.stdin.readline().split() or [""]
-        if word in ("add", "change", "list"):
-            self._changes += 1
-            loop = asyncio.get_running_loop()
-            self._task = loop.create_task(self._measured(word, int(rest[0])))
-        elif word == "rest":
-            self._heart.rest()
-            self._say({})
-        elif word == "held":
-            self._say({"wall_ms": self._heart.wall_s * 1e3, "cpu_ms": self._heart.cpu_s * 1e3})
-
-    async def _measured(self, word: str, number: int) -> None:
-        made = definition(number, self._groups, f" Changed {self._changes} times.")
+    async def command(self, word: str, *arguments: str) -> None:
+        self.changes += 1
+        number = int(arguments[0])
+        changed = definition(number, self._groups, f" Changed {self.changes} times.")
         gc.collect()
         await asyncio.sleep(0.05)
-        self._heart.rest()
+        self.heart.rest()
         on_loop, everywhere, began = time.thread_time(), time.process_time(), time.monotonic()
         if word == "list":
-            await self._server.replace(Catalog.of([*self._made[:number], made, *self._made[number + 1 :]]))
+            entries = [*self._definitions[:number], changed, *self._definitions[number + 1 :]]
+            await self.server.replace(Catalog.of(entries))
         else:
-            await self._server.change(put=[made])
+            await self.server.change(put=[changed])
         took = time.monotonic() - began
         figures = {"loop_ms": (time.thread_time() - on_loop) * 1e3, "all_ms": (time.process_time() - everywhere) * 1e3}
         await asyncio.sleep(0.05)
-        held = {"held_ms": self._heart.cpu_s * 1e3, "held_wall_ms": self._heart.wall_s * 1e3}
-        self._say({**figures, **held, "took_ms": took * 1e3})
-
-    @staticmethod
-    def _say(answer: dict[str, float]) -> None:
-        print(json.dumps(answer), flush=True)
+        held = {"held_ms": self.heart.cpu_s * 1e3, "held_wall_ms": self.heart.wall_s * 1e3}
+        self.say({**figures, **held, "took_ms": took * 1e3})
 
 
 START = time.monotonic()

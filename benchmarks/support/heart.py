@@ -15,6 +15,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -137,45 +138,67 @@ class Heart:
         self._loop.call_later(BEAT_S, self._beat)
 
 
-class _Child:
-    def __init__(self, server: APIServer) -> None:
-        self._server = server
-        self._kept = tuple(server.catalog.entries)
-        self._made: list[Served] = []
-        self._changes = 0
+class ObservedServer(ABC):
+    """The output of a server that tells a parent, line by line, how long its loop was held.
 
-    def print_message(self, line: str) -> None:
+    A subclass adds commands of its own. A line from the parent is a command and its arguments; each is answered with
+    one line of JSON.
+    """
+
+    def __init__(self, server: APIServer) -> None:
+        self.server = server
+        self.changes = 0
+
+    def greeting(self) -> dict[str, float]:
+        """What the parent is told when the server is ready."""
+        return {}
+
+    @abstractmethod
+    async def command(self, word: str, *arguments: str) -> None:
+        """Carry out a command and `say` its answer."""
+
+    def print_message(self, line: str) -> None:  # noqa: B027 (nothing is shown while it starts)
         pass
 
     def print_result(self, line: str) -> None:
         """The server is ready."""
-        self._heart = Heart()
+        self.heart = Heart()
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._asked)
-        self._say({})
+        self.say(self.greeting())
 
     def _asked(self) -> None:
         words = sys.stdin.readline().split()
-        if words and words[0] == "replace":
-            if words[2] == "anew":
-                self._made = [definition(n) for n in range(int(words[1]))]
-            else:
-                self._changes += 1
-                self._made[0] = definition(0, f" Changed {self._changes} times.")
-            self._heart.rest()
-            self._task = asyncio.get_running_loop().create_task(self._replace(self._made))
-        elif words and words[0] == "rest":
-            self._heart.rest()
-            self._say({})
-        elif words:
-            self._say({"wall_ms": self._heart.wall_s * 1e3, "cpu_ms": self._heart.cpu_s * 1e3})
-
-    async def _replace(self, made: list[Served]) -> None:
-        await self._server.replace(Catalog.of((*self._kept, *made)))
-        self._say({})
+        if not words:
+            return
+        if words[0] == "rest":
+            self.heart.rest()
+            self.say({})
+        elif words[0] == "held":
+            self.say({"wall_ms": self.heart.wall_s * 1e3, "cpu_ms": self.heart.cpu_s * 1e3})
+        else:
+            self._task = asyncio.get_running_loop().create_task(self.command(*words))
 
     @staticmethod
-    def _say(answer: dict[str, float]) -> None:
+    def say(answer: dict[str, float]) -> None:
         print(json.dumps(answer), flush=True)
+
+
+class _Child(ObservedServer):
+    def __init__(self, server: APIServer) -> None:
+        super().__init__(server)
+        self._entries = tuple(server.catalog.entries)
+        self._definitions: list[Served] = []
+
+    async def command(self, word: str, *arguments: str) -> None:
+        count, how = arguments
+        if how == "anew":
+            self._definitions = [definition(n) for n in range(int(count))]
+        else:
+            self.changes += 1
+            self._definitions[0] = definition(0, f" Changed {self.changes} times.")
+        self.heart.rest()
+        await self.server.replace(Catalog.of((*self._entries, *self._definitions)))
+        self.say({})
 
 
 def main() -> None:

@@ -82,22 +82,27 @@ class ServedResource(Protocol):
         ...
 
 
-class StoredVerbs(StoredResource):
-    """A resource whose objects are in the store."""
+class _Recipes:
+    """The verbs that are the same for every resource: the recipes, over the keeper of its objects."""
 
     keeper: Keeper
-    deletions_at_a_time = 64
     create = create.create
     update = update.update
     delete = delete.delete
 
-    def __init__(self, served: Served, watch_cache: WatchCache, settings: Settings, interner: Interner) -> None:
-        super().__init__(served, watch_cache, settings, interner)
-        self.keeper = StoredKeeper(self)
-
     def retire(self) -> None:
         """Break the reference cycle, so that its memory is freed at once: nobody uses this any more."""
         del self.keeper
+
+
+class StoredVerbs(_Recipes, StoredResource):
+    """A resource whose objects are in the store."""
+
+    deletions_at_a_time = 64
+
+    def __init__(self, served: Served, watch_cache: WatchCache, settings: Settings, interner: Interner) -> None:
+        super().__init__(served, watch_cache, settings, interner)
+        self.keeper = StoredKeeper(self)
 
     async def get(self, ctx: Context, version: str, resource_version: str = "") -> Item:
         return EntryItem(self, await read.get(self, ctx.target.namespace, ctx.target.name, resource_version))
@@ -124,22 +129,14 @@ class StoredVerbs(StoredResource):
         return await self.body(entry, version) if body is None else body
 
 
-class VirtualVerbs(VirtualResource):
+class VirtualVerbs(_Recipes, VirtualResource):
     """A resource whose objects a user's methods keep or compute."""
 
-    keeper: Keeper
     deletions_at_a_time = 1
-    create = create.create
-    update = update.update
-    delete = delete.delete
 
     def __init__(self, served: Served, settings: Settings) -> None:
         super().__init__(served, settings)
         self.keeper = VirtualKeeper(self)
-
-    def retire(self) -> None:
-        """Break the reference cycle, so that its memory is freed at once: nobody uses this any more."""
-        del self.keeper
 
     async def list(self, ctx: Context, version: str, options: ListOptions) -> Listing:
         return await self.list_items(replace(ctx, target=replace(ctx.target, name="")), version, options)
