@@ -1,4 +1,4 @@
-"""The commands of ``oarlock``: serve, config, check, crd, proto, storage check, storage compact, storage migrate.
+"""The commands of ``oarlock``: serve, config, check, crd, proto, and those of a store, which are in `storage`.
 
 Each is a few lines over what ``server`` and ``storage`` do. See also: `loading`, which imports the server;
 ``server.command``, which tells errors.
@@ -6,43 +6,29 @@ Each is a few lines over what ``server`` and ``storage`` do. See also: `loading`
 
 from __future__ import annotations
 
-import asyncio
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from oarlock.cli.describing import describe, warnings_about
-from oarlock.cli.loading import load_server, source_folder
+from oarlock.cli.loading import ServerArgument, load_server, source_folder
 from oarlock.cli.reloading import serve_with_reload
+from oarlock.cli.storage.commands import STORAGE
 from oarlock.codec import yaml
-from oarlock.registry.migration import Progress, migrate
 from oarlock.schema.crd import export_crd
 from oarlock.server.about import own_version
 from oarlock.server.command import CommandError, ServeOptions, exit_code_of, serve_with, set_up_logging
 from oarlock.server.options.commands import Command, CommandGroup
 from oarlock.server.options.effective import as_file
-from oarlock.server.options.groups.storage import StoreOptions
-from oarlock.server.options.option import OptionGroup, argument, option
-from oarlock.server.options.types import BooleanType, IntegerType, PathType, StringType
-from oarlock.storage import maintenance
+from oarlock.server.options.option import argument, option
+from oarlock.server.options.types import BooleanType, PathType, StringType
 
 __all__ = ["COMMANDS", "main"]
 
-PROGRESS_S = 1.0
-"""How often progress is shown, in seconds."""
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class _ServerArgument(OptionGroup):
-    server: str = argument(
-        StringType("MODULE:ATTRIBUTE|FILE.py"), "Where the APIServer is: shop.server:server, or shop/server.py."
-    )
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class _Serve(_ServerArgument, ServeOptions):
+class _Serve(ServerArgument, ServeOptions):
     title = ""
 
     reload: bool = option(
@@ -74,7 +60,7 @@ def _config(options: ServeOptions) -> None:
     print(as_file(options), end="")
 
 
-def _check(options: _ServerArgument) -> None:
+def _check(options: ServerArgument) -> None:
     """Show what an APIServer would serve, and what is doubtful about it.
 
     Nothing is started and nothing is opened. A mistake is told in one line; the exit code is then 1.
@@ -87,7 +73,7 @@ def _check(options: _ServerArgument) -> None:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class _CRD(_ServerArgument):
+class _CRD(ServerArgument):
     resource: str = argument(
         StringType("RESOURCE.GROUP"), "Only this one, for example orders.shop.example.com.", default=""
     )
@@ -109,7 +95,7 @@ def _crd(options: _CRD) -> None:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class _Proto(_ServerArgument):
+class _Proto(ServerArgument):
     version: str = argument(
         StringType("GROUP/VERSION/RESOURCE"), "Which, where several have field numbers.", default=""
     )
@@ -127,103 +113,16 @@ def _proto(options: _Proto) -> None:
     command.run(options.server, options.version, lock=options.lock, check=options.check_lock)
 
 
-def _check_store(options: StoreOptions) -> None:
-    """Look for damage.
-
-    Prints one line for each finding; the exit code is 1 if there is any.
-    """
-    findings = asyncio.run(maintenance.check(options.storage))
-    for finding in findings:
-        print(finding)
-    if findings:
-        count = "1 finding" if len(findings) == 1 else f"{len(findings)} findings"
-        raise CommandError(f"{count} in {options.shown_storage}: stop its servers and restore it from a backup")
-    print(f"{options.shown_storage}: sound")
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class _Compact(StoreOptions):
-    revision: int | None = option(
-        None, IntegerType(minimum=1), "Forget what came before this revision; the current one unless given."
-    )
-
-
-def _compact(options: _Compact) -> None:
-    """Forget history before a revision.
-
-    Live objects are kept; watches and pages from before it are answered 410, and their clients start again.
-    """
-    compacted, current = asyncio.run(maintenance.compact(options.storage, options.revision))
-    print(f"{options.shown_storage}: compacted at revision {compacted}, current is {current}")
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class _Migrate(_ServerArgument, StoreOptions):
-    """Whose store it is, and where."""
-
-
-def _migrate(options: _Migrate) -> None:
-    """Rewrite what is stored in an old version.
-
-    It is then in the version that the server writes. Servers may go on running, if all of them know that one. What is
-    done stays done when this is stopped; run it again for the rest. The exit code is 1 if objects remain that can't be
-    read.
-    """
-    served = [one for one in load_server(options.server).catalog.resources if one.virtual is None]
-
-    async def run() -> list[str]:
-        unreadable: list[str] = []
-        async with maintenance.opened(options.storage) as backend:
-            for one in served:
-                result = await migrate(backend, one, _progress_printer(PROGRESS_S))
-                print(f"{result.resource}: {result.rewritten} of {result.seen} rewritten as {one.definition.stored_as}")
-                unreadable += result.broken
-        return unreadable
-
-    unreadable = asyncio.run(run())
-    for line in unreadable:
-        print(line)
-    if unreadable:
-        count = "1 object" if len(unreadable) == 1 else f"{len(unreadable)} objects"
-        raise CommandError(
-            f"{count} in {options.shown_storage} can't be read: remove or repair what is listed, and run this again"
-        )
-
-
-def _progress_printer(every_s: float) -> Callable[[Progress], None]:
-    """A function that prints progress to stderr, at most once in this time."""
-    shown_at = time.monotonic()
-
-    def show(progress: Progress) -> None:
-        nonlocal shown_at
-        now = time.monotonic()
-        if now - shown_at >= every_s:
-            shown_at = now
-            again = " again, to be sure" if progress.passes > 1 else ""
-            text = f"{progress.seen} of {progress.total} looked at{again}, {progress.rewritten} rewritten"
-            print(f"{progress.resource}: {text}", file=sys.stderr, flush=True)
-
-    return show
-
-
 COMMANDS = CommandGroup(
     "oarlock",
     "Kubernetes-style API servers in Python.",
     (
         Command("serve", _Serve, _serve),
         Command("config", ServeOptions, _config),
-        Command("check", _ServerArgument, _check),
+        Command("check", ServerArgument, _check),
         Command("crd", _CRD, _crd),
         Command("proto", _Proto, _proto),
-        CommandGroup(
-            "storage",
-            "Look after a store, also while a server runs on it.",
-            (
-                Command("check", StoreOptions, _check_store),
-                Command("compact", _Compact, _compact),
-                Command("migrate", _Migrate, _migrate),
-            ),
-        ),
+        STORAGE,
     ),
     version=own_version(),
 )

@@ -13,16 +13,28 @@ import logging
 import os
 import sys
 import traceback
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 from oarlock.schema.declaring import DeclarationError
 from oarlock.server.app import APIServer
 from oarlock.server.command import CommandError
+from oarlock.server.options.option import OptionGroup, argument
+from oarlock.server.options.types import StringType
 
-__all__ = ["load_server", "source_folder"]
+__all__ = ["ServerArgument", "load_server", "source_folder"]
 
 log = logging.getLogger("oarlock.cli")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ServerArgument(OptionGroup):
+    """The argument of every command that is about a server."""
+
+    server: str = argument(
+        StringType("MODULE:ATTRIBUTE|FILE.py"), "Where the APIServer is: shop.server:server, or shop/server.py."
+    )
 
 
 def load_server(where: str) -> APIServer:

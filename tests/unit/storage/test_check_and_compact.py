@@ -8,8 +8,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from oarlock.storage import maintenance
 from oarlock.storage.backend import Compacted, FutureRevision, Rev, StorageError
+from oarlock.storage.care.check import check
+from oarlock.storage.care.compact import compact
 from oarlock.storage.sqlite.backend import SqliteBackend
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.contracts.support import END, START, eventually, refused
@@ -32,8 +33,8 @@ def test_beside_a_server_which_is_alone_again_afterwards(tmp_path: Path) -> None
     async def scenario() -> None:
         server, rev = await filled(tmp_path / "store.db")
         assert server.known_rev() == rev
-        assert await maintenance.check(url(tmp_path / "store.db")) == []
-        assert await maintenance.compact(url(tmp_path / "store.db"), rev - 5) == (rev - 5, rev)
+        assert await check(url(tmp_path / "store.db")) == []
+        assert await compact(url(tmp_path / "store.db"), rev - 5) == (rev - 5, rev)
         await refused(server.list(START, END, rev=rev - 6), Compacted)
         assert len((await server.list(START, END, rev=rev - 5)).kvs) == 1
         await eventually(lambda: server.known_rev() == rev, "the server doesn't notice that it is alone again")
@@ -46,7 +47,7 @@ def test_beside_a_server_which_is_alone_again_afterwards(tmp_path: Path) -> None
 def test_compaction_holds_across_a_restart(tmp_path: Path) -> None:
     async def scenario() -> None:
         server, rev = await filled(tmp_path / "store.db")
-        assert await maintenance.compact(url(tmp_path / "store.db")) == (rev, rev)
+        assert await compact(url(tmp_path / "store.db")) == (rev, rev)
         await server.close()
         server = SqliteBackend(tmp_path / "store.db", VirtualClock())
         await server.start()
@@ -56,7 +57,7 @@ def test_compaction_holds_across_a_restart(tmp_path: Path) -> None:
         assert kv is not None
         assert kv.value == b"29"
         await server.close()
-        assert await maintenance.check(url(tmp_path / "store.db")) == []
+        assert await check(url(tmp_path / "store.db")) == []
 
     asyncio.run(scenario())
 
@@ -66,18 +67,18 @@ def test_what_is_forgotten_already_is_no_mistake_and_the_future_is(tmp_path: Pat
         server, rev = await filled(tmp_path / "store.db")
         await server.close()
         store = url(tmp_path / "store.db")
-        assert await maintenance.compact(store, 10) == (10, rev)
-        assert await maintenance.compact(store, 5) == (10, rev)
-        await refused(maintenance.compact(store, rev + 1), FutureRevision)
+        assert await compact(store, 10) == (10, rev)
+        assert await compact(store, 5) == (10, rev)
+        await refused(compact(store, rev + 1), FutureRevision)
         for wrong in (0, -3):
-            assert "revisions begin at 1" in str(await refused(maintenance.compact(store, wrong), StorageError))
+            assert "revisions begin at 1" in str(await refused(compact(store, wrong), StorageError))
 
     asyncio.run(scenario())
 
 
 def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     async def scenario() -> None:
-        for function in (maintenance.check, maintenance.compact):
+        for function in (check, compact):
             error = await refused(function(url(tmp_path / "typo.db")), StorageError)
             assert "there is no such file" in str(error)
             assert "memory" in str(await refused(function("memory://"), StorageError))
@@ -108,7 +109,7 @@ def test_check_names_the_damage(tmp_path: Path, damage: str) -> None:
         connection = apsw.Connection(str(tmp_path / "store.db"))
         connection.execute(damage)
         connection.close()
-        wrong = await maintenance.check(url(tmp_path / "store.db"))
+        wrong = await check(url(tmp_path / "store.db"))
         assert any(DAMAGES[damage] in line for line in wrong), wrong
         assert all(len(line.splitlines()) == 1 for line in wrong)
 
@@ -124,6 +125,6 @@ def test_check_finds_damaged_pages(tmp_path: Path) -> None:
         for page in range(6, len(content) // 4096):
             content[page * 4096 : page * 4096 + 64] = b"\xff" * 64
         (tmp_path / "store.db").write_bytes(content)
-        assert any(line.startswith("SQLite: ") for line in await maintenance.check(url(tmp_path / "store.db")))
+        assert any(line.startswith("SQLite: ") for line in await check(url(tmp_path / "store.db")))
 
     asyncio.run(scenario())

@@ -1,0 +1,12 @@
+"""The commands of ``oarlock storage``, in the order of ``--help``."""
+
+from __future__ import annotations
+
+from oarlock.cli.storage.check import CHECK
+from oarlock.cli.storage.compact import COMPACT
+from oarlock.cli.storage.migrate import MIGRATE
+from oarlock.server.options.commands import CommandGroup
+
+__all__ = ["STORAGE"]
+
+STORAGE = CommandGroup("storage", "Look after a store, also while a server runs on it.", (CHECK, COMPACT, MIGRATE))

@@ -1,0 +1,60 @@
+"""``oarlock storage migrate``: rewrites what is stored in old versions."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from oarlock.cli.loading import ServerArgument, load_server
+from oarlock.cli.storage.progress import ProgressLine, shown_progress
+from oarlock.registry.migration import Progress, migrate
+from oarlock.server.command import CommandError
+from oarlock.server.options.commands import Command
+from oarlock.server.options.groups.storage import StoreOptions
+from oarlock.storage.care.opening import opened
+
+__all__ = ["MIGRATE"]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Migrate(ServerArgument, StoreOptions):
+    """Whose store it is, and where."""
+
+
+def _migrate(options: _Migrate) -> None:
+    """Rewrite what is stored in an old version.
+
+    It is then in the version that the server writes. Servers may go on running, if all of them know that one. What is
+    done stays done when this is stopped; run it again for the rest. The exit code is 1 if objects remain that can't be
+    read.
+    """
+    with shown_progress() as line:
+        unreadable = asyncio.run(_migrated(options, line))
+    for finding in unreadable:
+        print(finding)
+    if unreadable:
+        count = "1 object" if len(unreadable) == 1 else f"{len(unreadable)} objects"
+        raise CommandError(
+            f"{count} in {options.shown_storage} can't be read: remove or repair what is listed, and run this again"
+        )
+
+
+async def _migrated(options: _Migrate, line: ProgressLine) -> list[str]:
+    unreadable: list[str] = []
+    served = [one for one in load_server(options.server).catalog.resources if one.virtual is None]
+    async with opened(options.storage) as backend:
+        for one in served:
+            result = await migrate(backend, one, lambda progress: line.show(_text(progress)))
+            line.clear()
+            print(f"{result.resource}: {result.rewritten} of {result.seen} rewritten as {one.definition.stored_as}")
+            unreadable += result.broken
+    return unreadable
+
+
+def _text(progress: Progress) -> str:
+    again = " again, to be sure" if progress.passes > 1 else ""
+    text = f"{progress.seen} of {progress.total} looked at{again}, {progress.rewritten} rewritten"
+    return f"{progress.resource}: {text}"
+
+
+MIGRATE = Command("migrate", _Migrate, _migrate)
