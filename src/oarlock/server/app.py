@@ -19,6 +19,7 @@ from oarlock.registry.declare import served_from
 from oarlock.registry.informer import Informer
 from oarlock.schema.declaring import KeywordError, did_you_mean
 from oarlock.schema.resources import Resource, declared
+from oarlock.storage.backend import Backend
 
 if TYPE_CHECKING:
     from oarlock.server.run import Running
@@ -40,10 +41,11 @@ class APIServer:
       its finalizers; ``none`` when there is none, and such deletes are refused.
     - `authorizer`: an `Authorizer`; without one, every authenticated user may do everything.
     - `name`: of this server, as kubeconfigs and health checks show it.
+    - `storage`: a `Backend` that isn't started yet, in place of the one that ``--storage`` names; it serves one run.
 
     Raises `DeclarationError` when two items of `serve` declare the same resource, when a list has an item of the wrong
     type, when a plugin is for a class that isn't served or names an unknown subresource, when an informer's kind isn't
-    stored here, or when `authorizer` isn't an `Authorizer`.
+    stored here, when `authorizer` isn't an `Authorizer`, or `storage` no `Backend`.
     """
 
     if not TYPE_CHECKING:  # checkers read `__init__`, which has no positional parameters
@@ -63,6 +65,7 @@ class APIServer:
         garbage_collection: Literal["none", "external"] = "none",
         authorizer: Authorizer | None = None,
         name: str = "oarlock",
+        storage: Backend | None = None,
     ) -> None:
         if garbage_collection not in ("none", "external"):
             raise ValueError(f"garbage_collection={garbage_collection!r}: say 'none' or 'external'")
@@ -71,11 +74,13 @@ class APIServer:
         _check_admission(admission, self.catalog)
         _check_informers(informers, self.catalog)
         _check_authorizer(authorizer)
+        _check_storage(storage)
         self.admission = tuple(admission)
         self.informers = tuple(informers)
         self.garbage_collection = garbage_collection
         self.authorizer = authorizer
         self.name = name
+        self.storage = storage
         self.running: Running | None = None
 
     def main(self, argv: Sequence[str] | None = None) -> None:
@@ -156,6 +161,15 @@ def _check_informers(informers: Sequence[Informer[Any]], catalog: Catalog) -> No
         if GroupKind(declaration.group, declaration.kind) not in stored:
             name = informer.kind.__name__
             raise KeywordError(f"an informer of {name}", f"{name} is not stored here", "add it to serve=[…]")
+
+
+def _check_storage(storage: Any) -> None:
+    if isinstance(storage, str):
+        raise KeywordError("APIServer", "a URL isn't a Backend", "give it to --storage, or ServerConfig(storage=…)")
+    missing = isinstance(storage, type) or not hasattr(storage, "current_rev")
+    if storage is not None and missing:
+        name = getattr(storage, "__name__", type(storage).__name__)
+        raise KeywordError("APIServer", f"{name} isn't a Backend", "write storage=MyBackend(…)")
 
 
 def _check_authorizer(authorizer: Any) -> None:

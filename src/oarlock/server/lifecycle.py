@@ -39,7 +39,7 @@ from oarlock.server.serving.certs import ensure_certificates, held_certificates
 from oarlock.server.serving.config import ConnectionLimits, ServingConfig
 from oarlock.server.serving.listener import Listener, serve
 from oarlock.server.serving.tls import BadCertificateFile, reload_certificate, server_context
-from oarlock.storage.backend import StorageError
+from oarlock.storage.backend import Backend, StorageError
 from oarlock.storage.url import check_storage, open_backend
 
 __all__ = ["Terminal", "serve_until_signal", "start"]
@@ -116,10 +116,7 @@ async def start(server: ServerDescription, config: ServerConfig, clock: Clock, t
 
     End it with `Running.shut_down`. Raises what `serve_until_signal` does.
     """
-    try:
-        check_storage(config.storage)
-    except StorageError as error:  # before creating files next to a store whose directory can't exist
-        raise StorageError(f"--storage={config.shown_storage}: {error}") from None
+    backend = _backend(server, config, clock)  # before creating files next to a store whose directory can't exist
     prepare_data_directory(config)
     credentials = credentials_of(config, clock)
     if config.tls_cert_file is not None and config.tls_private_key_file is not None:
@@ -131,7 +128,7 @@ async def start(server: ServerDescription, config: ServerConfig, clock: Clock, t
         host=config.bind_address, port=config.secure_port, tls=certificate.tls, http2=config.http2, limits=limits
     )
 
-    parts = ServerParts(server, config, open_backend(config.storage, clock), clock)
+    parts = ServerParts(server, config, backend, clock)
 
     async def listen(handler: Handler) -> Listener:
         return await serve(handler, serving, clock, parts.unsent)
@@ -145,6 +142,19 @@ async def start(server: ServerDescription, config: ServerConfig, clock: Clock, t
         await running.close()
         raise
     return running
+
+
+def _backend(server: ServerDescription, config: ServerConfig, clock: Clock) -> Backend:
+    """The server's own backend, or that of ``--storage``; not yet started. Raises `StorageError`."""
+    if server.storage is None:
+        try:
+            check_storage(config.storage, clock)
+        except StorageError as error:
+            raise StorageError(f"--storage={config.shown_storage}: {error}") from None
+        return open_backend(config.storage, clock)
+    if config.storage != ServerConfig().storage:
+        raise StorageError(f"--storage={config.shown_storage}: leave it out, APIServer(storage=…) names the store")
+    return server.storage
 
 
 async def _start_process(server: ServerDescription, config: ServerConfig, clock: Clock, terminal: Terminal) -> Running:

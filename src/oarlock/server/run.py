@@ -65,6 +65,7 @@ class ServerDescription(Protocol):
     garbage_collection: Literal["none", "external"]
     authorizer: Authorizer | None
     name: str
+    storage: Backend | None
     running: Running | None
 
 

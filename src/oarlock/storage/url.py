@@ -1,24 +1,53 @@
-"""Opens the backend of a URL: ``memory://``, ``sqlite:///relative.db``, ``sqlite:////absolute.db``.
+"""Opens the backend of a URL: a table of schemes, and those that installed packages add.
 
-Must not know: what is stored. See also: `memory`, `sqlite.backend`.
+A package adds a scheme by an entry point of the group ``oarlock.backends``: its name is the scheme, its object a
+`BackendFactory`. Schemes of this table can't be replaced. A backend whose driver is an extra is imported by the
+function that opens it.
+
+Must not know: what is stored. See also: `memory`, `sqlite.backend`; `passwords`, which hides them in messages.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
 from oarlock.meta.context import Clock
 from oarlock.storage.backend import Backend, StorageError
 from oarlock.storage.memory import MemoryBackend
+from oarlock.storage.passwords import without_password
 from oarlock.storage.sqlite.backend import SqliteBackend
 from oarlock.storage.sqlite.schema import check_place
 
-__all__ = ["check_storage", "open_backend", "sqlite_path", "without_password"]
+__all__ = ["GROUP", "BackendFactory", "check_storage", "check_url", "open_backend", "sqlite_path"]
 
-_password = re.compile(r"(://[^\s:@/]*):\S*@")  # hides too much rather than too little
-_KNOWN = "memory://, sqlite:///relative.db or sqlite:////absolute.db"
+GROUP = "oarlock.backends"
+"""The group of entry points for backends of other packages."""
+
+
+class BackendFactory(Protocol):
+    """Makes the backend for a URL, not yet started; it opens and creates nothing.
+
+    Without `create`, starting the backend fails when there is no store. Raises `StorageError` with a one-line message
+    that hides passwords when the URL can't be used.
+    """
+
+    def __call__(self, url: str, clock: Clock, *, create: bool) -> Backend: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Scheme:
+    """A scheme of URLs. `form` is an example for messages; `check` raises `StorageError`, and loads no driver."""
+
+    form: str
+    check: Callable[[str], object]
+    open: BackendFactory
 
 
 def open_backend(url: str, clock: Clock, *, create: bool = True) -> Backend:
@@ -26,19 +55,26 @@ def open_backend(url: str, clock: Clock, *, create: bool = True) -> Backend:
 
     Raises `StorageError` with a one-line message that shows the valid forms.
     """
-    if url in ("memory:", "memory://", "memory:///"):
-        return MemoryBackend(clock)
-    path = sqlite_path(url)
-    if path is None:
-        raise StorageError(f"cannot use {without_password(url)!r} as storage: give {_KNOWN}")
-    return SqliteBackend(path, clock, create=create)
+    scheme = _SCHEMES.get(_scheme_of(url))
+    if scheme is not None:
+        scheme.check(url)
+        return scheme.open(url, clock, create=create)
+    return _open_foreign(_entry_point(url), url, clock, create)
 
 
-def check_storage(url: str) -> None:
-    """Check that there is a store at `url`, or that one could be created, without creating anything.
+def check_url(url: str) -> None:
+    """Check the form of a `url` of ours, without connecting or loading a driver. Raises `StorageError`."""
+    scheme = _SCHEMES.get(_scheme_of(url))
+    if scheme is not None:
+        scheme.check(url)
+
+
+def check_storage(url: str, clock: Clock) -> None:
+    """Check that there may be a store at `url`, without creating or connecting to anything.
 
     Raises `StorageError` with a one-line message.
     """
+    open_backend(url, clock)
     path = sqlite_path(url)
     if path is not None:
         check_place(path, create=True)
@@ -46,30 +82,101 @@ def check_storage(url: str) -> None:
 
 def sqlite_path(url: str) -> Path | None:
     """The file of a ``sqlite://`` URL: relative after three slashes, absolute after four. None for another scheme."""
+    if _scheme_of(url) != "sqlite":
+        return None
     try:
         parts = urlsplit(url)
     except ValueError as error:
-        raise StorageError(f"cannot use {without_password(url)!r} as storage: {error}") from None
-    if parts.scheme != "sqlite":
-        return None
+        raise _unusable(url, str(error)) from None
     if parts.netloc:
-        shown = without_password(url)
-        raise StorageError(
-            f"cannot use {shown!r} as storage: write three slashes for a relative path, four for an absolute"
-        )
+        raise _unusable(url, "write three slashes for a relative path, four for an absolute")
     if parts.query or parts.fragment:
-        raise StorageError(
-            f"cannot use {without_password(url)!r} as storage: nothing may follow the path; write ? as %3F and # as %23"
-        )
+        raise _unusable(url, "nothing may follow the path; write ? as %3F and # as %23")
     path = unquote(parts.path)[1:]
     # Escapes that aren't UTF-8 become the replacement character, which no file of ours has in its name.
     if not path or path.endswith("/") or "\0" in path or "\ufffd" in path:
-        raise StorageError(
-            f"cannot use {without_password(url)!r} as storage: name the file, for example sqlite:///oarlock.db"
-        )
+        raise _unusable(url, "name the file, for example sqlite:///oarlock.db")
     return Path(path)
 
 
-def without_password(text: str) -> str:
-    """`text` as it may be shown: ``postgres://user:***@host/db`` for each URL in it."""
-    return _password.sub(r"\1:***@", text)
+def _check_memory(url: str) -> None:
+    if url not in ("memory:", "memory://", "memory:///"):
+        raise _unusable(url, "nothing may follow memory://")
+
+
+def _open_memory(url: str, clock: Clock, *, create: bool) -> Backend:
+    return MemoryBackend(clock)
+
+
+def _open_sqlite(url: str, clock: Clock, *, create: bool) -> Backend:
+    path = sqlite_path(url)
+    assert path is not None
+    return SqliteBackend(path, clock, create=create)
+
+
+@contextmanager
+def _needs_extra(url: str, extra: str) -> Iterator[None]:
+    """Says what to install when a driver that the statement imports is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "oarlock":
+            raise
+        why = f"{error.name} is not installed: pip install 'oarlock[{extra}]'"
+        raise _unusable(url, why) from None
+
+
+_SCHEMES = {
+    "sqlite": _Scheme("sqlite:///relative.db, sqlite:////absolute.db", sqlite_path, _open_sqlite),
+    "memory": _Scheme("memory://", _check_memory, _open_memory),
+}
+
+
+def _scheme_of(url: str) -> str:
+    match = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):", url)
+    return match[1].lower() if match else ""
+
+
+def _entry_point(url: str) -> EntryPoint:
+    """The entry point for the scheme of `url`. Raises `StorageError` when there is none, or more than one."""
+    scheme = _scheme_of(url)
+    points = tuple(entry_points(group=GROUP))
+    matching = {(one.value, _package(one)): one for one in points if one.name.lower() == scheme}
+    if not matching:
+        foreign = sorted({f"{one.name.lower()}://" for one in points if one.name.lower() not in _SCHEMES})
+        forms = [*(one.form for one in _SCHEMES.values()), *foreign]
+        raise _unusable(url, f"give {', '.join(forms[:-1])} or {forms[-1]}")
+    if len(matching) > 1:
+        packages = " and ".join(sorted(package for _, package in matching))
+        raise _unusable(url, f"{packages} both provide {scheme}://; uninstall one of them")
+    return next(iter(matching.values()))
+
+
+def _open_foreign(point: EntryPoint, url: str, clock: Clock, create: bool) -> Backend:
+    """The backend of another package, whose errors become one line that names the package."""
+    where = f"the entry point {point.name!r} of {_package(point)}"
+    try:
+        factory: BackendFactory = point.load()
+    except Exception as error:
+        raise _unusable(url, f"{where} can't be loaded: {_one_line(error)}") from error
+    try:
+        backend = factory(url, clock, create=create)
+    except StorageError:
+        raise
+    except Exception as error:
+        raise _unusable(url, f"{where} failed: {_one_line(error)}") from error
+    if not hasattr(backend, "current_rev"):
+        raise _unusable(url, f"{where} returned {type(backend).__name__}, which is no Backend")
+    return backend
+
+
+def _package(point: EntryPoint) -> str:
+    return point.dist.name if point.dist is not None else point.value
+
+
+def _one_line(error: Exception) -> str:
+    return without_password(" ".join(f"{type(error).__name__}: {error}".split()))
+
+
+def _unusable(url: str, why: str) -> StorageError:
+    return StorageError(f"cannot use {without_password(url)!r} as storage: {why}")

@@ -164,7 +164,7 @@ class _NoListener:
 
 
 class InMemory:
-    """Runs `server` on `backend` (memory by default) while the context lasts. `clock` is virtual by default."""
+    """Runs `server` on `backend` (its own, or memory, by default) while the context lasts. `clock` is virtual too."""
 
     def __init__(
         self,
@@ -178,7 +178,8 @@ class InMemory:
         self.clock: Clock = clock or VirtualClock()
         self.server = server
         config = config or ServerConfig(storage="memory://")
-        self.parts = ServerParts(server, config, backend or MemoryBackend(clock=self.clock), self.clock)
+        backend = backend or server.storage or MemoryBackend(clock=self.clock)
+        self.parts = ServerParts(server, config, backend, self.clock)
         self._handle = self.parts.handler(_FixedUser(user))
         self._running = Running(self.parts, _NoListener(), "https://127.0.0.1:6443")
 

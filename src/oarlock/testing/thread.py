@@ -63,7 +63,7 @@ class ServerThread:
         """``https://127.0.0.1:`` and the port, once it runs."""
         self.token = ""
         """A bearer token, once it runs: an administrator's, or the first in `config`'s token file."""
-        self._arguments = folder, config or ServerConfig(storage="memory://")
+        self._arguments = folder, config or _default_config(server)
         self._clock = clock or SystemClock()
         self._folder: Path | None = None
         self._run: _ServerRun | None = None
@@ -127,6 +127,10 @@ class ServerThread:
         if self._folder is None:
             raise RuntimeError("the server hasn't been started: write `with ServerThread(server) as running:`")
         return self._folder / name
+
+
+def _default_config(server: APIServer) -> ServerConfig:
+    return ServerConfig(storage="memory://") if server.storage is None else ServerConfig()
 
 
 class _ServerRun:

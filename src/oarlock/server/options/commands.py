@@ -16,7 +16,7 @@ from oarlock.server.options.flags import read_flags
 from oarlock.server.options.help import columns, help_text, paragraphs
 from oarlock.server.options.layers import merged
 from oarlock.server.options.option import ConfigError, OptionGroup, options_of
-from oarlock.storage.url import without_password
+from oarlock.storage.passwords import without_password
 
 __all__ = ["Command", "CommandGroup", "UsageError", "read_options", "run_command"]
 

@@ -21,7 +21,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar
 
 from oarlock.server.options.types import OptionType
-from oarlock.storage.url import without_password
+from oarlock.storage.passwords import without_password
 
 __all__ = ["ConfigError", "Option", "OptionGroup", "Problem", "argument", "option", "options_of", "quoted_fields"]
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from oarlock.meta.quantities import QuantityError, format_quantity, parse_quantity
 from oarlock.meta.times import TimeError, parse_go_duration
-from oarlock.storage.url import without_password
+from oarlock.storage.passwords import without_password
 
 __all__ = [
     "BooleanType",

@@ -10,7 +10,8 @@ from oarlock.server.options.option import OptionGroup, Problem, option
 from oarlock.server.options.types import DurationType, PathType, URLType
 from oarlock.storage.backend import StorageError
 from oarlock.storage.compactor import INTERVAL_S
-from oarlock.storage.url import sqlite_path, without_password
+from oarlock.storage.passwords import without_password
+from oarlock.storage.url import check_url
 
 __all__ = ["StorageOptions", "StoreOptions"]
 
@@ -34,7 +35,7 @@ class StoreOptions(OptionGroup):
 
     def check(self) -> Iterator[Problem]:
         try:
-            sqlite_path(self.storage)
+            check_url(self.storage)
         except StorageError as error:
             yield Problem("storage", str(error))
 
