@@ -13,12 +13,12 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PYTEST := $(RUN) -m pytest -n auto --maxprocesses 8 --dist worksteal
 
-.PHONY: demo test test-fast lint bench kubectl clean
+.PHONY: demo test test-fast lint bench kubectl databases clean
 
 demo: $(VENV)/installed
 	$(RUN) tools/demo.py
 
-test: $(VENV)/installed-dev kubectl
+test: $(VENV)/installed-dev kubectl databases
 	$(PYTEST) $(ARGS)
 
 test-fast: $(VENV)/installed-dev
@@ -38,6 +38,17 @@ kubectl:
 	@command -v kubectl >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && { \
 		apt-get install -y -qq kubernetes-client || { apt-get update -qq && apt-get install -y -qq kubernetes-client; }; \
 	} >/dev/null 2>&1; } || echo "no kubectl here: the tests that need it are skipped"
+
+# Tests of stores start databases of their own, on free ports of 127.0.0.1. What the packages may start isn't used.
+DATABASES := postgresql mariadb-server etcd-server etcd-client
+
+databases:
+	@for program in /usr/lib/postgresql/*/bin/postgres mariadbd etcd etcdctl; do \
+		PATH="$$PATH:/usr/sbin" command -v $$program >/dev/null || missing=1; done; \
+	[ -z "$$missing" ] || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && { \
+		export DEBIAN_FRONTEND=noninteractive; \
+		apt-get install -y -qq $(DATABASES) || { apt-get update -qq && apt-get install -y -qq $(DATABASES); }; \
+	} >/dev/null 2>&1; } || echo "not all of $(DATABASES) are here: the tests that need one are skipped"
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed: install it, or say make PYTHON=/path/to/python"; exit 1; }

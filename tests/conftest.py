@@ -7,11 +7,12 @@ with cases of our own in the files ``test_*_by_convention.py``.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
+from databases import EtcdCluster, EtcdServer, MariadbServer, NoDatabase, PostgresServer
 from hypothesis import settings
 from leaving_out import leave_out, tables_read_by
 
@@ -54,3 +55,70 @@ def shared_vectors() -> Callable[[str], Any]:
 def golden() -> list[dict[str, Any]]:
     """The recorded exchanges of the Go sample server."""
     return [json.loads(line) for line in GOLDEN.read_text().splitlines()]
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    yield from _running(PostgresServer)
+
+
+@pytest.fixture(scope="session")
+def mariadb_server() -> Iterator[MariadbServer]:
+    yield from _running(MariadbServer)
+
+
+@pytest.fixture(scope="session")
+def etcd_server() -> Iterator[EtcdServer]:
+    yield from _running(EtcdServer)
+
+
+@pytest.fixture(scope="session")
+def etcd_members() -> Iterator[EtcdCluster]:
+    yield from _running(EtcdCluster)
+
+
+@pytest.fixture
+def postgres(postgres_server: PostgresServer) -> Iterator[PostgresServer]:
+    """PostgreSQL, running. The databases that a test makes with ``fresh()`` are removed after it."""
+    postgres_server.ensure_running()
+    yield postgres_server
+    postgres_server.ensure_running()
+    postgres_server.drop()
+
+
+@pytest.fixture
+def mariadb(mariadb_server: MariadbServer) -> Iterator[MariadbServer]:
+    """MariaDB, running. The databases that a test makes with ``fresh()`` are removed after it."""
+    mariadb_server.ensure_running()
+    yield mariadb_server
+    mariadb_server.ensure_running()
+    mariadb_server.drop()
+
+
+@pytest.fixture
+def etcd(etcd_server: EtcdServer) -> EtcdServer:
+    """One member of etcd, running. Each ``fresh()`` is a prefix that nobody has used."""
+    etcd_server.ensure_running()
+    return etcd_server
+
+
+@pytest.fixture
+def etcd_cluster(etcd_members: EtcdCluster) -> EtcdCluster:
+    """Three members of etcd, running, and one of them leads."""
+    etcd_members.ensure_running()
+    return etcd_members
+
+
+Database = TypeVar("Database", PostgresServer, MariadbServer, EtcdServer, EtcdCluster)
+
+
+def _running(kind: type[Database]) -> Iterator[Database]:
+    try:
+        server = kind()
+        server.start()
+    except NoDatabase as error:
+        pytest.skip(f"{error}")
+    try:
+        yield server
+    finally:
+        server.close()
