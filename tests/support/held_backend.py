@@ -116,5 +116,9 @@ class HeldBackend:
         rev: Rev = await self._step("compact_rev", self._inner.compact_rev)
         return rev
 
+    async def begin_epoch(self, above: Rev) -> Rev:
+        rev: Rev = await self._step("begin_epoch", lambda: self._inner.begin_epoch(above))
+        return rev
+
     async def check(self, *, quick: bool = False) -> Findings:
         return await self._inner.check(quick=quick)

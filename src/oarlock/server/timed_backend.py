@@ -88,5 +88,8 @@ class TimedBackend:
     async def compact_rev(self) -> Rev:
         return await self._inner.compact_rev()
 
+    async def begin_epoch(self, above: Rev) -> Rev:
+        return await self._inner.begin_epoch(above)
+
     async def check(self, *, quick: bool = False) -> Findings:
         return await self._inner.check(quick=quick)

@@ -7,7 +7,8 @@ the names of those tests.
 R1 one counter for the whole store, strictly growing, no two keys share a revision. There may be gaps.
 R2 commit order is revision order: once R is seen, nothing at or below R appears later.
 R3 no revision is used twice, not even after a crash, a failover or a restore. A store that may have lost its newest
-   history has another epoch, goes on above every revision it may have given out, and has compacted up to there.
+   history has another epoch, goes on above every revision it may have given out, and has compacted up to there
+   (`Backend.begin_epoch` does this to a store of which only its user knows).
 R4 reads without a revision, and `Backend.current_rev`, are linearizable, also between processes: they ask the store
    itself (the primary, a quorum), never a replica that may be behind.
 W1–W3 put and delete compare the key's revision atomically and return the current state when they fail.
@@ -40,6 +41,7 @@ from enum import IntEnum
 from typing import NamedTuple, Protocol
 
 __all__ = [
+    "EPOCH_GAP",
     "KEEP_TTL",
     "KV",
     "Backend",
@@ -64,6 +66,9 @@ __all__ = [
 ]
 
 Rev = int
+
+EPOCH_GAP = 1_000_000_000
+"""How far a new epoch begins above what is known, where a jump costs nothing: others may know of more."""
 
 KEEP_TTL = -1
 """For `Backend.put`: leave the key's time to live as it is. ``None`` drops it, a number sets it, in milliseconds."""
@@ -274,6 +279,15 @@ class Backend(Protocol):
 
     async def compact_rev(self) -> Rev:
         """History below this revision has been compacted; 0 when there was no compaction."""
+        ...
+
+    async def begin_epoch(self, above: Rev) -> Rev:
+        """Begin another history: with another epoch, at a revision above `above` and above the current one.
+
+        Live keys stay as they are. History is compacted up to the new revision, so every watch of every process fails
+        with `Compacted`. Returns the new current revision. It should be `EPOCH_GAP` higher, unless the store can only
+        count by writing; such a store may take long. After a failure it may have been begun: then call it again.
+        """
         ...
 
     async def check(self, *, quick: bool = False) -> Findings:

@@ -18,6 +18,7 @@ from operator import attrgetter, itemgetter
 
 from oarlock.meta.context import Clock
 from oarlock.storage.backend import (
+    EPOCH_GAP,
     KEEP_TTL,
     KV,
     Caps,
@@ -238,13 +239,21 @@ class MemoryBackend:
         self._must_have(rev)
         self._live = {key: kv for key in sorted(self._history) if (kv := self._at(key, rev)) is not None}
         self._keys = list(self._live)
-        self._history = {key: [(kv.mod_rev, kv)] for key, kv in self._live.items()}
         self._expiries = [(kv.expires, key, kv.mod_rev) for key, kv in self._live.items() if kv.expires is not None]
         heapq.heapify(self._expiries)
+        self._begin_epoch(self._rev + skip)
+
+    async def begin_epoch(self, above: Rev) -> Rev:
+        self._open()
+        self._begin_epoch(max(self._rev, above) + EPOCH_GAP)
+        return self._rev
+
+    def _begin_epoch(self, rev: Rev) -> None:
+        self._history = {key: [(kv.mod_rev, kv)] for key, kv in self._live.items()}
         self._log = []
         self._epoch = secrets.token_hex(8)
-        self._rev = self._compact_rev = self._rev + skip
-        self._watchers.fail(Compacted(self._compact_rev, self._rev))
+        self._rev = self._compact_rev = rev
+        self._watchers.fail(Compacted(rev, rev))
 
     async def check(self, *, quick: bool = False) -> Findings:
         findings: Findings = []

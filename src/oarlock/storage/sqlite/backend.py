@@ -32,6 +32,7 @@ from oarlock.storage.backend import (
     KEEP_TTL,
     KV,
     Caps,
+    Compacted,
     Damaged,
     Deliver,
     Failed,
@@ -125,7 +126,8 @@ class SqliteBackend:
             await asyncio.shield(self._closing)
 
     async def epoch(self) -> str:
-        return self._files.meta.epoch
+        self._must_be_in_place()
+        return (await self._reader.run(schema.read_meta)).epoch
 
     def known_rev(self) -> Rev | None:
         # Every read asks this: the result of the last check is read here, without a function call.
@@ -268,6 +270,18 @@ class SqliteBackend:
     async def compact(self, rev: Rev) -> None:
         await self._writer.run(partial(compaction.publish, rev=rev))
         while await self._writer.run(compaction.sweep):
+            pass
+
+    async def begin_epoch(self, above: Rev) -> Rev:
+        await self._compacted()  # most of it now, so that the transaction isn't long
+        rev = await self._writer.run(partial(compaction.begin_epoch, above=above))
+        self._feed.take(rev, (), rev)
+        return rev  # other processes see it at their next look at the store
+
+    async def _compacted(self) -> None:
+        try:
+            await self.compact((await self._read_revs())[0])
+        except Compacted:
             pass
 
     async def check(self, *, quick: bool = False) -> Findings:

@@ -1,4 +1,4 @@
-"""Compaction: publish the compacted revision, then remove the rows, a few at a time.
+"""Compaction: publish the compacted revision, then remove the rows, a few at a time. And another epoch: all at once.
 
 Rows up to R are removed if another row up to R replaced them, and deletions up to R always. What is left is
 the state at R: live values, and the previous values of later changes. Only rows newer than
@@ -9,12 +9,14 @@ Must not know: when to compact. See also: `oarlock.storage.compactor`, which kno
 
 from __future__ import annotations
 
+import secrets
+
 import apsw
 
-from oarlock.storage.backend import Compacted, FutureRevision, Rev
+from oarlock.storage.backend import EPOCH_GAP, Compacted, FutureRevision, Rev
 from oarlock.storage.sqlite.schema import read_meta
 
-__all__ = ["publish", "sweep"]
+__all__ = ["begin_epoch", "publish", "same_store", "sweep"]
 
 _WINDOW_REVS = 1_000
 """Revisions per transaction: a few milliseconds in which nobody else commits."""
@@ -46,3 +48,20 @@ def sweep(connection: apsw.Connection) -> bool:
     connection.execute("DELETE FROM log WHERE rev > ? AND rev <= ? AND op = 3", window)
     connection.execute("UPDATE meta SET swept_rev = ?", (window[1],))
     return window[1] < meta.compact_rev
+
+
+def begin_epoch(connection: apsw.Connection, above: Rev) -> Rev:
+    """Begin another epoch above `above`; returns its first revision. Removes all history in the same transaction."""
+    meta = read_meta(connection)
+    connection.execute("UPDATE meta SET compact_rev = rev")
+    while sweep(connection):
+        pass
+    rev = max(meta.rev, above) + EPOCH_GAP
+    epoch = f"{meta.epoch.partition('-')[0]}-{secrets.token_hex(8)}"
+    connection.execute("UPDATE meta SET rev = ?1, compact_rev = ?1, swept_rev = ?1, epoch = ?2", (rev, epoch))
+    return rev
+
+
+def same_store(epoch: str, other: str) -> bool:
+    """Whether both are epochs of one store: all those of a store begin alike."""
+    return epoch.partition("-")[0] == other.partition("-")[0]

@@ -2,8 +2,8 @@
 
 The copy is in the same inode: open connections go on with cached pages, and their next write would mix both contents.
 The one row of ``meta`` has a page of its own, which every checkpoint writes. It is read directly from the file, and
-must have the same epoch and never an older revision than before. If that page can't be found (after a
-VACUUM, or before the first checkpoint), nothing is concluded.
+must have the same epoch, unless this store has begun another one in order, and never an older revision than before. If
+that page can't be found (after a VACUUM, or before the first checkpoint), nothing is concluded.
 
 Must not know: who asks, what follows. Source: SQLite's "Database File Format", sections 1.6 and 2.1.
 """
@@ -18,6 +18,7 @@ from typing import Final
 import apsw
 
 from oarlock.storage.backend import Rev
+from oarlock.storage.sqlite.compaction import same_store
 
 __all__ = ["Content"]
 
@@ -33,7 +34,8 @@ class Content:
     """The file at `path`, opened as a store of this `epoch`."""
 
     def __init__(self, path: Path, epoch: str, connection: apsw.Connection) -> None:
-        self._epoch: Final = epoch
+        self._epoch = epoch
+        self._connection: Final = connection
         self._size: Final[int] = connection.execute("PRAGMA page_size").get
         number: int = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'meta'").get
         self._offset: Final = (number - 1) * self._size
@@ -48,19 +50,31 @@ class Content:
         return (status.st_mtime_ns, status.st_size) != self._stamp
 
     def problem(self) -> str:
-        """How the file contradicts what was read before; ``""`` when it doesn't or nothing could be read."""
+        """How the file contradicts what was read before; ``""`` when it doesn't or nothing could be read.
+
+        For the thread of the connection, outside of its transactions.
+        """
         status = os.fstat(self._descriptor)
         self._stamp = (status.st_mtime_ns, status.st_size)
         row = _row_of_meta(os.pread(self._descriptor, self._size, self._offset))
         if row is None:
             return "was emptied" if self._rev and status.st_size <= self._offset else ""
         rev, epoch = row
-        if epoch != self._epoch:
+        if not same_store(epoch, self._epoch):
             return "was overwritten with another store"
         if rev < self._rev:
             return f"was overwritten with an older copy (of revision {rev}, it was at {self._rev})"
-        self._rev = rev
+        if epoch != self._epoch and epoch != self._epoch_by_sqlite():
+            return "was overwritten with a copy that has begun another epoch"
+        self._rev, self._epoch = rev, epoch
         return ""
+
+    def _epoch_by_sqlite(self) -> str:
+        """The epoch as SQLite reads it: from its cache or the log, not from a file that was exchanged meanwhile."""
+        try:
+            return str(self._connection.execute("SELECT epoch FROM meta").get)
+        except apsw.Error:
+            return ""
 
     def close(self) -> None:
         os.close(self._descriptor)

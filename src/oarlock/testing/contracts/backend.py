@@ -13,11 +13,13 @@
 Test names begin with the id of the promise they hold you to (R1, W2, V3…). They are for one process; what must
 hold among processes and after ``kill -9`` (R4, M1, W4) needs processes, and is tested where a backend is.
 
-Must not know: any particular backend. See also: `writes`, `lists`, `watches`, `upkeep`; `histories` for random ones.
+Must not know: any particular backend. See also: `writes`, `lists`, `watches`, `upkeep`, `epochs`; `histories` for
+random ones.
 """
 
 from __future__ import annotations
 
+from oarlock.testing.contracts.epochs import EpochContract
 from oarlock.testing.contracts.lists import ListContract
 from oarlock.testing.contracts.upkeep import CompactionContract, ExpiryContract
 from oarlock.testing.contracts.watches import WatchContract
@@ -26,5 +28,13 @@ from oarlock.testing.contracts.writes import RevisionContract, WriteContract
 __all__ = ["BackendContract"]
 
 
-class BackendContract(RevisionContract, WriteContract, ListContract, WatchContract, CompactionContract, ExpiryContract):
+class BackendContract(
+    RevisionContract,
+    WriteContract,
+    ListContract,
+    WatchContract,
+    CompactionContract,
+    ExpiryContract,
+    EpochContract,
+):
     """Everything a backend promises, for one process and, with `replica`, for two servers in one process."""

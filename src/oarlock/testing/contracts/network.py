@@ -142,6 +142,9 @@ class NetworkBackend:
     async def compact(self, rev: Rev) -> None:
         await self._call(lambda: self.remote.compact(rev))
 
+    async def begin_epoch(self, above: Rev) -> Rev:
+        return await self._call(lambda: self.remote.begin_epoch(above))
+
     async def check(self, *, quick: bool = False) -> Findings:
         return await self.remote.check(quick=quick)
 
