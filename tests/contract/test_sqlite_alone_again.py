@@ -57,7 +57,7 @@ async def stays_unknown(backend: SqliteBackend) -> None:
 def test_not_before_what_others_committed_is_published(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with stores(tmp_path / "store.db", "first", "second") as (first, second):
-            tail = Held(first._tailer._reader.run)
+            tail = Held(first._tail_reader.run)
             await tail.reached()
             rev = (await second.put("/t/a", b"", expect=0)).rev
             await second.close()
@@ -75,7 +75,7 @@ def test_not_when_somebody_has_knocked_meanwhile(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         async with stores(tmp_path / "store.db", "first", "second") as (first, second):
-            tail = Held(first._tailer._reader.run)
+            tail = Held(first._tail_reader.run)
             await tail.reached()
             rev = (await second.put("/t/a", b"", expect=0)).rev
             await second.close()

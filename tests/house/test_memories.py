@@ -29,10 +29,10 @@ FUNCTIONS = {
     "schema/objectmeta.py: _remembered_complaints": "keys of at most 317 characters",
     "schema/objectmeta.py: _value_complaints": "values of at most 63 characters",
     "server/exposition.py: _process": "nothing",
-    "storage/sqlite/commits.py: _delete_kv": "how many writes are in a batch",
-    "storage/sqlite/commits.py: _insert_log": "how many writes are in a batch",
-    "storage/sqlite/commits.py: _read": "how many writes are in a batch",
-    "storage/sqlite/commits.py: _upsert_kv": "how many writes are in a batch",
+    "storage/sqlite/dialect.py: _delete_kv": "how many writes are in a batch",
+    "storage/sqlite/dialect.py: _insert_log": "how many writes are in a batch",
+    "storage/sqlite/dialect.py: _read": "how many writes are in a batch",
+    "storage/sqlite/dialect.py: _upsert_kv": "how many writes are in a batch",
 }
 """Functions whose results are remembered, and what bounds their arguments."""
 

@@ -12,8 +12,8 @@ import pytest
 
 from oarlock.storage.backend import StorageError
 from oarlock.storage.memory import MemoryBackend
+from oarlock.storage.sql.dialect import SCHEMA_VERSION
 from oarlock.storage.sqlite.backend import SqliteBackend
-from oarlock.storage.sqlite.schema import SCHEMA_VERSION
 from oarlock.storage.url import open_backend, sqlite_path
 from oarlock.testing.clock import VirtualClock
 

@@ -1,12 +1,11 @@
 """A durable store in one file, for several processes on one host.
 
-Read `backend` first, then `writer`, `feed` and `locks`.
+What is stored and how a batch is decided is in `oarlock.storage.sql`. Read `backend` first, then `writer`, `locks`.
 
-backend     the protocol, using all modules below    reads, threads   snapshots, in threads of their own
-writer      group commit                             feed, tailer     events in order, from all processes
-plan        what a batch does, pure                  locks, peers     the right to commit; other processes
-commits     the statements of a batch                schema, files    the tables, and opening them
-compaction  removing history                         check, errors    consistency check; SQLite's errors
+backend     the protocol, using all modules below    threads, steps   snapshots, in threads of their own
+writer      group commit                             dialect          SQLite's statements
+schema      the tables, and opening them             locks, peers     the right to commit; other processes
+check       are the pages sound                      files, errors    the files on disk; SQLite's errors
 presence    are the files still at the path          content          was another store copied over the file
 """
 

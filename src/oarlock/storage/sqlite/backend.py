@@ -46,21 +46,22 @@ from oarlock.storage.backend import (
     WriteResult,
 )
 from oarlock.storage.memory import DEFAULT_MAX_VALUE
-from oarlock.storage.sqlite import check, compaction, reads, schema
-from oarlock.storage.sqlite.feed import Feed
+from oarlock.storage.sql import compaction, reads
+from oarlock.storage.sql.expiry import REAP_EVERY_S, reap
+from oarlock.storage.sql.feed import Feed
+from oarlock.storage.sql.plan import QueuedWrite
+from oarlock.storage.sql.tailer import Tailer
+from oarlock.storage.sql.watching import begin_watch
+from oarlock.storage.sqlite import check, schema
+from oarlock.storage.sqlite.dialect import SQLITE
 from oarlock.storage.sqlite.files import Files
-from oarlock.storage.sqlite.plan import QueuedWrite
 from oarlock.storage.sqlite.presence import FilesMissing
-from oarlock.storage.sqlite.tailer import Tailer
 from oarlock.storage.sqlite.threads import ReaderThread, in_background
 from oarlock.storage.sqlite.writer import BatchResult, Writer
 from oarlock.storage.watchers import RangeWatch
 
 __all__ = ["SqliteBackend"]
 
-_REPLAY_EVENTS = 500
-_REAP_KEYS = 500
-_REAP_EVERY_S = 1.0
 _POLL_EVERY_S = 0.1
 _POLLS_PER_REFRESH = 10
 _CHECK_CACHE_KIB = 4_096
@@ -108,10 +109,10 @@ class SqliteBackend:
         opening = partial(Files.open, self._path, create=self._create, join_timeout_s=self._join_timeout_s)
         self._files = files = await asyncio.to_thread(opening)
         self._feed = Feed(files.meta.rev)
-        self._writer = Writer(files, self._report, lambda: self._feed.last)
+        self._writer = Writer(files, self._clock, self._report, lambda: self._feed.last)
         self._reader = ReaderThread("oarlock store: reads", str(self._path), files.reads)
-        tail = ReaderThread("oarlock store: tailer", str(self._path), files.tail)
-        self._tailer = Tailer(self._feed, tail)
+        self._tail_reader = tail = ReaderThread("oarlock store: tailer", str(self._path), files.tail)
+        self._tailer = Tailer(self._feed, lambda after, limit: tail.read(reads.log_after(SQLITE, after, limit)))
         self._alone = files.membership.alone
         self._presence = files.presence
         if not self._alone:
@@ -127,7 +128,7 @@ class SqliteBackend:
 
     async def epoch(self) -> str:
         self._must_be_in_place()
-        return (await self._reader.run(schema.read_meta)).epoch
+        return (await self._reader.ask(reads.read_meta(SQLITE))).epoch
 
     def known_rev(self) -> Rev | None:
         # Every read asks this: the result of the last check is read here, without a function call.
@@ -145,12 +146,15 @@ class SqliteBackend:
 
     async def get(self, key: str, *, rev: Rev = 0) -> tuple[KV | None, Rev]:
         self._must_be_in_place(rev)
-        kv, at = await self._reader.run(partial(reads.get, key=key, rev=rev))
+        if rev:
+            kv, at = await self._reader.read(reads.get_at(SQLITE, key, rev))
+        else:
+            kv, at = await self._reader.ask(reads.get(SQLITE, key))
         return kv, await self._published(at)
 
     async def list(self, start: str, end: str, *, rev: Rev = 0, limit: int = 0) -> Page:
         self._must_be_in_place(rev)
-        page = await self._reader.run(partial(reads.list_range, span=(start, end), rev=rev, limit=limit))
+        page = await self._reader.read(reads.list_range(SQLITE, (start, end), rev, limit))
         for kv in page.kvs:
             if not kv.value and isinstance(kv.value, Damaged):
                 log.error("%s can't be read: %s", kv.key, kv.value.why)
@@ -159,7 +163,7 @@ class SqliteBackend:
 
     async def count(self, start: str, end: str) -> tuple[int, Rev]:
         self._must_be_in_place()
-        keys, rev = await self._reader.run(partial(reads.count, span=(start, end)))
+        keys, rev = await self._reader.ask(reads.count(SQLITE, (start, end)))
         return keys, await self._published(rev)
 
     async def _published(self, rev: Rev) -> Rev:
@@ -184,29 +188,21 @@ class SqliteBackend:
     async def put(self, key: str, value: bytes, *, expect: Rev, ttl_ms: int | None = KEEP_TTL) -> WriteResult:
         if len(value) > self.caps.max_value:
             raise TooLarge(len(value), self.caps.max_value)
-        expires = ttl_ms if ttl_ms is None or ttl_ms == KEEP_TTL else int(self._clock.now() * 1000) + ttl_ms
-        return await self._write(key, value, expect, expires)
+        return await self._write(key, value, expect, ttl_ms)
 
     async def delete(self, key: str, *, expect: Rev) -> WriteResult:
         return await self._write(key, None, expect, None)
 
     async def reap(self) -> int:
-        """Delete expired keys by compare-and-swap, so one written again meanwhile stays.
-
-        Returns how many were deleted.
-        """
+        """Delete expired keys; returns how many were deleted."""
         now_ms = int(self._clock.now() * 1000)
-        count = 0
-        while due := await self._reader.run(partial(reads.expired, now_ms=now_ms, limit=_REAP_KEYS)):
-            results = await asyncio.gather(*(self.delete(key, expect=rev) for key, rev in due))
-            count += sum(result.ok for result in results)
-        return count
+        return await reap(lambda limit: self._reader.ask(reads.expired(SQLITE, now_ms, limit)), self.delete)
 
-    def _write(self, key: str, value: bytes | None, expect: Rev, expires: int | None) -> asyncio.Future[WriteResult]:
+    def _write(self, key: str, value: bytes | None, expect: Rev, ttl_ms: int | None) -> asyncio.Future[WriteResult]:
         if not key.isascii():
             _must_be_text(key)
         future: asyncio.Future[WriteResult] = self._loop.create_future()
-        self._writer.submit(QueuedWrite(key, value, expect, expires, future))
+        self._writer.submit(QueuedWrite(key, value, expect, ttl_ms, future))
         return future
 
     def _report(self, batch_result: BatchResult) -> None:
@@ -231,32 +227,13 @@ class SqliteBackend:
 
     async def watch(self, start: str, end: str, *, after: Rev, deliver: Deliver, failed: Failed) -> RangeWatch:
         watch = RangeWatch((start, end), after, deliver, failed)
-        feed = self._feed
-        try:
-            # At first without buffering new events: during a long replay they would fill the memory.
-            while watch.last < feed.last and await self._replay(watch, feed.last):
-                pass
-            present = feed.last
-            watch.hold()
-            feed.watchers.add(watch)
-            while watch.last < present and not watch.closed:
-                await self._replay(watch, present)
-            watch.release()
-        except StorageError as error:
-            watch.fail(error)
-        except asyncio.CancelledError:
-            watch.close()
-            raise
-        return watch
-
-    async def _replay(self, watch: RangeWatch, upto: Rev) -> bool:
-        """Deliver the next events from the log. Returns whether the read returned a full page."""
-        job = partial(
-            reads.log_of_range, span=(watch.start, watch.end), between=(watch.last, upto), limit=_REPLAY_EVENTS
+        reader = self._reader
+        await begin_watch(
+            watch,
+            self._feed,
+            lambda span, between, limit: reader.read(reads.log_of_range(SQLITE, span, between, limit)),
         )
-        log_range = await self._reader.run(job)
-        watch.replay(log_range.events, log_range.rev)
-        return len(log_range.events) == _REPLAY_EVENTS
+        return watch
 
     async def request_progress(self) -> None:
         rev = await self.current_rev()
@@ -268,13 +245,13 @@ class SqliteBackend:
     # History
 
     async def compact(self, rev: Rev) -> None:
-        await self._writer.run(partial(compaction.publish, rev=rev))
-        while await self._writer.run(compaction.sweep):
+        await self._writer.run(compaction.publish(SQLITE, rev))
+        while await self._writer.run(compaction.sweep(SQLITE)):
             pass
 
     async def begin_epoch(self, above: Rev) -> Rev:
         await self._compacted()  # most of it now, so that the transaction isn't long
-        rev = await self._writer.run(partial(compaction.begin_epoch, above=above))
+        rev = await self._writer.run(compaction.begin_epoch(SQLITE, above))
         self._feed.take(rev, (), rev)
         return rev  # other processes see it at their next look at the store
 
@@ -347,12 +324,11 @@ class SqliteBackend:
             raise Unavailable("the store is closed") from None
         except apsw.Error:
             # Busy for a moment, while another process recovers or truncates the log; the loop must not wait.
-            meta = await self._reader.run(schema.read_meta)
-            return meta.rev, meta.compact_rev
+            return await self._reader.ask(reads.revs(SQLITE))
 
     def _read_revs_at_once(self) -> tuple[Rev, Rev]:
         """The same in a few microseconds on the event loop. Raises SQLite's own errors."""
-        rev, compact_rev = self._files.glance.execute("SELECT rev, compact_rev FROM meta").get
+        rev, compact_rev = self._files.glance.execute(SQLITE.revs).get
         if rev > self._feed.last and not self._alone:
             self._tailer.poll()
         return rev, compact_rev
@@ -444,7 +420,7 @@ class SqliteBackend:
 
     async def _reap_forever(self) -> None:
         while True:
-            await asyncio.sleep(_REAP_EVERY_S)
+            await asyncio.sleep(REAP_EVERY_S)
             await self._check_files()
             await self._quietly(self.reap())
 
@@ -465,6 +441,7 @@ class SqliteBackend:
             clean = False
             self._writer.abandon("the store is closed while another process holds its commit lock")
         await self._tailer.close()
+        await self._tail_reader.close()
         await self._reader.close()
         self._alone = False
         self._feed.close(Unavailable("the store is closed"))

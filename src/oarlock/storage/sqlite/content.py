@@ -18,7 +18,7 @@ from typing import Final
 import apsw
 
 from oarlock.storage.backend import Rev
-from oarlock.storage.sqlite.compaction import same_store
+from oarlock.storage.sql.compaction import same_store
 
 __all__ = ["Content"]
 

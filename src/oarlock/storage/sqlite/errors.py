@@ -15,17 +15,11 @@ import errno
 import apsw
 
 from oarlock.storage.backend import StorageError, Unavailable
+from oarlock.storage.sql.errors import StoreBroken
 
-__all__ = ["StoreBroken", "translate"]
+__all__ = ["translate"]
 
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
-
-
-class StoreBroken(Unavailable):
-    """The disk or the file can't be trusted: nothing more is written until the process has been restarted.
-
-    A failed fsync must never be retried: the kernel may have dropped the pages it couldn't write.
-    """
 
 
 def translate(error: BaseException, path: str, connection: apsw.Connection | None = None) -> StorageError:

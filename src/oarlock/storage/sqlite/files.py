@@ -19,12 +19,13 @@ from pathlib import Path
 import apsw
 
 from oarlock.storage.backend import StorageError
+from oarlock.storage.sql.reads import Meta
 from oarlock.storage.sqlite.content import Content
 from oarlock.storage.sqlite.errors import translate
 from oarlock.storage.sqlite.locks import CommitLock, Membership
 from oarlock.storage.sqlite.peers import Peers
 from oarlock.storage.sqlite.presence import Presence, file_id, wait_until_settled
-from oarlock.storage.sqlite.schema import Meta, connect, create_file, prepare
+from oarlock.storage.sqlite.schema import connect, create_file, prepare
 
 __all__ = ["Files"]
 

@@ -1,31 +1,25 @@
 """The tables of the database, and how its file is opened.
 
-    meta  one row: the counter for revisions, and the compacted revision
-    log   every change, append-only; a value is stored once, here
-    kv    live keys: key → its row in the log
-
-Revisions are assigned under one lock, so the log has no gaps above ``meta.compact_rev``: a gap is damage,
-never a question of timing. (Autoincrement columns have gaps, and readers may see their rows out of order.)
-
-Must not know: threads, locks, peers. See also: `plan` for what a write does, `reads` for the queries.
+Must not know: threads, locks, peers. See also: `oarlock.storage.sql.dialect` for what the tables mean.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-from dataclasses import dataclass
 from pathlib import Path
 
 import apsw
 
-from oarlock.storage.backend import Rev, StorageError
+from oarlock.storage.backend import StorageError
 from oarlock.storage.memory import FIRST_REV
+from oarlock.storage.sql.dialect import SCHEMA_VERSION
+from oarlock.storage.sql.reads import Meta, read_meta
+from oarlock.storage.sqlite.dialect import SQLITE
 from oarlock.storage.sqlite.errors import translate
+from oarlock.storage.sqlite.steps import run
 
-__all__ = ["SCHEMA_VERSION", "Meta", "check_place", "connect", "create_file", "prepare", "read_meta"]
-
-SCHEMA_VERSION = 1
+__all__ = ["check_place", "connect", "create_file", "prepare"]
 
 _APPLICATION_ID = 0x6F61726C
 """SQLite's mark for whose file it is: "oarl"."""
@@ -59,16 +53,6 @@ CREATE INDEX kv_by_expiry ON kv (expires) WHERE expires IS NOT NULL;
 """
 
 _WAL_KEPT_BYTES = 16 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Meta:
-    """The one row of ``meta``. History below `compact_rev` is refused; up to `swept_rev` its rows are removed too."""
-
-    rev: Rev
-    compact_rev: Rev
-    swept_rev: Rev
-    epoch: str
 
 
 def check_place(path: Path, create: bool) -> None:
@@ -140,11 +124,6 @@ def prepare(connection: apsw.Connection, path: Path) -> Meta:
                 f"cannot open the store {path}: a newer oarlock made it (schema {version}, this one knows"
                 f" {SCHEMA_VERSION}); upgrade oarlock or choose another file"
             )
-        return read_meta(connection)
+        return run(connection, read_meta(SQLITE))
     except apsw.Error as error:
         raise StorageError(f"cannot open the store {path}: {translate(error, str(path), connection)}") from error
-
-
-def read_meta(connection: apsw.Connection) -> Meta:
-    rev, compact_rev, swept_rev, epoch = connection.execute("SELECT rev, compact_rev, swept_rev, epoch FROM meta").get
-    return Meta(rev, compact_rev, swept_rev, epoch)

@@ -12,13 +12,16 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 
 import apsw
 
 from oarlock.storage.backend import StorageError, Unavailable
+from oarlock.storage.sql.statements import Steps
 from oarlock.storage.sqlite.errors import translate
+from oarlock.storage.sqlite.steps import run, run_in_snapshot
 
 __all__ = ["ReaderThread", "in_background", "post"]
 
@@ -75,6 +78,14 @@ class ReaderThread:
         future: asyncio.Future[T] = self._loop.create_future()
         self._queue.put((job, future))
         return await future
+
+    async def ask(self, steps: Steps[T]) -> T:
+        """Run an operation of one statement."""
+        return await self.run(partial(run, steps=steps))
+
+    async def read(self, steps: Steps[T]) -> T:
+        """Run an operation of several statements on one state of the store."""
+        return await self.run(partial(run_in_snapshot, steps=steps))
 
     async def close(self) -> None:
         """Finish submitted jobs, then close the connection."""

@@ -5,7 +5,7 @@
 Writes that arrive during a commit form the next batch, which shares the cost of one commit. One wake-up of the loop
 carries events and results together; the loop publishes the events first, then resolves the results.
 
-Must not know: watches, reads, keys' meaning. See also: `commits`, `locks`, and `backend` for the loop's side.
+Must not know: watches, reads, keys' meaning. See also: `sql.commits`, `locks`, and `backend` for the loop's side.
 """
 
 from __future__ import annotations
@@ -21,12 +21,17 @@ from typing import Any, Final, TypeVar
 
 import apsw
 
+from oarlock.meta.context import Clock
 from oarlock.storage.backend import Event, OutcomeUnknown, Rev, StorageError, Unavailable, WriteResult
-from oarlock.storage.sqlite.commits import apply, current_state
-from oarlock.storage.sqlite.errors import StoreBroken, translate
+from oarlock.storage.sql.commits import write_batch
+from oarlock.storage.sql.errors import StoreBroken
+from oarlock.storage.sql.plan import QueuedWrite
+from oarlock.storage.sql.reads import log_after
+from oarlock.storage.sql.statements import Steps
+from oarlock.storage.sqlite.dialect import SQLITE
+from oarlock.storage.sqlite.errors import translate
 from oarlock.storage.sqlite.files import Files
-from oarlock.storage.sqlite.plan import QueuedWrite, plan
-from oarlock.storage.sqlite.reads import log_after
+from oarlock.storage.sqlite.steps import run, run_in_snapshot
 from oarlock.storage.sqlite.threads import post
 
 __all__ = ["BatchResult", "Writer"]
@@ -70,8 +75,11 @@ class Writer:
     `report` is called on the loop with every `BatchResult`; `published` returns the revision the loop has published.
     """
 
-    def __init__(self, files: Files, report: Callable[[BatchResult], None], published: Callable[[], Rev]) -> None:
+    def __init__(
+        self, files: Files, clock: Clock, report: Callable[[BatchResult], None], published: Callable[[], Rev]
+    ) -> None:
         self._files: Final = files
+        self._clock: Final = clock
         self._connection: Final = files.connection
         self._report: Final = report
         self._published: Final = published
@@ -97,9 +105,9 @@ class Writer:
             raise Unavailable(str(self.broken), 30.0)
         self._queue.put(write)
 
-    async def run(self, job: Callable[[apsw.Connection], T]) -> T:
-        """Run `job` between two batches, in a transaction of its own under the commit lock."""
-        return await self.between(partial(self._transact, job))
+    async def run(self, steps: Steps[T]) -> T:
+        """Run `steps` between two batches, in a transaction of its own under the commit lock."""
+        return await self.between(partial(self._transact, steps))
 
     async def between(self, job: Callable[[], T]) -> T:
         """Run `job` between two batches, in the writer thread."""
@@ -218,12 +226,10 @@ class Writer:
         connection.execute("BEGIN IMMEDIATE")
         committing = False
         try:
-            rev, current = current_state(connection, [write.key for write in writes])
-            batch_plan = plan(writes, rev, current)
+            batch_plan = run(connection, write_batch(SQLITE, writes, int(self._clock.now() * 1000)))
             if not batch_plan.events:
                 connection.execute("ROLLBACK")
                 return BatchResult(writes, batch_plan.results)
-            apply(connection, batch_plan)
             committing = True
             connection.execute("COMMIT")
         except Exception as error:
@@ -234,13 +240,13 @@ class Writer:
                 # The commit may be on the disk although SQLite was told it isn't.
                 raise OutcomeUnknown(str(translated), translated.retry_after_s) from error
             raise translated from error
-        return BatchResult(writes, batch_plan.results, None, rev, batch_plan.events, batch_plan.rev)
+        return BatchResult(writes, batch_plan.results, None, batch_plan.floor, batch_plan.events, batch_plan.rev)
 
     def _with_others(self, batch_result: BatchResult, base: Rev) -> BatchResult:
         """The result, preceded by what other processes committed since `base`: the loop publishes without a gap."""
         count = batch_result.floor - base
         try:
-            log_range = log_after(self._connection, base, count)
+            log_range = run_in_snapshot(self._connection, log_after(SQLITE, base, count))
         except Exception as error:
             # The writes are durable and must be acknowledged; the feed sees the gap and ends the watches.
             self._translate(error)
@@ -251,13 +257,13 @@ class Writer:
             batch_result.writes, batch_result.results, None, floor, [*others, *batch_result.events], batch_result.rev
         )
 
-    def _transact(self, job: Callable[[apsw.Connection], T]) -> T:
+    def _transact(self, steps: Steps[T]) -> T:
         self._must_be_able()
         with self._files.commit_lock.held():
             connection = self._connection
             connection.execute("BEGIN IMMEDIATE")
             try:
-                result = job(connection)
+                result = run(connection, steps)
                 connection.execute("COMMIT")
             finally:
                 if connection.in_transaction:

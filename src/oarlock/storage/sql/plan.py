@@ -2,7 +2,7 @@
 
 Each write is decided on the state that the writes before it leave, so a write whose compare fails, fails alone.
 
-Must not know: SQLite, locks, threads. See also: `commits` for how a plan is executed.
+Must not know: SQL, locks, threads. See also: `commits` for how a plan is executed.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ __all__ = ["BatchPlan", "QueuedWrite", "plan"]
 class QueuedWrite:
     """A put (`value` is bytes) or delete (`value` is None), and the future for its result.
 
-    `expires` is in epoch milliseconds, None for no time to live, or `KEEP_TTL`.
+    `ttl_ms` is the time to live, None for none, or `KEEP_TTL`.
     """
 
-    __slots__ = ("expect", "expires", "future", "key", "value")
+    __slots__ = ("expect", "future", "key", "ttl_ms", "value")
 
     def __init__(
-        self, key: str, value: bytes | None, expect: Rev, expires: int | None, future: asyncio.Future[WriteResult]
+        self, key: str, value: bytes | None, expect: Rev, ttl_ms: int | None, future: asyncio.Future[WriteResult]
     ) -> None:
         self.key: Final = key
         self.value: Final = value
         self.expect: Final = expect
-        self.expires: Final = expires
+        self.ttl_ms: Final = ttl_ms
         self.future: Final = future
 
 
@@ -47,9 +47,14 @@ class BatchPlan:
     live: dict[str, KV | None]
     rev: Rev
 
+    @property
+    def floor(self) -> Rev:
+        """The revision before the batch."""
+        return self.rev - len(self.events)
 
-def plan(writes: list[QueuedWrite], rev: Rev, current: dict[str, KV]) -> BatchPlan:
-    """Decide `writes` on a store at `rev`; `current` has the live states of their keys."""
+
+def plan(writes: list[QueuedWrite], rev: Rev, current: dict[str, KV], now_ms: int) -> BatchPlan:
+    """Decide `writes` on a store at `rev`; `current` has the live states of their keys, times to live begin now."""
     results: list[WriteResult] = []
     events: list[Event] = []
     log: list[object] = []
@@ -62,7 +67,8 @@ def plan(writes: list[QueuedWrite], rev: Rev, current: dict[str, KV]) -> BatchPl
                 results.append(WriteResult(False, rev, None))
                 continue
             rev += 1
-            expires = None if write.expires == KEEP_TTL else write.expires
+            ttl_ms = write.ttl_ms
+            expires = None if ttl_ms is None or ttl_ms == KEEP_TTL else now_ms + ttl_ms
             live[key] = KV(key, value, rev, rev, expires)
             log += (rev, key, 1, rev, 0, expires, value)
             events.append(Event(rev, Op.CREATE, key, value, rev))
@@ -77,7 +83,8 @@ def plan(writes: list[QueuedWrite], rev: Rev, current: dict[str, KV]) -> BatchPl
             results.append(WriteResult(True, rev, kv))
         else:
             rev += 1
-            expires = kv.expires if write.expires == KEEP_TTL else write.expires
+            ttl_ms = write.ttl_ms
+            expires = kv.expires if ttl_ms == KEEP_TTL else None if ttl_ms is None else now_ms + ttl_ms
             live[key] = KV(key, value, rev, kv.create_rev, expires)
             log += (rev, key, 2, kv.create_rev, kv.mod_rev, expires, value)
             events.append(Event(rev, Op.UPDATE, key, value, kv.create_rev, kv.mod_rev, kv.value))

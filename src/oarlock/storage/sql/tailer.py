@@ -2,19 +2,18 @@
 
 One per process, however many watches there are. Not used while this process is alone.
 
-Must not know: sockets, timers. See also: `feed`, which publishes; `backend`, which calls `poll`.
+Must not know: connections, timers. See also: `feed`, which publishes; the backends call `poll`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from functools import partial
+from collections.abc import Awaitable, Callable
 
-from oarlock.storage.backend import StorageError
-from oarlock.storage.sqlite.errors import StoreBroken
-from oarlock.storage.sqlite.feed import Feed
-from oarlock.storage.sqlite.reads import log_after
-from oarlock.storage.sqlite.threads import ReaderThread
+from oarlock.storage.backend import Rev, StorageError
+from oarlock.storage.sql.errors import StoreBroken
+from oarlock.storage.sql.feed import Feed
+from oarlock.storage.sql.reads import LogRange
 
 __all__ = ["Tailer"]
 
@@ -22,11 +21,14 @@ _MAX_EVENTS = 500
 
 
 class Tailer:
-    """Commits of this process may be among what is read: `Feed.take` takes each event once."""
+    """Commits of this process may be among what is read: `Feed.take` takes each event once.
 
-    def __init__(self, feed: Feed, reader: ReaderThread) -> None:
+    `read` returns the events after a revision, at most so many.
+    """
+
+    def __init__(self, feed: Feed, read: Callable[[Rev, int], Awaitable[LogRange]]) -> None:
         self._feed = feed
-        self._reader = reader
+        self._read = read
         self._task: asyncio.Task[None] | None = None
         self._again = False
 
@@ -41,13 +43,12 @@ class Tailer:
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        await self._reader.close()
 
     async def _pull(self) -> None:
         try:
             while self._again:
                 self._again = False
-                log_range = await self._reader.run(partial(log_after, after=self._feed.last, limit=_MAX_EVENTS))
+                log_range = await self._read(self._feed.last, _MAX_EVENTS)
                 self._feed.take(log_range.floor, log_range.events, log_range.rev)
                 if log_range.rev < log_range.head:
                     self._again = True

@@ -3,7 +3,7 @@
 Events come from two sources that may overlap: this process's own commits, and parts of the log that other processes
 wrote. Events that were published already are dropped; the rest must follow without a gap.
 
-Must not know: SQLite, threads. See also: `tailer`, which reads the commits of others.
+Must not know: SQL, threads. See also: `tailer`, which reads the commits of others.
 """
 
 from __future__ import annotations
