@@ -46,6 +46,7 @@ from oarlock.server.store_integrity import StoreIntegrity
 from oarlock.server.timed_backend import TimedBackend
 from oarlock.storage.backend import Backend
 from oarlock.storage.cache.watch_cache import WatchCache
+from oarlock.storage.care.unfinished import must_be_complete
 from oarlock.storage.compactor import Compactor
 
 __all__ = ["Running", "ServerDescription", "ServerParts", "assemble"]
@@ -224,6 +225,7 @@ class Running:
         parts = self.parts
         await parts.backend.start()
         parts.opened = True
+        await must_be_complete(parts.backend)
         await parts.cache.start()
         await parts.serve_catalog(parts.server.catalog, self._address)
         if parts.config.compaction_interval_s:

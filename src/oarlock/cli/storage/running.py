@@ -1,0 +1,79 @@
+"""Runs one operation on a store as a command: with progress, and interruptible.
+
+Must not know: which operation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import shlex
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from oarlock.cli.storage.progress import shown_progress
+from oarlock.server.options.option import OptionGroup, Problem, option
+from oarlock.server.options.types import BooleanType
+from oarlock.storage.backend import StorageError
+from oarlock.storage.care.snapshot import OperationProgress, Tell
+from oarlock.storage.passwords import without_password
+from oarlock.storage.url import check_url
+
+__all__ = ["QuietOptions", "command_line", "readable_bytes", "run_operation", "url_problems"]
+
+T = TypeVar("T")
+
+MANY = 10_000
+"""From here on a rate is worth showing."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class QuietOptions(OptionGroup):
+    """What commands that show progress have in common."""
+
+    quiet: bool = option(False, BooleanType(), "Show no progress.", in_file=False)
+
+
+def url_problems(field: str, url: str) -> Iterator[Problem]:
+    """What is wrong with the URL of a store in this field."""
+    try:
+        check_url(url)
+    except StorageError as error:
+        yield Problem(field, str(error))
+
+
+def command_line(*words: object) -> str:
+    """A command as it may be shown and repeated; passwords are left out."""
+    return without_password(shlex.join(["oarlock", "storage", *(str(word) for word in words if str(word))]))
+
+
+def run_operation(work: Callable[[Tell], Coroutine[Any, Any, T]], *, quiet: bool, interrupted: str) -> T:
+    """The result of `work`. `interrupted` is shown when it is ended by Ctrl-C, which ends the command with 130."""
+    try:
+        with shown_progress(quiet=quiet) as line:
+            began = time.monotonic()
+            return asyncio.run(work(lambda progress: line.show(_text(progress, time.monotonic() - began))))
+    except KeyboardInterrupt:
+        print(f"oarlock: interrupted: {interrupted}", file=sys.stderr)
+        raise
+
+
+def _text(progress: OperationProgress, seconds: float) -> str:
+    parts = [readable_bytes(progress.bytes)]
+    if progress.total or progress.done:
+        parts.insert(0, f"{progress.done} of {max(progress.total, progress.done)} keys")
+    if progress.done >= MANY:
+        parts.append(f"{progress.done / seconds:,.0f}/s")
+    return f"{progress.what}: {', '.join(parts)}"
+
+
+def readable_bytes(size: float) -> str:
+    """``12.3 MiB``."""
+    if size < 1024:
+        return f"{size:.0f} B"
+    units = ("KiB", "MiB", "GiB", "TiB")
+    power = min(int(math.log(size, 1024)), len(units))
+    return f"{size / 1024**power:.1f} {units[power - 1]}"
