@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from oarlock.storage.backend import KV, Backend, Compacted, Damaged, Rev, StorageError
 
-__all__ = ["EVERYTHING", "OperationProgress", "Snapshot", "Tell", "pages", "take_snapshot"]
+__all__ = ["EVERYTHING", "OperationProgress", "StoreSnapshot", "Tell", "pages", "take_snapshot"]
 
 EVERYTHING = ("/", "0")
 """The range of every key."""
@@ -38,7 +38,7 @@ Tell = Callable[[OperationProgress], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class StoreSnapshot:
     """A revision of a store, and about how many keys it has."""
 
     epoch: str
@@ -46,11 +46,11 @@ class Snapshot:
     keys: int
 
 
-async def take_snapshot(backend: Backend) -> Snapshot:
+async def take_snapshot(backend: Backend) -> StoreSnapshot:
     """The current revision. It can be read as long as the store keeps its history."""
     epoch = await backend.epoch()
     keys, rev = await backend.count(*EVERYTHING)
-    return Snapshot(epoch, rev, keys)
+    return StoreSnapshot(epoch, rev, keys)
 
 
 async def pages(backend: Backend, rev: Rev, span: tuple[str, str] = EVERYTHING) -> AsyncIterator[Sequence[KV]]:
