@@ -49,7 +49,9 @@ def load_server(where: str) -> APIServer:
     else:
         _prepend_to_path(Path.cwd())
         module = _import(name, where)
-    return _server_named(module, attribute, where) if attribute else _only_server(module, where)
+    server = _server_named(module, attribute, where) if attribute else _only_server(module, where)
+    server.source = where
+    return server
 
 
 def source_folder(where: str) -> Path:

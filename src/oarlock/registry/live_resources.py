@@ -15,6 +15,8 @@ from typing import Any
 
 from oarlock.meta.kinds import GroupResource
 from oarlock.registry.conversion import NoConversion
+from oarlock.registry.drift_log import log_drifts
+from oarlock.registry.keys import after_prefix, prefix_of
 from oarlock.registry.records import DefinitionRecords
 from oarlock.registry.served import Served
 from oarlock.registry.served_resource import StoredVerbs, VirtualVerbs
@@ -56,7 +58,8 @@ class LiveResources:
         self.settings = settings
         self.cache = cache
         self.resources: Mapping[Key, AnyResource] = {}
-        self._records = DefinitionRecords(backend)
+        self._backend = backend
+        self._records = DefinitionRecords(backend, settings.workers.offload)
         self._interner = Interner()
 
     async def load(self, put: Sequence[Served], removed: Iterable[GroupResource] = ()) -> LoadedResources:
@@ -110,9 +113,16 @@ class LiveResources:
     async def record(self, put: Iterable[Served]) -> None:
         """Record in the store that this server serves `put`; to be done before the first object is written.
 
-        Raises `records.StoreTooNew`, and what the store raises.
+        Logs what objects that are there may not fit any more. Raises `records.StoreTooNew`, and what the store raises.
         """
-        await self._records.record(_stored(put))
+        drifts = await self._records.record(_stored(put))
+        if drifts:
+            log_drifts([one for one in drifts if await self._has_objects(one.resource)], self.settings.check_command)
+
+    async def _has_objects(self, resource: GroupResource) -> bool:
+        prefix = prefix_of(resource.group, resource.resource)
+        count, _ = await self._backend.count(prefix, after_prefix(prefix))
+        return count > 0
 
     def discard(self, loaded: LoadedResources) -> None:
         """Release what `load` returned and nobody will serve."""

@@ -1,10 +1,12 @@
 """The store's records of the resource definitions its servers use; they protect against servers that are too old.
 
 A record for each resource, at ``/oarlock/definitions/<plural>.<group>``: the versions that servers know, the storage
-version, and every version objects were ever stored in. A server that knows none of the latter could read nothing, and
-refuses to start. ``/oarlock/definitions`` itself says in which form the records are: the first form was one document
-with all of them, which is read, and written in the new form by the first server that records something.
-Must not know: HTTP. See also: `live_resources`; `migration`, which rewrites old versions.
+version, every version objects were ever stored in, and by which schemas. A server that knows none of those versions
+could read nothing, and refuses to start. ``/oarlock/definitions`` itself says in which form the records are: the first
+form was one document with all of them, which is read, and written in the new form by the first server that records
+something.
+Must not know: HTTP. See also: `live_resources`; `schema_history`, for the schemas; `migration`, which rewrites old
+versions.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from oarlock.registry.keys import after_prefix
+from oarlock.registry.schema_history import SchemaDrift, SchemaHistory
+from oarlock.registry.workers import Offload, at_once
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.storage.backend import KV, Backend, Rev
 
@@ -38,7 +42,7 @@ AT_ONCE = 100
 T = TypeVar("T")
 
 Facts = dict[str, Any]
-"""``kind``, ``storedAs``, ``storedVersions`` and ``versions`` of a resource."""
+"""``kind``, ``storedAs``, ``storedVersions``, ``versions`` and ``schemas`` of a resource."""
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 _RECORD: msgspec.json.Decoder[Facts] = msgspec.json.Decoder(Facts)
@@ -60,10 +64,11 @@ _NOTHING = DefinitionRecord({}, 0)
 
 
 class DefinitionRecords:
-    """The records in one store."""
+    """The records in one store. `offload` runs what may hold the event loop for long."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, offload: Offload = at_once) -> None:
         self._backend = backend
+        self._schemas = SchemaHistory(backend, offload)
         self._current = False
         """Whether the records are in this program's form. That stays so: a program of an older form refuses them."""
 
@@ -74,17 +79,66 @@ class DefinitionRecords:
         for definition in wanted:
             _updated(known[_name(definition)].facts, definition)
 
-    async def record(self, definitions: Iterable[ResourceDefinition]) -> None:
-        """Record that this server serves `definitions`: one write for each that differs. Raises StoreTooNew."""
+    async def record(self, definitions: Iterable[ResourceDefinition]) -> list[SchemaDrift]:
+        """Record that this server serves `definitions`: one write for each that differs. Raises StoreTooNew.
+
+        Returns what objects stored before may not fit any more.
+        """
+        drifts: dict[str, list[SchemaDrift]] = {}
         missing = list(definitions)
         while missing:
             await self._bring_up_to_date()
-            known = await self._read(missing)
-            wanted = [(one, known[_name(one)], _updated(known[_name(one)].facts, one)) for one in missing]
-            missing = []
-            for some in _portions([one for one in wanted if one[1].facts != one[2]]):
-                done = await _all([self._put(_name(one), facts, before.rev) for one, before, facts in some])
-                missing += [definition for (definition, _, _), ok in zip(some, done, strict=True) if not ok]
+            known, lost = await self._read(missing), []
+            for some in _portions(missing):
+                today = await self._schemas.digests(some)
+                changed = [
+                    (definition, digests)
+                    for definition, digests in zip(some, today, strict=True)
+                    if not _is_recorded(known[_name(definition)].facts, definition, digests)
+                ]
+                done = await _all([self._record(known[_name(one)], one, digests, drifts) for one, digests in changed])
+                lost += [definition for (definition, _), ok in zip(changed, done, strict=True) if not ok]
+            missing = lost
+        return [drift for some in drifts.values() for drift in some]
+
+    async def _record(
+        self,
+        known: DefinitionRecord,
+        definition: ResourceDefinition,
+        today: Mapping[str, str],
+        drifts: dict[str, list[SchemaDrift]],
+    ) -> bool:
+        """Record one, if anything differs; False if another was faster. Adds to `drifts`."""
+        name, before = _name(definition), known.facts
+        facts = _updated(before, definition)
+        facts["schemas"], drifts[name] = await self._schemas.updated(definition, before.get("schemas", {}), today)
+        return facts == before or await self._put_schemas(name, facts, known)
+
+    async def _put_schemas(self, name: str, facts: Facts, known: DefinitionRecord) -> bool:
+        """Write a record, and remove the schemas that it doesn't name any more."""
+        named = {(version, one) for version, some in facts["schemas"].items() for one in some}
+        before = {(version, one) for version, some in known.facts.get("schemas", {}).items() for one in some}
+        unused = await self._schemas.unused(name, facts["schemas"]) if before - named else []
+        done = await self._put(name, facts, known.rev)
+        if done:
+            await self._schemas.forget(unused)
+        return done
+
+    async def settle(self, definition: ResourceDefinition, since: Rev) -> bool:
+        """Record that all stored objects fit the schemas of `definition`; False if the record is newer than `since`.
+
+        Nothing is recorded while the server that was started last has another schema: it goes on writing by that.
+        """
+        known = await self.find(definition)
+        (today,) = await self._schemas.digests([definition])
+        recorded = known.facts.get("schemas", {})
+        stored_as = definition.stored_as
+        if known.rev != since or recorded.get(stored_as, [])[:1] != [today[stored_as]]:
+            return False
+        schemas = await self._schemas.settled(definition, recorded, today)
+        if schemas == recorded:
+            return True
+        return await self._put_schemas(_name(definition), {**known.facts, "schemas": schemas}, known)
 
     async def find(self, definition: ResourceDefinition) -> DefinitionRecord:
         """What is recorded of a resource; nothing, at revision 0, if it never was."""
@@ -98,7 +152,11 @@ class DefinitionRecords:
             return False
         if not rev or facts.get("storedVersions") == [definition.stored_as]:
             return True
-        return await self._put(_name(definition), {**facts, "storedVersions": [definition.stored_as]}, rev)
+        schemas = {
+            version: some for version, some in facts.get("schemas", {}).items() if version == definition.stored_as
+        }
+        shrunk = {**facts, "storedVersions": [definition.stored_as], "schemas": schemas}
+        return await self._put_schemas(_name(definition), shrunk, DefinitionRecord(facts, rev))
 
     async def _put(self, name: str, facts: Facts, expect: Rev) -> bool:
         return (await self._backend.put(PREFIX + name, _encode(facts), expect=expect)).ok
@@ -183,6 +241,14 @@ def _updated(before: Mapping[str, Any], definition: ResourceDefinition) -> Facts
         "storedVersions": sorted(written | {definition.stored_as}),
         "versions": sorted(known),
     }
+
+
+def _is_recorded(facts: Facts, definition: ResourceDefinition, today: Mapping[str, str]) -> bool:
+    """Whether everything is recorded, and by no other schemas than today's."""
+    recorded = facts.get("schemas", {})
+    if not all(some == [today.get(version)] for version, some in recorded.items()):
+        return False
+    return definition.stored_as in recorded and {**_updated(facts, definition), "schemas": recorded} == facts
 
 
 def _first_form(kv: KV | None) -> dict[str, Facts]:

@@ -18,10 +18,11 @@ class Settings:
     """Settings that all resources of a server share.
 
     `garbage_collection` is ``external`` when a cluster's garbage collector deletes dependents, so that DELETE may add
-    its finalizers; ``none`` when there is no garbage collector.
+    its finalizers; ``none`` when there is no garbage collector. `check_command` lists stored objects that don't fit.
     """
 
     garbage_collection: Literal["external", "none"] = "none"
+    check_command: str = "oarlock storage check --schemas SERVER"
     random: Callable[[int], bytes] = os.urandom
     conversion_cache: ConversionCache = field(default_factory=ConversionCache)
     workers: Workers = field(default_factory=Workers)

@@ -81,6 +81,8 @@ class APIServer:
         self.authorizer = authorizer
         self.name = name
         self.storage = storage
+        self.source = "SERVER"
+        """Where commands find this server; the command that found it says so."""
         self.running: Running | None = None
 
     def main(self, argv: Sequence[str] | None = None) -> None:

@@ -67,6 +67,7 @@ class ServerDescription(Protocol):
     authorizer: Authorizer | None
     name: str
     storage: Backend | None
+    source: str
     running: Running | None
 
 
@@ -80,7 +81,11 @@ class ServerParts:
         self.store_metrics = StoreMetrics()
         self.backend = TimedBackend(backend, self.store_metrics, clock)
         self.cache = WatchCache(self.backend, clock=clock)
-        self.live = LiveResources(self.backend, self.cache, Settings(garbage_collection=server.garbage_collection))
+        settings = Settings(
+            garbage_collection=server.garbage_collection,
+            check_command=f"oarlock storage check --schemas {server.source} --storage {config.shown_storage}",
+        )
+        self.live = LiveResources(self.backend, self.cache, settings)
         self.router = Router(self._own_response)
         self.shutdown = Shutdown()
         self.unsent = Unsent(config.max_unsent_bytes)

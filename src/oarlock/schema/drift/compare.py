@@ -1,0 +1,211 @@
+"""`narrowings`: what of a newer schema an object that fits the older one may not fit, field by field.
+
+It errs on the side of telling: if it yields nothing, every object that fits the older schema, its defaults filled in,
+fits the newer one in the same way. What can't be compared (another pattern, another rule) counts as narrower.
+Must not know: where the schemas come from. See also: `canonical`, the form in which they are compared.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from oarlock.meta.gotext import quote, show
+from oarlock.schema.definition import Schema
+from oarlock.schema.drift.alike import alike
+from oarlock.schema.drift.bounds import choices_of, lost_choices, narrower_counts, narrower_numbers, narrower_texts
+
+__all__ = ["Narrowing", "narrowings"]
+
+_ANY = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
+_PRESERVES = "x-kubernetes-preserve-unknown-fields"
+_EMBEDDED = "x-kubernetes-embedded-resource"
+_TEXT: Schema = {"type": "string"}
+_TYPE_META: dict[str, Schema] = {"apiVersion": _TEXT, "kind": _TEXT}
+_FREE: Schema = {_PRESERVES: True}
+"""The schema of anything."""
+
+LONGEST_RULE = 200
+
+
+class Narrowing(NamedTuple):
+    """A place of a schema, as in field errors, and what is narrower there."""
+
+    path: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.path or 'the object'} {self.why}"
+
+
+def narrowings(old: Schema, new: Schema) -> Iterator[Narrowing]:
+    """Every change from `old` to `new`, both canonical and of whole objects, that an object may not survive."""
+    if old != new:
+        yield from _compare(_whole(old), _whole(new), "")
+
+
+def _whole(schema: Schema) -> Schema:
+    """The schema of a whole object. Its metadata is the same for every kind, but for constraints on the names."""
+    properties = {**_TYPE_META, **schema.get("properties", {})}
+    names = properties.get("metadata", {}).get("properties", {})
+    metadata = {"type": "object", _PRESERVES: True, "properties": {"generateName": _TEXT, "name": _TEXT, **names}}
+    required = [name for name in schema.get("required", ()) if name not in (*_TYPE_META, "metadata")]
+    return {**schema, "properties": {**properties, "metadata": metadata}, "required": required}
+
+
+def _compare(old: Schema, new: Schema, path: str) -> Iterator[Narrowing]:
+    if old == new:
+        return
+    before, after = _kinds(old), _kinds(new)
+    if not _accepts(after, before - {"null"}):
+        yield Narrowing(path, f"is {_named(after)} (was {_named(before)})")
+        return
+    if "null" in before - after:
+        yield Narrowing(path, "may no longer be null")
+    if new.get(_EMBEDDED) and (not old.get(_EMBEDDED) or not _same_envelope(old, new)):
+        yield Narrowing(path, "is a whole object, with apiVersion and kind")
+    choices = choices_of(old)
+    texts = _of_values(old, new, before) if choices is None else lost_choices(choices, old, new)
+    yield from (Narrowing(path, text) for text in texts)
+    if "array" in before:
+        yield from _of_lists(old, new, path)
+    if "object" in before:
+        yield from _of_objects(old, new, path)
+    yield from (Narrowing(path, text) for text in (*_branches(old, new), *_rules(old, new)))
+
+
+def _kinds(schema: Schema) -> frozenset[str]:
+    """The JSON types a schema takes."""
+    if schema.get("x-kubernetes-int-or-string"):
+        found = frozenset({"integer", "string"})
+    elif schema.get("type"):
+        found = frozenset({schema["type"]})
+    else:
+        return _ANY
+    return found | {"null"} if schema.get("nullable") else found
+
+
+def _accepts(kinds: frozenset[str], values: frozenset[str]) -> bool:
+    return values <= (kinds | {"integer"} if "number" in kinds else kinds)
+
+
+def _named(kinds: frozenset[str]) -> str:
+    return "of any type" if kinds == _ANY else " or ".join(sorted(kinds - {"null"}))
+
+
+def _same_envelope(old: Schema, new: Schema) -> bool:
+    before, after = (schema.get("properties", {}) for schema in (old, new))
+    return all(before.get(name) == after.get(name) for name in (*_TYPE_META, "metadata"))
+
+
+def _of_values(old: Schema, new: Schema, kinds: frozenset[str]) -> Iterator[str]:
+    """What is narrower for a value as a whole."""
+    if "enum" in new and ("enum" not in old or not _is_subset(old["enum"], new["enum"]) or not alike(old, new)):
+        yield f"takes only {', '.join(show(one) for one in new['enum'][:5])}{' …' if len(new['enum']) > 5 else ''}"
+    if kinds & {"integer", "number"}:
+        yield from narrower_numbers(old, new)
+    if "string" in kinds:
+        yield from narrower_texts(old, new)
+
+
+def _is_subset(some: list[Any], others: list[Any]) -> bool:
+    return all(any(type(one) is type(other) and one == other for other in others) for one in some)
+
+
+def _of_lists(old: Schema, new: Schema, path: str) -> Iterator[Narrowing]:
+    before, after = old.get("items", _FREE), new.get("items", _FREE)
+    yield from _compare(before, after, f"{path}[*]")
+    yield from (Narrowing(path, text) for text in narrower_counts(old, new, "minItems", "maxItems"))
+    kind = new.get("x-kubernetes-list-type")
+    if kind in ("set", "map"):
+        was = old.get("x-kubernetes-list-type", "atomic")
+        keys = new.get("x-kubernetes-list-map-keys", [])
+        if was != kind:
+            yield Narrowing(path, f"is a list of type {kind} (was {was}): no item may be there twice")
+        elif kind == "set" and not alike(before, after):
+            yield Narrowing(path, "is a list of type set whose items read otherwise")
+        elif kind == "map" and (old.get("x-kubernetes-list-map-keys") != keys or not _same_keys(before, after, keys)):
+            yield Narrowing(path, f"is a list with other keys: {', '.join(keys)}")
+    if new.get("uniqueItems") and not (old.get("uniqueItems") and alike(before, after)):
+        yield Narrowing(path, "takes no item twice")
+
+
+def _same_keys(old: Schema, new: Schema, keys: list[str]) -> bool:
+    before, after = (schema.get("properties", {}) for schema in (old, new))
+    return all(alike(before.get(key, {}), after.get(key, {})) for key in keys)
+
+
+def _of_objects(old: Schema, new: Schema, path: str) -> Iterator[Narrowing]:
+    before, after = old.get("properties", {}), new.get("properties", {})
+    others_before, others_after = _others(old), _others(new)
+    for name in sorted(before.keys() | after.keys()):
+        place = f"{path}.{name}" if path else name
+        was, now = before.get(name, others_before), after.get(name, others_after)
+        if was is not None and now is None:
+            yield Narrowing(place, "is no longer a field: what is stored in it is lost when the object is next written")
+        elif was is not None and now is not None:
+            yield from _compare(was, now, place)
+    if others_before is not None:
+        if others_after is None:
+            yield Narrowing(path, "keeps no other fields: they are lost when the object is next written")
+        else:
+            yield from _compare(others_before, others_after, f"{path}[*]")
+        if new.get("additionalProperties") is True and old.get("additionalProperties") is not True:
+            yield Narrowing(path, "keeps of other fields only values without fields of their own")
+    yield from _of_presence(old, new, path)
+    if "minProperties" in new or "maxProperties" in new:
+        if alike(old, new):
+            yield from (Narrowing(path, text) for text in narrower_counts(old, new, "minProperties", "maxProperties"))
+        else:
+            yield Narrowing(path, "has bounds on the number of its fields, and other fields or defaults")
+
+
+def _others(schema: Schema) -> Schema | None:
+    """The schema of fields that aren't declared; None if there are none."""
+    additional = schema.get("additionalProperties")
+    if isinstance(additional, dict):
+        return additional
+    if additional is True:
+        return {}
+    return _FREE if schema.get(_PRESERVES) or "object" not in (schema.get("type"),) else None
+
+
+def _of_presence(old: Schema, new: Schema, path: str) -> Iterator[Narrowing]:
+    """Fields that must be there now."""
+    before, after = old.get("properties", {}), new.get("properties", {})
+    for name in new.get("required", ()):
+        child, was = after.get(name, {}), before.get(name, {})
+        if child.get("default") is not None:
+            continue
+        place = f"{path}.{name}" if path else name
+        if name not in old.get("required", ()) or "default" in was:
+            yield Narrowing(place, "is required, and has no default")
+        elif child.get("x-oarlock-omit-empty") and not was.get("x-oarlock-omit-empty"):
+            yield Narrowing(place, "is required, and counts as absent when it is empty")
+
+
+def _branches(old: Schema, new: Schema) -> Iterator[str]:
+    """Constraints by other schemas. They are compared as a whole: only the same ones are known to take the same."""
+    for key in ("allOf", "anyOf", "oneOf", "not"):
+        if key in new and not (old.get(key) == new[key] and alike(old, new)):
+            yield f"has another {key}"
+
+
+def _rules(old: Schema, new: Schema) -> Iterator[str]:
+    known = old.get("x-kubernetes-validations", ())
+    for rule in new.get("x-kubernetes-validations", ()):
+        if _compares_with_old(rule):
+            continue
+        if rule not in known:
+            yield f"has a new rule: {quote(rule['rule'][:LONGEST_RULE])}"
+        elif not alike(old, new):
+            yield f"has other fields or defaults, and a rule about them: {quote(rule['rule'][:LONGEST_RULE])}"
+
+
+def _compares_with_old(rule: dict[str, Any]) -> bool:
+    """Whether it only restricts changes. A rule with texts that aren't plain may mention oldSelf in one of them."""
+    text = rule["rule"]
+    if "oldSelf" not in text or rule.get("optionalOldSelf") or "\\" in text or '"""' in text or "'''" in text:
+        return False
+    return re.search(r"\boldSelf\b", re.sub(r"'[^']*'|\"[^\"]*\"", "''", text)) is not None
