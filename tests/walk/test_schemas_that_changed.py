@@ -180,7 +180,7 @@ async def test_a_start_tells_each_change_in_a_line_with_the_command(caplog: pyte
     assert len(found) == 6
     assert all(command in line for line in found)
     assert found[0].startswith(
-        f"objects stored before may not fit: crates.{GROUP} v1: spec.a is no longer a field: what is stored in it is lost"
+        f"objects stored before may not fit: crates.{GROUP} v1: spec.a is no longer a field: what is stored"
     )
     assert found[-1].startswith("objects stored before may not fit 5 more changes of schemas; ")
 
