@@ -7,7 +7,7 @@ Each is a few lines over what ``server`` and ``storage`` do. See also: `loading`
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from oarlock.server.about import own_version
 from oarlock.server.command import CommandError, ServeOptions, exit_code_of, serve_with, set_up_logging
 from oarlock.server.options.commands import Command, CommandGroup
 from oarlock.server.options.effective import as_file
-from oarlock.server.options.option import argument, option
+from oarlock.server.options.option import Problem, argument, option
 from oarlock.server.options.types import BooleanType, PathType, StringType
 
 __all__ = ["COMMANDS", "main"]
@@ -38,8 +38,12 @@ class _Serve(ServerArgument, ServeOptions):
         in_file=False,
     )
 
+    def check(self) -> Iterator[Problem]:
+        if self.reload and self.workers > 1:
+            yield Problem("reload", "is for one process: leave it out, or `workers`")
 
-def _serve(options: _Serve) -> int | None:
+
+def _serve(options: _Serve) -> int:
     """Serve an APIServer to Kubernetes clients.
 
     Prints the kubectl line to try once it is ready. SIGTERM and SIGINT (Ctrl-C) let it leave in order; twice, at once.
@@ -48,8 +52,7 @@ def _serve(options: _Serve) -> int | None:
     if options.reload:
         words = [word for word in sys.argv[1:] if word.partition("=")[0] != "--reload"]
         return serve_with_reload(words, source_folder(options.server))
-    serve_with(load_server(options.server), options)
-    return None
+    return serve_with(load_server(options.server), options)
 
 
 def _config(options: ServeOptions) -> None:

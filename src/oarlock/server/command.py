@@ -30,6 +30,7 @@ from oarlock.server.options.types import PathType
 from oarlock.server.run import ServerDescription
 from oarlock.server.serving.listener import AddressInUse, CannotListen
 from oarlock.server.serving.tls import BadCertificateFile
+from oarlock.server.workers.supervisor import WorkerFailed, serve_with_workers
 from oarlock.storage.backend import StorageError
 
 try:
@@ -54,6 +55,7 @@ _CORRECTABLE = (
     StoreTooNew,
     DeclarationError,
     CatalogError,
+    WorkerFailed,
 )
 
 
@@ -75,9 +77,9 @@ class ServeOptions(_ConfigFileOptions, ServerConfig):
 def main(server: ServerDescription, argv: Sequence[str] | None = None) -> None:
     """Run `server` with the options of ``oarlock serve``; ends the process."""
 
-    def run(options: ServeOptions) -> None:
+    def run(options: ServeOptions) -> int:
         set_up_logging(options.verbosity)
-        serve_with(server, options)
+        return serve_with(server, options)
 
     command = Command(Path(sys.argv[0]).name, ServeOptions, run, f"Serve {server.name}.")
     sys.exit(exit_code_of(command, argv))
@@ -93,12 +95,15 @@ class _Terminal:
         print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
-def serve_with(server: ServerDescription, config: ServerConfig) -> None:
-    """Run until SIGTERM or SIGINT."""
+def serve_with(server: ServerDescription, config: ServerConfig) -> int:
+    """Run until SIGTERM or SIGINT: the exit code."""
     with contextlib.suppress(OSError, ValueError, RuntimeError):  # stderr isn't a file
         faulthandler.enable()  # a library that breaks is named, on stderr, before the process ends
+    if config.workers > 1:
+        return serve_with_workers(server, config, _Terminal(), _correctable_text)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop if uvloop else None) as runner:
         runner.run(serve_until_signal(server, config, SystemClock(), _Terminal()))
+    return 0
 
 
 def exit_code_of(command: Command | CommandGroup, argv: Sequence[str] | None = None) -> int:
@@ -107,15 +112,22 @@ def exit_code_of(command: Command | CommandGroup, argv: Sequence[str] | None = N
         return run_command(command, sys.argv[1:] if argv is None else argv)
     except (ConfigError, UsageError) as error:
         return max(_print_error(line, code=2) for line in error.lines)
-    except AddressInUse as error:
-        return _print_error(f"{error.strerror}: stop what listens there, or choose another --secure-port")
-    except CannotListen as error:
-        return _print_error(f"{error.strerror}: choose another --bind-address or --secure-port")
-    except _CORRECTABLE as error:
-        logging.getLogger("oarlock").debug("the whole error", exc_info=True)
-        return _print_error(str(error))
+    except (CannotListen, *_CORRECTABLE) as error:
+        return _print_error(_correctable_text(error) or str(error))
     except KeyboardInterrupt:
         return 130
+
+
+def _correctable_text(error: BaseException) -> str | None:
+    """What to tell of an error that the user can correct; None for another one."""
+    if isinstance(error, AddressInUse):
+        return f"{error.strerror}: stop what listens there, or choose another --secure-port"
+    if isinstance(error, CannotListen):
+        return f"{error.strerror}: choose another --bind-address or --secure-port"
+    if isinstance(error, _CORRECTABLE):
+        logging.getLogger("oarlock").debug("the whole error", exc_info=error)
+        return str(error)
+    return None
 
 
 def _print_error(text: str, code: int = 1) -> int:

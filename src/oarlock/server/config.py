@@ -5,6 +5,7 @@ The command line and the configuration file make one, and so may a program. Open
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from oarlock.server.options.groups.generic import GenericOptions
 from oarlock.server.options.groups.logs import LogOptions
 from oarlock.server.options.groups.serving import ServingOptions
 from oarlock.server.options.groups.storage import StorageOptions
+from oarlock.server.options.option import Problem
 from oarlock.storage.url import sqlite_path
 
 __all__ = ["EVERY_INTERFACE", "ServerConfig"]
@@ -29,6 +31,12 @@ class ServerConfig(ServingOptions, StorageOptions, AuthenticationOptions, Generi
 
     Times are in seconds, sizes in bytes. Raises `ConfigError`, which tells every invalid value.
     """
+
+    def check(self) -> Iterator[Problem]:
+        if self.workers > 1 and self.storage.startswith("memory:"):
+            yield Problem(
+                "workers", "need a store that they can share, and memory is each one's own: give `storage` a file"
+            )
 
     @property
     def data_directory(self) -> Path:

@@ -7,14 +7,14 @@ Must not know: how anything is counted. Source: the Prometheus exposition format
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from oarlock.server.metrics import BOUNDS_S, Histogram, Numbers, Verdicts
+from oarlock.server.metrics import BOUNDS_S, Histogram, Numbers, Verdicts, WorkerProcess
 
 __all__ = ["write"]
 
@@ -23,11 +23,11 @@ STORE_LABELS = ["operation", "group", "resource"]
 _BOUNDS = [str(bound) for bound in BOUNDS_S] + ["+Inf"]
 
 
-def write(page: Numbers | Verdicts) -> bytes:
-    """The text of a page; `Numbers` include those of the process."""
-    if isinstance(page, Numbers):
-        return _text(_MetricsCollector(page)) + generate_latest(_process())
-    return _text(_Checks(page))
+def write(page: Numbers | Verdicts, workers: Sequence[WorkerProcess] = ()) -> bytes:
+    """The text of a page; `Numbers` include those of the process, or of each of `workers`."""
+    if not isinstance(page, Numbers):
+        return _text(_Checks(page))
+    return _text(_MetricsCollector(page)) + (_text(_Processes(workers)) if workers else generate_latest(_process()))
 
 
 def _text(collector: Collector) -> bytes:
@@ -138,6 +138,43 @@ class _MetricsCollector(Collector):
             by_group.add_metric([group, resource], count)
         yield objects
         yield by_group
+
+
+class _Processes(Collector):
+    """What is known of each process, under the names of prometheus_client, with a label that says which."""
+
+    def __init__(self, workers: Sequence[WorkerProcess]) -> None:
+        self._workers = workers
+
+    def collect(self) -> Iterator[Metric]:
+        yield from PlatformCollector(registry=None).collect()
+        families: dict[str, Metric] = {}
+        for worker in self._workers:
+            for family in ProcessCollector(pid=partial(int, worker.pid), registry=None).collect():
+                labelled = families.setdefault(family.name, Metric(family.name, family.documentation, family.type))
+                for sample in family.samples:
+                    labelled.add_sample(sample.name, {**sample.labels, "worker": worker.name}, sample.value)
+        yield from families.values()
+        yield from self._collections()
+        restarts = CounterMetricFamily(
+            "oarlock_worker_restarts_total", "How often the process of a worker was replaced.", labels=["worker"]
+        )
+        for worker in self._workers:
+            if worker.collections:
+                restarts.add_metric([worker.name], worker.restarts)
+        yield restarts
+
+    def _collections(self) -> Iterator[Metric]:
+        for name, key, about in (
+            ("python_gc_objects_collected", "collected", "Objects collected during gc"),
+            ("python_gc_objects_uncollectable", "uncollectable", "Uncollectable objects found during GC"),
+            ("python_gc_collections", "collections", "Number of times this generation was collected"),
+        ):
+            family = CounterMetricFamily(name, about, labels=["generation", "worker"])
+            for worker in self._workers:
+                for generation, numbers in enumerate(worker.collections):
+                    family.add_metric([str(generation), worker.name], numbers[key])
+            yield family
 
 
 def _cumulative(histogram: Histogram) -> list[tuple[str, float]]:

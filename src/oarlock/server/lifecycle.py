@@ -17,10 +17,10 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from oarlock.endpoints.http import Handler
 from oarlock.meta.context import Clock
@@ -33,16 +33,17 @@ from oarlock.server.credentials import (
     write_kubeconfig,
 )
 from oarlock.server.data_directory import prepare_data_directory
+from oarlock.server.metrics_page import WorkersMetrics
 from oarlock.server.reloaded_files import ReloadedFiles, reload_changed
 from oarlock.server.run import Running, ServerDescription, ServerParts, assemble
 from oarlock.server.serving.certs import ensure_certificates, held_certificates
-from oarlock.server.serving.config import ConnectionLimits, ServingConfig
+from oarlock.server.serving.config import ConnectionLimits, ServingConfig, Sharing
 from oarlock.server.serving.listener import Listener, serve
 from oarlock.server.serving.tls import BadCertificateFile, reload_certificate, server_context
 from oarlock.storage.backend import Backend, StorageError
 from oarlock.storage.url import check_storage, open_backend
 
-__all__ = ["Terminal", "serve_until_signal", "start"]
+__all__ = ["SharedParts", "Terminal", "serve_until", "serve_until_signal", "start", "start_process"]
 
 log = logging.getLogger("oarlock.server")
 
@@ -71,29 +72,50 @@ class Terminal(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class SharedParts:
+    """What the processes of one server have in common: their listening sockets, and how they share connections."""
+
+    sockets: tuple[socket.socket, ...] = ()
+    sharing: Sharing | None = None
+    metrics: WorkersMetrics | None = None
+
+
 async def serve_until_signal(server: ServerDescription, config: ServerConfig, clock: Clock, terminal: Terminal) -> None:
     """Serve until SIGTERM or SIGINT.
 
     Raises errors of the start: `BadFile`, `BadCertificateFile`, `TokenFileError`, `CertificateBundleError`,
     `CannotListen`, `StorageError`, `StoreTooNew`.
     """
-    signalled = _signal_event()
-    start_task = asyncio.ensure_future(_start_process(server, config, clock, terminal))
-    signal_task = asyncio.ensure_future(signalled.wait())
-    await asyncio.wait((start_task, signal_task), return_when=asyncio.FIRST_COMPLETED)
+    if await serve_until(_signal_event(), start_process(server, config, clock, terminal)):
+        terminal.print_message(f"{server.name}: stopped")
+
+
+async def serve_until(
+    leaving: asyncio.Event, starting: Coroutine[Any, Any, Running], started: Callable[[Running], None] | None = None
+) -> bool:
+    """Start, call `started`, serve until `leaving` is set, and shut down.
+
+    Returns whether it has served: if `leaving` is set earlier, the start is cancelled. Raises errors of the start.
+    """
+    start_task = asyncio.ensure_future(starting)
+    leaving_task = asyncio.ensure_future(leaving.wait())
+    await asyncio.wait((start_task, leaving_task), return_when=asyncio.FIRST_COMPLETED)
     if not start_task.done():
         start_task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await start_task
-        return
+        return False
     try:
         running = start_task.result()
-        await signal_task
+        if started is not None:
+            started(running)
+        await leaving_task
         log.info("leaving")
         await running.shut_down()
-        terminal.print_message(f"{server.name}: stopped")
+        return True
     finally:
-        signal_task.cancel()
+        leaving_task.cancel()
 
 
 def _signal_event() -> asyncio.Event:
@@ -111,12 +133,19 @@ def _signal_event() -> asyncio.Event:
     return signalled
 
 
-async def start(server: ServerDescription, config: ServerConfig, clock: Clock, terminal: Terminal) -> Running:
+async def start(
+    server: ServerDescription,
+    config: ServerConfig,
+    clock: Clock,
+    terminal: Terminal,
+    shared: SharedParts | None = None,
+) -> Running:
     """Listen, load the store and write the kubeconfig. Doesn't touch signals and garbage collector.
 
     End it with `Running.shut_down`. Raises what `serve_until_signal` does.
     """
     backend = _backend(server, config, clock)  # before creating files next to a store whose directory can't exist
+    shared = shared or SharedParts()
     prepare_data_directory(config)
     credentials = credentials_of(config, clock)
     if config.tls_cert_file is not None and config.tls_private_key_file is not None:
@@ -125,10 +154,16 @@ async def start(server: ServerDescription, config: ServerConfig, clock: Clock, t
         certificate = _generated_certificate(config, clock)
     limits = ConnectionLimits(max_request_bytes=config.max_request_bytes, answer_timeout_s=config.request_timeout_s)
     serving = ServingConfig(
-        host=config.bind_address, port=config.secure_port, tls=certificate.tls, http2=config.http2, limits=limits
+        host=config.bind_address,
+        port=config.secure_port,
+        tls=certificate.tls,
+        sockets=shared.sockets,
+        sharing=shared.sharing,
+        http2=config.http2,
+        limits=limits,
     )
 
-    parts = ServerParts(server, config, backend, clock)
+    parts = ServerParts(server, config, backend, clock, shared.metrics)
 
     async def listen(handler: Handler) -> Listener:
         return await serve(handler, serving, clock, parts.unsent)
@@ -136,7 +171,8 @@ async def start(server: ServerDescription, config: ServerConfig, clock: Clock, t
     running = await assemble(parts, credentials.authenticator, listen)
     try:
         await running.load()
-        running.run_in_background(reload_changed((*credentials.files, certificate.files), certificate.renew))
+        running.files = (*credentials.files, certificate.files)
+        running.run_in_background(reload_changed(running.files, certificate.renew))
         _print_usage(running, credentials, certificate.ca, terminal)
     except BaseException:
         await running.close()
@@ -157,11 +193,17 @@ def _backend(server: ServerDescription, config: ServerConfig, clock: Clock) -> B
     return server.storage
 
 
-async def _start_process(server: ServerDescription, config: ServerConfig, clock: Clock, terminal: Terminal) -> Running:
+async def start_process(
+    server: ServerDescription,
+    config: ServerConfig,
+    clock: Clock,
+    terminal: Terminal,
+    shared: SharedParts | None = None,
+) -> Running:
     """`start`, and settings of the interpreter for a process that does nothing else."""
     with _without_garbage_collection():
         sys.setswitchinterval(THREAD_SWITCH_S)
-        return await start(server, config, clock, terminal)
+        return await start(server, config, clock, terminal, shared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +264,8 @@ def _print_usage(running: Running, credentials: ServerCredentials, ca: bytes | N
     if file is not None:
         write_kubeconfig(file, Kubeconfig(url, ca, credentials.user, credentials.token, server.name))
     place = "memory, gone when it stops" if config.storage == "memory://" else config.shown_storage
-    terminal.print_message(f"{server.name}: serving at {url}, objects in {place}; Ctrl-C stops it")
+    by = f" with {config.workers} workers" if config.workers > 1 else ""
+    terminal.print_message(f"{server.name}: serving at {url}{by}, objects in {place}; Ctrl-C stops it")
     if file is None:
         terminal.print_result(f"serving at {url}")
         return

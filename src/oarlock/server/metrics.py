@@ -8,7 +8,7 @@ Kubernetes'. Source: k8s.io/apiserver ``endpoints/metrics``. See also: `expositi
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from oarlock.endpoints.http import Response
@@ -27,6 +27,7 @@ __all__ = [
     "RequestSnapshot",
     "StoreMetrics",
     "Verdicts",
+    "WorkerProcess",
 ]
 
 BOUNDS_S = (
@@ -50,24 +51,19 @@ _VERBS = {"create": "POST", "update": "PUT"} | {
 }
 
 
+@dataclass(slots=True)
 class Histogram:
     """A histogram of durations, and their sum, in seconds."""
 
-    __slots__ = ("buckets", "sum_s")
-
-    def __init__(self) -> None:
-        self.buckets = [0] * (len(BOUNDS_S) + 1)
-        self.sum_s = 0.0
+    buckets: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_S) + 1))
+    sum_s: float = 0.0
 
     def add(self, seconds: float) -> None:
         self.buckets[bisect_left(BOUNDS_S, seconds)] += 1
         self.sum_s += seconds
 
     def copy(self) -> Histogram:
-        copied = Histogram()
-        copied.buckets = self.buckets.copy()
-        copied.sum_s = self.sum_s
-        return copied
+        return Histogram(self.buckets.copy(), self.sum_s)
 
 
 class _Series:
@@ -189,3 +185,16 @@ class Numbers:
     readers_cut: dict[str, int]
     objects: ByResource
     watch_events: ByGroupVersion
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerProcess:
+    """A process of a server that has several, as ``/metrics`` shows it.
+
+    `collections` are Python's ``gc.get_stats()`` by generation, empty for a process that serves nothing.
+    """
+
+    name: str
+    pid: int
+    restarts: int = 0
+    collections: tuple[dict[str, int], ...] = ()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.unsent import Unsent
@@ -16,7 +17,7 @@ from oarlock.server.filters.max_in_flight import MaxInFlight
 from oarlock.server.health import Health
 from oarlock.server.metrics import ByGroupVersion, ByResource, Numbers, RequestMetrics, StoreMetrics, Verdicts
 
-__all__ = ["MetricsPage", "Sources"]
+__all__ = ["MetricsPage", "Sources", "WorkersMetrics"]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -36,25 +37,47 @@ class Sources:
     watch_events: Callable[[], ByGroupVersion]
 
 
+class WorkersMetrics(Protocol):
+    """The numbers of all processes of a server that has several."""
+
+    def attach(self, numbers: Callable[[], Numbers], verdicts: Callable[[], Verdicts]) -> None:
+        """Told where the numbers of this process come from. Called once, in its event loop."""
+        ...
+
+    async def numbers(self) -> bytes:
+        """The text of ``/metrics``."""
+        ...
+
+    async def verdicts(self) -> bytes:
+        """The text of ``/metrics/slis``."""
+        ...
+
+
 class MetricsPage:
-    """Answers `paths`."""
+    """Answers `paths`. With `workers`, for all processes."""
 
     paths = ("/metrics", "/metrics/slis")
 
-    def __init__(self, sources: Sources, health: Health) -> None:
+    def __init__(self, sources: Sources, health: Health, workers: WorkersMetrics | None = None) -> None:
         self._sources = sources
         self._health = health
+        self._workers = workers
+        if workers is not None:
+            workers.attach(self._numbers, self._verdicts)
 
     async def respond(self, path: str) -> Response | None:
         """The answer, or None for a path that isn't in `paths`."""
-        if path == "/metrics":
-            page: Numbers | Verdicts = self._numbers()
-        elif path == "/metrics/slis":
-            page = self._verdicts()
-        else:
+        if path not in self.paths:
             return None
-        body = await asyncio.get_running_loop().run_in_executor(None, _write, page)
+        body = await (self._page(path) if self._workers is None else self._page_of_all(path, self._workers))
         return Response(200, [("content-type", CONTENT_TYPE)], body)
+
+    async def _page(self, path: str) -> bytes:
+        page = self._numbers() if path == "/metrics" else self._verdicts()
+        return await asyncio.get_running_loop().run_in_executor(None, _write, page)
+
+    async def _page_of_all(self, path: str, workers: WorkersMetrics) -> bytes:
+        return await (workers.numbers() if path == "/metrics" else workers.verdicts())
 
     def _numbers(self) -> Numbers:
         sources = self._sources

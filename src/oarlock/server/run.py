@@ -41,7 +41,8 @@ from oarlock.server.filters.memory import MemoryReserve, is_limited
 from oarlock.server.filters.shutdown import Leaving, Shutdown
 from oarlock.server.health import Conditions, Health, checks_of, in_time
 from oarlock.server.metrics import RequestMetrics, StoreMetrics
-from oarlock.server.metrics_page import MetricsPage, Sources
+from oarlock.server.metrics_page import MetricsPage, Sources, WorkersMetrics
+from oarlock.server.reloaded_files import ReloadedFiles
 from oarlock.server.store_integrity import StoreIntegrity
 from oarlock.server.timed_backend import TimedBackend
 from oarlock.storage.backend import Backend
@@ -74,7 +75,14 @@ class ServerDescription(Protocol):
 class ServerParts:
     """The parts of a server that both requests and the lifecycle use."""
 
-    def __init__(self, server: ServerDescription, config: ServerConfig, backend: Backend, clock: Clock) -> None:
+    def __init__(
+        self,
+        server: ServerDescription,
+        config: ServerConfig,
+        backend: Backend,
+        clock: Clock,
+        workers_metrics: WorkersMetrics | None = None,
+    ) -> None:
         self.server = server
         self.config = config
         self.clock = clock
@@ -99,7 +107,7 @@ class ServerParts:
         sources = Sources(
             self.request_metrics, self.store_metrics, self.in_flight, self.unsent, self._objects, self._watch_events
         )
-        self.metrics = MetricsPage(sources, self.health)
+        self.metrics = MetricsPage(sources, self.health, workers_metrics)
         self.shutting_down = False
         self.opened = False
 
@@ -219,6 +227,8 @@ class Running:
     def __init__(self, parts: ServerParts, listening: Any, url: str) -> None:
         self.parts = parts
         self.url = url
+        self.files: tuple[ReloadedFiles, ...] = ()
+        """Those that are read again when they change."""
         self._listening = listening
         address = url.removeprefix("https://")
         self._address = address[address.rindex(":") :] if parts.config.bind_address in EVERY_INTERFACE else address
@@ -241,6 +251,11 @@ class Running:
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` in a task, until it ends or the server closes."""
         self._tasks.append(asyncio.create_task(work))
+
+    def check_files(self) -> None:
+        """Read the files that have changed again now, instead of within seconds."""
+        for one in self.files:
+            one.check()
 
     async def replace(self, catalog: Catalog) -> None:
         """See `APIServer.replace`."""

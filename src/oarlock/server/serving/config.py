@@ -9,8 +9,9 @@ from __future__ import annotations
 import socket
 import ssl
 from dataclasses import dataclass, field
+from typing import Protocol
 
-__all__ = ["ConnectionLimits", "ServingConfig"]
+__all__ = ["ConnectionLimits", "ServingConfig", "Sharing"]
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -70,19 +71,40 @@ class ConnectionLimits:
     control_burst: int = 2000
 
 
+class Sharing(Protocol):
+    """How processes share the connections that arrive at listening sockets they have in common."""
+
+    def report(self, connections: int) -> None:
+        """Told every second how many connections this process has."""
+        ...
+
+    def stop(self) -> None:
+        """Told when this process accepts no more."""
+        ...
+
+    def is_ahead(self, connections: int) -> bool:
+        """Whether to leave the next connection to another process, for a moment."""
+        ...
+
+    def must_wait(self) -> bool:
+        """Whether it is to be left to another process however long that takes."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ServingConfig:
     """The settings of a listener.
 
-    `port` 0 takes any free port. `sockets` are already bound (inherited) and replace host and port. Without `tls` the
-    listener serves plain HTTP, with HTTP/2 for clients that begin with its preface. `reuse_port` lets several processes
-    listen on the same port (SO_REUSEPORT).
+    `port` 0 takes any free port. `sockets` are already bound (inherited) and replace host and port; `sharing` is for
+    those that other processes accept from too. Without `tls` the listener serves plain HTTP, with HTTP/2 for clients
+    that begin with its preface. `reuse_port` lets several processes listen on the same port (SO_REUSEPORT).
     """
 
     host: str = "127.0.0.1"
     port: int = 0
     tls: ssl.SSLContext | None = None
     sockets: tuple[socket.socket, ...] = ()
+    sharing: Sharing | None = None
     http2: bool = True
     backlog: int = 1024
     reuse_port: bool = False

@@ -29,9 +29,11 @@ try:
 except ImportError:  # pragma: no cover - a platform without the extension
     connect_accepted_socket = None  # type: ignore[assignment]
 
-__all__ = ["AddressInUse", "CannotListen", "Listener", "serve"]
+__all__ = ["AddressInUse", "CannotListen", "Listener", "bound_sockets", "serve"]
 
 ACCEPTS_PER_TURN = 64
+OTHERS_FIRST_S = 0.002
+"""How long a connection is left to other processes on the same sockets, in seconds, before this one takes it."""
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -49,7 +51,7 @@ async def serve(handler: Handler, config: ServingConfig, clock: Clock, unsent: U
     `handler` runs without a task until it first waits (see `eager.run_eagerly`). `unsent` is the budget of unsent
     bytes, by default one of its own. Raises `AddressInUse`, `CannotListen`.
     """
-    sockets = list(config.sockets) or _bound(config)
+    sockets = list(config.sockets) or bound_sockets(config)
     loop = asyncio.get_running_loop()
     state = ListenerState(handler, config.limits, clock, loop, Unsent() if unsent is None else unsent)
     listener = Listener(state, config, sockets)
@@ -57,7 +59,8 @@ async def serve(handler: Handler, config: ServingConfig, clock: Clock, unsent: U
     return listener
 
 
-def _bound(config: ServingConfig) -> list[socket.socket]:
+def bound_sockets(config: ServingConfig) -> list[socket.socket]:
+    """Listening sockets as `config` says. Raises `AddressInUse`, `CannotListen`."""
     address = f"[{config.host}]:{config.port}" if ":" in config.host else f"{config.host}:{config.port}"
     try:
         found = socket.getaddrinfo(
@@ -139,6 +142,8 @@ class Listener:
             self._ignore(sock)
             sock.close()
         self._sockets = []
+        if self._config.sharing is not None:
+            self._config.sharing.stop()
 
     async def drain(self, timeout_s: float) -> int:
         """Let every connection finish its answers and close; returns how many are left after `timeout_s`.
@@ -221,6 +226,8 @@ class Listener:
         if self._timer is not None:
             self.sweep(self._state.monotonic())
             self._resume_accepting()
+        if self._config.sharing is not None and self._sockets:
+            self._config.sharing.report(self._count)
         self._timer = self._loop.call_later(self._config.sweep_interval_s, self._tick)
 
     def _listen(self, sock: socket.socket) -> None:
@@ -233,8 +240,12 @@ class Listener:
             self._loop.remove_reader(sock.fileno())
 
     @property
+    def _count(self) -> int:
+        return len(self._state.connections) + len(self._handshakes)
+
+    @property
     def _full(self) -> bool:
-        return len(self._state.connections) + len(self._handshakes) >= self._config.limits.max_connections
+        return self._count >= self._config.limits.max_connections
 
     def _resume_accepting(self) -> None:
         if not self._full:
@@ -243,26 +254,48 @@ class Listener:
                     self._listen(sock)
 
     def _accept(self, listener: socket.socket) -> None:
+        sharing = self._config.sharing
         for _ in range(ACCEPTS_PER_TURN):
             if self._full:
                 self._ignore(listener)  # until the next tick that finds room
                 return
-            try:
-                accepted, _address = listener.accept()
-            except (BlockingIOError, InterruptedError):
+            if sharing is not None and sharing.is_ahead(self._count):
+                self._ignore(listener)
+                self._loop.call_later(OTHERS_FIRST_S, self._accept_what_is_left, listener)
                 return
-            except ConnectionAbortedError:
-                continue
-            except OSError as error:
-                if error.errno not in OUT_OF_RESOURCES:
-                    raise
-                self._refused.write("cannot accept connections: %s", error.strerror)
-                self._ignore(listener)  # it would be ready again at once
+            if not self._accept_one(listener):
                 return
-            accepted.setblocking(False)
-            task = self._loop.create_task(self._set_up_connection(accepted))
-            self._handshakes.add(task)
-            task.add_done_callback(self._handshakes.discard)
+
+    def _accept_what_is_left(self, listener: socket.socket) -> None:
+        """Accept the connection that was left to other processes, if none of them has taken it."""
+        if listener not in self._sockets or listener in self._accepting or self._full:
+            return
+        sharing = self._config.sharing
+        if sharing is not None and sharing.must_wait():
+            self._loop.call_later(OTHERS_FIRST_S, self._accept_what_is_left, listener)
+            return
+        self._listen(listener)
+        self._accept_one(listener)
+
+    def _accept_one(self, listener: socket.socket) -> bool:
+        """Accept a connection. Returns whether there may be more."""
+        try:
+            accepted, _address = listener.accept()
+        except (BlockingIOError, InterruptedError):
+            return False
+        except ConnectionAbortedError:
+            return True
+        except OSError as error:
+            if error.errno not in OUT_OF_RESOURCES:
+                raise
+            self._refused.write("cannot accept connections: %s", error.strerror)
+            self._ignore(listener)  # it would be ready again at once
+            return False
+        accepted.setblocking(False)
+        task = self._loop.create_task(self._set_up_connection(accepted))
+        self._handshakes.add(task)
+        task.add_done_callback(self._handshakes.discard)
+        return True
 
     async def _set_up_connection(self, accepted: socket.socket) -> None:
         state, tls, http2 = self._state, self._config.tls, self._config.http2

@@ -1,4 +1,4 @@
-"""Options of every server: limits of requests, shutdown."""
+"""Options of every server: processes, limits of requests, shutdown."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ from oarlock.server.options.types import DurationType, IntegerType, SizeType
 __all__ = ["GenericOptions"]
 
 _MIB = 1024 * 1024
+MAX_WORKERS = 64
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class GenericOptions(OptionGroup):
     title = "Generic"
 
+    workers: int = option(
+        1,
+        IntegerType(minimum=1, maximum=MAX_WORKERS),
+        "Serve with this many processes on one port and one store; limits are for each of them.",
+    )
     request_timeout_s: float = option(
         60.0, DurationType(positive=True), "How long a request may take, watches left out; ?timeout= may ask for less."
     )

@@ -1,0 +1,258 @@
+"""`MetricsExchange`: each worker's numbers in shared memory, so that ``/metrics`` of any worker sums all.
+
+A worker writes its numbers into its own area: when it is asked, before it answers with them itself, every few seconds,
+and when it ends. An area has two halves with a checksum each, written in turn, so whoever reads one sees a whole
+snapshot, even if the writer is killed or stopped in the middle. Who answers asks the others by datagram and waits a
+quarter of a second at most; of one that doesn't answer, its last snapshot counts.
+
+A new process goes on from the counters that the process before it wrote. So a sum never goes back: what was ever shown
+had been written before. What a killed process counted after its last snapshot, some seconds at most, is lost.
+
+Must not know: what is counted. See also: `sums`; `table`, for who is alive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import mmap
+import os
+import socket
+import zlib
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from oarlock.server.metrics import Numbers, Verdicts, WorkerProcess
+from oarlock.server.workers.sums import counters_of, summed, summed_verdicts
+from oarlock.server.workers.table import WorkerTable
+
+__all__ = ["MetricsArea", "MetricsExchange", "WorkerSnapshot"]
+
+log = logging.getLogger("oarlock.server")
+
+SNAPSHOT_BYTES = 8 * 1024 * 1024
+"""The largest snapshot, about 40,000 series. Memory is only taken for what is written."""
+ANSWER_S = 0.25
+"""How long the other workers may take to write their numbers when they are asked, in seconds."""
+PUBLISH_S = 5.0
+"""How often a worker writes its numbers without being asked, in seconds."""
+
+_HEADER = 4 * 8
+_COUNT, _LENGTHS = 0, 1
+_ASK, _ANSWER = b"?", b"!"
+_MESSAGE_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSnapshot:
+    """The numbers of one process at a moment, with what its predecessors counted."""
+
+    pid: int
+    numbers: Numbers
+    verdicts: Verdicts
+    collections: tuple[dict[str, int], ...]
+
+
+class MetricsArea:
+    """The shared memory of one worker's snapshots, and the sockets by which it is asked for one."""
+
+    def __init__(self) -> None:
+        self._bytes = memoryview(mmap.mmap(-1, _HEADER + 2 * SNAPSHOT_BYTES))
+        self._cells = self._bytes[:_HEADER].cast("q")
+        self.inbox, self.outbox = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.inbox.setblocking(False)
+        self.outbox.setblocking(False)
+
+    def write(self, snapshot: bytes) -> None:
+        """Replace the snapshot. Only this worker may call it, from one thread at a time."""
+        half = (self._cells[_COUNT] + 1) & 1
+        begin = _HEADER + half * SNAPSHOT_BYTES
+        self._cells[_LENGTHS + half] = 0
+        self._bytes[begin + 4 : begin + 4 + len(snapshot)] = snapshot
+        self._bytes[begin : begin + 4] = zlib.crc32(snapshot).to_bytes(4)
+        self._cells[_LENGTHS + half] = len(snapshot)
+        self._cells[_COUNT] += 1
+
+    def read(self) -> bytes | None:
+        """The snapshot; None if there is none, or if it was replaced twice while it was read."""
+        for _ in range(2):
+            half = self._cells[_COUNT] & 1
+            begin, length = _HEADER + half * SNAPSHOT_BYTES, self._cells[_LENGTHS + half]
+            snapshot = bytes(self._bytes[begin + 4 : begin + 4 + length])
+            if length and zlib.crc32(snapshot) == int.from_bytes(self._bytes[begin : begin + 4]):
+                return snapshot
+        return None
+
+    def send(self, message: bytes) -> None:
+        """Send to the worker. If its inbox is full it is behind anyway."""
+        try:
+            self.outbox.send(message)
+        except OSError:
+            pass
+
+
+class MetricsExchange:
+    """The part of one worker."""
+
+    def __init__(self, table: WorkerTable, areas: Sequence[MetricsArea], worker: int) -> None:
+        self._table = table
+        self._areas = dict(zip(table.workers, areas, strict=True))
+        self._worker = worker
+        self._own = self._areas[worker]
+        self._inherited = self._read(worker)
+        self._latest: dict[int, WorkerSnapshot] = {}
+        self._waiting: set[int] = set()
+        self._answered = asyncio.Event()
+        self._publishing = asyncio.Lock()
+        self._gathering: asyncio.Task[list[WorkerSnapshot]] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._too_large = False
+
+    def attach(self, numbers: Callable[[], Numbers], verdicts: Callable[[], Verdicts]) -> None:
+        self._numbers, self._verdicts = numbers, verdicts
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._own.inbox.fileno(), self._on_message)
+        self._timer = self._loop.call_later(PUBLISH_S, self._publish_again)
+
+    async def close(self) -> None:
+        """Write the last numbers, and answer nobody any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._loop.remove_reader(self._own.inbox.fileno())
+            await self._publish()
+
+    # Pages
+
+    async def numbers(self) -> bytes:
+        own, *others = await self._gathered()
+        processes = [self._process(self._worker, own), *self._other_processes()]
+        processes.sort(key=lambda one: one.name)
+        return await self._loop.run_in_executor(None, _numbers_text, own, others, processes)
+
+    async def verdicts(self) -> bytes:
+        every = [one.verdicts for one in await self._gathered()]
+        return await self._loop.run_in_executor(None, _text, summed_verdicts(every), ())
+
+    def _process(self, worker: int, snapshot: WorkerSnapshot) -> WorkerProcess:
+        return WorkerProcess(str(worker), snapshot.pid, self._table.restarts(worker), snapshot.collections)
+
+    def _other_processes(self) -> list[WorkerProcess]:
+        others = [
+            self._process(worker, snapshot)
+            for worker, snapshot in self._latest.items()
+            if snapshot.pid == self._table.pid(worker)
+        ]
+        return [*others, WorkerProcess("supervisor", os.getppid())]
+
+    # What the others have written
+
+    async def _gathered(self) -> list[WorkerSnapshot]:
+        """The snapshots of all workers, this one's first. Who asks while they are gathered gets the same."""
+        if self._gathering is None:
+            self._gathering = self._loop.create_task(self._gather())
+            self._gathering.add_done_callback(self._on_gathered)
+        return await asyncio.shield(self._gathering)
+
+    def _on_gathered(self, _: object) -> None:
+        self._gathering = None
+
+    async def _gather(self) -> list[WorkerSnapshot]:
+        self._waiting = {one for one in self._areas if one != self._worker and self._table.responds(one)}
+        self._answered.clear()
+        for worker in self._waiting:
+            self._areas[worker].send(_ASK + bytes([self._worker]))
+        own = await self._publish()
+        if self._waiting:
+            try:
+                async with asyncio.timeout(ANSWER_S):
+                    await self._answered.wait()
+            except TimeoutError:
+                pass
+        others = [one for one in self._areas if one != self._worker]
+        found = await self._loop.run_in_executor(None, lambda: [self._read(one) for one in others])
+        for worker, snapshot in zip(others, found, strict=True):
+            if snapshot is not None:
+                self._latest[worker] = snapshot
+        return [own, *(self._as_it_counts(worker, one) for worker, one in self._latest.items())]
+
+    def _as_it_counts(self, worker: int, snapshot: WorkerSnapshot) -> WorkerSnapshot:
+        return snapshot if snapshot.pid == self._table.pid(worker) else _ended(snapshot)
+
+    def _read(self, worker: int) -> WorkerSnapshot | None:
+        written = self._areas[worker].read()
+        return None if written is None else msgspec.msgpack.decode(written, type=WorkerSnapshot)
+
+    def _on_message(self) -> None:
+        asking: set[int] = set()
+        while True:
+            try:
+                message = self._own.inbox.recv(_MESSAGE_BYTES)
+            except (BlockingIOError, InterruptedError):
+                break
+            if message[:1] == _ASK:
+                asking.add(message[1])
+            else:
+                self._waiting.discard(message[1])
+                if not self._waiting:
+                    self._answered.set()
+        if asking:
+            self._in_background(self._answer(asking))
+
+    async def _answer(self, asking: set[int]) -> None:
+        await self._publish()
+        for worker in asking:
+            self._areas[worker].send(_ANSWER + bytes([self._worker]))
+
+    # What this one writes
+
+    def _publish_again(self) -> None:
+        self._timer = self._loop.call_later(PUBLISH_S, self._publish_again)
+        self._in_background(self._answer(set()))
+
+    async def _publish(self) -> WorkerSnapshot:
+        async with self._publishing:
+            snapshot = self._snapshot()
+            await self._loop.run_in_executor(None, self._write, snapshot)
+        return snapshot
+
+    def _snapshot(self) -> WorkerSnapshot:
+        numbers, verdicts = self._numbers(), self._verdicts()
+        if self._inherited is not None:
+            before = _ended(self._inherited)
+            numbers = summed(numbers, [before.numbers])
+            verdicts = summed_verdicts([verdicts, before.verdicts])
+        return WorkerSnapshot(os.getpid(), numbers, verdicts, tuple(gc.get_stats()))
+
+    def _write(self, snapshot: WorkerSnapshot) -> None:
+        written = msgspec.msgpack.encode(snapshot)
+        if len(written) <= SNAPSHOT_BYTES - 4:
+            self._own.write(written)
+        elif not self._too_large:
+            self._too_large = True
+            log.error("metrics of this worker have %d bytes: too many for the other workers to know", len(written))
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _ended(snapshot: WorkerSnapshot) -> WorkerSnapshot:
+    """What a process that has ended leaves: its counters."""
+    verdicts = {key: (True, passed, failed) for key, (_, passed, failed) in snapshot.verdicts.items()}
+    return replace(snapshot, numbers=counters_of(snapshot.numbers), verdicts=verdicts)
+
+
+def _numbers_text(own: WorkerSnapshot, others: Sequence[WorkerSnapshot], processes: Sequence[WorkerProcess]) -> bytes:
+    return _text(summed(own.numbers, [one.numbers for one in others]), processes)
+
+
+def _text(page: Numbers | Verdicts, processes: Sequence[WorkerProcess]) -> bytes:
+    from oarlock.server import exposition  # noqa: PLC0415 (imported by the first request)
+
+    return exposition.write(page, processes)
