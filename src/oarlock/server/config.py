@@ -35,7 +35,7 @@ class ServerConfig(ServingOptions, StorageOptions, AuthenticationOptions, Generi
     def check(self) -> Iterator[Problem]:
         if self.workers > 1 and self.storage.startswith("memory:"):
             yield Problem(
-                "workers", "need a store that they can share, and memory is each one's own: give `storage` a file"
+                "workers", "need a store that they share, and memory is each one's own: give another `storage`"
             )
 
     @property

@@ -84,7 +84,7 @@ def serve_with_workers(
     Raises `CannotListen`, and `WorkerFailed` when a worker can't be started or doesn't live.
     """
     if server.storage is not None:
-        raise WorkerFailed(f"--workers={config.workers}: APIServer(storage=…) is for one process: leave one of them out")
+        raise WorkerFailed(f"--workers={config.workers}: APIServer(storage=…) is for one process, leave one out")
     sockets = bound_sockets(ServingConfig(host=config.bind_address, port=config.secure_port))
     table = WorkerTable(config.workers)
     areas = [MetricsArea() for _ in table.workers]
@@ -239,7 +239,10 @@ class Supervisor:
         *lines, worker.received = worker.received.split(b"\n")
         for line in lines:
             worker.report.update(json.loads(line))
-        worker.is_ready = "ready" in worker.report
+        if not worker.is_ready and "ready" in worker.report:
+            worker.is_ready = True
+            if self._all_ready:
+                log.info("worker %d is ready again", worker.number)
         return True
 
     def _hang_up(self, worker: _Worker) -> None:
@@ -273,7 +276,7 @@ class Supervisor:
             return
         if time.monotonic() - worker.started_at >= SHORT_LIFE_S:
             worker.short_lives = 0
-        pause_s = min(PAUSE_S * 2**worker.short_lives, LONGEST_PAUSE_S) if worker.short_lives else 0.0
+        pause_s = min(PAUSE_S * 2 ** (worker.short_lives - 1), LONGEST_PAUSE_S) if worker.short_lives else 0.0
         if not worker.report.get("again"):
             worker.short_lives += 1
             if worker.short_lives > SHORT_LIVES:
