@@ -35,7 +35,7 @@ try:
 except ImportError:  # pragma: no cover - where it doesn't exist
     uvloop = None  # type: ignore[assignment]
 
-__all__ = ["ErrorText", "WorkerPlace", "mark_log", "run_worker"]
+__all__ = ["REPORT_BYTES", "ErrorText", "WorkerPlace", "mark_log", "run_worker"]
 
 log = logging.getLogger("oarlock.server")
 
