@@ -7,7 +7,7 @@ server's start.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,9 +15,17 @@ from oarlock.endpoints.http import Response
 from oarlock.endpoints.unsent import Unsent
 from oarlock.server.filters.max_in_flight import MaxInFlight
 from oarlock.server.health import Health
-from oarlock.server.metrics import ByGroupVersion, ByResource, Numbers, RequestMetrics, StoreMetrics, Verdicts
+from oarlock.server.metrics import (
+    ByGroupVersion,
+    ByResource,
+    Numbers,
+    RequestMetrics,
+    StoreMetrics,
+    Verdicts,
+    WorkerProcess,
+)
 
-__all__ = ["MetricsPage", "Sources", "WorkersMetrics"]
+__all__ = ["MetricsPage", "Sources", "WorkersMetrics", "write_page"]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -74,7 +82,7 @@ class MetricsPage:
 
     async def _page(self, path: str) -> bytes:
         page = self._numbers() if path == "/metrics" else self._verdicts()
-        return await asyncio.get_running_loop().run_in_executor(None, _write, page)
+        return await asyncio.get_running_loop().run_in_executor(None, write_page, page)
 
     async def _page_of_all(self, path: str, workers: WorkersMetrics) -> bytes:
         return await (workers.numbers() if path == "/metrics" else workers.verdicts())
@@ -99,7 +107,8 @@ class MetricsPage:
         return {labels: (one.last, one.succeeded, one.failed) for labels, one in tallies if one.last is not None}
 
 
-def _write(page: Numbers | Verdicts) -> bytes:
+def write_page(page: Numbers | Verdicts, workers: Sequence[WorkerProcess] = ()) -> bytes:
+    """The text of a page, for a server of one process or of `workers`. To be called in a thread."""
     from oarlock.server import exposition  # noqa: PLC0415 (imported by the first request)
 
-    return exposition.write(page)
+    return exposition.write(page, workers)

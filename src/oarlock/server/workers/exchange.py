@@ -27,6 +27,7 @@ from typing import Any
 import msgspec
 
 from oarlock.server.metrics import Numbers, Verdicts, WorkerProcess
+from oarlock.server.metrics_page import write_page
 from oarlock.server.workers.sums import counters_of, summed, summed_verdicts
 from oarlock.server.workers.table import WorkerTable
 
@@ -136,7 +137,7 @@ class MetricsExchange:
 
     async def verdicts(self) -> bytes:
         every = [one.verdicts for one in await self._gathered()]
-        return await self._loop.run_in_executor(None, _text, summed_verdicts(every), ())
+        return await self._loop.run_in_executor(None, write_page, summed_verdicts(every))
 
     def _process(self, worker: int, snapshot: WorkerSnapshot) -> WorkerProcess:
         return WorkerProcess(str(worker), snapshot.pid, self._table.restarts(worker), snapshot.collections)
@@ -249,10 +250,4 @@ def _ended(snapshot: WorkerSnapshot) -> WorkerSnapshot:
 
 
 def _numbers_text(own: WorkerSnapshot, others: Sequence[WorkerSnapshot], processes: Sequence[WorkerProcess]) -> bytes:
-    return _text(summed(own.numbers, [one.numbers for one in others]), processes)
-
-
-def _text(page: Numbers | Verdicts, processes: Sequence[WorkerProcess]) -> bytes:
-    from oarlock.server import exposition  # noqa: PLC0415 (imported by the first request)
-
-    return exposition.write(page, processes)
+    return write_page(summed(own.numbers, [one.numbers for one in others]), processes)
