@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from oarlock.testing.contracts.support import eventually
 from oarlock.testing.proxy import Direction, Segment, TcpProxy
 
 pytestmark = pytest.mark.anyio
@@ -44,7 +45,7 @@ async def shouting() -> AsyncIterator[tuple[Shouter, TcpProxy]]:
     async with TcpProxy(*server.sockets[0].getsockname()[:2]) as proxy:
         yield shouter, proxy
     server.close()
-    await until(lambda: shouter.serving == 0)
+    await eventually(lambda: shouter.serving == 0, "it does not come about")
 
 
 @asynccontextmanager
@@ -54,12 +55,6 @@ async def connected(proxy: TcpProxy) -> AsyncIterator[tuple[asyncio.StreamReader
         yield reader, writer
     finally:
         writer.transport.abort()
-
-
-async def until(true) -> None:
-    async with asyncio.timeout(10):
-        while not true():
-            await asyncio.sleep(0.001)
 
 
 async def test_bytes_pass_as_they_are_and_are_counted():
@@ -85,7 +80,7 @@ async def test_a_cut_resets_both_ends_and_new_connections_are_made():
         proxy.cut()
         with pytest.raises(ConnectionResetError):
             await reader.readline()
-        await until(lambda: shouter.ended == ["RST"])
+        await eventually(lambda: shouter.ended == ["RST"], "it does not come about")
         async with connected(proxy) as (again, also):
             also.write(b"b\n")
             assert await again.readline() == b"B\n"
@@ -99,7 +94,7 @@ async def test_a_cut_at_a_byte_to_the_server(after):
         writer.write(b"one\ntwo\n")
         with pytest.raises(ConnectionResetError):
             await reader.readexactly(9)
-        await until(lambda: shouter.ended == ["RST"])
+        await eventually(lambda: shouter.ended == ["RST"], "it does not come about")
         assert proxy.passed(Direction.UP) == after
         assert len(shouter.heard) == after // 4 * 4
         assert proxy.broken
@@ -132,14 +127,14 @@ async def test_the_server_has_said_its_last_and_still_hears():
         proxy.half_close(Direction.DOWN)
         assert await reader.read() == b""
         writer.write(b"two\n")
-        await until(lambda: shouter.heard == b"one\ntwo\n")
+        await eventually(lambda: shouter.heard == b"one\ntwo\n", "it does not come about")
 
 
 async def test_a_stalled_connection_is_open_and_silent():
     async with shouting() as (shouter, proxy), connected(proxy) as (reader, writer):
         proxy.stall(Direction.DOWN)
         writer.write(b"one\n")
-        await until(lambda: shouter.heard == b"one\n")
+        await eventually(lambda: shouter.heard == b"one\n", "it does not come about")
         proxy.stall()
         writer.write(b"two\n" + b"x" * 10_000_000)
         async with connected(proxy) as (_, newcomer):
@@ -149,7 +144,7 @@ async def test_a_stalled_connection_is_open_and_silent():
             assert shouter.heard == b"one\n"
             proxy.flow()
             assert await reader.readexactly(8) == b"ONE\nTWO\n"
-            await until(lambda: b"three\n" in shouter.heard)
+            await eventually(lambda: b"three\n" in shouter.heard, "it does not come about")
 
 
 async def test_bytes_arrive_later_and_in_order():

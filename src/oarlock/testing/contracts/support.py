@@ -50,6 +50,7 @@ class Recorder:
         self.events: list[Event] = []
         self.rev = after
         self.error: StorageError | None = None
+        self.began = time.monotonic()
 
     def deliver(self, batch: Batch) -> None:
         assert self.error is None, "nothing may follow a failure"

@@ -1,0 +1,228 @@
+"""What clients of a store were told, and whether it was true.
+
+Everything a client does is noted: each write as a `Claim`, each list as a `Listing`, each watch as a `Stretch`.
+`judge` compares them with the events of the store, which are given by a watch that nothing disturbs. Figures of several
+processes can be joined: the notes are plain values that msgspec can encode.
+
+Must not know: any particular backend, how notes are taken. See also: `clients`, which take them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from oarlock.storage.backend import Event, Rev
+
+__all__ = ["Claim", "Listing", "Notes", "Outcome", "Stretch", "Verdict", "judge"]
+
+State = dict[str, tuple[bytes, Rev]]
+
+
+class Outcome(StrEnum):
+    DONE = "done"
+    REFUSED = "refused"
+    """The key had another revision than was expected."""
+    UNAVAILABLE = "unavailable"
+    """It has not been done and will not be."""
+    UNKNOWN = "unknown"
+    """The store said that it doesn't know, or the client ended before it heard."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a client was told of one write. `value` None: a delete. Times are those of the monotonic clock.
+
+    `rev` is the write's own, or that of the key's current state if it was refused (0: absent).
+    """
+
+    key: str
+    value: bytes | None
+    expect: Rev
+    outcome: Outcome
+    rev: Rev
+    began: float
+    ended: float
+
+    @property
+    def identity(self) -> tuple[str, Rev, bytes | None]:
+        """What the event of this write has, and that of no other, but a delete of the same state."""
+        return self.key, self.expect, self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a read of ``start <= key < end`` answered, all pages together: revisions by key.
+
+    Without `began` it asked for a past revision.
+    """
+
+    start: str
+    end: str
+    rev: Rev
+    items: dict[str, Rev]
+    began: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What one watch delivered: `events` after `after`, said to be complete up to `rev`."""
+
+    after: Rev
+    rev: Rev
+    events: list[Event]
+
+
+@dataclass(slots=True)
+class Notes:
+    """What some clients were told."""
+
+    claims: list[Claim] = field(default_factory=list)
+    listings: list[Listing] = field(default_factory=list)
+    stretches: list[Stretch] = field(default_factory=list)
+    longest_s: float = 0.0
+    """The longest that a call took."""
+    expired: int = 0
+    """How often a list or watch was told that its revision was compacted."""
+    broken: int = 0
+    """How often a watch broke or a read failed, and was begun again."""
+
+    def add(self, other: Notes) -> None:
+        self.claims += other.claims
+        self.listings += other.listings
+        self.stretches += other.stretches
+        self.longest_s = max(self.longest_s, other.longest_s)
+        self.expired += other.expired
+        self.broken += other.broken
+
+
+class Verdict(NamedTuple):
+    """What was compared, and what was wrong, one line each."""
+
+    acknowledged: int
+    unknown: int
+    events: int
+    """Events that watches delivered, all watches together."""
+    problems: list[str]
+
+    def __str__(self) -> str:
+        wrong = "\n  ".join(self.problems[:20])
+        return (
+            f"{self.acknowledged} acknowledged writes, {self.unknown} of unknown outcome, "
+            f"{self.events} events compared, {len(self.problems)} problems{':' if wrong else ''}\n  {wrong}".rstrip()
+        )
+
+
+def judge(notes: Notes, history: Sequence[Event], start: State | None = None) -> Verdict:
+    """Compare `notes` with `history`: all events of the range, in order, after the state `start`."""
+    problems: list[str] = []
+    _judge_claims(notes.claims, history, problems)
+    _judge_refusals(notes.claims, history, start or {}, problems)
+    _judge_listings(notes, history, dict(start or {}), problems)
+    _judge_stretches(notes.stretches, history, problems)
+    outcomes = [claim.outcome for claim in notes.claims]
+    events = sum(len(stretch.events) for stretch in notes.stretches)
+    return Verdict(outcomes.count(Outcome.DONE), outcomes.count(Outcome.UNKNOWN), events, problems)
+
+
+def _judge_claims(claims: Sequence[Claim], history: Sequence[Event], problems: list[str]) -> None:
+    events: dict[tuple[str, Rev, bytes | None], Event] = {}
+    values: dict[tuple[str, bytes], Rev] = {}
+    for event in history:
+        identity = event.key, event.prev_rev, event.value
+        events[identity] = event
+        if event.value is not None and values.setdefault((event.key, event.value), event.rev) != event.rev:
+            problems.append(f"done twice: {event.key} = {event.value!r} at {event.rev}")
+    by_identity: dict[tuple[str, Rev, bytes | None], list[Claim]] = defaultdict(list)
+    for claim in claims:
+        by_identity[claim.identity].append(claim)
+    for identity, same in by_identity.items():
+        happened = events.get(identity)
+        done = [claim for claim in same if claim.outcome is Outcome.DONE]
+        if len(done) > 1:
+            problems.append(f"acknowledged twice: {done}")
+        for claim in done:
+            if happened is None:
+                problems.append(f"lost: {claim}")
+            elif happened.rev != claim.rev:
+                problems.append(f"acknowledged at another revision than {happened.rev}: {claim}")
+        if happened is not None and not done and all(claim.outcome is not Outcome.UNKNOWN for claim in same):
+            problems.append(f"done at {happened.rev}, and said not to be: {same}")
+    problems.extend(f"nobody did this: {event}" for identity, event in events.items() if identity not in by_identity)
+
+
+def _judge_refusals(claims: Sequence[Claim], history: Sequence[Event], start: State, problems: list[str]) -> None:
+    """A refusal names a state that the key had, another than was expected, and none that was long over."""
+    revs: dict[str, list[Rev]] = defaultdict(list)
+    states: dict[str, list[Rev]] = defaultdict(list)
+    for event in history:
+        revs[event.key].append(event.rev)
+        states[event.key].append(0 if event.value is None else event.rev)
+    acknowledged = _Acknowledged(claims)
+    for claim in claims:
+        if claim.outcome is Outcome.REFUSED:
+            key = claim.key
+            floor = acknowledged.before(claim.began, key)
+            since = states[key][bisect_left(revs[key], floor) :]
+            if claim.rev == claim.expect:
+                problems.append(f"refused although it is as expected: {claim}")
+            elif claim.rev not in since and (floor or claim.rev != start.get(key, (b"", 0))[1]):
+                problems.append(f"refused for a state that never was, or was over at {floor}: {claim}")
+
+
+class _Acknowledged:
+    """The largest revision that was acknowledged before a time, in all or of one key."""
+
+    def __init__(self, claims: Sequence[Claim]) -> None:
+        self._times: dict[str, list[float]] = defaultdict(list)
+        self._revs: dict[str, list[Rev]] = defaultdict(list)
+        for claim in sorted(claims, key=lambda claim: claim.ended):
+            if claim.outcome is Outcome.DONE:
+                for key in ("", claim.key):
+                    largest = max(claim.rev, self._revs[key][-1]) if self._revs[key] else claim.rev
+                    self._times[key].append(claim.ended)
+                    self._revs[key].append(largest)
+
+    def before(self, moment: float, key: str = "") -> Rev:
+        at = bisect_left(self._times[key], moment)
+        return self._revs[key][at - 1] if at else 0
+
+
+def _judge_listings(notes: Notes, history: Sequence[Event], state: State, problems: list[str]) -> None:
+    acknowledged = _Acknowledged(notes.claims)
+    place = 0
+    for listing in sorted(notes.listings, key=lambda listing: listing.rev):
+        while place < len(history) and history[place].rev <= listing.rev:
+            event = history[place]
+            if event.value is None:
+                state.pop(event.key, None)
+            else:
+                state[event.key] = (event.value, event.rev)
+            place += 1
+        expected = {key: rev for key, (_, rev) in state.items() if listing.start <= key < listing.end}
+        if listing.items != expected:
+            wrong = sorted(set(listing.items.items()) ^ set(expected.items()))
+            problems.append(f"a read at {listing.rev} differs from the store in {wrong[:6]}")
+        if listing.began is not None and listing.rev < (floor := acknowledged.before(listing.began)):
+            problems.append(f"a read at {listing.rev} was begun after {floor} had been acknowledged")
+
+
+def _judge_stretches(stretches: Sequence[Stretch], history: Sequence[Event], problems: list[str]) -> None:
+    revs = [event.rev for event in history]
+    for stretch in stretches:
+        expected = history[bisect_right(revs, stretch.after) : bisect_right(revs, stretch.rev)]
+        if stretch.events == list(expected):
+            continue
+        delivered = [event.rev for event in stretch.events]
+        missing = sorted({event.rev for event in expected} - set(delivered))
+        surplus = sorted(set(delivered) - {event.rev for event in expected})
+        double = sorted(rev for rev, times in Counter(delivered).items() if times > 1)
+        problems.append(
+            f"a watch after {stretch.after} up to {stretch.rev}: {len(missing)} missing {missing[:6]}, "
+            f"{len(double)} double {double[:6]}, {len(surplus)} that aren't of the store {surplus[:6]}"
+            + ("" if missing or double or surplus else ", others in another order or with other contents")
+        )

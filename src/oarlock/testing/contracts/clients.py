@@ -1,0 +1,280 @@
+"""Clients of a store as servers are, which note everything they are told: writers and reflectors.
+
+A `Writer` writes at random to a few keys that others write to as well. A `Reflector` lists in pages, watches, breaks
+off at a random moment and resumes at another server, as an informer does. `History` is the watch that the others are
+compared with: it never breaks off, and if it is broken, it resumes.
+
+Must not know: any particular backend. See also: `claims`, which judges the notes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from oarlock.storage.backend import (
+    Backend,
+    Batch,
+    Compacted,
+    Event,
+    OutcomeUnknown,
+    Rev,
+    StorageError,
+    Unavailable,
+    Watch,
+    WriteResult,
+)
+from oarlock.testing.contracts.claims import Claim, Listing, Notes, Outcome, Stretch
+from oarlock.testing.contracts.support import END, START, Recorder, eventually
+
+__all__ = ["History", "Reflector", "Writer", "attempt", "list_in_pages"]
+
+T = TypeVar("T")
+
+_PAUSE_S = 0.02
+_PAUSE_MAX_S = 0.5
+_ASK_EVERY_S = 0.2
+_LOOK_EVERY_S = 0.002
+
+
+class Writer:
+    """Creates, updates and deletes `keys` keys. `name` makes its values its own.
+
+    `begin` is called before each write with the claim that holds if nothing more is heard, for a process that may be
+    killed. `backend` may be exchanged at any time.
+    """
+
+    def __init__(
+        self, backend: Backend, name: str, seed: int, *, keys: int = 12, begin: Callable[[Claim], None] | None = None
+    ) -> None:
+        self.backend = backend
+        self.notes = Notes()
+        self.count = 0
+        self._name = name
+        self._dice = random.Random(f"{name} {seed}")
+        self._keys = keys
+        self._begin = begin
+        self._revs: dict[str, Rev] = {}
+        self._pause_s = _PAUSE_S
+
+    async def write(self) -> Claim:
+        """One write at random, and what was claimed of it. Waits a little after an error, longer after the next."""
+        self.count += 1
+        key = f"{START}{self._dice.randrange(self._keys)}"
+        expect = self._revs.get(key, 0)
+        value = None if expect and self._dice.random() < 0.25 else f"{self._name}-{self.count}".encode()
+        claim = await attempt(self.backend, key, value, expect, self._begin)
+        self.notes.claims.append(claim)
+        self.notes.longest_s = max(self.notes.longest_s, claim.ended - claim.began)
+        if claim.outcome is Outcome.DONE:
+            self._revs[key] = 0 if value is None else claim.rev
+        elif claim.outcome is Outcome.REFUSED:
+            self._revs[key] = claim.rev
+        else:
+            await asyncio.sleep(self._pause_s)
+            self._pause_s = min(self._pause_s * 2, _PAUSE_MAX_S)
+            return claim
+        self._pause_s = _PAUSE_S
+        return claim
+
+    async def run(self, over: Callable[[], bool]) -> None:
+        while not over():
+            await self.write()
+            await asyncio.sleep(0)
+
+
+async def attempt(
+    backend: Backend, key: str, value: bytes | None, expect: Rev, begin: Callable[[Claim], None] | None = None
+) -> Claim:
+    """Write once; what may be claimed of it afterwards. Errors that don't say what became of it are raised."""
+    began = time.monotonic()
+
+    def claim(outcome: Outcome, rev: Rev = 0) -> Claim:
+        return Claim(key, value, expect, outcome, rev, began, time.monotonic())
+
+    if begin is not None:
+        begin(claim(Outcome.UNKNOWN))
+    try:
+        result: WriteResult
+        if value is None:
+            result = await backend.delete(key, expect=expect)
+        else:
+            result = await backend.put(key, value, expect=expect)
+    except OutcomeUnknown:
+        return claim(Outcome.UNKNOWN)
+    except Unavailable:
+        return claim(Outcome.UNAVAILABLE)
+    if result.ok:
+        return claim(Outcome.DONE, result.rev)
+    return claim(Outcome.REFUSED, result.current.mod_rev if result.current else 0)
+
+
+async def list_in_pages(
+    backend: Backend, span: tuple[str, str], limit: int, between: Callable[[], Awaitable[None]] | None = None
+) -> Listing:
+    """A list of `span`, all pages at one revision. `between` is awaited before each page but the first."""
+    start, end = span
+    began = time.monotonic()
+    page = await backend.list(start, end, limit=limit)
+    rev = page.rev
+    items = {kv.key: kv.mod_rev for kv in page.kvs}
+    while page.more:
+        if between is not None:
+            await between()
+        page = await backend.list(page.kvs[-1].key + "\0", end, rev=rev, limit=limit)
+        assert page.rev == rev, f"a page of {rev} is of {page.rev}"
+        assert items.keys().isdisjoint(kv.key for kv in page.kvs), "a page repeats a key"
+        items.update((kv.key, kv.mod_rev) for kv in page.kvs)
+    return Listing(start, end, rev, items, began)
+
+
+class Reflector:
+    """Lists, then watches, again and again, each time at one of `servers`. `state` is what it would show.
+
+    `keep`: how many events it has at most seen of one server before it goes to another.
+    """
+
+    def __init__(self, servers: Sequence[Backend], seed: int, *, keep: int = 60) -> None:
+        self.notes = Notes()
+        self.state: dict[str, Rev] | None = None
+        self.rev: Rev = 0
+        self._servers = servers
+        self._dice = random.Random(seed)
+        self._keep = keep
+        self._pause_s = _PAUSE_S
+
+    async def run(self, over: Callable[[], bool]) -> None:
+        while not over():
+            await self._turn(partial(_enough, over, self._dice.randrange(1, self._keep), self._dice.random()))
+
+    async def reach(self, rev: Rev) -> None:
+        """Go on until everything up to `rev` is seen."""
+        while self.state is None or self.rev < rev:
+            await self._turn(lambda seen: seen.rev >= rev, ask=True)
+
+    async def _turn(self, over: Callable[[Recorder], bool], *, ask: bool = False) -> None:
+        """One list if need be, and one watch until it is `over` or breaks. With `ask`, it is asked for progress."""
+        backend = self._dice.choice(self._servers)
+        try:
+            if self.state is None or self._dice.random() < 0.2:
+                self.state = None
+                await self._list(backend)
+            await self._watch(backend, over, ask)
+        except Compacted:
+            self.notes.expired += 1
+            self.state = None
+        except Unavailable:
+            self.notes.broken += 1
+            await asyncio.sleep(self._pause_s)
+            self._pause_s = min(self._pause_s * 2, _PAUSE_MAX_S)
+        else:
+            self._pause_s = _PAUSE_S
+
+    async def _list(self, backend: Backend) -> None:
+        limit = self._dice.choice((0, 1, 2, 5))
+
+        async def pause() -> None:
+            if self._dice.random() < 0.3:
+                await asyncio.sleep(self._dice.random() * _PAUSE_S)
+
+        listing = await self._timed(list_in_pages(backend, (START, END), limit, pause))
+        self.notes.listings.append(listing)
+        self.state, self.rev = dict(listing.items), listing.rev
+
+    async def _watch(self, backend: Backend, over: Callable[[Recorder], bool], ask: bool) -> None:
+        after = self.rev
+        seen = Recorder(after)
+        asked = 0.0
+        watch = await self._timed(backend.watch(START, END, after=after, deliver=seen.deliver, failed=seen.failed))
+        try:
+            while seen.error is None and not over(seen):
+                if ask and time.monotonic() - asked > _ASK_EVERY_S:
+                    asked = time.monotonic()
+                    await self._timed(backend.request_progress())
+                await asyncio.sleep(_LOOK_EVERY_S)
+        finally:
+            watch.close()
+            self._take(after, seen)
+        if seen.error is not None:
+            raise seen.error
+
+    def _take(self, after: Rev, seen: Recorder) -> None:
+        self.notes.stretches.append(Stretch(after, seen.rev, seen.events))
+        assert self.state is not None
+        for event in seen.events:
+            if event.value is None:
+                self.state.pop(event.key, None)
+            else:
+                self.state[event.key] = event.rev
+        self.rev = seen.rev
+
+    async def _timed(self, call: Awaitable[T]) -> T:
+        began = time.monotonic()
+        try:
+            return await call
+        finally:
+            self.notes.longest_s = max(self.notes.longest_s, time.monotonic() - began)
+
+
+def _enough(over: Callable[[], bool], events: int, seconds: float, seen: Recorder) -> bool:
+    return over() or len(seen.events) >= events or time.monotonic() > seen.began + seconds
+
+
+class History:
+    """All events of the range after `after`, from a watch that resumes when it is broken."""
+
+    def __init__(self, backend: Backend, after: Rev) -> None:
+        self.backend = backend
+        self.events: list[Event] = []
+        self.rev = after
+        self.broken = 0
+        self._failure: StorageError | None = None
+        self._watch: Watch | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._task = asyncio.create_task(self._follow())
+        await eventually(lambda: self._watch is not None, "the watch that all are compared with can't be begun")
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait((self._task,))
+        if self._watch is not None:
+            self._watch.close()
+
+    async def up_to(self, rev: Rev) -> Sequence[Event]:
+        """The events, once all up to `rev` are there."""
+        async with asyncio.timeout(60):
+            while self.rev < rev:
+                assert self._task is not None
+                if self._task.done():
+                    self._task.result()
+                try:
+                    await self.backend.request_progress()
+                except Unavailable:
+                    pass
+                await asyncio.sleep(0.02)
+        return self.events
+
+    def _deliver(self, batch: Batch) -> None:
+        self.events.extend(batch.events)
+        self.rev = batch.rev
+
+    async def _follow(self) -> None:
+        while True:
+            failure: asyncio.Future[StorageError] = asyncio.get_running_loop().create_future()
+            try:
+                self._watch = await self.backend.watch(
+                    START, END, after=self.rev, deliver=self._deliver, failed=failure.set_result
+                )
+                raise await failure
+            except Compacted:
+                raise
+            except Unavailable:
+                self.broken += 1
+                await asyncio.sleep(_PAUSE_S)

@@ -1,0 +1,30 @@
+"""Several servers on one store: what writers and reflectors are told is what the store did, on every kind of store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from oarlock.storage.backend import Backend
+from oarlock.storage.memory import MemoryBackend
+from oarlock.storage.sqlite.backend import SqliteBackend
+from oarlock.testing.clock import VirtualClock
+from oarlock.testing.contracts.network import NetworkBackend
+from oarlock.testing.contracts.sharing import SharingContract
+
+NETWORKED: dict[Path, MemoryBackend] = {}
+
+
+class TestSqlite(SharingContract):
+    def backend(self, folder: Path, clock: VirtualClock) -> Backend:
+        return SqliteBackend(folder / "store.db", clock)
+
+    def replica(self, folder: Path, clock: VirtualClock) -> Backend:
+        return SqliteBackend(folder / "store.db", clock)
+
+
+class TestOverANetwork(SharingContract):
+    def backend(self, folder: Path, clock: VirtualClock) -> Backend:
+        return NetworkBackend(NETWORKED.setdefault(folder, MemoryBackend(clock)), seed=3)
+
+    def replica(self, folder: Path, clock: VirtualClock) -> Backend:
+        return NetworkBackend(NETWORKED[folder], seed=4)
