@@ -45,7 +45,7 @@ _PAUSE_S = 0.02
 log = logging.getLogger("oarlock.testing.faults")
 
 
-class Fault(NamedTuple):
+class _Fault(NamedTuple):
     """What happens to the connection, and what ends it when a call has failed."""
 
     name: str
@@ -58,11 +58,11 @@ def _nothing(proxy: TcpProxy) -> None:
 
 
 FAULTS = [
-    Fault("reset", TcpProxy.cut, _nothing),
-    Fault("the client's half is closed", lambda proxy: proxy.half_close(Direction.UP), _nothing),
-    Fault("the server's half is closed", lambda proxy: proxy.half_close(Direction.DOWN), _nothing),
-    Fault("silent, then all comes late", TcpProxy.stall, TcpProxy.flow),
-    Fault("answers are lost, then reset", lambda proxy: proxy.stall(Direction.DOWN), lambda proxy: _reset(proxy)),
+    _Fault("reset", TcpProxy.cut, _nothing),
+    _Fault("the client's half is closed", lambda proxy: proxy.half_close(Direction.UP), _nothing),
+    _Fault("the server's half is closed", lambda proxy: proxy.half_close(Direction.DOWN), _nothing),
+    _Fault("silent, then all comes late", TcpProxy.stall, TcpProxy.flow),
+    _Fault("answers are lost, then reset", lambda proxy: proxy.stall(Direction.DOWN), lambda proxy: _reset(proxy)),
 ]
 
 
@@ -86,7 +86,7 @@ class ConnectionContract(Suite):
         raise NotImplementedError
 
     @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-    def test_w4_a_connection_breaks_at_any_step(self, tmp_path: Path, fault: Fault) -> None:
+    def test_w4_a_connection_breaks_at_any_step(self, tmp_path: Path, fault: _Fault) -> None:
         async def scenario() -> None:
             async with self._behind_a_proxy(tmp_path) as (proxy, direct, clock):
                 far = self.through(tmp_path, clock, proxy.port)
@@ -157,7 +157,7 @@ def _chosen(proxy: TcpProxy, direction: Direction, least: int = 4) -> list[int]:
 class _Sweep:
     """One conversation after the other with `far`, each broken off at another byte."""
 
-    def __init__(self, suite: ConnectionContract, far: Backend, proxy: TcpProxy, fault: Fault) -> None:
+    def __init__(self, suite: ConnectionContract, far: Backend, proxy: TcpProxy, fault: _Fault) -> None:
         self.notes = Notes()
         self.rounds = 0
         self.happened = 0
