@@ -62,7 +62,7 @@ class TcpProxy:
         self._passed = dict.fromkeys(Direction, 0)
         self._stalled: set[Direction] = set()
         self._break: _Break | None = None
-        self._ends: dict[_End, None] = {}
+        self._ends: dict[_ProxiedEnd, None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._place: socket.socket | None = None
         self._server: asyncio.Server | None = None
@@ -106,7 +106,7 @@ class TcpProxy:
         if self._server is None:
             listening = _bound(self.port)
             loop = asyncio.get_running_loop()
-            self._server = await loop.create_server(lambda: _End(self, Direction.UP), sock=listening)
+            self._server = await loop.create_server(lambda: _ProxiedEnd(self, Direction.UP), sock=listening)
 
     def cut(self) -> None:
         """Reset every connection, at both ends."""
@@ -155,7 +155,7 @@ class TcpProxy:
 
     # For the ends of connections
 
-    def adopt(self, end: _End) -> None:
+    def adopt(self, end: _ProxiedEnd) -> None:
         self._ends[end] = None
         if end.direction is Direction.UP:
             self.accepted += 1
@@ -163,7 +163,7 @@ class TcpProxy:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    def forget(self, end: _End) -> None:
+    def forget(self, end: _ProxiedEnd) -> None:
         self._ends.pop(end, None)
 
     def holds(self, direction: Direction) -> bool:
@@ -184,17 +184,17 @@ class TcpProxy:
             self.segments.append(Segment(direction, self._passed[direction]))
         return now, later, act
 
-    async def _connect(self, client: _End) -> None:
+    async def _connect(self, client: _ProxiedEnd) -> None:
         loop = asyncio.get_running_loop()
         try:
-            _, server = await loop.create_connection(lambda: _End(self, Direction.DOWN), *self._target)
+            _, server = await loop.create_connection(lambda: _ProxiedEnd(self, Direction.DOWN), *self._target)
         except OSError:
             client.reset()
             return
         client.join(server)
 
 
-class _End(asyncio.Protocol):
+class _ProxiedEnd(asyncio.Protocol):
     """One end of a connection. What is received here goes to `peer`, in `direction`, in order."""
 
     def __init__(self, proxy: TcpProxy, direction: Direction) -> None:
@@ -203,7 +203,7 @@ class _End(asyncio.Protocol):
         self._held: deque[tuple[float, bytes | None]] = deque()  # when it may go on; None: nothing follows
         self._held_bytes = 0
         self._transport: asyncio.Transport | None = None
-        self._peer: _End | None = None
+        self._peer: _ProxiedEnd | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._full = False
         self._silent = False
@@ -213,7 +213,7 @@ class _End(asyncio.Protocol):
         self._transport = transport
         self._proxy.adopt(self)
 
-    def join(self, peer: _End) -> None:
+    def join(self, peer: _ProxiedEnd) -> None:
         """From now on the bytes have somewhere to go."""
         if self._transport is None:
             peer.reset()

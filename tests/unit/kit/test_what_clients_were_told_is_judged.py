@@ -11,7 +11,7 @@ import pytest
 from oarlock.storage.backend import Batch, Event, Op
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
-from oarlock.testing.contracts.claims import Claim, Listing, Notes, Outcome, Stretch, judge
+from oarlock.testing.contracts.claims import Claim, ClientRecords, ReadRecord, WatchRecord, WriteOutcome, judge
 from oarlock.testing.contracts.network import Faults, NetworkBackend
 from oarlock.testing.contracts.sharing import Crowd
 
@@ -21,41 +21,41 @@ HISTORY = [
     Event(5, Op.CREATE, "/t/b", b"3", 5),
     Event(7, Op.DELETE, "/t/a", None, 2, 4, b"2"),
 ]
-CREATED = Claim("/t/a", b"1", 0, Outcome.DONE, 2, 0.0, 1.0)
-UPDATED = Claim("/t/a", b"2", 2, Outcome.DONE, 4, 1.0, 2.0)
-OTHER = Claim("/t/b", b"3", 0, Outcome.UNKNOWN, 0, 2.0, 3.0)
-REFUSED = Claim("/t/a", b"4", 0, Outcome.REFUSED, 4, 2.5, 3.0)
-DELETED = Claim("/t/a", None, 4, Outcome.DONE, 7, 3.0, 4.0)
-LISTED = Listing("/t/", "/t0", 5, {"/t/a": 4, "/t/b": 5}, 2.5)
-GOT = Listing("/t/b", "/t/b\0", 7, {"/t/b": 5}, 5.0)
-WATCHED = Stretch(2, 7, HISTORY[1:])
+CREATED = Claim("/t/a", b"1", 0, WriteOutcome.DONE, 2, 0.0, 1.0)
+UPDATED = Claim("/t/a", b"2", 2, WriteOutcome.DONE, 4, 1.0, 2.0)
+OTHER = Claim("/t/b", b"3", 0, WriteOutcome.UNKNOWN, 0, 2.0, 3.0)
+REFUSED = Claim("/t/a", b"4", 0, WriteOutcome.REFUSED, 4, 2.5, 3.0)
+DELETED = Claim("/t/a", None, 4, WriteOutcome.DONE, 7, 3.0, 4.0)
+LISTED = ReadRecord("/t/", "/t0", 5, {"/t/a": 4, "/t/b": 5}, 2.5)
+GOT = ReadRecord("/t/b", "/t/b\0", 7, {"/t/b": 5}, 5.0)
+WATCHED = WatchRecord(2, 7, HISTORY[1:])
 
 
-def notes(*exchanged: tuple[Any, Any]) -> Notes:
+def notes(*exchanged: tuple[Any, Any]) -> ClientRecords:
     """What is true, with some of it exchanged."""
     instead = {id(true): untrue for true, untrue in exchanged}
 
     def told(*facts: Any) -> list[Any]:
         return [fact for fact in (instead.get(id(fact), fact) for fact in facts) if fact is not None]
 
-    return Notes(told(CREATED, UPDATED, OTHER, REFUSED, DELETED), told(LISTED, GOT), told(WATCHED))
+    return ClientRecords(told(CREATED, UPDATED, OTHER, REFUSED, DELETED), told(LISTED, GOT), told(WATCHED))
 
 
 def test_nothing_is_wrong_with_what_is_true():
     verdict = judge(notes(), HISTORY)
     assert verdict.problems == []
     assert (verdict.acknowledged, verdict.unknown, verdict.events) == (3, 1, 3)
-    assert judge(notes((OTHER, replace(OTHER, outcome=Outcome.DONE, rev=5))), HISTORY).problems == []
+    assert judge(notes((OTHER, replace(OTHER, outcome=WriteOutcome.DONE, rev=5))), HISTORY).problems == []
     assert judge(notes((GOT, replace(GOT, rev=5, began=None))), HISTORY).problems == []
 
 
 @pytest.mark.parametrize(
     ("true", "untrue", "problem"),
     [
-        (OTHER, replace(OTHER, outcome=Outcome.UNAVAILABLE), "done at 5, and said not to be"),
-        (OTHER, replace(OTHER, outcome=Outcome.REFUSED, rev=9), "refused for a state that never was"),
-        (OTHER, replace(OTHER, outcome=Outcome.DONE, rev=6), "acknowledged at another revision than 5"),
-        (OTHER, replace(OTHER, value=b"33", outcome=Outcome.DONE, rev=5), "lost"),
+        (OTHER, replace(OTHER, outcome=WriteOutcome.UNAVAILABLE), "done at 5, and said not to be"),
+        (OTHER, replace(OTHER, outcome=WriteOutcome.REFUSED, rev=9), "refused for a state that never was"),
+        (OTHER, replace(OTHER, outcome=WriteOutcome.DONE, rev=6), "acknowledged at another revision than 5"),
+        (OTHER, replace(OTHER, value=b"33", outcome=WriteOutcome.DONE, rev=5), "lost"),
         (OTHER, None, "nobody did this"),
         (REFUSED, replace(REFUSED, rev=2), "refused for a state that never was, or was over at 4"),
         (REFUSED, replace(REFUSED, expect=4), "refused although it is as expected"),

@@ -30,7 +30,7 @@ import pytest
 
 from oarlock.storage.backend import Backend, Compacted, Rev, StorageError, Unavailable, Watch
 from oarlock.testing.clock import VirtualClock
-from oarlock.testing.contracts.claims import Claim, Listing, Notes, Outcome, Stretch, judge
+from oarlock.testing.contracts.claims import Claim, ClientRecords, ReadRecord, WatchRecord, WriteOutcome, judge
 from oarlock.testing.contracts.clients import History, attempt, list_in_pages
 from oarlock.testing.contracts.sharing import quiesce
 from oarlock.testing.contracts.support import END, START, Recorder, Suite
@@ -79,11 +79,11 @@ class ConnectionContract(Suite):
 
     def address(self, folder: Path) -> tuple[str, int]:
         """Where the store of `folder` listens."""
-        raise NotImplementedError
+        raise AssertionError("a suite is subclassed with an `address`")
 
     def through(self, folder: Path, clock: VirtualClock, port: int) -> Backend:
         """A backend that connects to `port` instead, with deadlines of a second or less."""
-        raise NotImplementedError
+        raise AssertionError("a suite is subclassed with `through`")
 
     @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
     def test_w4_a_connection_breaks_at_any_step(self, tmp_path: Path, fault: _Fault) -> None:
@@ -158,7 +158,7 @@ class _Sweep:
     """One conversation after the other with `far`, each broken off at another byte."""
 
     def __init__(self, suite: ConnectionContract, far: Backend, proxy: TcpProxy, fault: _Fault) -> None:
-        self.notes = Notes()
+        self.notes = ClientRecords()
         self.rounds = 0
         self.happened = 0
         self.slowest_recovery_s = 0.0
@@ -177,7 +177,7 @@ class _Sweep:
     async def run(self) -> None:
         self._proxy.count_from_here()
         await self._converse()
-        assert all(claim.outcome in (Outcome.DONE, Outcome.REFUSED) for claim in self.notes.claims)
+        assert all(claim.outcome in (WriteOutcome.DONE, WriteOutcome.REFUSED) for claim in self.notes.claims)
         places = {direction: _chosen(self._proxy, direction) for direction in Direction}
         for direction, bytes_passed in places.items():
             for after in bytes_passed:
@@ -209,7 +209,7 @@ class _Sweep:
             raise
         finally:
             self.notes.longest_s = max(self.notes.longest_s, time.monotonic() - began)
-        if isinstance(result, Claim) and result.outcome in (Outcome.UNAVAILABLE, Outcome.UNKNOWN):
+        if isinstance(result, Claim) and result.outcome in (WriteOutcome.UNAVAILABLE, WriteOutcome.UNKNOWN):
             self._fault.end(self._proxy)
         return result
 
@@ -222,7 +222,7 @@ class _Sweep:
             key = f"{START}recovery-{self._recoveries}"
             claim = await self._call(attempt(self._far, key, key.encode(), 0))
             self.notes.claims.append(claim)
-            if claim.outcome is Outcome.DONE:
+            if claim.outcome is WriteOutcome.DONE:
                 break
             assert time.monotonic() - began < self._suite.recovery_s, "no write succeeds any more"
             await asyncio.sleep(_PAUSE_S)
@@ -237,7 +237,7 @@ class _Conversation:
     """Every call of the protocol, with keys of its own. `seen` is what its watch has seen."""
 
     def __init__(
-        self, call: Callable[[Awaitable[Any]], Awaitable[Any]], notes: Notes, backend: Backend, prefix: str
+        self, call: Callable[[Awaitable[Any]], Awaitable[Any]], notes: ClientRecords, backend: Backend, prefix: str
     ) -> None:
         self.seen: Recorder | None = None
         self._after: Rev = 0
@@ -273,7 +273,7 @@ class _Conversation:
         if self._watch is not None:
             self._watch.close()
         if self.seen is not None:
-            self._notes.stretches.append(Stretch(self._after, self.seen.rev, self.seen.events))
+            self._notes.stretches.append(WatchRecord(self._after, self.seen.rev, self.seen.events))
 
     async def _write(self, name: str, value: bytes | None) -> None:
         key = self._prefix + name
@@ -289,7 +289,7 @@ class _Conversation:
             return
         claim = await self._call(attempt(self._backend, key, value, expect))
         self._notes.claims.append(claim)
-        if claim.outcome in (Outcome.DONE, Outcome.REFUSED):
+        if claim.outcome in (WriteOutcome.DONE, WriteOutcome.REFUSED):
             self._revs[key] = 0 if value is None else claim.rev
 
     async def _list(self) -> None:
@@ -301,7 +301,7 @@ class _Conversation:
         key = self._prefix + name
         kv, rev = await self._call(self._backend.get(key))
         items = {} if kv is None else {key: kv.mod_rev}
-        self._notes.listings.append(Listing(key, key + "\0", rev, items, began))
+        self._notes.listings.append(ReadRecord(key, key + "\0", rev, items, began))
 
     async def _count(self) -> None:
         keys, rev = await self._call(self._backend.count(START, END))

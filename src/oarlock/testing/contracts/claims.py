@@ -1,6 +1,6 @@
 """What clients of a store were told, and whether it was true.
 
-Everything a client does is noted: each write as a `Claim`, each list as a `Listing`, each watch as a `Stretch`.
+Everything a client does is noted: each write as a `Claim`, each list as a `ReadRecord`, each watch as a `WatchRecord`.
 `judge` compares them with the events of the store, which are given by a watch that nothing disturbs. Figures of several
 processes can be joined: the notes are plain values that msgspec can encode.
 
@@ -18,12 +18,12 @@ from typing import NamedTuple
 
 from oarlock.storage.backend import Event, Rev
 
-__all__ = ["Claim", "Listing", "Notes", "Outcome", "Stretch", "Verdict", "judge"]
+__all__ = ["Claim", "ClientRecords", "ReadRecord", "Verdict", "WatchRecord", "WriteOutcome", "judge"]
 
 State = dict[str, tuple[bytes, Rev]]
 
 
-class Outcome(StrEnum):
+class WriteOutcome(StrEnum):
     DONE = "done"
     REFUSED = "refused"
     """The key had another revision than was expected."""
@@ -43,7 +43,7 @@ class Claim:
     key: str
     value: bytes | None
     expect: Rev
-    outcome: Outcome
+    outcome: WriteOutcome
     rev: Rev
     began: float
     ended: float
@@ -55,7 +55,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ReadRecord:
     """What a read of ``start <= key < end`` answered, all pages together: revisions by key.
 
     Without `began` it asked for a past revision.
@@ -69,7 +69,7 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class WatchRecord:
     """What one watch delivered: `events` after `after`, said to be complete up to `rev`."""
 
     after: Rev
@@ -78,12 +78,12 @@ class Stretch:
 
 
 @dataclass(slots=True)
-class Notes:
+class ClientRecords:
     """What some clients were told."""
 
     claims: list[Claim] = field(default_factory=list)
-    listings: list[Listing] = field(default_factory=list)
-    stretches: list[Stretch] = field(default_factory=list)
+    listings: list[ReadRecord] = field(default_factory=list)
+    stretches: list[WatchRecord] = field(default_factory=list)
     longest_s: float = 0.0
     """The longest that a call took."""
     expired: int = 0
@@ -91,7 +91,7 @@ class Notes:
     broken: int = 0
     """How often a watch broke or a read failed, and was begun again."""
 
-    def add(self, other: Notes) -> None:
+    def add(self, other: ClientRecords) -> None:
         self.claims += other.claims
         self.listings += other.listings
         self.stretches += other.stretches
@@ -117,7 +117,7 @@ class Verdict(NamedTuple):
         )
 
 
-def judge(notes: Notes, history: Sequence[Event], start: State | None = None) -> Verdict:
+def judge(notes: ClientRecords, history: Sequence[Event], start: State | None = None) -> Verdict:
     """Compare `notes` with `history`: all events of the range, in order, after the state `start`."""
     problems: list[str] = []
     _judge_claims(notes.claims, history, problems)
@@ -126,7 +126,7 @@ def judge(notes: Notes, history: Sequence[Event], start: State | None = None) ->
     _judge_stretches(notes.stretches, history, problems)
     outcomes = [claim.outcome for claim in notes.claims]
     events = sum(len(stretch.events) for stretch in notes.stretches)
-    return Verdict(outcomes.count(Outcome.DONE), outcomes.count(Outcome.UNKNOWN), events, problems)
+    return Verdict(outcomes.count(WriteOutcome.DONE), outcomes.count(WriteOutcome.UNKNOWN), events, problems)
 
 
 def _judge_claims(claims: Sequence[Claim], history: Sequence[Event], problems: list[str]) -> None:
@@ -142,7 +142,7 @@ def _judge_claims(claims: Sequence[Claim], history: Sequence[Event], problems: l
         by_identity[claim.identity].append(claim)
     for identity, same in by_identity.items():
         happened = events.get(identity)
-        done = [claim for claim in same if claim.outcome is Outcome.DONE]
+        done = [claim for claim in same if claim.outcome is WriteOutcome.DONE]
         if len(done) > 1:
             problems.append(f"acknowledged twice: {done}")
         for claim in done:
@@ -150,7 +150,7 @@ def _judge_claims(claims: Sequence[Claim], history: Sequence[Event], problems: l
                 problems.append(f"lost: {claim}")
             elif happened.rev != claim.rev:
                 problems.append(f"acknowledged at another revision than {happened.rev}: {claim}")
-        if happened is not None and not done and all(claim.outcome is not Outcome.UNKNOWN for claim in same):
+        if happened is not None and not done and all(claim.outcome is not WriteOutcome.UNKNOWN for claim in same):
             problems.append(f"done at {happened.rev}, and said not to be: {same}")
     problems.extend(f"nobody did this: {event}" for identity, event in events.items() if identity not in by_identity)
 
@@ -164,7 +164,7 @@ def _judge_refusals(claims: Sequence[Claim], history: Sequence[Event], start: St
         states[event.key].append(0 if event.value is None else event.rev)
     acknowledged = _Acknowledged(claims)
     for claim in claims:
-        if claim.outcome is Outcome.REFUSED:
+        if claim.outcome is WriteOutcome.REFUSED:
             key = claim.key
             floor = acknowledged.before(claim.began, key)
             since = states[key][bisect_left(revs[key], floor) :]
@@ -181,7 +181,7 @@ class _Acknowledged:
         self._times: dict[str, list[float]] = defaultdict(list)
         self._revs: dict[str, list[Rev]] = defaultdict(list)
         for claim in sorted(claims, key=lambda claim: claim.ended):
-            if claim.outcome is Outcome.DONE:
+            if claim.outcome is WriteOutcome.DONE:
                 for key in ("", claim.key):
                     largest = max(claim.rev, self._revs[key][-1]) if self._revs[key] else claim.rev
                     self._times[key].append(claim.ended)
@@ -192,7 +192,7 @@ class _Acknowledged:
         return self._revs[key][at - 1] if at else 0
 
 
-def _judge_listings(notes: Notes, history: Sequence[Event], state: State, problems: list[str]) -> None:
+def _judge_listings(notes: ClientRecords, history: Sequence[Event], state: State, problems: list[str]) -> None:
     acknowledged = _Acknowledged(notes.claims)
     place = 0
     for listing in sorted(notes.listings, key=lambda listing: listing.rev):
@@ -211,7 +211,7 @@ def _judge_listings(notes: Notes, history: Sequence[Event], state: State, proble
             problems.append(f"a read at {listing.rev} was begun after {floor} had been acknowledged")
 
 
-def _judge_stretches(stretches: Sequence[Stretch], history: Sequence[Event], problems: list[str]) -> None:
+def _judge_stretches(stretches: Sequence[WatchRecord], history: Sequence[Event], problems: list[str]) -> None:
     revs = [event.rev for event in history]
     for stretch in stretches:
         expected = history[bisect_right(revs, stretch.after) : bisect_right(revs, stretch.rev)]

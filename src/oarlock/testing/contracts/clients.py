@@ -1,7 +1,7 @@
 """Clients of a store as servers are, which note everything they are told: writers and reflectors.
 
-A `Writer` writes at random to a few keys that others write to as well. A `Reflector` lists in pages, watches, breaks
-off at a random moment and resumes at another server, as an informer does. `History` is the watch that the others are
+A `WritingClient` writes at random to a few keys that others write to as well. A `Reflector` lists in pages, watches,
+breaks off at a random moment and resumes at another server, as an informer does. `History` is the watch that the others are
 compared with: it never breaks off, and if it is broken, it resumes.
 
 Must not know: any particular backend. See also: `claims`, which judges the notes.
@@ -28,10 +28,10 @@ from oarlock.storage.backend import (
     Watch,
     WriteResult,
 )
-from oarlock.testing.contracts.claims import Claim, Listing, Notes, Outcome, Stretch
+from oarlock.testing.contracts.claims import Claim, ClientRecords, ReadRecord, WatchRecord, WriteOutcome
 from oarlock.testing.contracts.support import END, START, Recorder, eventually
 
-__all__ = ["History", "Reflector", "Writer", "attempt", "list_in_pages"]
+__all__ = ["History", "Reflector", "WritingClient", "attempt", "list_in_pages"]
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ _ASK_EVERY_S = 0.2
 _LOOK_EVERY_S = 0.002
 
 
-class Writer:
+class WritingClient:
     """Creates, updates and deletes `keys` keys. `name` makes its values its own.
 
     `begin` is called before each write with the claim that holds if nothing more is heard, for a process that may be
@@ -52,7 +52,7 @@ class Writer:
         self, backend: Backend, name: str, seed: int, *, keys: int = 12, begin: Callable[[Claim], None] | None = None
     ) -> None:
         self.backend = backend
-        self.notes = Notes()
+        self.notes = ClientRecords()
         self.count = 0
         self._name = name
         self._dice = random.Random(f"{name} {seed}")
@@ -70,9 +70,9 @@ class Writer:
         claim = await attempt(self.backend, key, value, expect, self._begin)
         self.notes.claims.append(claim)
         self.notes.longest_s = max(self.notes.longest_s, claim.ended - claim.began)
-        if claim.outcome is Outcome.DONE:
+        if claim.outcome is WriteOutcome.DONE:
             self._revs[key] = 0 if value is None else claim.rev
-        elif claim.outcome is Outcome.REFUSED:
+        elif claim.outcome is WriteOutcome.REFUSED:
             self._revs[key] = claim.rev
         else:
             await asyncio.sleep(self._pause_s)
@@ -93,11 +93,11 @@ async def attempt(
     """Write once; what may be claimed of it afterwards. Errors that don't say what became of it are raised."""
     began = time.monotonic()
 
-    def claim(outcome: Outcome, rev: Rev = 0) -> Claim:
+    def claim(outcome: WriteOutcome, rev: Rev = 0) -> Claim:
         return Claim(key, value, expect, outcome, rev, began, time.monotonic())
 
     if begin is not None:
-        begin(claim(Outcome.UNKNOWN))
+        begin(claim(WriteOutcome.UNKNOWN))
     try:
         result: WriteResult
         if value is None:
@@ -105,17 +105,17 @@ async def attempt(
         else:
             result = await backend.put(key, value, expect=expect)
     except OutcomeUnknown:
-        return claim(Outcome.UNKNOWN)
+        return claim(WriteOutcome.UNKNOWN)
     except Unavailable:
-        return claim(Outcome.UNAVAILABLE)
+        return claim(WriteOutcome.UNAVAILABLE)
     if result.ok:
-        return claim(Outcome.DONE, result.rev)
-    return claim(Outcome.REFUSED, result.current.mod_rev if result.current else 0)
+        return claim(WriteOutcome.DONE, result.rev)
+    return claim(WriteOutcome.REFUSED, result.current.mod_rev if result.current else 0)
 
 
 async def list_in_pages(
     backend: Backend, span: tuple[str, str], limit: int, between: Callable[[], Awaitable[None]] | None = None
-) -> Listing:
+) -> ReadRecord:
     """A list of `span`, all pages at one revision. `between` is awaited before each page but the first."""
     start, end = span
     began = time.monotonic()
@@ -129,7 +129,7 @@ async def list_in_pages(
         assert page.rev == rev, f"a page of {rev} is of {page.rev}"
         assert items.keys().isdisjoint(kv.key for kv in page.kvs), "a page repeats a key"
         items.update((kv.key, kv.mod_rev) for kv in page.kvs)
-    return Listing(start, end, rev, items, began)
+    return ReadRecord(start, end, rev, items, began)
 
 
 class Reflector:
@@ -139,7 +139,7 @@ class Reflector:
     """
 
     def __init__(self, servers: Sequence[Backend], seed: int, *, keep: int = 60) -> None:
-        self.notes = Notes()
+        self.notes = ClientRecords()
         self.state: dict[str, Rev] | None = None
         self.rev: Rev = 0
         self._servers = servers
@@ -203,7 +203,7 @@ class Reflector:
             raise seen.error
 
     def _take(self, after: Rev, seen: Recorder) -> None:
-        self.notes.stretches.append(Stretch(after, seen.rev, seen.events))
+        self.notes.stretches.append(WatchRecord(after, seen.rev, seen.events))
         assert self.state is not None
         for event in seen.events:
             if event.value is None:

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from oarlock.storage.backend import Backend, Compacted, Rev, Unavailable
 from oarlock.testing.clock import VirtualClock
-from oarlock.testing.contracts.claims import Notes, Verdict, judge
-from oarlock.testing.contracts.clients import History, Reflector, Writer
+from oarlock.testing.contracts.claims import ClientRecords, Verdict, judge
+from oarlock.testing.contracts.clients import History, Reflector, WritingClient
 from oarlock.testing.contracts.support import END, START, Suite, two_servers
 
 __all__ = ["Crowd", "SharingContract", "events_wanted", "quiesce"]
@@ -51,7 +51,7 @@ class Crowd:
         self._dice = random.Random(seed)
         self._over = False
         self._tasks: list[asyncio.Task[None]] = []
-        self.writers = [Writer(servers[n % len(servers)], f"w{n}", seed) for n in range(WRITERS)]
+        self.writers = [WritingClient(servers[n % len(servers)], f"w{n}", seed) for n in range(WRITERS)]
         self.reflectors = [Reflector(servers, seed * 10 + n) for n in range(REFLECTORS)]
 
     async def __aenter__(self) -> Crowd:
@@ -96,8 +96,8 @@ class Crowd:
         return verdict
 
     @property
-    def notes(self) -> Notes:
-        notes = Notes()
+    def notes(self) -> ClientRecords:
+        notes = ClientRecords()
         for each in [writer.notes for writer in self.writers] + [reflector.notes for reflector in self.reflectors]:
             notes.add(each)
         return notes
