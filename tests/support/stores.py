@@ -1,56 +1,46 @@
-"""Stores of every kind that has a URL, for tests of what is done with whole stores.
-
-`NewStore` makes an empty one. A kind whose database isn't installed is skipped by its fixture.
-"""
+"""A store of each kind for tests of faults: its URL, and the database that can be killed, suspended and restarted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from database_process import DatabaseProcess
 
-from oarlock.storage.backend import KV
-from oarlock.storage.care.opening import opened
-from oarlock.storage.care.snapshot import EVERYTHING, OperationProgress
+from oarlock.storage.backend import Backend
+from oarlock.storage.url import open_backend
 
-__all__ = ["KINDS", "NewStore", "contents", "fill", "new_store", "silent"]
+__all__ = ["DATABASES", "KINDS", "RealClock", "Store", "store_of"]
 
-KINDS = ("sqlite",)
-"""Every backend with a URL."""
-
-NewStore = Callable[[str], str]
-
-
-@pytest.fixture
-def new_store(tmp_path: Path, request: pytest.FixtureRequest) -> NewStore:
-    """A function that returns the URL of an empty store of a kind."""
-    made = iter(range(100))
-
-    def make(kind: str) -> str:
-        return f"sqlite:///{tmp_path / f'store{next(made)}.db'}"
-
-    return make
+DATABASES: dict[str, str] = {}
+"""Kinds of stores that have a server, and the fixture that runs it."""
+KINDS = ["sqlite", *DATABASES]
 
 
-def silent(progress: OperationProgress) -> None:
-    """Shows no progress."""
+class RealClock:
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
 
 
-async def fill(url: str, count: int, prefix: str = "/registry/test.example.com/things/default/") -> None:
-    """Create keys, change every third and delete every fifth, so that revisions aren't in the order of keys."""
-    async with opened(url, create=True) as backend:
-        for number in range(count):
-            key = f"{prefix}{number * 7919 % count:06}"
-            rev = (await backend.put(key, b"%d" % number, expect=0)).rev
-            if number % 3 == 0:
-                rev = (await backend.put(key, b"%d again" % number, expect=rev)).rev
-            if number % 5 == 0:
-                await backend.delete(key, expect=rev)
+@dataclass(frozen=True)
+class Store:
+    """An empty store. `database` is None where the servers themselves are the database."""
+
+    url: str
+    database: DatabaseProcess | None = None
+
+    def open(self) -> Backend:
+        """Another server's backend, not yet started."""
+        return open_backend(self.url, RealClock())
 
 
-async def contents(url: str) -> list[KV]:
-    """Everything in a store, in the order of revisions."""
-    async with opened(url) as backend:
-        page = await backend.list(*EVERYTHING)
-    return sorted(page.kvs, key=lambda kv: kv.mod_rev)
+def store_of(kind: str, request: pytest.FixtureRequest, folder: Path) -> Store:
+    if kind == "sqlite":
+        return Store(f"sqlite:///{folder / 'store.db'}")
+    database = request.getfixturevalue(DATABASES[kind])
+    return Store(database.fresh(), database)

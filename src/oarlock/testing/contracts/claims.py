@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -37,7 +37,7 @@ class WriteOutcome(StrEnum):
 class Claim:
     """What a client was told of one write. `value` None: a delete. Times are those of the monotonic clock.
 
-    `rev` is the write's own, or that of the key's current state if it was refused (0: absent).
+    `rev` is the write's own (0: nobody told), or that of the key's current state if it was refused (0: absent).
     """
 
     key: str
@@ -117,13 +117,21 @@ class Verdict(NamedTuple):
         )
 
 
-def judge(notes: ClientRecords, history: Sequence[Event], start: State | None = None) -> Verdict:
-    """Compare `notes` with `history`: all events of the range, in order, after the state `start`."""
+def judge(
+    notes: ClientRecords,
+    history: Sequence[Event],
+    start: State | None = None,
+    shown: Callable[[Event], Event] = lambda event: event,
+) -> Verdict:
+    """Compare `notes` with `history`: all events of the range, in order, after the state `start`.
+
+    `shown` is what the watches show of an event.
+    """
     problems: list[str] = []
     _judge_claims(notes.claims, history, problems)
     _judge_refusals(notes.claims, history, start or {}, problems)
     _judge_listings(notes, history, dict(start or {}), problems)
-    _judge_stretches(notes.stretches, history, problems)
+    _judge_stretches(notes.stretches, [shown(event) for event in history], problems)
     outcomes = [claim.outcome for claim in notes.claims]
     events = sum(len(stretch.events) for stretch in notes.stretches)
     return Verdict(outcomes.count(WriteOutcome.DONE), outcomes.count(WriteOutcome.UNKNOWN), events, problems)
@@ -148,7 +156,7 @@ def _judge_claims(claims: Sequence[Claim], history: Sequence[Event], problems: l
         for claim in done:
             if happened is None:
                 problems.append(f"lost: {claim}")
-            elif happened.rev != claim.rev:
+            elif claim.rev and happened.rev != claim.rev:
                 problems.append(f"acknowledged at another revision than {happened.rev}: {claim}")
         if happened is not None and not done and all(claim.outcome is not WriteOutcome.UNKNOWN for claim in same):
             problems.append(f"done at {happened.rev}, and said not to be: {same}")
@@ -211,11 +219,11 @@ def _judge_listings(notes: ClientRecords, history: Sequence[Event], state: State
             problems.append(f"a read at {listing.rev} was begun after {floor} had been acknowledged")
 
 
-def _judge_stretches(stretches: Sequence[WatchRecord], history: Sequence[Event], problems: list[str]) -> None:
+def _judge_stretches(stretches: Sequence[WatchRecord], history: list[Event], problems: list[str]) -> None:
     revs = [event.rev for event in history]
     for stretch in stretches:
         expected = history[bisect_right(revs, stretch.after) : bisect_right(revs, stretch.rev)]
-        if stretch.events == list(expected):
+        if stretch.events == expected:
             continue
         delivered = [event.rev for event in stretch.events]
         missing = sorted({event.rev for event in expected} - set(delivered))

@@ -1,8 +1,8 @@
 """Clients of a store as servers are, which note everything they are told: writers and reflectors.
 
 A `WritingClient` writes at random to a few keys that others write to as well. A `Reflector` lists in pages, watches,
-breaks off at a random moment and resumes at another server, as an informer does. `History` is the watch that the others are
-compared with: it never breaks off, and if it is broken, it resumes.
+breaks off at a random moment and resumes at another server, as an informer does. `History` is the watch that the others
+are compared with: it never breaks off, and if it is broken, it resumes.
 
 Must not know: any particular backend. See also: `claims`, which judges the notes.
 """

@@ -15,11 +15,11 @@ import asyncio
 import logging
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from oarlock.storage.backend import Backend, Compacted, Rev, Unavailable
+from oarlock.storage.backend import Backend, Compacted, Event, Rev, Unavailable
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.contracts.claims import ClientRecords, Verdict, judge
 from oarlock.testing.contracts.clients import History, Reflector, WritingClient
@@ -41,13 +41,24 @@ def events_wanted(by_default: int = 400) -> int:
 class Crowd:
     """Writers and reflectors on `servers`, from ``async with`` until `finish`. `seed` makes the choices repeatable.
 
-    `watched` is the server whose watch is believed, and is disturbed by nothing.
+    `watched` is the server whose watch is believed; it compacts, too, to the last `kept` events (0: never). `shown` is
+    what the watches of `servers` show of an event.
     """
 
-    def __init__(self, servers: Sequence[Backend], watched: Backend, seed: int, *, kept: int = 40) -> None:
+    def __init__(
+        self,
+        servers: Sequence[Backend],
+        watched: Backend,
+        seed: int,
+        *,
+        kept: int = 40,
+        shown: Callable[[Event], Event] = lambda event: event,
+    ) -> None:
         self.servers = servers
+        self.seed = seed
         self._watched = watched
         self._kept = kept
+        self._shown = shown
         self._dice = random.Random(seed)
         self._over = False
         self._tasks: list[asyncio.Task[None]] = []
@@ -83,12 +94,12 @@ class Crowd:
         """Let the writers end and the reflectors catch up, and judge what all of them were told."""
         self._over = True
         await asyncio.gather(*self._tasks)
-        rev = await quiesce(self._watched)
+        history = await self.history.up_to(await quiesce(self._watched))
+        rev = history[-1].rev
         async with asyncio.timeout(60):
             await asyncio.gather(*(reflector.reach(rev) for reflector in self.reflectors))
-        history = await self.history.up_to(rev)
         page = await self._watched.list(START, END)
-        verdict = judge(self.notes, history, self._start)
+        verdict = judge(self.notes, history, self._start, self._shown)
         live = {kv.key: kv.mod_rev for kv in page.kvs}
         for number, reflector in enumerate(self.reflectors):
             if reflector.state != live:
@@ -108,13 +119,13 @@ class Crowd:
     async def _compact(self) -> None:
         """Now and then forget all but the last events, nearer than a slow page may take."""
         done = 0
-        while not self._over:
+        while self._kept and not self._over:
             await asyncio.sleep(_PACE_S)
             events = self.history.events
             if len(events) - done > self._kept:
                 done = len(events)
                 try:
-                    await self._dice.choice(self.servers).compact(events[-self._dice.randrange(1, self._kept // 3)].rev)
+                    await self._watched.compact(events[-self._dice.randrange(1, self._kept // 3)].rev)
                 except (Compacted, Unavailable):
                     pass
 
