@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from api_store import ApiStore, StoredObjects, bare
 from server_process import ServerProcess
-from stores import Store
 
 from oarlock.testing.contracts.sharing import Crowd
+from stores import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(3600)]
 

@@ -89,11 +89,13 @@ class ApiStore:
         if expect:
             metadata["resourceVersion"] = str(expect)
         flunder = {"apiVersion": API_VERSION, "kind": "Flunder", "metadata": metadata}
-        if expect:
-            status, answer = await self._write("PUT", f"{PATH}/{name}", flunder)
-        else:
-            status, answer = await self._write("POST", PATH, flunder)
-        return await self._result(key, status, answer)
+        while True:
+            method, path = ("PUT", f"{PATH}/{name}") if expect else ("POST", PATH)
+            status, answer = await self._write(method, path, flunder)
+            result = await self._result(key, status, answer)
+            # The object that was in the way may have been deleted before it was looked at.
+            if result.ok or expect or result.current:
+                return result
 
     async def delete(self, key: str, *, expect: Rev) -> WriteResult:
         options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"resourceVersion": str(expect)}}
