@@ -68,6 +68,11 @@ class ServerConfig(ServingOptions, StorageOptions, AuthenticationOptions, Generi
         return self.data_directory / f"{self.store_name}.token"
 
     @property
+    def store_mark(self) -> Path:
+        """The file in which a server remembers what it has seen of its store."""
+        return self.data_directory / f"{self.store_name}.seen"
+
+    @property
     def kubeconfig(self) -> Path | None:
         """The path of the kubeconfig to write; None for none."""
         if self.write_kubeconfig is not None or self.token_auth_file is not None:

@@ -2,6 +2,7 @@
 
     NAME.token        the admin's token (`credentials`)
     NAME.kubeconfig   written anew at every start (`credentials`)
+    NAME.seen         what was seen of the store (`store_mark`)
     pki/              the certificates (``serving.certs``)
 
 By default it is the folder of the SQLite file. With ``--data-dir`` it is another one, and the token and the

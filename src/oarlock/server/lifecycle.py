@@ -164,6 +164,8 @@ async def start(
     )
 
     parts = ServerParts(server, config, backend, clock, shared.metrics)
+    if backend.caps.durable:
+        parts.remember_store()
 
     async def listen(handler: Handler) -> Listener:
         return await serve(handler, serving, clock, parts.unsent)

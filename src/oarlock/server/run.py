@@ -44,6 +44,7 @@ from oarlock.server.metrics import RequestMetrics, StoreMetrics
 from oarlock.server.metrics_page import MetricsPage, Sources, WorkersMetrics
 from oarlock.server.reloaded_files import ReloadedFiles
 from oarlock.server.store_integrity import StoreIntegrity
+from oarlock.server.store_mark import SeenStore, StoreMark
 from oarlock.server.timed_backend import TimedBackend
 from oarlock.storage.backend import Backend
 from oarlock.storage.cache.watch_cache import WatchCache
@@ -101,6 +102,7 @@ class ServerParts:
         self.authorizer = server.authorizer or AlwaysAllow()
         self.admission = AdmissionChain(map(TypedPlugin, server.admission), self._authorize)
         self.store_integrity = StoreIntegrity(self.backend)
+        self.store_mark: StoreMark | None = None
         self.health = Health(checks_of(self._conditions()))
         self.own_paths = (*self.health.paths, *MetricsPage.paths)
         self.request_metrics = RequestMetrics(frozenset((*self.own_paths, "/version")))
@@ -125,6 +127,11 @@ class ServerParts:
             request_timeout_s=self.config.request_timeout_s,
         )
         return chain.build(chain.filters(chain_config), self._dispatch, self.clock, self.unsent)
+
+    def remember_store(self) -> None:
+        """Remember in the data directory what is seen of the store, to find out when it was put back."""
+        cache = self.cache
+        self.store_mark = StoreMark(self.config.store_mark, lambda: SeenStore(cache.epoch, cache.rev), self._fresh)
 
     async def serve_catalog(self, catalog: Catalog, address: str) -> None:
         """Load `catalog` and serve it from the next request on. If that fails, nothing has changed."""
@@ -241,11 +248,15 @@ class Running:
         await parts.backend.start()
         parts.opened = True
         await must_be_complete(parts.backend)
+        if parts.store_mark is not None:
+            await parts.store_mark.recognise(parts.backend)
         await parts.cache.start()
         await parts.serve_catalog(parts.server.catalog, self._address)
         if parts.config.compaction_interval_s:
             self.run_in_background(Compactor(parts.backend, interval_s=parts.config.compaction_interval_s).run())
         self.run_in_background(parts.store_integrity.run())
+        if parts.store_mark is not None:
+            self.run_in_background(parts.store_mark.run())
         parts.server.running = self
 
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
@@ -298,6 +309,8 @@ class Running:
         if self._tasks:
             await asyncio.wait(self._tasks)
         await self.parts.live.settings.workers.close()
+        if self.parts.store_mark is not None and self.parts.opened:
+            await self.parts.store_mark.save()
         await self.parts.cache.close()
         await self.parts.backend.close()
 

@@ -95,6 +95,11 @@ class WatchCache:
         return self._position.rev
 
     @property
+    def epoch(self) -> str:
+        """The epoch of the store that `rev` belongs to."""
+        return self._epoch
+
+    @property
     def resources(self) -> Sequence[ResourceCache]:
         """The resources that are loaded or being loaded."""
         return tuple(self._resources)
@@ -298,8 +303,13 @@ class WatchCache:
     async def _reload_once(self) -> bool:
         """Load everything again and exchange it. False when the revision was compacted again meanwhile."""
         gaps = self._gaps
+        reached = self._watch_position.rev
         epoch = await self._backend.epoch()
         rev = await self._backend.current_rev()
+        if epoch == self._epoch and rev < reached:
+            # It was put back by means that know nothing of epochs: without one, revisions would have two meanings.
+            rev = await self._backend.begin_epoch(reached)
+            epoch = await self._backend.epoch()
         await self._follower.close()
         if epoch == self._epoch:
             self._watch_position.advance(rev)
