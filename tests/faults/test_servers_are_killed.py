@@ -7,16 +7,11 @@ import logging
 import os
 import random
 import signal
-import time
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
-from api_store import ApiStore, StoredObjects, bare
-from server_process import ServerProcess
+from served_crowd import crowd_at_servers, more
 
-from oarlock.testing.contracts.sharing import Crowd
 from stores import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(3600)]
@@ -24,38 +19,9 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(3600)]
 KILLS = int(os.environ.get("OARLOCK_FAULT_KILLS", 4))
 PAUSES = int(os.environ.get("OARLOCK_FAULT_PAUSES", 1))
 PAUSE_S = float(os.environ.get("OARLOCK_FAULT_PAUSE_S", 4))
-SERVERS = 2
 SEED = int(os.environ.get("OARLOCK_FAULT_SEED", 17))
 
 log = logging.getLogger("oarlock.testing.faults")
-
-
-@asynccontextmanager
-async def crowd_at_servers(store: Store, folder: Path) -> AsyncIterator[tuple[list[ServerProcess], Crowd]]:
-    """Two ``oarlock serve``, four writers and three informers at them, and a watch of the store to compare with."""
-    servers = [ServerProcess(folder / f"server{number}", "wardle", store.url) for number in range(SERVERS)]
-    async with AsyncExitStack() as stack:
-        for server in servers:
-            stack.callback(server.kill)
-            await asyncio.to_thread(server.start)
-        backend = store.open()
-        await backend.start()
-        stack.push_async_callback(backend.close)
-        clients = []
-        for server in servers:
-            client = ApiStore(server.url, server.token, server.tls())
-            await client.start()
-            stack.push_async_callback(client.close)
-            clients.append(client)
-        async with Crowd(clients, StoredObjects(backend), SEED, kept=0, shown=bare) as crowd:
-            yield servers, crowd
-
-
-async def more(crowd: Crowd, events: int) -> float:
-    """Wait for more events; how many seconds that took."""
-    began = time.monotonic()
-    await crowd.events(len(crowd.history.events) + events)
-    return time.monotonic() - began
 
 
 async def test_no_acknowledged_write_is_lost_and_no_event_missing_when_servers_are_killed(
@@ -63,7 +29,7 @@ async def test_no_acknowledged_write_is_lost_and_no_event_missing_when_servers_a
 ) -> None:
     dice = random.Random(SEED)
     slowest = 0.0
-    async with crowd_at_servers(store, tmp_path) as (servers, crowd):
+    async with crowd_at_servers(store, tmp_path, SEED) as (servers, crowd):
         for kill in range(1, KILLS + 1):
             await more(crowd, dice.randrange(10, 40))
             victims = servers if kill % 4 == 0 else [dice.choice(servers)]
@@ -83,7 +49,7 @@ async def test_no_acknowledged_write_is_lost_and_no_event_missing_when_servers_a
 
 async def test_a_paused_server_disturbs_nobody_and_then_has_the_complete_history(store: Store, tmp_path: Path) -> None:
     slowest = 0.0
-    async with crowd_at_servers(store, tmp_path) as (servers, crowd):
+    async with crowd_at_servers(store, tmp_path, SEED) as (servers, crowd):
         dice = random.Random(SEED)
         for _ in range(PAUSES):
             paused = dice.choice(servers)
