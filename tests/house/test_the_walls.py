@@ -56,6 +56,7 @@ DEFERRED = {
     "oarlock.schema.cel.gate": {"oarlock.schema.cel"},
     "oarlock.server.app": {"oarlock.server"},
     "oarlock.server.metrics_page": {"oarlock.server"},
+    "oarlock.storage.url": {"oarlock.storage.etcd.backend"},
 }
 """Imports in functions: what they load is slow to load, and most processes never need it."""
 

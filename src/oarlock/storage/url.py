@@ -20,6 +20,8 @@ from urllib.parse import unquote, urlsplit
 
 from oarlock.meta.context import Clock
 from oarlock.storage.backend import Backend, StorageError
+from oarlock.storage.etcd.address import FORM as ETCD_FORM
+from oarlock.storage.etcd.address import etcd_address
 from oarlock.storage.memory import MemoryBackend
 from oarlock.storage.passwords import without_password
 from oarlock.storage.sqlite.backend import SqliteBackend
@@ -126,9 +128,16 @@ def _needs_extra(url: str, extra: str) -> Iterator[None]:
         raise _unusable(url, why) from None
 
 
+def _open_etcd(url: str, clock: Clock, *, create: bool) -> Backend:
+    with _needs_extra(url, "etcd"):
+        from oarlock.storage.etcd.backend import EtcdBackend  # noqa: PLC0415 (loads grpc)
+    return EtcdBackend(etcd_address(url), clock, create=create)
+
+
 _SCHEMES = {
     "sqlite": _Scheme("sqlite:///relative.db, sqlite:////absolute.db", sqlite_path, _open_sqlite),
     "memory": _Scheme("memory://", _check_memory, _open_memory),
+    "etcd": _Scheme(ETCD_FORM, etcd_address, _open_etcd),
 }
 
 

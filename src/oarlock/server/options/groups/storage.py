@@ -6,14 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from oarlock.server.options.option import OptionGroup, Problem, option
-from oarlock.server.options.types import DurationType, PathType, URLType
+from oarlock.server.options.option import OptionGroup, Problem, option, options_of
+from oarlock.server.options.types import DurationType, PathType, StringListType, StringType, URLType
 from oarlock.storage.backend import StorageError
 from oarlock.storage.compactor import INTERVAL_S
+from oarlock.storage.etcd.address import DEFAULT_PREFIX, etcd_url
 from oarlock.storage.passwords import without_password
 from oarlock.storage.url import check_url
 
 __all__ = ["StorageOptions", "StoreOptions"]
+
+_DEFAULT = "sqlite:///oarlock.db"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -23,10 +26,33 @@ class StoreOptions(OptionGroup):
     title = "Storage"
 
     storage: str = option(
-        "sqlite:///oarlock.db",
+        _DEFAULT,
         URLType(),
-        "Keep objects here: sqlite:///relative.db, sqlite:////absolute.db or memory://.",
+        "Keep objects here: sqlite:///relative.db, sqlite:////absolute.db, memory://, or etcd://host:2379/prefix?ca=FILE.",
     )
+    etcd_servers: tuple[str, ...] = option(
+        (),
+        StringListType("URLS"),
+        "Keep objects in this etcd, as kube-apiserver has the option: https://host:2379. It stands for "
+        "--storage=etcd://host:2379/registry?….",
+    )
+    etcd_cafile: Path | None = option(None, PathType(), "Trust members of etcd with certificates of this authority.")
+    etcd_certfile: Path | None = option(None, PathType(), "The certificate to show to etcd.")
+    etcd_keyfile: Path | None = option(None, PathType(), "The private key of --etcd-certfile.")
+    etcd_prefix: str = option(DEFAULT_PREFIX, StringType("PREFIX"), "The prefix of all keys in --etcd-servers.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.etcd_servers:
+            # From here on there is one way to say it; who copies or prints the options has that.
+            object.__setattr__(self, "storage", self._etcd_url())
+            for declared in options_of(StoreOptions):
+                if declared.field.startswith("etcd_"):
+                    object.__setattr__(self, declared.field, declared.default)
+
+    def _etcd_url(self) -> str:
+        files = {"ca": self.etcd_cafile, "cert": self.etcd_certfile, "key": self.etcd_keyfile}
+        return etcd_url(self.etcd_servers, self.etcd_prefix, files)
 
     @property
     def shown_storage(self) -> str:
@@ -38,6 +64,24 @@ class StoreOptions(OptionGroup):
             check_url(self.storage)
         except StorageError as error:
             yield Problem("storage", str(error))
+        if self.etcd_servers:
+            yield from self._check_etcd()
+            return
+        for name in ("etcd_cafile", "etcd_certfile", "etcd_keyfile", "etcd_prefix"):
+            if getattr(self, name) not in (None, DEFAULT_PREFIX):
+                yield Problem(name, "give `etcd_servers` too, or all of it in `storage`")
+
+    def _check_etcd(self) -> Iterator[Problem]:
+        if self.storage != _DEFAULT:
+            yield Problem("etcd_servers", "`storage` names the store already; give one of them")
+        for name, other in (("etcd_certfile", "etcd_keyfile"), ("etcd_keyfile", "etcd_certfile")):
+            if getattr(self, name) is not None and getattr(self, other) is None:
+                yield Problem(name, f"give `{other}` too")
+                return
+        try:
+            check_url(self._etcd_url())
+        except (StorageError, ValueError) as error:
+            yield Problem("etcd_servers", str(error))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -1,0 +1,6 @@
+"""The store in an etcd cluster, in the layout of kube-apiserver.
+
+See also: `address` for URLs, `backend`.
+"""
+
+__all__: list[str] = []

@@ -1,0 +1,233 @@
+"""`EtcdClient`: calls to the members of a cluster, with failover, deadlines and authentication.
+
+A call goes to the members in turn, past those that didn't answer lately. What certainly wasn't done is tried at the
+next member until the deadline; for a write that may have been done the caller gets `OutcomeUnknown`. Every call asks
+the member whether it knows a leader, so one that is cut off from the others says so at once.
+
+Must not know: keys, revisions. See also: `errors`, for what failures mean; `watch_stream`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import grpc
+import grpc.aio
+
+from oarlock.storage.backend import StorageError, Unavailable
+from oarlock.storage.etcd.address import EtcdAddress
+from oarlock.storage.etcd.errors import Meaning, as_storage_error, meaning_of
+from oarlock.storage.etcd.messages import Message, messages
+
+__all__ = ["ATTEMPT_S", "CALL_S", "Endpoint", "EtcdClient", "Rpc", "Rpcs"]
+
+CALL_S = 10.0
+"""How long a call may take in all."""
+ATTEMPT_S = 5.0
+"""How long one member may take to answer."""
+AVOID_S = 5.0
+"""How long a member that didn't answer is asked only if no other is there."""
+PAUSE_S = 0.05
+"""How long to wait when no member can be reached."""
+LARGEST_MESSAGE = 64 << 20
+
+_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", LARGEST_MESSAGE),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    ("grpc.enable_retries", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_http_proxy", 0),
+)
+_HAS_LEADER: Final = (("hasleader", "true"),)
+
+
+class Rpc(NamedTuple):
+    """A method of etcd's API, and the class of its answer."""
+
+    path: str
+    answer: Any
+
+
+class Rpcs:
+    """The methods that are used."""
+
+    RANGE = Rpc("/etcdserverpb.KV/Range", messages.RangeResponse)
+    TXN = Rpc("/etcdserverpb.KV/Txn", messages.TxnResponse)
+    COMPACT = Rpc("/etcdserverpb.KV/Compact", messages.CompactionResponse)
+    GRANT = Rpc("/etcdserverpb.Lease/LeaseGrant", messages.LeaseGrantResponse)
+    REVOKE = Rpc("/etcdserverpb.Lease/LeaseRevoke", messages.LeaseRevokeResponse)
+    TIME_TO_LIVE = Rpc("/etcdserverpb.Lease/LeaseTimeToLive", messages.LeaseTimeToLiveResponse)
+    STATUS = Rpc("/etcdserverpb.Maintenance/Status", messages.StatusResponse)
+    ALARM = Rpc("/etcdserverpb.Maintenance/Alarm", messages.AlarmResponse)
+    HASH = Rpc("/etcdserverpb.Maintenance/HashKV", messages.HashKVResponse)
+    AUTHENTICATE = Rpc("/etcdserverpb.Auth/Authenticate", messages.AuthenticateResponse)
+
+
+@dataclass(eq=False, slots=True)
+class Endpoint:
+    """One member. `avoid_until` is in the loop's time."""
+
+    host: str
+    channel: grpc.aio.Channel
+    stubs: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    avoid_until: float = 0.0
+
+    def stub(self, rpc: Rpc) -> Callable[..., Any]:
+        stub = self.stubs.get(rpc.path)
+        if stub is None:
+            stub = self.channel.unary_unary(
+                rpc.path, request_serializer=_serialize, response_deserializer=rpc.answer.FromString
+            )
+            self.stubs[rpc.path] = stub
+        return stub
+
+
+def _serialize(message: Message) -> bytes:
+    data: bytes = message.SerializeToString()
+    return data
+
+
+class EtcdClient:
+    """Used from the event loop that called `open`."""
+
+    def __init__(self, address: EtcdAddress) -> None:
+        self.address = address
+        self.endpoints: list[Endpoint] = []
+        self.metadata: tuple[tuple[str, str], ...] = _HAS_LEADER
+        self._turn = 0
+        self._closed = False
+        self._signing_in: asyncio.Task[None] | None = None
+        self._password = ""
+
+    def open(self) -> None:
+        """Make the channels; nothing is connected yet. Raises `StorageError` for a file that can't be read."""
+        address = self.address
+        self._password = address.password
+        if address.password_file is not None:
+            self._password = _content(address.password_file, "password-file").decode(errors="replace").rstrip("\r\n")
+        credentials = None
+        if address.tls:
+            credentials = grpc.ssl_channel_credentials(
+                _content(address.ca, "ca") if address.ca is not None else None,
+                _content(address.key, "key") if address.key is not None else None,
+                _content(address.cert, "cert") if address.cert is not None else None,
+            )
+        for host in address.hosts:
+            if credentials is None:
+                channel = grpc.aio.insecure_channel(host, options=_OPTIONS)
+            else:
+                channel = grpc.aio.secure_channel(host, credentials, options=_OPTIONS)
+            self.endpoints.append(Endpoint(host, channel))
+
+    async def close(self) -> None:
+        self._closed = True
+        task, self._signing_in = self._signing_in, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        endpoints, self.endpoints = self.endpoints, []
+        await asyncio.gather(*(endpoint.channel.close() for endpoint in endpoints))
+
+    def choose(self) -> Endpoint:
+        """The member whose turn it is, of those that answer. Raises `Unavailable` when closed."""
+        endpoints = self.endpoints
+        if self._closed or not endpoints:
+            raise Unavailable("the store is closed")
+        self._turn += 1
+        if len(endpoints) == 1:
+            return endpoints[0]
+        now = asyncio.get_running_loop().time()
+        start = self._turn % len(endpoints)
+        in_turn = endpoints[start:] + endpoints[:start]
+        return next((one for one in in_turn if one.avoid_until <= now), in_turn[0])
+
+    def avoid(self, endpoint: Endpoint) -> None:
+        """Ask others first for a while."""
+        endpoint.avoid_until = asyncio.get_running_loop().time() + AVOID_S
+
+    async def read(self, rpc: Rpc, request: Message, *, within_s: float = CALL_S) -> Message:
+        """The answer of any member. What may have been done is done again."""
+        return await self._call(rpc, request, within_s, write=False)
+
+    async def write(self, rpc: Rpc, request: Message) -> Message:
+        """The answer of any member. Raises `OutcomeUnknown` when it may have been done and no answer came."""
+        return await self._call(rpc, request, CALL_S, write=True)
+
+    async def ask(self, endpoint: Endpoint, rpc: Rpc, request: Message, *, within_s: float = ATTEMPT_S) -> Message:
+        """The answer of this member; raises gRPC's error."""
+        return await endpoint.stub(rpc)(request, timeout=within_s, metadata=self.metadata)
+
+    async def _call(self, rpc: Rpc, request: Message, within_s: float, *, write: bool) -> Message:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + within_s
+        attempts = tokens = 0
+        while True:
+            endpoint = self.choose()
+            left = until - loop.time()
+            try:
+                return await endpoint.stub(rpc)(request, timeout=min(ATTEMPT_S, left), metadata=self.metadata)
+            except grpc.aio.AioRpcError as error:
+                failure = error
+            except grpc.aio.UsageError:  # the channel was closed meanwhile
+                raise Unavailable("the store is closed") from None
+            except asyncio.CancelledError:
+                if self._closed and not _is_cancelled():
+                    raise Unavailable("the store is closed") from None
+                raise
+            if self._closed:
+                raise as_storage_error(failure, endpoint.host, write=write)
+            meaning = meaning_of(failure)
+            if meaning is Meaning.TOKEN and self.address.user and tokens < 2:
+                tokens += 1
+                await self.sign_in()
+                continue
+            if meaning is Meaning.TOKEN or meaning is Meaning.REFUSED or (write and meaning is Meaning.UNKNOWN):
+                if meaning is Meaning.UNKNOWN:
+                    self.avoid(endpoint)
+                raise as_storage_error(failure, endpoint.host, write=write)
+            self.avoid(endpoint)
+            attempts += 1
+            if loop.time() + PAUSE_S >= until:
+                raise as_storage_error(failure, endpoint.host, write=write and meaning is Meaning.UNKNOWN)
+            if attempts % len(self.endpoints or [endpoint]) == 0:
+                await asyncio.sleep(PAUSE_S)
+
+    async def sign_in(self) -> None:
+        """Get another token; callers at the same time share one. Raises `StorageError`."""
+        if self._signing_in is None:
+            self._signing_in = asyncio.get_running_loop().create_task(self._sign_in(), name="etcd: sign in")
+            self._signing_in.add_done_callback(self._signed_in)
+        await asyncio.shield(self._signing_in)
+
+    def _signed_in(self, task: asyncio.Task[None]) -> None:
+        self._signing_in = None
+        if not task.cancelled():
+            task.exception()  # whoever waits has it
+
+    async def _sign_in(self) -> None:
+        self.metadata = _HAS_LEADER
+        request = messages.AuthenticateRequest(name=self.address.user, password=self._password)
+        answer = await self._call(Rpcs.AUTHENTICATE, request, CALL_S, write=False)
+        self.metadata = (*_HAS_LEADER, ("token", answer.token))
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _content(path: Path, name: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise StorageError(f"cannot read {path} ({name} of the etcd URL): {error.strerror or error}") from None

@@ -1,0 +1,90 @@
+"""`Epochs`: which history of the store this is, and whether it went back.
+
+The epoch is etcd's cluster id and a random value under a key of the backend's own. The first server writes the value;
+it is written anew to begin another epoch, which a server also does when it sees that the store's revision went back:
+then etcd was restored from a snapshot.
+
+See also: `feed`, whose watches end with the epoch.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from typing import NamedTuple
+
+from oarlock.storage.backend import Rev, Unavailable
+from oarlock.storage.etcd.client import EtcdClient, Rpcs
+from oarlock.storage.etcd.keys import KeyMap
+from oarlock.storage.etcd.messages import EQUAL, MOD, Message, messages
+
+__all__ = ["Epochs", "StoreState"]
+
+ATTEMPTS = 10
+
+log = logging.getLogger("oarlock.storage.etcd")
+
+
+class StoreState(NamedTuple):
+    """The epoch of the store, and its revision."""
+
+    epoch: str
+    rev: Rev
+
+
+class Epochs:
+    """`current` is the epoch as of the last look."""
+
+    def __init__(self, client: EtcdClient, keys: KeyMap) -> None:
+        self._client = client
+        self._key = keys.epoch
+        self._read = messages.RangeRequest(key=keys.epoch)
+        self._highest: Rev = 0
+        self.current = ""
+
+    async def look(self, *, create: bool = True) -> StoreState:
+        """The state now, linearizable. Writes an epoch if there is none, or if the revision went back."""
+        for _ in range(ATTEMPTS):
+            reached = self._highest
+            answer = await self._client.read(Rpcs.RANGE, self._read)
+            kv = answer.kvs[0] if answer.kvs else None
+            if answer.header.revision < reached:
+                log.error("etcd went back from revision %d to %d: it was restored", reached, answer.header.revision)
+                self._highest = answer.header.revision
+                await self.write(kv)
+            elif kv is not None or not create:
+                self.saw(answer.header.revision)
+                self.current = f"{answer.header.cluster_id:x}-{kv.value.decode(errors='replace') if kv else ''}"
+                return StoreState(self.current, answer.header.revision)
+            else:
+                await self.write(None)
+        raise Unavailable("the epoch of the store can't be established: others change it all the time")
+
+    def saw(self, rev: Rev) -> None:
+        """Note that the store has reached `rev`."""
+        if rev > self._highest:
+            self._highest = rev
+
+    async def write(self, before: Message | None) -> Rev | None:
+        """Write another value if the key still is `before`; the revision of this, None if it isn't."""
+        request = messages.TxnRequest(
+            compare=[
+                messages.Compare(
+                    result=EQUAL, target=MOD, key=self._key, mod_revision=before.mod_revision if before else 0
+                )
+            ],
+            success=[
+                messages.RequestOp(request_put=messages.PutRequest(key=self._key, value=secrets.token_hex(8).encode()))
+            ],
+        )
+        answer = await self._client.write(Rpcs.TXN, request)
+        return answer.header.revision if answer.succeeded else None
+
+    async def renew(self) -> Rev:
+        """Begin another epoch, now; the revision at which it began."""
+        for _ in range(ATTEMPTS):
+            answer = await self._client.read(Rpcs.RANGE, self._read)
+            rev = await self.write(answer.kvs[0] if answer.kvs else None)
+            if rev is not None:
+                return rev
+        raise Unavailable("another epoch can't be begun: others change it all the time")
