@@ -52,11 +52,14 @@ USERS_MODULES = {"oarlock.cli.loading"}
 
 DEFERRED = {
     "oarlock.cli.commands": {"oarlock.cli.proto"},
+    "oarlock.cli.storage.encryption": {"oarlock.server.encryption.reload"},
     "oarlock.endpoints.verbs.connect": {"oarlock.endpoints.channels"},
     "oarlock.schema.cel.gate": {"oarlock.schema.cel"},
     "oarlock.server.app": {"oarlock.server"},
+    "oarlock.server.lifecycle": {"oarlock.server.encryption.reload"},
     "oarlock.server.metrics_page": {"oarlock.server"},
     "oarlock.storage.url": {"oarlock.storage.etcd.backend"},
+    "oarlock.storage.encryption.ciphers": {"nacl.exceptions", "nacl.secret"},
 }
 """Imports in functions: what they load is slow to load, and most processes never need it."""
 

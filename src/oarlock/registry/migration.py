@@ -1,5 +1,6 @@
 """Storage version migration: rewrites stored objects of old versions in the current storage version.
 
+An object that is to be encrypted in another way than it is (`Stale`) is rewritten as well.
 Each object is rewritten by compare and swap, so this is safe while servers run, and may be stopped and started again at
 any time. When a whole pass finds nothing left to do, the old versions are removed from the store's record
 (status.storedVersions, in Kubernetes' terms), and servers that don't know them may start.
@@ -18,7 +19,7 @@ from oarlock.registry.records import DefinitionRecords, Facts
 from oarlock.registry.served import Served
 from oarlock.registry.stored_form import STALE, StoredForm
 from oarlock.schema.definition import ResourceDefinition
-from oarlock.storage.backend import KV, Backend, StorageError
+from oarlock.storage.backend import KV, Backend, Stale, StorageError
 from oarlock.storage.cache.entry import Interner
 
 __all__ = ["MigrationRefused", "Progress", "migrate"]
@@ -35,14 +36,15 @@ class MigrationRefused(StorageError):
 class Progress:
     """The progress of pass number `passes`: `seen` of `total` objects were looked at.
 
-    `rewritten` counts over all passes. `broken` has one line for each object that can't be read; those stay as they
-    are.
+    `rewritten` counts over all passes, and `encrypted` those of them that had to be encrypted in another way. `broken`
+    has one line for each object that can't be read; those stay as they are.
     """
 
     resource: str
     total: int = 0
     seen: int = 0
     rewritten: int = 0
+    encrypted: int = 0
     broken: list[str] = field(default_factory=list)
     lost: int = 0
     passes: int = 0
@@ -114,6 +116,7 @@ async def _rewrite(backend: Backend, form: StoredForm, kv: KV, progress: Progres
         result = await backend.put(kv.key, form.restore(entry), expect=kv.mod_rev)
         if result.ok:
             progress.rewritten += 1
+            progress.encrypted += isinstance(kv.value, Stale)
         elif result.current is not None:
             progress.lost += 1
 

@@ -21,18 +21,21 @@ from oarlock.registry.converting import Conversions
 from oarlock.registry.keys import prefix_of, split_key
 from oarlock.registry.pending_entries import Complete, PendingEntries
 from oarlock.schema.definition import ResourceDefinition
-from oarlock.storage.backend import Damaged
+from oarlock.storage.backend import Damaged, Stale
 from oarlock.storage.cache.entry import Entry, Interner
 
 __all__ = ["PENDING", "STALE", "Encoded", "StoredForm", "Unread"]
 
 STALE = "stale"
-"""`Entry.extra` of an object that is stored in an old version: even a no-op update rewrites it."""
+"""`Entry.extra` of an object stored in an old version, or otherwise not as today: even a no-op update rewrites it."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 PENDING = "its conversion is still being waited for"
+
+_ENCRYPTED = b"k8s:enc:"
+_ENCRYPTED_WHY = "it is encrypted: give the server the --encryption-provider-config that it was written with"
 
 _NO_LABELS: dict[str, str] = {}
 
@@ -183,8 +186,9 @@ class StoredForm:
         except StatusError as error:
             return self._broken(key, (rev, create_rev), _why(error))
         except Exception as error:  # a value of unknown origin must not stop the cache
-            return self._broken(key, (rev, create_rev), f"{type(error).__name__}: {error}")
-        if stored_as != self.definition.stored_as:
+            why = f"{type(error).__name__}: {error}"
+            return self._broken(key, (rev, create_rev), _ENCRYPTED_WHY if value.startswith(_ENCRYPTED) else why)
+        if stored_as != self.definition.stored_as or isinstance(value, Stale):
             entry.extra = STALE
         return entry
 

@@ -130,7 +130,7 @@ class StoredKeeper:
             return MutationResult(TreeItem(shown))
         lasting = await self._without_new_times(write, new, live)
         encoded = await self._encoded(write, lasting, new.fields)
-        if encoded.tail == tail_of(entry.body) and entry.extra is not STALE:
+        if encoded.tail == tail_of(entry.body) and not await self._is_stale(entry):
             return MutationResult(EntryItem(resource, entry))
         if write.ctx.dry_run:
             return MutationResult(TreeItem(shown))
@@ -169,6 +169,11 @@ class StoredKeeper:
         encoded = await resource.offload(live.size, resource.form.encode, stored)
         result, written = await self._put(entry.key, encoded, entry.rev, KEEP_TTL, renew=False)
         return MutationResult(EntryItem(resource, written)) if result.ok and written is not None else None
+
+    async def _is_stale(self, entry: Entry) -> bool:
+        """Whether the same object is to be written again, because it is stored in an old form."""
+        writes = self._resource.cache.writes
+        return entry.extra is STALE or (writes.rewrites and await writes.is_stale(entry.key, entry.rev))
 
     async def _storable(self, write: WriteRequest, made: CheckedObject, live: LiveObject | None) -> StorableObject:
         """The object in the stored version, checked that it can be shown in every version."""

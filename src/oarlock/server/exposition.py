@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from oarlock.server.metrics import BOUNDS_S, Histogram, Numbers, Verdicts, WorkerProcess
+from oarlock.server.metrics import BOUNDS_S, Histogram, Numbers, ReloadCounts, Verdicts, WorkerProcess
 
 __all__ = ["write"]
 
@@ -55,6 +55,8 @@ class _MetricsCollector(Collector):
         yield from self._unsent()
         yield from self._watches()
         yield from self._stored()
+        if self._page.encryption is not None:
+            yield from _reloads(self._page.encryption)
 
     def _requests(self) -> Iterator[Metric]:
         total = CounterMetricFamily(
@@ -175,6 +177,22 @@ class _Processes(Collector):
                 for generation, numbers in enumerate(worker.collections):
                     family.add_metric([str(generation), worker.name], numbers[key])
             yield family
+
+
+def _reloads(counts: ReloadCounts) -> Iterator[Metric]:
+    prefix, about = "apiserver_encryption_config_controller", "reloads of the encryption configuration"
+    total = CounterMetricFamily(f"{prefix}_automatic_reloads_total", f"Automatic {about}.", labels=["status"])
+    last = GaugeMetricFamily(
+        f"{prefix}_automatic_reload_last_timestamp_seconds", f"When the last of the {about} was.", labels=["status"]
+    )
+    outcomes = {"success": (counts.succeeded, counts.succeeded_at), "failure": (counts.failed, counts.failed_at)}
+    for status, (count, at) in outcomes.items():
+        total.add_metric([status], count)
+        if at:
+            last.add_metric([status], at)
+    info = GaugeMetricFamily(f"{prefix}_last_config_info", "The configuration in force.", labels=["hash"])
+    info.add_metric([counts.digest], 1)
+    yield from (total, last, info)
 
 
 def _cumulative(histogram: Histogram) -> list[tuple[str, float]]:

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from oarlock.endpoints.http import Handler
 from oarlock.meta.context import Clock
@@ -42,6 +42,9 @@ from oarlock.server.serving.listener import Listener, serve
 from oarlock.server.serving.tls import BadCertificateFile, reload_certificate, server_context
 from oarlock.storage.backend import Backend, StorageError
 from oarlock.storage.url import check_storage, open_backend
+
+if TYPE_CHECKING:
+    from oarlock.server.encryption.reload import ServerEncryption
 
 __all__ = ["SharedParts", "Terminal", "serve_until", "serve_until_signal", "start", "start_process"]
 
@@ -163,7 +166,8 @@ async def start(
         limits=limits,
     )
 
-    parts = ServerParts(server, config, backend, clock, shared.metrics)
+    encryption = _encryption(config, backend, clock)
+    parts = ServerParts(server, config, backend, clock, shared.metrics, encryption)
     if backend.caps.durable:
         parts.remember_store()
 
@@ -193,6 +197,15 @@ def _backend(server: ServerDescription, config: ServerConfig, clock: Clock) -> B
     if config.storage != ServerConfig().storage:
         raise StorageError(f"--storage={config.shown_storage}: leave it out, APIServer(storage=…) names the store")
     return server.storage
+
+
+def _encryption(config: ServerConfig, backend: Backend, clock: Clock) -> ServerEncryption | None:
+    path = config.encryption_provider_config
+    if path is None:
+        return None
+    from oarlock.server.encryption.reload import ServerEncryption  # noqa: PLC0415 (few servers need the ciphers)
+
+    return ServerEncryption(backend, path, clock, reload=config.encryption_provider_config_automatic_reload)
 
 
 async def start_process(

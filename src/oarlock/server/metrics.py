@@ -23,6 +23,7 @@ __all__ = [
     "Histogram",
     "Labels",
     "Numbers",
+    "ReloadCounts",
     "RequestMetrics",
     "RequestSnapshot",
     "StoreMetrics",
@@ -173,6 +174,28 @@ class StoreMetrics:
         return {labels: histogram.copy() for labels, histogram in self._durations.items()}, dict(self._failed)
 
 
+@dataclass(slots=True)
+class ReloadCounts:
+    """How often the encryption configuration was read again, and when last: epoch seconds, 0 for never.
+
+    `digest` is of the one in force.
+    """
+
+    succeeded: int = 0
+    failed: int = 0
+    succeeded_at: float = 0.0
+    failed_at: float = 0.0
+    digest: str = ""
+
+    def add(self, now: float, *, well: bool) -> None:
+        if well:
+            self.succeeded += 1
+            self.succeeded_at = now
+        else:
+            self.failed += 1
+            self.failed_at = now
+
+
 @dataclass(frozen=True, slots=True)
 class Numbers:
     """A copy of all numbers on ``/metrics``."""
@@ -185,6 +208,7 @@ class Numbers:
     readers_cut: dict[str, int]
     objects: ByResource
     watch_events: ByGroupVersion
+    encryption: ReloadCounts | None
 
 
 @dataclass(frozen=True, slots=True)

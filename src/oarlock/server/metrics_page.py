@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from oarlock.endpoints.http import Response
@@ -19,6 +19,7 @@ from oarlock.server.metrics import (
     ByGroupVersion,
     ByResource,
     Numbers,
+    ReloadCounts,
     RequestMetrics,
     StoreMetrics,
     Verdicts,
@@ -35,6 +36,7 @@ class Sources:
     """The sources of the numbers.
 
     `objects` counts stored objects by (group, resource), `watch_events` the sent events by (group, version, resource).
+    `encryption` counts how often its file was read again; None if it isn't.
     """
 
     requests: RequestMetrics
@@ -43,6 +45,7 @@ class Sources:
     unsent: Unsent
     objects: Callable[[], ByResource]
     watch_events: Callable[[], ByGroupVersion]
+    encryption: ReloadCounts | None = None
 
 
 class WorkersMetrics(Protocol):
@@ -100,6 +103,7 @@ class MetricsPage:
             dict(sources.unsent.cut),
             dict(sources.objects()),
             dict(sources.watch_events()),
+            None if sources.encryption is None else replace(sources.encryption),
         )
 
     def _verdicts(self) -> Verdicts:

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from oarlock.endpoints.catalog import Catalog, Entry
 from oarlock.endpoints.http import Handler, Response
@@ -51,6 +51,9 @@ from oarlock.storage.cache.watch_cache import WatchCache
 from oarlock.storage.care.unfinished import must_be_complete
 from oarlock.storage.compactor import Compactor
 
+if TYPE_CHECKING:
+    from oarlock.server.encryption.reload import ServerEncryption
+
 __all__ = ["Running", "ServerDescription", "ServerParts", "assemble"]
 
 log = logging.getLogger("oarlock.server")
@@ -83,12 +86,15 @@ class ServerParts:
         backend: Backend,
         clock: Clock,
         workers_metrics: WorkersMetrics | None = None,
+        encryption: ServerEncryption | None = None,
     ) -> None:
         self.server = server
         self.config = config
         self.clock = clock
         self.store_metrics = StoreMetrics()
-        self.backend = TimedBackend(backend, self.store_metrics, clock)
+        self.encryption = encryption
+        used = backend if encryption is None else encryption.backend
+        self.backend = TimedBackend(used, self.store_metrics, clock)
         self.cache = WatchCache(self.backend, clock=clock)
         settings = Settings(
             garbage_collection=server.garbage_collection,
@@ -103,11 +109,19 @@ class ServerParts:
         self.admission = AdmissionChain(map(TypedPlugin, server.admission), self._authorize)
         self.store_integrity = StoreIntegrity(self.backend)
         self.store_mark: StoreMark | None = None
-        self.health = Health(checks_of(self._conditions()))
+        checks = checks_of(self._conditions())
+        self.health = Health(checks if encryption is None else [*checks, *encryption.checks()])
         self.own_paths = (*self.health.paths, *MetricsPage.paths)
         self.request_metrics = RequestMetrics(frozenset((*self.own_paths, "/version")))
+        reloads = encryption.counts if encryption is not None and encryption.reloads else None
         sources = Sources(
-            self.request_metrics, self.store_metrics, self.in_flight, self.unsent, self._objects, self._watch_events
+            self.request_metrics,
+            self.store_metrics,
+            self.in_flight,
+            self.unsent,
+            self._objects,
+            self._watch_events,
+            reloads,
         )
         self.metrics = MetricsPage(sources, self.health, workers_metrics)
         self.shutting_down = False
@@ -257,6 +271,8 @@ class Running:
         self.run_in_background(parts.store_integrity.run())
         if parts.store_mark is not None:
             self.run_in_background(parts.store_mark.run())
+        if parts.encryption is not None and parts.encryption.reloads:
+            self.run_in_background(parts.encryption.follow())
         parts.server.running = self
 
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:

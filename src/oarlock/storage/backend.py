@@ -58,6 +58,7 @@ __all__ = [
     "OutcomeUnknown",
     "Page",
     "Rev",
+    "Stale",
     "StorageError",
     "TooLarge",
     "Unavailable",
@@ -81,7 +82,7 @@ class Op(IntEnum):
 
 
 class Damaged(bytes):
-    """Takes the place of a value in a list that the store can't read; `why` is the reason in one line.
+    """Takes the place of a value that the store can't read; `why` is the reason in one line.
 
     It has no bytes.
     """
@@ -94,8 +95,12 @@ class Damaged(bytes):
         return self
 
 
+class Stale(bytes):
+    """A value that the store would write in another form today: writing the same again is worth it."""
+
+
 class KV(NamedTuple):
-    """A live key. `expires` is in epoch milliseconds of the store's clock. In a list, a value may be `Damaged`."""
+    """A live key. `expires` is in epoch milliseconds of the store's clock. A value may be `Damaged` or `Stale`."""
 
     key: str
     value: bytes
@@ -105,7 +110,7 @@ class KV(NamedTuple):
 
 
 class Event(NamedTuple):
-    """A change of a key. A DELETE has no value; an UPDATE or DELETE has the previous one."""
+    """A change of a key. A DELETE has no value; an UPDATE or DELETE has the previous one. Values are as in `KV`."""
 
     rev: Rev
     op: Op
@@ -143,10 +148,11 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """Capabilities of a backend. `max_value` is in bytes."""
+    """Capabilities of a backend. `max_value` is in bytes. With `rewrites`, what it returns may be `Stale`."""
 
     durable: bool
     max_value: int
+    rewrites: bool = False
 
 
 class StorageError(Exception):

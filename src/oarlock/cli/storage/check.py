@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 
+from oarlock.cli.storage.encryption import encryption_of
 from oarlock.server.command import CommandError
 from oarlock.server.options.commands import Command
-from oarlock.server.options.groups.storage import StoreOptions
+from oarlock.server.options.groups.storage import ReadStoreOptions
 from oarlock.storage.care.check import check
 
 __all__ = ["CHECK"]
 
 
-def _check(options: StoreOptions) -> None:
+def _check(options: ReadStoreOptions) -> None:
     """Look for damage.
 
     Prints one line for each finding; the exit code is 1 if there is any.
     """
-    findings = asyncio.run(check(options.storage))
+    findings = asyncio.run(check(options.storage, wrap=encryption_of(options)))
     for finding in findings:
         print(finding)
     if findings:
@@ -26,4 +27,4 @@ def _check(options: StoreOptions) -> None:
     print(f"{options.shown_storage}: sound")
 
 
-CHECK = Command("check", StoreOptions, _check)
+CHECK = Command("check", ReadStoreOptions, _check)

@@ -1,4 +1,4 @@
-"""``oarlock storage migrate``: rewrites what is stored in old versions."""
+"""``oarlock storage migrate``: rewrites what is stored in old versions, or encrypted with an old key."""
 
 from __future__ import annotations
 
@@ -6,27 +6,28 @@ import asyncio
 from dataclasses import dataclass
 
 from oarlock.cli.loading import ServerArgument, load_server
+from oarlock.cli.storage.encryption import encryption_of
 from oarlock.cli.storage.progress import ProgressLine, shown_progress
 from oarlock.registry.migration import Progress, migrate
 from oarlock.server.command import CommandError
 from oarlock.server.options.commands import Command
-from oarlock.server.options.groups.storage import StoreOptions
+from oarlock.server.options.groups.storage import ReadStoreOptions
 from oarlock.storage.care.opening import opened
 
 __all__ = ["MIGRATE"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class _Migrate(ServerArgument, StoreOptions):
+class _Migrate(ServerArgument, ReadStoreOptions):
     """Whose store it is, and where."""
 
 
 def _migrate(options: _Migrate) -> None:
-    """Rewrite what is stored in an old version.
+    """Rewrite what is stored in an old version, or encrypted with an old key.
 
-    It is then in the version that the server writes. Servers may go on running, if all of them know that one. What is
-    done stays done when this is stopped; run it again for the rest. The exit code is 1 if objects remain that can't be
-    read.
+    It is then in the version that the server writes, and encrypted with the first provider. Servers may go on running,
+    if all of them know that version. What is done stays done when this is stopped; run it again for the rest. The exit
+    code is 1 if objects remain that can't be read.
     """
     with shown_progress() as line:
         unreadable = asyncio.run(_migrated(options, line))
@@ -42,11 +43,13 @@ def _migrate(options: _Migrate) -> None:
 async def _migrated(options: _Migrate, line: ProgressLine) -> list[str]:
     unreadable: list[str] = []
     served = [one for one in load_server(options.server).catalog.resources if one.virtual is None]
-    async with opened(options.storage) as backend:
+    async with opened(options.storage, wrap=encryption_of(options)) as backend:
         for one in served:
             result = await migrate(backend, one, lambda progress: line.show(_text(progress)))
             line.clear()
-            print(f"{result.resource}: {result.rewritten} of {result.seen} rewritten as {one.definition.stored_as}")
+            encrypted = f", {result.encrypted} of them encrypted anew" if result.encrypted else ""
+            summary = f"{result.rewritten} of {result.seen} rewritten as {one.definition.stored_as}{encrypted}"
+            print(f"{result.resource}: {summary}")
             unreadable += result.broken
     return unreadable
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from oarlock.server.metrics import Histogram, Numbers, RequestSnapshot, Verdicts
+from oarlock.server.metrics import Histogram, Numbers, ReloadCounts, RequestSnapshot, Verdicts
 
 __all__ = ["counters_of", "summed", "summed_verdicts"]
 
@@ -24,7 +24,7 @@ def counters_of(numbers: Numbers) -> Numbers:
     snapshot = RequestSnapshot(requests.codes, requests.durations, closed)
     in_flight = dict.fromkeys(numbers.in_flight, 0)
     cut, events = numbers.readers_cut, numbers.watch_events
-    return Numbers(snapshot, numbers.store, numbers.store_failed, in_flight, 0, cut, {}, events)
+    return Numbers(snapshot, numbers.store, numbers.store_failed, in_flight, 0, cut, {}, events, numbers.encryption)
 
 
 def summed(own: Numbers, others: Sequence[Numbers]) -> Numbers:
@@ -44,12 +44,26 @@ def summed(own: Numbers, others: Sequence[Numbers]) -> Numbers:
         readers_cut=_joined((one.readers_cut for one in every), _number),
         objects=own.objects,
         watch_events=_joined((one.watch_events for one in every), _number),
+        encryption=_reloads([one.encryption for one in every if one.encryption is not None]),
     )
 
 
 def summed_verdicts(every: Sequence[Verdicts]) -> Verdicts:
     """How often checks passed and failed in all processes; the last result is good if it was in each."""
     return _joined(every, lambda one, other: (one[0] and other[0], one[1] + other[1], one[2] + other[2]))
+
+
+def _reloads(every: Sequence[ReloadCounts]) -> ReloadCounts | None:
+    """Of all processes; the configuration in force is that of the first."""
+    if not every:
+        return None
+    return ReloadCounts(
+        succeeded=sum(one.succeeded for one in every),
+        failed=sum(one.failed for one in every),
+        succeeded_at=max(one.succeeded_at for one in every),
+        failed_at=max(one.failed_at for one in every),
+        digest=every[0].digest,
+    )
 
 
 def _joined(every: Iterable[Mapping[K, V]], add: Callable[[V, V], V]) -> dict[K, V]:

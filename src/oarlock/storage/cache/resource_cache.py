@@ -98,14 +98,15 @@ class ResourceCache:
     async def entries(self, kvs: Sequence[KV], *, reuse: bool = True) -> list[Entry]:
         """Describe what the backend listed, in slices; entries that are here at the same revision are used again.
 
-        Without `reuse` everything is described: after a restore, the same revision may mean another value.
+        Broken ones are not: what the backend couldn't read it may read by now. Without `reuse` everything is described:
+        after a restore, the same revision may mean another value.
         """
         pacer = Pacer(self.source.limits.slice_s, self.source.clock.monotonic)
         live = self._state.live if reuse else {}
         entries: list[Entry] = []
         for number, kv in enumerate(kvs):
             entry = live.get(kv.key)
-            if entry is None or entry.rev != kv.mod_rev:
+            if entry is None or entry.rev != kv.mod_rev or entry.broken:
                 entry = self.describe(kv.key, kv.value, kv.mod_rev, kv.create_rev)
                 entry.expires = kv.expires
             entries.append(entry)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from oarlock.storage.backend import KEEP_TTL, Event, OutcomeUnknown, Rev, StorageError, WriteResult
+from oarlock.storage.backend import KEEP_TTL, Event, OutcomeUnknown, Rev, Stale, StorageError, WriteResult
 from oarlock.storage.cache.entry import Describe, Draft, Entry
 from oarlock.storage.cache.source import CacheSource
 
@@ -39,6 +39,8 @@ class Writes:
 
     def __init__(self, source: CacheSource, describe: Describe, entry_at: Callable[[str, Rev], Entry | None]) -> None:
         self.pending: dict[str, _Pending] = {}
+        self.rewrites = source.backend.caps.rewrites
+        """Whether `is_stale` needs to be asked."""
         self._source = source
         self._backend = source.backend
         self._position = source.position
@@ -76,6 +78,14 @@ class Writes:
         if result.ok and result.rev > self._position.rev:
             await self._arrival(result.rev)
         return result
+
+    async def is_stale(self, key: str, rev: Rev) -> bool:
+        """Whether the store has `key` at `rev` in another form than it would write today. Asks the store.
+
+        The cache doesn't know: what is stale changes with the store's configuration. Raises `StorageError`.
+        """
+        kv, _ = await self._backend.get(key)
+        return kv is not None and kv.mod_rev == rev and isinstance(kv.value, Stale)
 
     def entry(self, event: Event, value: bytes) -> Entry | None:
         """The entry that a write in progress has for `event`; None if the event is another's."""

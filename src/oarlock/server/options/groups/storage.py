@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oarlock.server.options.option import OptionGroup, Problem, option, options_of
-from oarlock.server.options.types import DurationType, PathType, StringListType, StringType, URLType
+from oarlock.server.options.types import BooleanType, DurationType, PathType, StringListType, StringType, URLType
 from oarlock.storage.backend import StorageError
 from oarlock.storage.compactor import INTERVAL_S
 from oarlock.storage.etcd.address import DEFAULT_PREFIX, etcd_url
 from oarlock.storage.passwords import without_password
 from oarlock.storage.url import check_url
 
-__all__ = ["StorageOptions", "StoreOptions"]
+__all__ = ["ReadStoreOptions", "StorageOptions", "StoreOptions"]
 
 _DEFAULT = "sqlite:///oarlock.db"
 
@@ -85,7 +85,18 @@ class StoreOptions(OptionGroup):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class StorageOptions(StoreOptions):
+class ReadStoreOptions(StoreOptions):
+    """A store whose values are read or written."""
+
+    encryption_provider_config: Path | None = option(
+        None,
+        PathType(),
+        "Encrypt what is stored as this EncryptionConfiguration says (apiserver.config.k8s.io/v1, YAML or JSON).",
+    )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class StorageOptions(ReadStoreOptions):
     data_dir: Path | None = option(
         None,
         PathType("DIR"),
@@ -98,3 +109,10 @@ class StorageOptions(StoreOptions):
         "such as `oarlock storage compact`.",
         flag="etcd-compaction-interval",
     )
+    encryption_provider_config_automatic_reload: bool = option(
+        False, BooleanType(), "Read --encryption-provider-config again when it changes, and use it from then on."
+    )
+
+    def check(self) -> Iterator[Problem]:
+        if self.encryption_provider_config_automatic_reload and self.encryption_provider_config is None:
+            yield Problem("encryption_provider_config_automatic_reload", "needs `encryption_provider_config`")
