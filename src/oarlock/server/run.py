@@ -267,7 +267,9 @@ class Running:
         await parts.cache.start()
         await parts.serve_catalog(parts.server.catalog, self._address)
         if parts.config.compaction_interval_s:
-            self.run_in_background(Compactor(parts.backend, interval_s=parts.config.compaction_interval_s).run())
+            self.run_in_background(
+                Compactor(parts.backend, parts.clock, interval_s=parts.config.compaction_interval_s).run()
+            )
         self.run_in_background(parts.store_integrity.run())
         if parts.store_mark is not None:
             self.run_in_background(parts.store_mark.run())
