@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from whole_stores import NewStore, contents, fill, new_store, silent
 
 from oarlock.storage.backend import KV, Backend, Compacted, Rev, StorageError
 from oarlock.storage.care import snapshot as snapshot_module
@@ -21,7 +22,7 @@ from oarlock.storage.care.restore import restore
 from oarlock.storage.care.snapshot import EVERYTHING, OperationProgress
 from oarlock.storage.care.unfinished import KEY, must_be_complete
 from oarlock.testing.contracts.support import record, refused
-from stores import KINDS, NewStore, contents, fill, new_store, silent
+from stores import KINDS
 
 __all__ = ["new_store"]
 

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from whole_stores import silent
 
 from oarlock import APIServer, Model, Resource
 from oarlock.server.clock import SystemClock
@@ -19,7 +20,6 @@ from oarlock.storage.care.restore import restore
 from oarlock.storage.care.unfinished import Filling, begin_filling, end_filling
 from oarlock.testing.contracts.support import refused
 from oarlock.testing.thread import ServerThread
-from stores import silent
 
 pytestmark = pytest.mark.anyio
 
