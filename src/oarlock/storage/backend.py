@@ -38,7 +38,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 __all__ = [
     "EPOCH_GAP",
@@ -54,6 +54,7 @@ __all__ = [
     "Failed",
     "Findings",
     "FutureRevision",
+    "OnDisk",
     "Op",
     "OutcomeUnknown",
     "Page",
@@ -302,4 +303,13 @@ class Backend(Protocol):
         With `quick`, only checks that don't block concurrent reads and writes. Raises `Unavailable`
         when the check couldn't be finished. Cancelling the call ends it.
         """
+        ...
+
+
+@runtime_checkable
+class OnDisk(Protocol):
+    """What a backend has that knows how much space its store takes."""
+
+    async def disk_bytes(self) -> int:
+        """The bytes on the disk, with what is kept for later use."""
         ...

@@ -5,12 +5,16 @@ from __future__ import annotations
 from oarlock.cli.storage.backup import BACKUP
 from oarlock.cli.storage.check import CHECK
 from oarlock.cli.storage.compact import COMPACT
+from oarlock.cli.storage.copy import COPY
 from oarlock.cli.storage.migrate import MIGRATE
 from oarlock.cli.storage.restore import RESTORE
+from oarlock.cli.storage.stats import STATS
 from oarlock.server.options.commands import CommandGroup
 
 __all__ = ["STORAGE"]
 
 STORAGE = CommandGroup(
-    "storage", "Look after a store, also while a server runs on it.", (CHECK, COMPACT, MIGRATE, BACKUP, RESTORE)
+    "storage",
+    "Look after a store, also while a server runs on it.",
+    (CHECK, COMPACT, MIGRATE, BACKUP, RESTORE, COPY, STATS),
 )

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from oarlock.cli.storage.progress import shown_progress
+from oarlock.cli.storage.progress import ProgressLine, shown_progress
 from oarlock.server.options.option import OptionGroup, Problem, option
 from oarlock.server.options.types import BooleanType
 from oarlock.storage.backend import StorageError
@@ -54,18 +54,30 @@ def run_operation(work: Callable[[Tell], Coroutine[Any, Any, T]], *, quiet: bool
     """The result of `work`. `interrupted` is shown when it is ended by Ctrl-C, which ends the command with 130."""
     try:
         with shown_progress(quiet=quiet) as line:
-            began = time.monotonic()
-            return asyncio.run(work(lambda progress: line.show(_text(progress, time.monotonic() - began))))
+            return asyncio.run(work(_teller(line)))
     except KeyboardInterrupt:
         print(f"oarlock: interrupted: {interrupted}", file=sys.stderr)
         raise
+
+
+def _teller(line: ProgressLine) -> Tell:
+    """A function that shows progress on `line`, with the rate since its step began."""
+    step, began = "", 0.0
+
+    def tell(progress: OperationProgress) -> None:
+        nonlocal step, began
+        if progress.what != step:
+            step, began = progress.what, time.monotonic()
+        line.show(_text(progress, time.monotonic() - began))
+
+    return tell
 
 
 def _text(progress: OperationProgress, seconds: float) -> str:
     parts = [readable_bytes(progress.bytes)]
     if progress.total or progress.done:
         parts.insert(0, f"{progress.done} of {max(progress.total, progress.done)} keys")
-    if progress.done >= MANY:
+    if progress.done >= MANY and seconds:
         parts.append(f"{progress.done / seconds:,.0f}/s")
     return f"{progress.what}: {', '.join(parts)}"
 

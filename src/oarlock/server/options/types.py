@@ -79,8 +79,8 @@ class StringType(OptionType):
 class URLType(StringType):
     """A URL, which may have a password: it is never shown."""
 
-    def __init__(self) -> None:
-        super().__init__("URL")
+    def __init__(self, unit: str = "URL") -> None:
+        super().__init__(unit)
 
     def text(self, value: Any) -> str:
         return without_password(str(value))

@@ -261,6 +261,10 @@ class SqliteBackend:
         except Compacted:
             pass
 
+    async def disk_bytes(self) -> int:
+        real = self._path.resolve()
+        return sum(file.stat().st_size for file in (real, Path(f"{real}-wal"), Path(f"{real}-shm")) if file.exists())
+
     async def check(self, *, quick: bool = False) -> Findings:
         if not quick:
             return await asyncio.to_thread(self._check)

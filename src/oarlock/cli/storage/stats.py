@@ -1,0 +1,62 @@
+"""``oarlock storage stats``: what is in a store, and how much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from oarlock.cli.storage.running import QuietOptions, command_line, readable_bytes, run_operation, url_problems
+from oarlock.server.options.commands import Command
+from oarlock.server.options.option import Problem, argument
+from oarlock.server.options.types import URLType
+from oarlock.storage.care.stats import KeyGroup, stats
+
+__all__ = ["STATS"]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Stats(QuietOptions):
+    url: str = argument(URLType(), "The store, as for --storage.")
+
+    def check(self) -> Iterator[Problem]:
+        yield from url_problems("url", self.url)
+
+
+def _stats(options: _Stats) -> None:
+    """Count what is in a store.
+
+    Prints the keys and bytes of each resource, and the state of the store: revisions, epoch, size on disk.
+    """
+    again = f"nothing was changed; run `{command_line('stats', options.url)}` again"
+    found = run_operation(lambda tell: stats(options.url, tell), quiet=options.quiet, interrupted=again)
+    for line in _table(found.groups):
+        print(line)
+    print(f"revision: {found.rev}, compacted at {found.compact_rev}")
+    print(f"history: at most {found.rev - found.compact_rev} changes")
+    print(f"epoch: {found.epoch}")
+    print(f"on disk: {'not known' if found.disk_bytes is None else readable_bytes(found.disk_bytes)}")
+
+
+def _table(groups: Sequence[KeyGroup]) -> Iterator[str]:
+    total = KeyGroup("all", sum(one.keys for one in groups), sum(one.bytes for one in groups))
+    total.largest = max((one.largest for one in groups), default=0)
+    rows = [
+        (_name(one.prefix), str(one.keys), readable_bytes(one.bytes), readable_bytes(one.largest))
+        for one in (*groups, total)
+    ]
+    rows.insert(0, ("resource", "keys", "values", "largest"))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for row in rows:
+        cells = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
+        yield "  ".join((row[0].ljust(widths[0]), *cells))
+
+
+def _name(prefix: str) -> str:
+    """``orders.shop.example.com`` for the prefix of a resource's keys."""
+    parts = prefix.split("/")
+    if prefix.startswith("/registry/") and len(parts) == 5:
+        return f"{parts[3]}.{parts[2]}".rstrip(".")
+    return prefix
+
+
+STATS = Command("stats", _Stats, _stats)

@@ -1,0 +1,190 @@
+"""Copies a store into another of any kind: compares the two, writes what differs, and again, until nothing does.
+
+So it can be interrupted and run again, and the source may be in use: the first rounds are done beside its servers, the
+last after they have been stopped. Keys are written in the order in which the source last changed them.
+
+Memory: about 200 bytes for each key that differs. See also: `unfinished`, which keeps servers out of the target.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+
+from oarlock.storage.backend import KV, Backend, Rev, StorageError
+from oarlock.storage.care.opening import opened
+from oarlock.storage.care.snapshot import OperationProgress, StoreSnapshot, Tell, pages, take_snapshot
+from oarlock.storage.care.unfinished import KEY, Filling, begin_filling, end_filling, must_be_complete
+from oarlock.storage.care.writing import BulkWriter, KeyWrite
+
+__all__ = ["Copied", "copy"]
+
+ROUNDS = 6
+"""After so many, the source is written faster than it can be copied, or never stands still."""
+
+READ_KEYS = 256
+READ_BYTES = 4 * 1024 * 1024
+"""How much is read from the source at once."""
+
+SAME_EXPIRY_MS = 2_000
+"""Times to live are handed on as what is left of them, so they differ by how long that took."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What a copy did. `source_moved`: the source has been written since the revision that was copied."""
+
+    keys: int
+    written: int
+    from_rev: Rev
+    rev: Rev
+    source_moved: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """A key that the target must get, or lose if `mod_rev` is 0. `expect` is its revision there."""
+
+    mod_rev: Rev
+    key: str
+    expect: Rev
+    size: int
+
+
+async def copy(source_url: str, target_url: str, command: str, tell: Tell) -> Copied:
+    """Make the store at `target_url` equal to the one at `source_url`.
+
+    `command` is what an interrupted copy is finished with. The target must be empty, or hold a part of this very copy.
+    Raises `StorageError` with a one-line message.
+    """
+    async with opened(source_url) as source, opened(target_url, create=True) as target:
+        epoch = await source.epoch()
+        if epoch == await target.epoch():
+            raise StorageError("both are the same store, or one was made by copying the files of the other")
+        await must_be_complete(source)
+        await begin_filling(target, Filling("copy", epoch, command))
+        return await _copied(source, target, command, tell)
+
+
+async def _copied(source: Backend, target: Backend, command: str, tell: Tell) -> Copied:
+    written = 0
+    for _ in range(ROUNDS):
+        snapshot = await take_snapshot(source)
+        progress = OperationProgress("comparing", snapshot.keys)
+        differences = [one async for one in _differences(source, target, snapshot, progress, tell)]
+        if not differences:
+            rev = await target.begin_epoch(snapshot.rev)
+            await end_filling(target)
+            moved = await source.current_rev() != snapshot.rev
+            return Copied(progress.done, written, snapshot.rev, rev, moved)
+        written += await _write(source, target, sorted(differences, key=lambda one: one.mod_rev), snapshot.rev, tell)
+    raise StorageError(
+        f"{written} keys were copied, and the source is still being written: stop its servers, then run `{command}` "
+        "again, which copies the rest"
+    )
+
+
+async def _differences(
+    source: Backend, target: Backend, snapshot: StoreSnapshot, progress: OperationProgress, tell: Tell
+) -> AsyncIterator[_Difference]:
+    """Read both stores side by side, in the order of keys."""
+    there = _keys(target, (await take_snapshot(target)).rev)
+    other = await anext(there, None)
+    now_ms = time.time() * 1000
+    async for kvs in pages(source, snapshot.rev):
+        for kv in kvs:
+            if kv.expires is not None and kv.expires <= now_ms:
+                continue
+            while other is not None and other.key < kv.key:
+                yield _Difference(0, other.key, other.mod_rev, 0)
+                other = await anext(there, None)
+            if other is None or other.key != kv.key:
+                yield _Difference(kv.mod_rev, kv.key, 0, len(kv.value))
+                continue
+            if not _equal(kv, other):
+                yield _Difference(kv.mod_rev, kv.key, other.mod_rev, len(kv.value))
+            other = await anext(there, None)
+        progress.done += len(kvs)
+        progress.bytes += sum(len(kv.value) for kv in kvs)
+        tell(progress)
+    while other is not None:
+        yield _Difference(0, other.key, other.mod_rev, 0)
+        other = await anext(there, None)
+
+
+async def _keys(backend: Backend, rev: Rev) -> AsyncIterator[KV]:
+    async for kvs in pages(backend, rev):
+        for kv in kvs:
+            if kv.key != KEY:
+                yield kv
+
+
+def _equal(kv: KV, other: KV) -> bool:
+    if kv.value != other.value or (kv.expires is None) != (other.expires is None):
+        return False
+    return abs((kv.expires or 0) - (other.expires or 0)) <= SAME_EXPIRY_MS
+
+
+async def _write(source: Backend, target: Backend, differences: list[_Difference], rev: Rev, tell: Tell) -> int:
+    """Write to the target, in the order given; returns how many. What has changed since `rev` is left for later."""
+    progress = OperationProgress("copy", len(differences))
+    writer = BulkWriter(target)
+    written = 0
+    try:
+        async for some, current in _read_ahead(source, differences):
+            for one in some:
+                kv = current.get(one.key)
+                if not one.mod_rev:
+                    await writer.add(KeyWrite(one.key, None, expect=one.expect))
+                elif kv is not None and kv.mod_rev <= rev:
+                    await writer.add(KeyWrite(kv.key, kv.value, kv.expires, one.expect))
+                    progress.bytes += len(kv.value)
+                else:
+                    continue
+                written += 1
+            progress.done += len(some)
+            tell(progress)
+        await writer.finish()
+    finally:
+        await writer.stop()
+    return written
+
+
+async def _read_ahead(
+    source: Backend, differences: list[_Difference]
+) -> AsyncIterator[tuple[list[_Difference], dict[str, KV]]]:
+    """Portions of the differences, with what the source has; the next is read while one is written."""
+    reading: asyncio.Task[dict[str, KV]] | None = None
+    before: list[_Difference] = []
+    try:
+        for some in _portions(differences):
+            following = asyncio.create_task(_read(source, some))
+            found, reading = reading, following
+            if found is not None:
+                yield before, await found
+            before = some
+        if reading is not None:
+            yield before, await reading
+    finally:
+        if reading is not None:
+            reading.cancel()
+
+
+async def _read(source: Backend, some: list[_Difference]) -> dict[str, KV]:
+    found = await asyncio.gather(*(source.get(one.key) for one in some if one.mod_rev))
+    return {kv.key: kv for kv, _ in found if kv is not None}
+
+
+def _portions(differences: list[_Difference]) -> Iterator[list[_Difference]]:
+    some: list[_Difference] = []
+    size = 0
+    for one in differences:
+        some.append(one)
+        size += one.size
+        if len(some) >= READ_KEYS or size >= READ_BYTES:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
