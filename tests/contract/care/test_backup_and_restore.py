@@ -20,7 +20,7 @@ from oarlock.storage.care.backup_file import BackupFileError, BackupHead, Backup
 from oarlock.storage.care.opening import opened
 from oarlock.storage.care.restore import restore
 from oarlock.storage.care.snapshot import EVERYTHING, OperationProgress
-from oarlock.storage.care.unfinished import KEY, must_be_complete
+from oarlock.storage.care.unfinished import UNFINISHED_KEY, must_be_complete
 from oarlock.testing.contracts.support import record, refused
 from stores import KINDS
 
@@ -177,7 +177,7 @@ async def test_an_interrupted_restore_goes_on_and_keeps_everybody_else_out(
     whole = new_store("sqlite")
     await restore(file, whole, "again", silent)
     assert values(await contents(target)) == values(await contents(whole))
-    assert all(kv.key != KEY for kv in await contents(target))
+    assert all(kv.key != UNFINISHED_KEY for kv in await contents(target))
 
 
 async def test_a_key_of_somebody_else_ends_a_restore(tmp_path: Path, new_store: NewStore) -> None:

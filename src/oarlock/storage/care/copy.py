@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from oarlock.storage.backend import KV, Backend, Rev, StorageError
 from oarlock.storage.care.opening import opened
 from oarlock.storage.care.snapshot import OperationProgress, StoreSnapshot, Tell, pages, take_snapshot
-from oarlock.storage.care.unfinished import KEY, Filling, begin_filling, end_filling, must_be_complete
+from oarlock.storage.care.unfinished import UNFINISHED_KEY, Filling, begin_filling, end_filling, must_be_complete
 from oarlock.storage.care.writing import BulkWriter, KeyWrite
 
 __all__ = ["Copied", "copy"]
@@ -117,7 +117,7 @@ async def _differences(
 async def _keys(backend: Backend, rev: Rev) -> AsyncIterator[KV]:
     async for kvs in pages(backend, rev):
         for kv in kvs:
-            if kv.key != KEY:
+            if kv.key != UNFINISHED_KEY:
                 yield kv
 
 

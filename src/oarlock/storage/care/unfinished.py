@@ -14,9 +14,9 @@ from oarlock.storage.backend import Backend, StorageError
 from oarlock.storage.care.snapshot import EVERYTHING
 from oarlock.storage.care.writing import KeyWrite, write
 
-__all__ = ["Filling", "begin_filling", "end_filling", "must_be_complete"]
+__all__ = ["UNFINISHED_KEY", "Filling", "begin_filling", "end_filling", "must_be_complete"]
 
-KEY = "/oarlock/unfinished"
+UNFINISHED_KEY = "/oarlock/unfinished"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,13 @@ async def begin_filling(backend: Backend, filling: Filling) -> bool:
 
     Raises `StorageError` if the store isn't empty, or holds what another operation began.
     """
-    kv, _ = await backend.get(KEY)
+    kv, _ = await backend.get(UNFINISHED_KEY)
     if kv is not None:
         if kv.value.startswith(filling.identity):
             return True
         raise StorageError(f"{_why(kv.value)}; or begin with a new, empty store")
     await _must_have(backend, 0)
-    await write(backend, KeyWrite(KEY, filling.identity + filling.command.encode()))
+    await write(backend, KeyWrite(UNFINISHED_KEY, filling.identity + filling.command.encode()))
     await _must_have(backend, 1)
     return False
 
@@ -61,14 +61,14 @@ async def _must_have(backend: Backend, keys: int) -> None:
 
 async def end_filling(backend: Backend) -> None:
     """Remove the mark."""
-    kv, _ = await backend.get(KEY)
+    kv, _ = await backend.get(UNFINISHED_KEY)
     if kv is not None:
-        await write(backend, KeyWrite(KEY, None, expect=kv.mod_rev))
+        await write(backend, KeyWrite(UNFINISHED_KEY, None, expect=kv.mod_rev))
 
 
 async def must_be_complete(backend: Backend) -> None:
     """Raise `StorageError` if the store is being filled."""
-    kv, _ = await backend.get(KEY)
+    kv, _ = await backend.get(UNFINISHED_KEY)
     if kv is not None:
         raise StorageError(_why(kv.value))
 
