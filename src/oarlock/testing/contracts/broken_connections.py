@@ -74,8 +74,8 @@ def _reset(proxy: TcpProxy) -> None:
 class ConnectionContract(Suite):
     """`patience_s` is the longest that a call may take, `recovery_s` within which all works again."""
 
-    patience_s = 5.0
-    recovery_s = 10.0
+    patience_s = 31.0
+    recovery_s = 20.0
 
     def address(self, folder: Path) -> tuple[str, int]:
         """Where the store of `folder` listens."""
@@ -163,6 +163,7 @@ class _Sweep:
         self.happened = 0
         self.slowest_recovery_s = 0.0
         self._recoveries = 0
+        self._on = False
         self._suite = suite
         self._far = far
         self._proxy = proxy
@@ -181,11 +182,20 @@ class _Sweep:
         places = {direction: _chosen(self._proxy, direction) for direction in Direction}
         for direction, bytes_passed in places.items():
             for after in bytes_passed:
-                self._proxy.break_after(after, direction, lambda: self._fault.begin(self._proxy))
+                self._proxy.break_after(after, direction, self._begin_fault)
                 await self._converse()
                 self.happened += self._proxy.broken
                 self._proxy.call_off()
         assert self.happened > self.rounds / 3, "hardly a conversation was broken: the test shows nothing"
+
+    def _begin_fault(self) -> None:
+        self._on = True
+        self._fault.begin(self._proxy)
+
+    def _end_fault(self) -> None:
+        if self._on:
+            self._on = False
+            self._fault.end(self._proxy)
 
     async def _converse(self) -> None:
         conversation = _Conversation(self._call, self.notes, self._far, f"{START}{self.rounds:05}/")
@@ -205,17 +215,17 @@ class _Sweep:
         except TimeoutError:
             raise AssertionError(f"a call hangs for more than {self._suite.patience_s} s") from None
         except StorageError:
-            self._fault.end(self._proxy)
+            self._end_fault()
             raise
         finally:
             self.notes.longest_s = max(self.notes.longest_s, time.monotonic() - began)
         if isinstance(result, Claim) and result.outcome in (WriteOutcome.UNAVAILABLE, WriteOutcome.UNKNOWN):
-            self._fault.end(self._proxy)
+            self._end_fault()
         return result
 
     async def _recover(self, seen: Recorder | None) -> None:
         """Soon a write is done again, and a watch has its event, unless it has failed."""
-        self._fault.end(self._proxy)
+        self._end_fault()
         began = time.monotonic()
         while True:
             self._recoveries += 1
