@@ -6,9 +6,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from databases import EtcdServer, MariadbServer, PostgresServer
+from databases import EtcdServer
 
 from oarlock.storage.backend import Backend
+from oarlock.storage.etcd.address import etcd_address
+from oarlock.storage.etcd.backend import EtcdBackend
+from oarlock.storage.etcd.client import EtcdDeadlines
 from oarlock.storage.url import open_backend
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.contracts.broken_connections import ConnectionContract
@@ -30,23 +33,15 @@ class DatabaseConnections(ConnectionContract):
         assert parts.port is not None
         return parts.hostname, parts.port
 
-    def through(self, folder: Path, clock: VirtualClock, port: int) -> Backend:
-        return open_backend(self.url.replace(f":{self.address(folder)[1]}/", f":{port}/"), clock)
+    def through_url(self, port: int) -> str:
+        return self.url.replace(f":{urlsplit(self.url).port}/", f":{port}/")
 
 
 class TestEtcd(DatabaseConnections):
+    def through(self, folder: Path, clock: VirtualClock, port: int) -> Backend:
+        address = etcd_address(self.through_url(port))
+        return EtcdBackend(address, clock, deadlines=EtcdDeadlines(call_s=1, attempt_s=0.5, avoid_s=0.5))
+
     @pytest.fixture(autouse=True)
     def store(self, etcd: EtcdServer) -> None:
         self.url = etcd.fresh()
-
-
-class TestPostgres(DatabaseConnections):
-    @pytest.fixture(autouse=True)
-    def store(self, postgres: PostgresServer) -> None:
-        self.url = postgres.fresh()
-
-
-class TestMariadb(DatabaseConnections):
-    @pytest.fixture(autouse=True)
-    def store(self, mariadb: MariadbServer) -> None:
-        self.url = mariadb.fresh()

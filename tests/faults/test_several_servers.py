@@ -4,12 +4,35 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+from databases import EtcdServer
+
 from oarlock.storage.backend import Backend
 from oarlock.storage.memory import MemoryBackend
 from oarlock.storage.sqlite.backend import SqliteBackend
+from oarlock.storage.url import open_backend
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.contracts.network import NetworkBackend
 from oarlock.testing.contracts.sharing import SharingContract
+
+
+class DatabaseServers(SharingContract):
+    """Servers on a database that `url` names."""
+
+    url: str
+
+    def backend(self, folder: Path, clock: VirtualClock) -> Backend:
+        return open_backend(self.url, clock)
+
+    def replica(self, folder: Path, clock: VirtualClock) -> Backend:
+        return open_backend(self.url, clock)
+
+
+class TestEtcd(DatabaseServers):
+    @pytest.fixture(autouse=True)
+    def store(self, etcd: EtcdServer) -> None:
+        self.url = etcd.fresh()
+
 
 NETWORKED: dict[Path, MemoryBackend] = {}
 

@@ -33,7 +33,7 @@ from oarlock.storage.backend import (
     WriteResult,
 )
 from oarlock.storage.etcd.address import EtcdAddress
-from oarlock.storage.etcd.client import CALL_S, EtcdClient, Rpcs
+from oarlock.storage.etcd.client import EtcdClient, EtcdDeadlines, Rpcs
 from oarlock.storage.etcd.compaction import Compaction
 from oarlock.storage.etcd.epochs import Epochs
 from oarlock.storage.etcd.errors import COMPACTED, FUTURE, LEASE_GONE, TOO_LARGE, as_storage_error
@@ -56,11 +56,18 @@ FILLERS = 64
 class EtcdBackend:
     """One per process and store."""
 
-    def __init__(self, address: EtcdAddress, clock: Clock, *, create: bool = True) -> None:
+    def __init__(
+        self,
+        address: EtcdAddress,
+        clock: Clock,
+        *,
+        create: bool = True,
+        deadlines: EtcdDeadlines = EtcdDeadlines(),  # noqa: B008 (frozen)
+    ) -> None:
         self.caps = Caps(durable=True, max_value=MAX_VALUE)
         self.address = address
         self._create = create
-        self.client = EtcdClient(address)
+        self.client = EtcdClient(address, deadlines)
         self.keys = KeyMap(address.prefix)
         self.leases = Leases(self.client, clock)
         self._epochs = Epochs(self.client, self.keys)
@@ -109,7 +116,7 @@ class EtcdBackend:
     async def close(self) -> None:
         self._closed = True
         try:
-            async with asyncio.timeout(CALL_S):
+            async with asyncio.timeout(self.client.deadlines.call_s):
                 await self._idle.wait()
         except TimeoutError:
             pass
@@ -268,7 +275,7 @@ class EtcdBackend:
                 watch.fail(Compacted(compacted, max(feed.rev, compacted)))
                 return watch
             if not feed.event_rev:
-                await feed.reach(await self._mark(), CALL_S)
+                await feed.reach(await self._mark(), self.client.deadlines.call_s)
             if not feed.event_rev:
                 raise Unavailable("etcd doesn't tell of a write")
             until = feed.event_rev
@@ -319,7 +326,7 @@ class EtcdBackend:
         hashes: dict[tuple[int, Rev], list[str]] = {}
         for endpoint in self.client.endpoints:
             try:
-                answer = await self.client.ask(endpoint, Rpcs.HASH, request, within_s=CALL_S)
+                answer = await self.client.ask(endpoint, Rpcs.HASH, request, within_s=self.client.deadlines.call_s)
             except grpc.aio.AioRpcError as error:
                 raise Unavailable(str(as_storage_error(error, endpoint.host, write=False))) from None
             hashes.setdefault((answer.hash, answer.compact_revision), []).append(endpoint.host)

@@ -23,14 +23,8 @@ from oarlock.storage.etcd.address import EtcdAddress
 from oarlock.storage.etcd.errors import Meaning, as_storage_error, meaning_of
 from oarlock.storage.etcd.messages import Message, messages
 
-__all__ = ["ATTEMPT_S", "CALL_S", "Endpoint", "EtcdClient", "Rpc", "Rpcs"]
+__all__ = ["Endpoint", "EtcdClient", "EtcdDeadlines", "Rpc", "Rpcs"]
 
-CALL_S = 10.0
-"""How long a call may take in all."""
-ATTEMPT_S = 5.0
-"""How long one member may take to answer."""
-AVOID_S = 5.0
-"""How long a member that didn't answer is asked only if no other is there."""
 PAUSE_S = 0.05
 """How long to wait when no member can be reached."""
 LARGEST_MESSAGE = 64 << 20
@@ -49,6 +43,18 @@ _OPTIONS: Final = (
     ("grpc.enable_http_proxy", 0),
 )
 _HAS_LEADER: Final = (("hasleader", "true"),)
+
+
+@dataclass(frozen=True, slots=True)
+class EtcdDeadlines:
+    """How long something may take, in seconds."""
+
+    call_s: float = 10.0
+    """A call in all."""
+    attempt_s: float = 5.0
+    """The answer of one member."""
+    avoid_s: float = 5.0
+    """How long a member that didn't answer is asked only if no other is there."""
 
 
 class Rpc(NamedTuple):
@@ -100,8 +106,9 @@ def _serialize(message: Message) -> bytes:
 class EtcdClient:
     """Used from the event loop that called `open`."""
 
-    def __init__(self, address: EtcdAddress) -> None:
+    def __init__(self, address: EtcdAddress, deadlines: EtcdDeadlines) -> None:
         self.address = address
+        self.deadlines = deadlines
         self.endpoints: list[Endpoint] = []
         self.metadata: tuple[tuple[str, str], ...] = _HAS_LEADER
         self._turn = 0
@@ -153,19 +160,20 @@ class EtcdClient:
 
     def avoid(self, endpoint: Endpoint) -> None:
         """Ask others first for a while."""
-        endpoint.avoid_until = asyncio.get_running_loop().time() + AVOID_S
+        endpoint.avoid_until = asyncio.get_running_loop().time() + self.deadlines.avoid_s
 
-    async def read(self, rpc: Rpc, request: Message, *, within_s: float = CALL_S) -> Message:
+    async def read(self, rpc: Rpc, request: Message, *, within_s: float | None = None) -> Message:
         """The answer of any member. What may have been done is done again."""
-        return await self._call(rpc, request, within_s, write=False)
+        return await self._call(rpc, request, within_s or self.deadlines.call_s, write=False)
 
     async def write(self, rpc: Rpc, request: Message) -> Message:
         """The answer of any member. Raises `OutcomeUnknown` when it may have been done and no answer came."""
-        return await self._call(rpc, request, CALL_S, write=True)
+        return await self._call(rpc, request, self.deadlines.call_s, write=True)
 
-    async def ask(self, endpoint: Endpoint, rpc: Rpc, request: Message, *, within_s: float = ATTEMPT_S) -> Message:
+    async def ask(self, endpoint: Endpoint, rpc: Rpc, request: Message, *, within_s: float | None = None) -> Message:
         """The answer of this member; raises gRPC's error."""
-        return await endpoint.stub(rpc)(request, timeout=within_s, metadata=self.metadata)
+        timeout = within_s or self.deadlines.attempt_s
+        return await endpoint.stub(rpc)(request, timeout=timeout, metadata=self.metadata)
 
     async def _call(self, rpc: Rpc, request: Message, within_s: float, *, write: bool) -> Message:
         loop = asyncio.get_running_loop()
@@ -175,7 +183,8 @@ class EtcdClient:
             endpoint = self.choose()
             left = until - loop.time()
             try:
-                return await endpoint.stub(rpc)(request, timeout=min(ATTEMPT_S, left), metadata=self.metadata)
+                timeout = min(self.deadlines.attempt_s, left)
+                return await endpoint.stub(rpc)(request, timeout=timeout, metadata=self.metadata)
             except grpc.aio.AioRpcError as error:
                 failure = error
             except grpc.aio.UsageError:  # the channel was closed meanwhile
@@ -217,7 +226,7 @@ class EtcdClient:
     async def _sign_in(self) -> None:
         self.metadata = _HAS_LEADER
         request = messages.AuthenticateRequest(name=self.address.user, password=self._password)
-        answer = await self._call(Rpcs.AUTHENTICATE, request, CALL_S, write=False)
+        answer = await self._call(Rpcs.AUTHENTICATE, request, self.deadlines.call_s, write=False)
         self.metadata = (*_HAS_LEADER, ("token", answer.token))
 
 

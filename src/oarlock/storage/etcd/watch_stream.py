@@ -15,7 +15,7 @@ import grpc
 import grpc.aio
 
 from oarlock.storage.backend import Compacted, Event, Op, Rev, StorageError, Unavailable
-from oarlock.storage.etcd.client import ATTEMPT_S, Endpoint, EtcdClient
+from oarlock.storage.etcd.client import Endpoint, EtcdClient
 from oarlock.storage.etcd.errors import Meaning, as_storage_error, meaning_of
 from oarlock.storage.etcd.keys import KeyMap, Span
 from oarlock.storage.etcd.messages import DELETE, Message, messages
@@ -131,7 +131,7 @@ class WatchStream:
                 continue
             self._sign.clear()
             try:
-                async with asyncio.timeout(SIGN_S if self._created else ATTEMPT_S):
+                async with asyncio.timeout(SIGN_S if self._created else self._client.deadlines.attempt_s):
                     await self.ask()
                     await self._sign.wait()
             except TimeoutError:

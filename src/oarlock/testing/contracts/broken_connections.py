@@ -74,8 +74,8 @@ def _reset(proxy: TcpProxy) -> None:
 class ConnectionContract(Suite):
     """`patience_s` is the longest that a call may take, `recovery_s` within which all works again."""
 
-    patience_s = 31.0
-    recovery_s = 20.0
+    patience_s = 5.0
+    recovery_s = 10.0
 
     def address(self, folder: Path) -> tuple[str, int]:
         """Where the store of `folder` listens."""
