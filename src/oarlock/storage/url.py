@@ -24,6 +24,7 @@ from oarlock.storage.etcd.address import FORM as ETCD_FORM
 from oarlock.storage.etcd.address import etcd_address
 from oarlock.storage.memory import MemoryBackend
 from oarlock.storage.passwords import without_password
+from oarlock.storage.postgres.url import parse_url as check_postgres_url
 from oarlock.storage.sqlite.backend import SqliteBackend
 from oarlock.storage.sqlite.schema import check_place
 
@@ -134,8 +135,19 @@ def _open_etcd(url: str, clock: Clock, *, create: bool) -> Backend:
     return EtcdBackend(etcd_address(url), clock, create=create)
 
 
+def _open_postgres(url: str, clock: Clock, *, create: bool) -> Backend:
+    with _needs_extra(url, "postgres"):
+        from oarlock.storage.postgres.backend import open_postgres  # noqa: PLC0415  its driver is an extra
+
+    return open_postgres(url, create=create)
+
+
+_POSTGRES = _Scheme("postgresql://user@host/database", check_postgres_url, _open_postgres)
+
 _SCHEMES = {
     "sqlite": _Scheme("sqlite:///relative.db, sqlite:////absolute.db", sqlite_path, _open_sqlite),
+    "postgresql": _POSTGRES,
+    "postgres": _POSTGRES,
     "memory": _Scheme("memory://", _check_memory, _open_memory),
     "etcd": _Scheme(ETCD_FORM, etcd_address, _open_etcd),
 }

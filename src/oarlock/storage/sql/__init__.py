@@ -9,7 +9,7 @@ feed        events in order to the watches               tailer      events that
 watching    a watch: the log, then the feed              expiry      keys with a time to live
 check       what must hold in the tables                 errors      a store that can't be trusted
 
-`oarlock.storage.sqlite` runs it in threads.
+`oarlock.storage.sqlite` runs it in threads, `server` on the event loop for the drivers of database servers.
 """
 
 __all__: list[str] = []

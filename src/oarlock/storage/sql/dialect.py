@@ -21,7 +21,10 @@ from collections.abc import Iterator, Sequence
 from oarlock.storage.sql.plan import BatchPlan
 from oarlock.storage.sql.statements import Statement
 
-__all__ = ["EVERYTHING", "SCHEMA_VERSION", "Dialect"]
+__all__ = ["EVERYTHING", "SCHEMA_VERSION", "Dialect", "Span"]
+
+Span = tuple[str, str]
+"""A range of keys: the first, and the end, which isn't in it."""
 
 SCHEMA_VERSION = 1
 
@@ -55,6 +58,7 @@ class Dialect(ABC):
             " AND log.prev_rev BETWEEN 1 AND ?)"
         )
         self.meta = "SELECT meta.rev, meta.compact_rev, meta.swept_rev, meta.epoch FROM meta"
+        self.origin = "SELECT meta.rev, meta.compact_rev, meta.swept_rev, meta.epoch, meta.origin FROM meta"
         self.revs = "SELECT meta.rev, meta.compact_rev FROM meta"
         self.clock = f"SELECT {self.now_ms}"
         self.get = self.marked(
@@ -95,11 +99,16 @@ class Dialect(ABC):
         self.sweep_replaced = self.marked(self.sweep_replaced)
         self.sweep_deletions = self.marked("DELETE FROM log WHERE log.rev > ? AND log.rev <= ? AND log.op = 3")
         self.note_sweep = self.marked("UPDATE meta SET swept_rev = ?")
+        self.note_origin = self.marked("UPDATE meta SET origin = ?")
         self.note_epoch = self.marked("UPDATE meta SET rev = ?, compact_rev = ?, swept_rev = ?, epoch = ?")
 
     @abstractmethod
     def marked(self, text: str) -> str:
         """`text` with the driver's placeholders in the place of each ``?``."""
+
+    def bounds(self, span: Span) -> Span:
+        """The same range, of keys that the database can have, in bounds that it takes."""
+        return span
 
     @abstractmethod
     def unindexed(self, column: str) -> str:

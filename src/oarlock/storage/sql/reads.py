@@ -14,14 +14,13 @@ from itertools import starmap
 from typing import Any
 
 from oarlock.storage.backend import KV, Compacted, Damaged, Event, FutureRevision, Op, Page, Rev
-from oarlock.storage.sql.dialect import EVERYTHING, Dialect
+from oarlock.storage.sql.dialect import EVERYTHING, Dialect, Span
 from oarlock.storage.sql.errors import StoreBroken
 from oarlock.storage.sql.statements import Statement, Steps
 
 __all__ = [
     "LogRange",
     "Meta",
-    "Span",
     "clock_ms",
     "count",
     "expired",
@@ -33,9 +32,6 @@ __all__ = [
     "read_meta",
     "revs",
 ]
-
-Span = tuple[str, str]
-"""A range of keys: the first, and the end, which isn't in it."""
 
 _OPS = {int(op): op for op in Op}
 
@@ -97,6 +93,7 @@ def get_at(dialect: Dialect, key: str, rev: Rev) -> Steps[tuple[KV | None, Rev]]
 
 def list_range(dialect: Dialect, span: Span, rev: Rev, limit: int) -> Steps[Page]:
     """One page of a range; several statements."""
+    span = dialect.bounds(span)
     head = yield from _must_have(dialect, rev)
     # One more than the limit tells whether anything follows, without a count.
     fetch = limit + 1 if limit else EVERYTHING
@@ -140,7 +137,7 @@ def _one_by_one(dialect: Dialect, span: Span, fetch: int) -> Steps[list[KV]]:
 
 
 def count(dialect: Dialect, span: Span) -> Steps[tuple[int, Rev]]:
-    rows = yield Statement(dialect.count_now, span)
+    rows = yield Statement(dialect.count_now, dialect.bounds(span))
     rev, keys = rows[0]
     return keys, rev
 
@@ -176,7 +173,7 @@ def log_of_range(dialect: Dialect, span: Span, between: tuple[Rev, Rev], limit: 
     head, compact_rev = yield from revs(dialect)
     if after < compact_rev:
         raise Compacted(compact_rev, head)
-    rows = yield Statement(dialect.events_of_range, (after, upto, *span, limit))
+    rows = yield Statement(dialect.events_of_range, (after, upto, *dialect.bounds(span), limit))
     events = [_event(row) for row in rows]
     return LogRange(after, events, events[-1].rev if len(events) == limit else upto, head)
 

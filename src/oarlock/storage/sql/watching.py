@@ -9,8 +9,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from oarlock.storage.backend import Rev, StorageError
+from oarlock.storage.sql.dialect import Span
 from oarlock.storage.sql.feed import Feed
-from oarlock.storage.sql.reads import LogRange, Span
+from oarlock.storage.sql.reads import LogRange
 from oarlock.storage.watchers import RangeWatch
 
 __all__ = ["ReadLog", "begin_watch"]

@@ -1,0 +1,111 @@
+"""`PostgresDriver`: connects to the database of a URL, with the settings that the store relies on.
+
+Must not know: batches, watches. See also: `oarlock.storage.sql.server.session` for what a driver provides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from typing import Any, Final
+
+import asyncpg
+
+from oarlock.storage.backend import StorageError
+from oarlock.storage.postgres import errors, tables
+from oarlock.storage.postgres.dialect import PostgresDialect
+from oarlock.storage.postgres.session import PostgresSession
+from oarlock.storage.postgres.url import PostgresUrl
+from oarlock.storage.sql.server.session import Session
+from oarlock.storage.sql.statements import Statement
+
+__all__ = ["PostgresDriver"]
+
+_LOCK_S = 10
+_STATEMENT_S = 25
+_IDLE_IN_TRANSACTION_S = 15
+_CLOSE_S = 2.0
+
+_OLDEST = 13
+
+_SETTINGS = f"""
+SELECT set_config('synchronous_commit', 'on', false)
+  WHERE current_setting('synchronous_commit') NOT IN ('on', 'remote_apply');
+SET statement_timeout = '{_STATEMENT_S}s';
+SET lock_timeout = '{_LOCK_S}s';
+SET idle_in_transaction_session_timeout = '{_IDLE_IN_TRANSACTION_S}s';
+SET jit = off;
+"""
+
+_ORIGIN = (
+    # The timeline is another after each promotion and each recovery to a point in time, the table's number after a
+    # dump was restored. All of it can be read with ordinary rights.
+    "SELECT format('system %s timeline %s table %s', (SELECT system_identifier FROM pg_control_system()),"
+    " left(pg_walfile_name(pg_current_wal_lsn()), 8), 'meta'::regclass::oid)"
+)
+
+_KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 20_000}
+
+log = logging.getLogger("oarlock.storage.postgres")
+
+
+class PostgresDriver:
+    """The store in one schema of a database."""
+
+    poll_s = 0.5
+    max_key = 2_600
+
+    def __init__(self, url: PostgresUrl) -> None:
+        self.name: Final = url.name
+        self._url: Final = url
+        self._channel: Final = f"oarlock_{url.schema}"
+        self.dialect: Final = PostgresDialect(self._channel)
+
+    async def connect(self) -> Session:
+        connection: Any = await asyncpg.connect(
+            self._url.dsn, timeout=self._url.connect_timeout_s, command_timeout=_STATEMENT_S + 5
+        )
+        try:
+            _keep_alive(connection)
+            async with asyncio.timeout(self._url.connect_timeout_s):
+                await connection.execute(f'SET search_path = "{self._url.schema}"; {_SETTINGS}')
+        except BaseException:
+            connection.terminate()
+            raise
+        return PostgresSession(connection, self._channel, _CLOSE_S)
+
+    async def prepare(self, session: Session, create: bool) -> None:
+        assert isinstance(session, PostgresSession)
+        connection = session.connection
+        version = connection.get_server_version()
+        if version.major < _OLDEST:
+            raise StorageError(f"it is PostgreSQL {version.major}; {_OLDEST} or later is needed")
+        await tables.prepare(connection, self._url.schema, create, _ORIGIN)
+        for setting in ("fsync", "full_page_writes"):
+            if await connection.fetchval("SELECT current_setting($1)", setting) != "on":
+                log.warning(
+                    "%s: %s is off: acknowledged writes may be lost when its machine crashes", self.name, setting
+                )
+
+    async def origin(self, session: Session) -> str:
+        rows = await session.fetch(Statement(_ORIGIN))
+        return str(rows[0][0])
+
+    def translate(self, error: Exception) -> StorageError:
+        return errors.translate(error)
+
+    def refused(self, error: Exception) -> bool:
+        return errors.refused(error)
+
+
+def _keep_alive(connection: Any) -> None:
+    """Notice within half a minute that the other end has gone without a word."""
+    transport = getattr(connection, "_transport", None)
+    sock = transport.get_extra_info("socket") if transport is not None else None
+    if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE.items():
+        if hasattr(socket, name):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

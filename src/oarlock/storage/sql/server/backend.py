@@ -1,0 +1,384 @@
+"""`SqlServerBackend`: a store in a database server, which any number of processes share.
+
+Every process is one of several: what is current is asked from the server, and all events come in the log's order.
+Events of this process's own commits take the short way if nothing of others lies between; the rest is read by the
+tailer, woken by hints and, since hints may be lost, by a poll.
+
+Must not know: any particular database, kinds, JSON, users. See also: `writer`, `connections`, `origin`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+from oarlock.meta.context import Clock
+from oarlock.storage.backend import (
+    KEEP_TTL,
+    KV,
+    Caps,
+    Compacted,
+    Deliver,
+    Failed,
+    Findings,
+    Page,
+    Rev,
+    StorageError,
+    TooLarge,
+    Unavailable,
+    WriteResult,
+)
+from oarlock.storage.memory import DEFAULT_MAX_VALUE
+from oarlock.storage.sql import check, compaction, reads
+from oarlock.storage.sql.dialect import Span
+from oarlock.storage.sql.expiry import REAP_EVERY_S, reap
+from oarlock.storage.sql.feed import Feed
+from oarlock.storage.sql.plan import QueuedWrite
+from oarlock.storage.sql.reads import LogRange
+from oarlock.storage.sql.server.connections import CALL_S, Connector, Pool
+from oarlock.storage.sql.server.origin import verify
+from oarlock.storage.sql.server.session import Driver, Session, run
+from oarlock.storage.sql.server.writer import CommitResult, GroupCommit
+from oarlock.storage.sql.statements import Steps
+from oarlock.storage.sql.tailer import Tailer
+from oarlock.storage.sql.watching import begin_watch
+from oarlock.storage.watchers import RangeWatch
+
+__all__ = ["SqlServerBackend"]
+
+T = TypeVar("T")
+
+_READERS = 4
+_CHECK_S = 3600.0
+
+log = logging.getLogger("oarlock.storage.sql")
+
+
+class SqlServerBackend:
+    """The store of `driver`. With `create`, `start` makes its tables if absent.
+
+    Times to live go by the database's clock, unless a test passes its own `clock`.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        *,
+        create: bool = True,
+        max_value: int = DEFAULT_MAX_VALUE,
+        clock: Clock | None = None,
+    ) -> None:
+        self.caps = Caps(durable=True, max_value=max_value)
+        self._driver: Final = driver
+        self._dialect: Final = driver.dialect
+        self._create: Final = create
+        self._clock: Final = clock
+        self._seen: Rev = 0  # the highest revision that any answer of this process had
+        self._tail: Session | None = None
+        self._tailing: Final = asyncio.Lock()
+        self._tasks: Final[set[asyncio.Task[None]]] = set()
+        self._closing: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        driver = self._driver
+        session: Session | None = None
+        try:
+            async with asyncio.timeout(CALL_S):
+                session = await driver.connect()
+                await driver.prepare(session, self._create)
+                meta = await verify(driver, session, 0)
+        except Exception as error:
+            raise StorageError(f"cannot open the store {driver.name}: {driver.translate(error)}") from error
+        finally:
+            if session is not None:
+                session.terminate()
+        self._seen = meta.rev
+        self._feed = Feed(meta.rev)
+        self._connector = Connector(driver, self._admit)
+        self._pool = Pool(self._connector, _READERS)
+        self._writer = GroupCommit(driver, self._connector, self._host_ms, self._report)
+        self._tailer = Tailer(self._feed, self._read_log)
+        self._spawn(self._poll_forever())
+        self._spawn(self._reap_forever())
+
+    async def close(self) -> None:
+        if hasattr(self, "_tailer"):
+            if self._closing is None:
+                self._closing = asyncio.create_task(self._close())
+            await asyncio.shield(self._closing)
+
+    async def epoch(self) -> str:
+        return (await self._ask(reads.read_meta(self._dialect))).epoch
+
+    def known_rev(self) -> Rev | None:
+        """None: others may write to the store at any time."""
+        return None
+
+    async def current_rev(self) -> Rev:
+        return (await self._revs())[0]
+
+    async def compact_rev(self) -> Rev:
+        return (await self._revs())[1]
+
+    # Reads
+
+    async def get(self, key: str, *, rev: Rev = 0) -> tuple[KV | None, Rev]:
+        self._must_be_key(key)
+        if rev:
+            return await self._read(reads.get_at(self._dialect, key, rev))
+        kv, at = await self._ask(reads.get(self._dialect, key))
+        self._note(at)
+        return kv, at
+
+    async def list(self, start: str, end: str, *, rev: Rev = 0, limit: int = 0) -> Page:
+        page = await self._read(reads.list_range(self._dialect, (start, end), rev, limit))
+        self._note(page.rev)
+        return page
+
+    async def count(self, start: str, end: str) -> tuple[int, Rev]:
+        keys, rev = await self._ask(reads.count(self._dialect, (start, end)))
+        self._note(rev)
+        return keys, rev
+
+    async def _revs(self) -> tuple[Rev, Rev]:
+        """The current revision and the compacted revision, linearizable."""
+        before = self._seen
+        rev, compact_rev = await self._ask(reads.revs(self._dialect))
+        if rev < before:
+            rev, compact_rev = await self._begin_again()
+        if rev > self._feed.last:
+            self._tailer.poll()
+        self._note(rev)
+        return rev, compact_rev
+
+    async def _begin_again(self) -> tuple[Rev, Rev]:
+        """The store went back while a session lived: it was restored in place."""
+        meta = await self._with_session(lambda session: verify(self._driver, session, self._seen))
+        return meta.rev, meta.compact_rev
+
+    def _note(self, rev: Rev) -> None:
+        if rev > self._seen:
+            self._seen = rev
+
+    # Writes
+
+    async def put(self, key: str, value: bytes, *, expect: Rev, ttl_ms: int | None = KEEP_TTL) -> WriteResult:
+        if len(value) > self.caps.max_value:
+            raise TooLarge(len(value), self.caps.max_value)
+        return await self._write(key, value, expect, ttl_ms)
+
+    async def delete(self, key: str, *, expect: Rev) -> WriteResult:
+        return await self._write(key, None, expect, None)
+
+    def _write(self, key: str, value: bytes | None, expect: Rev, ttl_ms: int | None) -> asyncio.Future[WriteResult]:
+        self._must_be_key(key)
+        future: asyncio.Future[WriteResult] = self._loop.create_future()
+        self._writer.submit(QueuedWrite(key, value, expect, ttl_ms, future))
+        return future
+
+    def _must_be_key(self, key: str) -> None:
+        """Raise for a key that would make the statement of its whole batch fail."""
+        if len(key) <= self._driver.max_key and key.isascii() and "\0" not in key:
+            return
+        try:
+            size = len(key.encode())
+        except UnicodeEncodeError:
+            raise StorageError(f"the key {key!r} is not text") from None
+        if size > self._driver.max_key:
+            raise StorageError(f"the key has {size} bytes; {self._driver.name} takes {self._driver.max_key}")
+        if "\0" in key:
+            raise StorageError(f"the key {key!r} has a NUL in it")
+
+    def _report(self, outcome: CommitResult) -> None:
+        if outcome.rev:
+            self._note(outcome.rev)
+            if outcome.floor == self._feed.last:
+                self._feed.take(outcome.floor, outcome.events, outcome.rev)
+            elif outcome.rev > self._feed.last:
+                self._tailer.poll()  # others have committed in between
+        elif outcome.error is not None:
+            self._tailer.poll()  # it may have been committed all the same
+        for index, write in enumerate(outcome.writes):
+            if write.future.done():
+                continue
+            if outcome.error is not None:
+                write.future.set_exception(copy.copy(outcome.error))
+            else:
+                write.future.set_result(outcome.results[index])
+
+    async def reap(self) -> int:
+        """Delete expired keys; returns how many were deleted."""
+        now_ms = self._host_ms()
+        if now_ms is None:
+            now_ms = await self._ask(reads.clock_ms(self._dialect))
+        return await reap(lambda limit: self._ask(reads.expired(self._dialect, now_ms, limit)), self.delete)
+
+    def _host_ms(self) -> int | None:
+        return None if self._clock is None else int(self._clock.now() * 1000)
+
+    # Watching
+
+    async def watch(self, start: str, end: str, *, after: Rev, deliver: Deliver, failed: Failed) -> RangeWatch:
+        watch = RangeWatch((start, end), after, deliver, failed)
+        await begin_watch(watch, self._feed, self._read_range)
+        return watch
+
+    async def request_progress(self) -> None:
+        rev = await self.current_rev()
+        if self._feed.last >= rev:
+            self._feed.watchers.publish((), self._feed.last)
+            return
+        try:
+            async with asyncio.timeout(CALL_S):
+                await self._feed.reached(rev)
+        except TimeoutError:
+            raise Unavailable(f"{self._driver.name}: the log was not read up to revision {rev}") from None
+
+    async def _read_range(self, span: Span, between: tuple[Rev, Rev], limit: int) -> LogRange:
+        return await self._read(reads.log_of_range(self._dialect, span, between, limit))
+
+    # History
+
+    async def compact(self, rev: Rev) -> None:
+        await self._transact(compaction.publish(self._dialect, rev))
+        while await self._transact(compaction.sweep(self._dialect)):
+            pass
+
+    async def begin_epoch(self, above: Rev) -> Rev:
+        try:
+            await self.compact(await self.current_rev())  # most of it now, so that the transaction isn't long
+        except Compacted:
+            pass
+        rev = await self._transact(compaction.begin_epoch(self._dialect, max(above, self._seen)))
+        self._note(rev)
+        self._feed.take(rev, (), rev)
+        return rev
+
+    async def check(self, *, quick: bool = False) -> Findings:
+        steps = check.check_counters if quick else check.check
+        return await self._read(steps(self._dialect), within_s=_CHECK_S)
+
+    # Sessions
+
+    async def _admit(self, session: Session) -> None:
+        """Every session sees the history that this process has read, or another epoch that says it isn't."""
+        meta = await verify(self._driver, session, self._seen)
+        self._note(meta.rev)
+        if meta.rev > self._feed.last:
+            self._tailer.poll()
+
+    async def _ask(self, steps: Steps[T]) -> T:
+        """Run an operation of one statement."""
+        return await self._with_session(lambda session: run(session, steps))
+
+    async def _read(self, steps: Steps[T], within_s: float = CALL_S) -> T:
+        """Run an operation of several statements on one state of the store."""
+        return await self._with_session(lambda session: _in_snapshot(session, steps), within_s)
+
+    async def _transact(self, steps: Steps[T]) -> T:
+        """Run an operation in a transaction that has the lock."""
+        return await self._with_session(lambda session: _in_transaction(session, steps))
+
+    async def _with_session(self, work: Callable[[Session], Awaitable[T]], within_s: float = CALL_S) -> T:
+        session: Session | None = None
+        sound = False
+        try:
+            async with asyncio.timeout(within_s):
+                session = await self._pool.take()
+                result = await work(session)
+            sound = True
+            return result
+        except Exception as error:
+            # Refusals of an operation itself come after its statements, which were answered.
+            sound = isinstance(error, StorageError)
+            raise self._driver.translate(error) from error
+        finally:
+            if session is not None:
+                self._pool.give_back(session, sound)
+
+    # The others
+
+    async def _read_log(self, after: Rev, limit: int) -> LogRange:
+        async with self._tailing, asyncio.timeout(CALL_S):
+            try:
+                session = self._tail
+                if session is None or session.closed:
+                    session = self._tail = await self._connector.open()
+                    await session.listen(self._on_hint)
+                return await _in_snapshot(session, reads.log_after(self._dialect, after, limit))
+            except StorageError:
+                raise
+            except BaseException as error:
+                if self._tail is not None:
+                    self._tail.terminate()
+                    self._tail = None
+                if isinstance(error, Exception):
+                    raise self._driver.translate(error) from error
+                raise
+
+    def _on_hint(self, rev: Rev) -> None:
+        # What this process commits at this moment is published when the answer comes.
+        if (not rev or rev > self._feed.last) and (not rev or rev != self._writer.committing):
+            self._tailer.poll()
+
+    async def _poll_forever(self) -> None:
+        self._tailer.poll()
+        while True:
+            await asyncio.sleep(self._driver.poll_s)
+            await self._quietly(self._revs())
+            if self._tail is None or self._tail.closed:
+                self._tailer.poll()
+
+    async def _reap_forever(self) -> None:
+        while True:
+            await asyncio.sleep(REAP_EVERY_S)
+            await self._quietly(self.reap())
+
+    async def _quietly(self, work: Coroutine[Any, Any, object]) -> None:
+        """Ignore a failure here: the next write or read meets it again and reports it."""
+        try:
+            await work
+        except StorageError:
+            pass
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _close(self) -> None:
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._writer.close()
+        await self._tailer.close()
+        self._feed.close(Unavailable("the store is closed"))
+        if self._tail is not None:
+            await self._tail.close()
+        await self._pool.close()
+
+
+async def _in_snapshot(session: Session, steps: Steps[T]) -> T:
+    await session.begin_snapshot()
+    try:
+        result = await run(session, steps)
+    except StorageError:
+        await session.rollback()
+        raise
+    await session.rollback()
+    return result
+
+
+async def _in_transaction(session: Session, steps: Steps[T]) -> T:
+    await session.begin()
+    try:
+        result = await run(session, steps)
+    except StorageError:
+        await session.rollback()
+        raise
+    await session.commit()
+    return result

@@ -1,0 +1,119 @@
+"""What the driver of a database server provides, and how operations run on it.
+
+Must not know: any particular database. See also: `oarlock.storage.sql.statements`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from oarlock.storage.backend import Rev, StorageError
+from oarlock.storage.sql.dialect import Dialect
+from oarlock.storage.sql.statements import Rows, Statement, Steps
+
+__all__ = ["Driver", "Hint", "Session", "run"]
+
+T = TypeVar("T")
+
+Hint = Callable[[Rev], None]
+"""Called with a revision that somebody may have committed; 0 when it isn't known which."""
+
+
+class Session(Protocol):
+    """One connection to the server. Methods raise the driver's own errors; every one has a deadline.
+
+    After an error, and after a call that was cancelled, it is terminated by its user.
+    """
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is known to be of no use any more."""
+        ...
+
+    async def fetch(self, statement: Statement) -> Rows: ...
+
+    async def begin(self) -> None:
+        """Begin a transaction in which each statement sees what is committed, and take the lock of the store."""
+        ...
+
+    async def begin_snapshot(self) -> None:
+        """Begin a transaction that only reads, and sees one state."""
+        ...
+
+    async def commit(self) -> None:
+        """Commit, durably."""
+        ...
+
+    async def rollback(self) -> None: ...
+
+    async def listen(self, hint: Hint) -> None:
+        """Call `hint` soon after commits of anybody, as long as the session lives, if the server can tell."""
+        ...
+
+    async def close(self) -> None: ...
+
+    def terminate(self) -> None:
+        """Drop the connection without waiting for anything. What has no COMMIT is rolled back by the server."""
+        ...
+
+
+class Driver(Protocol):
+    """Connects to the database of one store."""
+
+    @property
+    def dialect(self) -> Dialect: ...
+
+    @property
+    def name(self) -> str:
+        """The store as messages show it, without a password."""
+        ...
+
+    @property
+    def poll_s(self) -> float:
+        """How often to look for commits whose hint was lost; where there are no hints, for all. At most 1."""
+        ...
+
+    @property
+    def max_key(self) -> int:
+        """The largest key in bytes."""
+        ...
+
+    async def connect(self) -> Session:
+        """A new session, on a server that takes writes. Raises its own errors, or `StorageError`."""
+        ...
+
+    async def prepare(self, session: Session, create: bool) -> None:
+        """Make sure that the tables are there and of a known version; with `create`, make them if absent.
+
+        Several processes may do it at once. Raises `StorageError` with a one-line message.
+        """
+        ...
+
+    async def origin(self, session: Session) -> str:
+        """Identifies the history that the server continues; another after a failover or restore, where it can tell."""
+        ...
+
+    def translate(self, error: Exception) -> StorageError:
+        """The error of the protocol for one of the driver's. It is `Unavailable` for what may be tried again."""
+        ...
+
+    def refused(self, error: Exception) -> bool:
+        """Whether `error`, raised by a COMMIT, is the server's word that the transaction was rolled back."""
+        ...
+
+
+async def run(session: Session, steps: Steps[T]) -> T:
+    """The result of an operation."""
+    try:
+        statement = next(steps)
+        while True:
+            try:
+                rows = await session.fetch(statement)
+            except Exception as error:
+                statement = steps.throw(error)
+            else:
+                statement = steps.send(rows)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result

@@ -1,0 +1,146 @@
+"""Group commit on the event loop: writes that arrive during a commit form the next batch.
+
+    queue → batch → BEGIN and lock → state → plan → rows → COMMIT → one report
+
+A connection that is lost before COMMIT was sent has committed nothing; one that is lost after may have. What waits in
+the queue has a bound, in writes and in bytes, and a batch has a deadline: when it fails before its COMMIT, those that
+wait behind it fail with it instead of waiting for the next deadline.
+
+Must not know: watches, reads, keys' meaning. See also: `oarlock.storage.sql.commits`, and `backend`, which publishes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from oarlock.storage.backend import Event, OutcomeUnknown, Rev, StorageError, Unavailable, WriteResult
+from oarlock.storage.sql.commits import write_batch
+from oarlock.storage.sql.plan import BatchPlan, QueuedWrite
+from oarlock.storage.sql.server.connections import CALL_S, Connector
+from oarlock.storage.sql.server.session import Driver, Session, run
+
+__all__ = ["CommitResult", "GroupCommit"]
+
+_BATCH_WRITES = 256
+_BATCH_BYTES = 8 * 1024 * 1024
+
+_QUEUED_WRITES = 20_000
+_QUEUED_BYTES = 128 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """The outcome of a batch: results in order, or one error for all; events complete above `floor` up to `rev`."""
+
+    writes: Sequence[QueuedWrite]
+    results: Sequence[WriteResult] = ()
+    error: StorageError | None = None
+    floor: Rev = 0
+    events: Sequence[Event] = ()
+    rev: Rev = 0
+
+
+class GroupCommit:
+    """The writer of one process. `report` is called with every `CommitResult`; `now_ms` tells the host's time or None.
+
+    `committing` is the revision of the batch whose COMMIT is on its way.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        connector: Connector,
+        now_ms: Callable[[], int | None],
+        report: Callable[[CommitResult], None],
+    ) -> None:
+        self._driver: Final = driver
+        self._connector: Final = connector
+        self._now_ms: Final = now_ms
+        self._report: Final = report
+        self._queue: Final[deque[QueuedWrite]] = deque()
+        self._queued_bytes = 0
+        self._arrival: Final = asyncio.Event()
+        self._session: Session | None = None
+        self._closed = False
+        self.committing: Rev = 0
+        self._task: Final = asyncio.create_task(self._run(), name="oarlock store: writer")
+
+    def submit(self, write: QueuedWrite) -> None:
+        if self._closed:
+            raise Unavailable("the store is closed")
+        if len(self._queue) >= _QUEUED_WRITES or self._queued_bytes >= _QUEUED_BYTES:
+            raise Unavailable(f"{self._driver.name} takes writes more slowly than they come: too many wait", 1.0)
+        self._queue.append(write)
+        self._queued_bytes += len(write.value or b"")
+        self._arrival.set()
+
+    async def close(self) -> None:
+        """Execute what was submitted, then end the session."""
+        self._closed = True
+        self._arrival.set()
+        await self._task
+        if self._session is not None:
+            await self._session.close()
+
+    async def _run(self) -> None:
+        while True:
+            if not self._queue:
+                if self._closed:
+                    return
+                self._arrival.clear()
+                await self._arrival.wait()
+                continue
+            await self._commit(self._next())
+
+    def _next(self) -> list[QueuedWrite]:
+        batch: list[QueuedWrite] = []
+        size = 0
+        queue = self._queue
+        while queue and len(batch) < _BATCH_WRITES and size < _BATCH_BYTES:
+            write = queue.popleft()
+            batch.append(write)
+            size += len(write.value or b"")
+        self._queued_bytes -= size
+        return batch
+
+    async def _commit(self, batch: list[QueuedWrite]) -> None:
+        try:
+            async with asyncio.timeout(CALL_S):
+                plan = await self._transaction(batch)
+        except Exception as error:
+            if self._session is not None:
+                self._session.terminate()
+                self._session = None
+            self._fail(batch, error)
+        else:
+            floor = plan.floor if plan.events else 0
+            self._report(CommitResult(batch, plan.results, None, floor, plan.events, plan.rev if plan.events else 0))
+        finally:
+            self.committing = 0
+
+    async def _transaction(self, batch: list[QueuedWrite]) -> BatchPlan:
+        session = self._session
+        if session is None or session.closed:
+            session = self._session = await self._connector.open()
+        await session.begin()
+        plan = await run(session, write_batch(self._driver.dialect, batch, self._now_ms()))
+        if plan.events:
+            self.committing = plan.rev
+            await session.commit()
+        else:
+            await session.rollback()
+        return plan
+
+    def _fail(self, batch: list[QueuedWrite], error: Exception) -> None:
+        translated = self._driver.translate(error)
+        if self.committing and not self._driver.refused(error):
+            translated = OutcomeUnknown(f"{self._driver.name}: the commit was not answered: {translated}")
+        else:
+            batch = [*batch, *self._queue]
+            self._queue.clear()
+            self._queued_bytes = 0
+        self._report(CommitResult(batch, error=translated))
