@@ -137,8 +137,7 @@ def _open_etcd(url: str, clock: Clock, *, create: bool) -> Backend:
 
 def _open_postgres(url: str, clock: Clock, *, create: bool) -> Backend:
     with _needs_extra(url, "postgres"):
-        from oarlock.storage.postgres.backend import open_postgres  # noqa: PLC0415  its driver is an extra
-
+        from oarlock.storage.postgres.backend import open_postgres  # noqa: PLC0415 (loads asyncpg)
     return open_postgres(url, create=create)
 
 

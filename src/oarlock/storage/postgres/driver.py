@@ -17,7 +17,7 @@ from oarlock.storage.postgres import errors, tables
 from oarlock.storage.postgres.dialect import PostgresDialect
 from oarlock.storage.postgres.session import PostgresSession
 from oarlock.storage.postgres.url import PostgresUrl
-from oarlock.storage.sql.server.session import Session
+from oarlock.storage.sql.server.session import DatabaseSession
 from oarlock.storage.sql.statements import Statement
 
 __all__ = ["PostgresDriver"]
@@ -62,7 +62,7 @@ class PostgresDriver:
         self._channel: Final = f"oarlock_{url.schema}"
         self.dialect: Final = PostgresDialect(self._channel)
 
-    async def connect(self) -> Session:
+    async def connect(self) -> DatabaseSession:
         connection: Any = await asyncpg.connect(
             self._url.dsn, timeout=self._url.connect_timeout_s, command_timeout=_STATEMENT_S + 5
         )
@@ -75,7 +75,7 @@ class PostgresDriver:
             raise
         return PostgresSession(connection, self._channel, _CLOSE_S)
 
-    async def prepare(self, session: Session, create: bool) -> None:
+    async def prepare(self, session: DatabaseSession, create: bool) -> None:
         assert isinstance(session, PostgresSession)
         connection = session.connection
         version = connection.get_server_version()
@@ -88,7 +88,7 @@ class PostgresDriver:
                     "%s: %s is off: acknowledged writes may be lost when its machine crashes", self.name, setting
                 )
 
-    async def origin(self, session: Session) -> str:
+    async def origin(self, session: DatabaseSession) -> str:
         rows = await session.fetch(Statement(_ORIGIN))
         return str(rows[0][0])
 

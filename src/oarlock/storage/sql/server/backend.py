@@ -40,7 +40,7 @@ from oarlock.storage.sql.plan import QueuedWrite
 from oarlock.storage.sql.reads import LogRange
 from oarlock.storage.sql.server.connections import CALL_S, Connector, Pool
 from oarlock.storage.sql.server.origin import verify
-from oarlock.storage.sql.server.session import Driver, Session, run
+from oarlock.storage.sql.server.session import DatabaseSession, Driver, run
 from oarlock.storage.sql.server.writer import CommitResult, GroupCommit
 from oarlock.storage.sql.statements import Steps
 from oarlock.storage.sql.tailer import Tailer
@@ -77,7 +77,7 @@ class SqlServerBackend:
         self._create: Final = create
         self._clock: Final = clock
         self._seen: Rev = 0  # the highest revision that any answer of this process had
-        self._tail: Session | None = None
+        self._tail: DatabaseSession | None = None
         self._tailing: Final = asyncio.Lock()
         self._tasks: Final[set[asyncio.Task[None]]] = set()
         self._closing: asyncio.Task[None] | None = None
@@ -85,7 +85,7 @@ class SqlServerBackend:
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
         driver = self._driver
-        session: Session | None = None
+        session: DatabaseSession | None = None
         try:
             async with asyncio.timeout(CALL_S):
                 session = await driver.connect()
@@ -264,7 +264,7 @@ class SqlServerBackend:
 
     # Sessions
 
-    async def _admit(self, session: Session) -> None:
+    async def _admit(self, session: DatabaseSession) -> None:
         """Every session sees the history that this process has read, or another epoch that says it isn't."""
         meta = await verify(self._driver, session, self._seen)
         self._note(meta.rev)
@@ -283,8 +283,8 @@ class SqlServerBackend:
         """Run an operation in a transaction that has the lock."""
         return await self._with_session(lambda session: _in_transaction(session, steps))
 
-    async def _with_session(self, work: Callable[[Session], Awaitable[T]], within_s: float = CALL_S) -> T:
-        session: Session | None = None
+    async def _with_session(self, work: Callable[[DatabaseSession], Awaitable[T]], within_s: float = CALL_S) -> T:
+        session: DatabaseSession | None = None
         sound = False
         try:
             async with asyncio.timeout(within_s):
@@ -362,7 +362,7 @@ class SqlServerBackend:
         await self._pool.close()
 
 
-async def _in_snapshot(session: Session, steps: Steps[T]) -> T:
+async def _in_snapshot(session: DatabaseSession, steps: Steps[T]) -> T:
     await session.begin_snapshot()
     try:
         result = await run(session, steps)
@@ -373,7 +373,7 @@ async def _in_snapshot(session: Session, steps: Steps[T]) -> T:
     return result
 
 
-async def _in_transaction(session: Session, steps: Steps[T]) -> T:
+async def _in_transaction(session: DatabaseSession, steps: Steps[T]) -> T:
     await session.begin()
     try:
         result = await run(session, steps)

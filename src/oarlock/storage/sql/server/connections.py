@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Final
 
 from oarlock.storage.backend import StorageError, Unavailable
-from oarlock.storage.sql.server.session import Driver, Session
+from oarlock.storage.sql.server.session import DatabaseSession, Driver
 
 __all__ = ["CALL_S", "Connector", "Pool"]
 
@@ -26,7 +26,7 @@ _PATIENCE_S = 5.0
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 2.0
 
-Admit = Callable[[Session], Awaitable[object]]
+Admit = Callable[[DatabaseSession], Awaitable[object]]
 
 
 class Connector:
@@ -40,7 +40,7 @@ class Connector:
         self._not_before = 0.0
         self._error: StorageError = Unavailable("the store was not reached yet")
 
-    async def open(self) -> Session:
+    async def open(self) -> DatabaseSession:
         """A new session. Raises `Unavailable`."""
         until = monotonic() + _PATIENCE_S
         while True:
@@ -62,8 +62,8 @@ class Connector:
                 raise copy.copy(last) if isinstance(last, Unavailable) else Unavailable(str(last), 5.0)
             await asyncio.sleep(wait)
 
-    async def _attempt(self) -> Session:
-        session: Session | None = None
+    async def _attempt(self) -> DatabaseSession:
+        session: DatabaseSession | None = None
         try:
             session = await self._driver.connect()
             await self._admit(session)
@@ -82,11 +82,11 @@ class Pool:
     def __init__(self, connector: Connector, size: int) -> None:
         self._connector: Final = connector
         self._room: Final = asyncio.Semaphore(size)
-        self._idle: Final[list[Session]] = []
-        self._busy: Final[set[Session]] = set()
+        self._idle: Final[list[DatabaseSession]] = []
+        self._busy: Final[set[DatabaseSession]] = set()
         self._closed = False
 
-    async def take(self) -> Session:
+    async def take(self) -> DatabaseSession:
         """A session for one user, which gives it back. Raises `Unavailable`."""
         await self._room.acquire()
         try:
@@ -105,7 +105,7 @@ class Pool:
         self._busy.add(session)
         return session
 
-    def give_back(self, session: Session, sound: bool) -> None:
+    def give_back(self, session: DatabaseSession, sound: bool) -> None:
         """Return a session; one that isn't `sound`, because a call failed or was cancelled, is dropped."""
         self._busy.discard(session)
         if sound and not session.closed and not self._closed:

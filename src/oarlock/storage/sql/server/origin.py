@@ -15,7 +15,7 @@ from oarlock.storage.backend import Rev
 from oarlock.storage.sql.compaction import begin_epoch
 from oarlock.storage.sql.dialect import Dialect
 from oarlock.storage.sql.reads import Meta, read_meta
-from oarlock.storage.sql.server.session import Driver, Session, run
+from oarlock.storage.sql.server.session import DatabaseSession, Driver, run
 from oarlock.storage.sql.statements import Statement, Steps
 
 __all__ = ["verify"]
@@ -23,7 +23,7 @@ __all__ = ["verify"]
 log = logging.getLogger("oarlock.storage.sql")
 
 
-async def verify(driver: Driver, session: Session, seen: Rev) -> Meta:
+async def verify(driver: Driver, session: DatabaseSession, seen: Rev) -> Meta:
     """The row of ``meta``, in a history that continues the one in which `seen` was seen.
 
     Begins another epoch if it has to be, which only the first of several processes does.

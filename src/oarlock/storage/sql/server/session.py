@@ -12,7 +12,7 @@ from oarlock.storage.backend import Rev, StorageError
 from oarlock.storage.sql.dialect import Dialect
 from oarlock.storage.sql.statements import Rows, Statement, Steps
 
-__all__ = ["Driver", "Hint", "Session", "run"]
+__all__ = ["DatabaseSession", "Driver", "Hint", "run"]
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ Hint = Callable[[Rev], None]
 """Called with a revision that somebody may have committed; 0 when it isn't known which."""
 
 
-class Session(Protocol):
+class DatabaseSession(Protocol):
     """One connection to the server. Methods raise the driver's own errors; every one has a deadline.
 
     After an error, and after a call that was cancelled, it is terminated by its user.
@@ -79,18 +79,18 @@ class Driver(Protocol):
         """The largest key in bytes."""
         ...
 
-    async def connect(self) -> Session:
+    async def connect(self) -> DatabaseSession:
         """A new session, on a server that takes writes. Raises its own errors, or `StorageError`."""
         ...
 
-    async def prepare(self, session: Session, create: bool) -> None:
+    async def prepare(self, session: DatabaseSession, create: bool) -> None:
         """Make sure that the tables are there and of a known version; with `create`, make them if absent.
 
         Several processes may do it at once. Raises `StorageError` with a one-line message.
         """
         ...
 
-    async def origin(self, session: Session) -> str:
+    async def origin(self, session: DatabaseSession) -> str:
         """Identifies the history that the server continues; another after a failover or restore, where it can tell."""
         ...
 
@@ -103,7 +103,7 @@ class Driver(Protocol):
         ...
 
 
-async def run(session: Session, steps: Steps[T]) -> T:
+async def run(session: DatabaseSession, steps: Steps[T]) -> T:
     """The result of an operation."""
     try:
         statement = next(steps)

@@ -21,7 +21,7 @@ from oarlock.storage.backend import Event, OutcomeUnknown, Rev, StorageError, Un
 from oarlock.storage.sql.commits import write_batch
 from oarlock.storage.sql.plan import BatchPlan, QueuedWrite
 from oarlock.storage.sql.server.connections import CALL_S, Connector
-from oarlock.storage.sql.server.session import Driver, Session, run
+from oarlock.storage.sql.server.session import DatabaseSession, Driver, run
 
 __all__ = ["CommitResult", "GroupCommit"]
 
@@ -64,7 +64,7 @@ class GroupCommit:
         self._queue: Final[deque[QueuedWrite]] = deque()
         self._queued_bytes = 0
         self._arrival: Final = asyncio.Event()
-        self._session: Session | None = None
+        self._session: DatabaseSession | None = None
         self._closed = False
         self.committing: Rev = 0
         self._task: Final = asyncio.create_task(self._run(), name="oarlock store: writer")
