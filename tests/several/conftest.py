@@ -46,6 +46,14 @@ class Caller:
     def get(self, path: str) -> Got:
         return self.send("GET", path)
 
+    def watch(self, path: str) -> Iterator[Any]:
+        """The events of a watch, until it ends."""
+        self._connection.request("GET", path, None, self._headers)
+        answer = self._connection.getresponse()
+        assert answer.status == 200
+        while line := answer.readline():
+            yield json.loads(line)
+
     def create(self, name: str) -> Got:
         return self.send("POST", FLUNDERS, {"metadata": {"name": name}})
 
@@ -101,16 +109,27 @@ def calling(server: ServerProcess, count: int) -> Iterator[list[Caller]]:
             caller.close()
 
 
+def with_workers(folder: Path, count: int, *options: str, storage: str | None = None) -> ServerProcess:
+    """The wardle example with workers, not yet started."""
+    return ServerProcess(folder, "wardle", storage, options=["--workers", str(count), *options])
+
+
+def start_all(server: ServerProcess) -> None:
+    """Start a server, and wait until all its workers are ready."""
+    banners = server.log.count("serving at") if (server.folder / "server.log").exists() else 0
+    server.start()
+    until(lambda: server.log.count("serving at") > banners, "all workers are ready")
+
+
 @pytest.fixture
 def workers(tmp_path: Path) -> Iterator[Callable[..., ServerProcess]]:
     """Starts the wardle example with workers."""
     running: list[ServerProcess] = []
 
     def start(count: int, *options: str) -> ServerProcess:
-        server = ServerProcess(tmp_path, "wardle", options=["--workers", str(count), *options])
+        server = with_workers(tmp_path, count, *options)
         running.append(server)
-        server.start()
-        until(lambda: "serving at" in server.log, "all workers are ready")
+        start_all(server)
         return server
 
     yield start
