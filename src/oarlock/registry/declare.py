@@ -137,9 +137,8 @@ def _served(group: _Group) -> Served:
         if stored_as not in (None, group.hub):
             _check_loss(type(collection), converter, group.hub)
     hooks = Hooks(default={version: _default(cls) for version, cls in classes.items() if _has_default(cls)})
-    virtual = None
+    virtual, projection = None, projection_of(group.hub)
     if collection is not None:
-        projection = projection_of(group.hub)
         definition = with_subresources(definition, collection)
         hooks = replace(hooks, subresources=subresource_hooks(collection, definition, converter))
         if isinstance(collection, VirtualCollection):
@@ -150,8 +149,8 @@ def _served(group: _Group) -> Served:
         hooks = with_foreign_checks(hooks, group.hub)
     hooks = replace(hooks, threadsafe=True)
     if collection is not None and type(collection).__parts__:
-        hooks = replace(hooks, parts=part_hooks(collection, projection_of(group.hub), hooks))
-    return Served(definition, converter, hooks, virtual)
+        hooks = replace(hooks, parts=part_hooks(collection, projection, hooks))
+    return Served(definition, converter, hooks, virtual, projection)
 
 
 def _check_loss(collection: Any, converter: ClassConverter, hub: type) -> None:

@@ -20,6 +20,7 @@ from oarlock.registry.converting import Conversions
 from oarlock.registry.pages import Page
 from oarlock.registry.parameters import Argument
 from oarlock.schema.definition import ResourceDefinition
+from oarlock.schema.projections import Projection
 
 __all__ = [
     "AnyHook",
@@ -128,13 +129,15 @@ class VirtualMethods:
 class Served:
     """A resource as the server serves it: the definition, its conversion and its code.
 
-    `virtual` is None for a resource kept in the store.
+    `virtual` is None for a resource kept in the store. `projection` makes typed objects of the hub version; None if
+    there is no class.
     """
 
     definition: ResourceDefinition
     converter: Converter = field(default_factory=NoConversion)
     hooks: Hooks = field(default_factory=Hooks)
     virtual: VirtualMethods | None = None
+    projection: Projection | None = field(default=None, repr=False, compare=False)
     conversions: Conversions = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

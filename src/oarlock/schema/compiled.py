@@ -31,12 +31,12 @@ from oarlock.schema.untouched import compile_untouched
 from oarlock.schema.validation import compile_check
 from oarlock.schema.whole_numbers import compile_whole_numbers
 
-__all__ = ["CompiledVersion", "SchemaError", "compile_version"]
+__all__ = ["NOT_CHECKED", "CompiledVersion", "SchemaError", "compile_version"]
 
 Tree = dict[str, Any]
 
 _BLOCKING = (Required, TooLong, TooMany, TypeInvalid)
-_NOT_CHECKED = (
+NOT_CHECKED = (
     "some validation rules were not checked because the object was invalid; "
     "correct the existing errors to complete validation"
 )
@@ -182,7 +182,7 @@ class CompiledVersion:
         if cel is None:
             return errors
         if errors and any(isinstance(error, _BLOCKING) for error in errors):
-            return [*errors, Invalid("<nil>", None, _NOT_CHECKED)]
+            return [*errors, Invalid("<nil>", None, NOT_CHECKED)]
         return errors + cel.validate(tree, old)
 
     def _violations(self, tree: Tree, old: Tree | None) -> list[FieldError]:
