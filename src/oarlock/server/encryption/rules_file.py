@@ -32,6 +32,9 @@ MAX_BYTES = 1024 * 1024
 MAX_PROBLEMS = 10
 """So many problems are named in one message."""
 
+_QUOTED = re.compile(r"`.*`", re.DOTALL)
+"""What a message of the decoder quotes may be a key."""
+
 _SECOND_DOCUMENT = re.compile(rb"^[^#\s%-].*?^---(\s|\Z)", re.MULTILINE | re.DOTALL)
 _CIPHERS: dict[ProviderKind, Callable[[bytes], Cipher]] = {"aescbc": AesCbc, "aesgcm": AesGcm, "secretbox": SecretBox}
 _INSTALL = "it is in an extra: pip install 'oarlock[encryption]'"
@@ -78,7 +81,8 @@ def rules_of(text: RulesText, clock: Clock, known: Sequence[KmsProvider] = ()) -
     try:
         tree, repeated = decode(text.text)
     except DecodeError as error:
-        raise EncryptionFileError(f"{path}: {str(error).removeprefix('error converting YAML to JSON: ')}") from None
+        why = str(error).removeprefix("error converting YAML to JSON: ")
+        raise EncryptionFileError(f"{path}: {_QUOTED.sub('a value', why)}") from None
     entries, problems = decoded(tree)
     if _SECOND_DOCUMENT.search(text.text):
         problems = ["it has several documents: write one"]

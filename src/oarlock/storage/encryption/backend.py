@@ -66,7 +66,7 @@ class EncryptedBackend:
         self.known_rev = inner.known_rev  # used by every read
         self.rules = rules
         self._inner: Final = inner
-        self._stored_key: Final = stored_key
+        self._stored_key: Final[Callable[[str], bytes]] = getattr(inner, "stored_key", _same_key)
         self._watches: dict[DecryptedWatch, None] = {}
         self._unreadable = 0
         """How many values couldn't be read since the rules were exchanged."""
@@ -267,6 +267,10 @@ class EncryptedBackend:
             if page.kvs:
                 start = page.kvs[-1].key + "\0"
         return findings
+
+
+def _same_key(key: str) -> bytes:
+    return key.encode(errors="surrogateescape")
 
 
 def _with_value(kv: KV, value: bytes) -> KV:

@@ -130,6 +130,10 @@ class EtcdBackend:
         self._open()
         return (await self._epochs.look()).epoch
 
+    def stored_key(self, key: str) -> bytes:
+        """The key in etcd, which encrypted values are bound to."""
+        return self.keys.encode(key)
+
     def known_rev(self) -> Rev | None:
         return None
 
