@@ -140,6 +140,12 @@ class DefinitionRecords:
             return True
         return await self._put_schemas(_name(definition), {**known.facts, "schemas": schemas}, known)
 
+    async def all(self) -> dict[str, Facts]:
+        """Every record, by the name of its resource: ``orders.shop.example.com``."""
+        first = {} if self._current else _first_form((await self._backend.get(FORM_KEY))[0])
+        records = {kv.key.removeprefix(PREFIX): _facts(kv) for kv in await self._everything()}
+        return {name: _joined(first.get(name, {}), records.get(name, {})) for name in {**first, **records}}
+
     async def find(self, definition: ResourceDefinition) -> DefinitionRecord:
         """What is recorded of a resource; nothing, at revision 0, if it never was."""
         return (await self._read([definition]))[_name(definition)]
@@ -174,6 +180,9 @@ class DefinitionRecords:
         if len(names) <= FEW:
             answers = [await self._backend.get(PREFIX + name) for name in names]
             return [kv for kv, _ in answers if kv is not None]
+        return await self._everything()
+
+    async def _everything(self) -> list[KV]:
         kvs: list[KV] = []
         start, more = PREFIX, True
         while more:

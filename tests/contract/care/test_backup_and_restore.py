@@ -21,6 +21,7 @@ from oarlock.storage.care.opening import opened
 from oarlock.storage.care.restore import restore
 from oarlock.storage.care.snapshot import EVERYTHING, OperationProgress
 from oarlock.storage.care.unfinished import UNFINISHED_KEY, must_be_complete
+from oarlock.storage.care.whole_file import FileError
 from oarlock.testing.contracts.support import record, refused
 from stores import KINDS
 
@@ -261,9 +262,9 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         (tmp_path / "a").write_bytes(content)
         with pytest.raises(BackupFileError, match=why):
             read(tmp_path / "a")
-    with pytest.raises(BackupFileError, match="Is a directory"):
+    with pytest.raises(FileError, match="Is a directory"):
         read(tmp_path)
-    with pytest.raises(BackupFileError, match="No such file"):
+    with pytest.raises(FileError, match="No such file"):
         read(tmp_path / "nothing")
 
 
@@ -312,7 +313,7 @@ def test_two_backups_into_one_file_at_once_are_refused(tmp_path: Path) -> None:
     with written_backup(tmp_path / "a", BackupHead("epoch", 50, 1)) as first:
         first.add(KVS)
         with (
-            pytest.raises(BackupFileError, match="another process is writing this backup"),
+            pytest.raises(FileError, match="another process is writing this file"),
             written_backup(tmp_path / "a", BackupHead("epoch", 50, 1)),
         ):
             pass
@@ -322,6 +323,6 @@ def test_two_backups_into_one_file_at_once_are_refused(tmp_path: Path) -> None:
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "victim").write_bytes(b"precious")
     (tmp_path / "a.partial").symlink_to(tmp_path / "victim")
-    with pytest.raises(BackupFileError):
+    with pytest.raises(FileError):
         example(tmp_path / "a", KVS)
     assert (tmp_path / "victim").read_bytes() == b"precious"

@@ -6,6 +6,8 @@ from oarlock.cli.storage.backup import BACKUP
 from oarlock.cli.storage.check import CHECK
 from oarlock.cli.storage.compact import COMPACT
 from oarlock.cli.storage.copy import COPY
+from oarlock.cli.storage.export import EXPORT
+from oarlock.cli.storage.import_ import IMPORT
 from oarlock.cli.storage.migrate import MIGRATE
 from oarlock.cli.storage.restore import RESTORE
 from oarlock.cli.storage.stats import STATS
@@ -16,5 +18,5 @@ __all__ = ["STORAGE"]
 STORAGE = CommandGroup(
     "storage",
     "Look after a store, also while a server runs on it.",
-    (CHECK, COMPACT, MIGRATE, BACKUP, RESTORE, COPY, STATS),
+    (CHECK, COMPACT, MIGRATE, BACKUP, RESTORE, COPY, EXPORT, IMPORT, STATS),
 )

@@ -14,7 +14,6 @@ Must not know: stores. See also: `backup`, `restore`.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import struct
@@ -25,7 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from oarlock.storage.backend import KV, Rev, StorageError
+from oarlock.storage.backend import KV, Rev
+from oarlock.storage.care.whole_file import FileError, as_file_error, whole_file
 
 __all__ = ["BackupFileError", "BackupHead", "BackupReader", "BackupWriter", "written_backup"]
 
@@ -42,8 +42,8 @@ _MOST_VALUE = 64 * 1024 * 1024
 """No store takes a value of this size: the length itself is damaged."""
 
 
-class BackupFileError(StorageError):
-    """A file that can't be written, or is no whole backup. The message is one line."""
+class BackupFileError(FileError):
+    """A file that is no whole backup. The message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,55 +99,12 @@ def _with_crc(part: bytes) -> bytes:
 def written_backup(path: Path, head: BackupHead) -> Iterator[BackupWriter]:
     """A context manager: `path` is a whole backup once it ends, readable by its owner only.
 
-    Nothing is at `path`, or what was there before, if it ends with an error. Raises `BackupFileError`.
+    Nothing is at `path`, or what was there before, if it ends with an error. Raises `FileError`.
     """
-    partial = path.with_name(path.name + ".partial")
-    with _as_backup_error(path):
-        if path.is_dir():
-            raise BackupFileError(f"{path}: is a directory; name a file in it")
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        with open(partial, "wb", opener=lambda name, _: os.open(name, flags, 0o600)) as file:
-            _claim(file, partial)
-            try:
-                writer = BackupWriter(file, head)
-                yield writer
-                writer.finish()
-                file.flush()
-                os.fsync(file.fileno())
-                os.replace(partial, path)
-            except BaseException:
-                partial.unlink(missing_ok=True)
-                raise
-        _sync_folder(path.parent)
-
-
-def _claim(file: BinaryIO, partial: Path) -> None:
-    """Make sure that nobody else writes this file, and empty it: one that was ended by force has left it."""
-    try:
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        mine, there = os.fstat(file.fileno()), os.stat(partial)
-    except (BlockingIOError, FileNotFoundError):
-        raise BackupFileError(f"{partial}: another process is writing this backup") from None
-    if (mine.st_dev, mine.st_ino) != (there.st_dev, there.st_ino):
-        raise BackupFileError(f"{partial}: another process is writing this backup")
-    os.fchmod(file.fileno(), 0o600)
-    file.truncate(0)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def _as_backup_error(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise BackupFileError(f"{path}: {error.strerror or error}") from error
+    with whole_file(path) as file:
+        writer = BackupWriter(file, head)
+        yield writer
+        writer.finish()
 
 
 # Reading ------------------------------------------------------------------------------------------
@@ -178,10 +135,10 @@ class BackupReader:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._places = []
-        with _as_backup_error(path):
+        with as_file_error(path):
             self._file = open(path, "rb")  # noqa: SIM115 (closed by `close`)
         try:
-            with _as_backup_error(path):
+            with as_file_error(path):
                 self._size = os.fstat(self._file.fileno()).st_size
                 self.head = self._read_head()
         except BaseException:
@@ -214,7 +171,7 @@ class BackupReader:
         """Read all of it, and yield now and then how many bytes were read. Raises `BackupFileError`."""
         digest = hashlib.sha256()
         self._file.seek(0)
-        with _as_backup_error(self.path):
+        with as_file_error(self.path):
             head = len(_MAGIC) + _HEAD.size + len(self.head.epoch.encode()) + _CRC.size
             digest.update(self._take(head))
             last, told = "", 0
@@ -244,7 +201,7 @@ class BackupReader:
 
     def records(self) -> Iterator[KV]:
         """Every record, in the order in which the keys were last changed."""
-        with _as_backup_error(self.path):
+        with as_file_error(self.path):
             for place in sorted(self._places, key=lambda one: one.mod_rev):
                 self._file.seek(place.offset)
                 yield self._record(place.offset)[0]

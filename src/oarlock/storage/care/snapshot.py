@@ -53,8 +53,10 @@ async def take_snapshot(backend: Backend) -> StoreSnapshot:
     return StoreSnapshot(epoch, rev, keys)
 
 
-async def pages(backend: Backend, rev: Rev, span: tuple[str, str] = EVERYTHING) -> AsyncIterator[Sequence[KV]]:
-    """The range at `rev`, in byte order. Raises `StorageError` for a value that can't be read."""
+async def pages(
+    backend: Backend, rev: Rev, span: tuple[str, str] = EVERYTHING, *, damaged: bool = False
+) -> AsyncIterator[Sequence[KV]]:
+    """The range at `rev`, in byte order. Raises `StorageError` for a `Damaged` value, unless `damaged` lets it pass."""
     start, end = span
     limit, more = FEWEST_KEYS, True
     while more:
@@ -68,7 +70,7 @@ async def pages(backend: Backend, rev: Rev, span: tuple[str, str] = EVERYTHING) 
         if not page.kvs:
             return
         for kv in page.kvs:
-            if not kv.value and isinstance(kv.value, Damaged):
+            if not damaged and not kv.value and isinstance(kv.value, Damaged):
                 raise StorageError(f"{kv.key} can't be read: {kv.value.why}")
         yield page.kvs
         size = sum(len(kv.value) for kv in page.kvs)
