@@ -24,7 +24,7 @@ from oarlock.registry.stored_form import StoredForm
 from oarlock.storage.backend import KV, Damaged
 from oarlock.storage.cache.entry import Interner
 
-__all__ = ["ObjectDocumentError", "ObjectKinds", "StoredObject", "tree_in"]
+__all__ = ["ObjectDocumentError", "ObjectKinds", "StoredObject", "Tree", "tree_in"]
 
 Tree = dict[str, Any]
 
