@@ -58,7 +58,11 @@ DEFERRED = {
     "oarlock.server.app": {"oarlock.server"},
     "oarlock.server.lifecycle": {"oarlock.server.encryption.reload"},
     "oarlock.server.metrics_page": {"oarlock.server"},
-    "oarlock.storage.url": {"oarlock.storage.etcd.backend", "oarlock.storage.postgres.backend"},
+    "oarlock.storage.url": {
+        "oarlock.storage.etcd.backend",
+        "oarlock.storage.mysql.backend",
+        "oarlock.storage.postgres.backend",
+    },
     "oarlock.storage.encryption.ciphers": {"nacl.exceptions", "nacl.secret"},
 }
 """Imports in functions: what they load is slow to load, and most processes never need it."""

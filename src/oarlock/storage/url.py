@@ -23,6 +23,7 @@ from oarlock.storage.backend import Backend, StorageError
 from oarlock.storage.etcd.address import FORM as ETCD_FORM
 from oarlock.storage.etcd.address import etcd_address
 from oarlock.storage.memory import MemoryBackend
+from oarlock.storage.mysql.address import parse_address
 from oarlock.storage.passwords import without_password
 from oarlock.storage.postgres.url import parse_url as check_postgres_url
 from oarlock.storage.sqlite.backend import SqliteBackend
@@ -141,12 +142,21 @@ def _open_postgres(url: str, clock: Clock, *, create: bool) -> Backend:
     return open_postgres(url, create=create)
 
 
+def _open_mysql(url: str, clock: Clock, *, create: bool) -> Backend:
+    with _needs_extra(url, "mysql"):
+        from oarlock.storage.mysql.backend import open_mysql  # noqa: PLC0415 (loads asyncmy)
+    return open_mysql(url, create=create)
+
+
 _POSTGRES = _Scheme("postgresql://user@host/database", check_postgres_url, _open_postgres)
+_MYSQL = _Scheme("mysql://user@host/database", parse_address, _open_mysql)
 
 _SCHEMES = {
     "sqlite": _Scheme("sqlite:///relative.db, sqlite:////absolute.db", sqlite_path, _open_sqlite),
     "postgresql": _POSTGRES,
     "postgres": _POSTGRES,
+    "mysql": _MYSQL,
+    "mariadb": _MYSQL,
     "memory": _Scheme("memory://", _check_memory, _open_memory),
     "etcd": _Scheme(ETCD_FORM, etcd_address, _open_etcd),
 }

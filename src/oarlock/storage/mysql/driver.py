@@ -1,0 +1,160 @@
+"""`MysqlDriver`: connects to the database of a store, makes its tables, and says whose history it has.
+
+Statements that make tables commit by themselves, so first starts take turns by a lock of the server's that is no
+table's; what a start that was killed left out is made by the next.
+
+InnoDB shows a commit to others before it is on the disk. A server that crashes may lose what a reader has seen, unless
+it flushes a binary log with each commit: then a commit is shown after that. Where it doesn't, each start of the server
+is an origin of its own. A start is recognised by a table in memory, which is empty after one.
+
+Must not know: reads and writes of a store. See also: `session`; `dialect` for the tables.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from oarlock.storage.backend import StorageError, Unavailable
+from oarlock.storage.memory import DEFAULT_MAX_VALUE, FIRST_REV
+from oarlock.storage.mysql import errors
+from oarlock.storage.mysql.address import MysqlAddress
+from oarlock.storage.mysql.dialect import BOOTS_TABLE, MAX_KEY_BYTES, TABLES, MysqlDialect
+from oarlock.storage.mysql.session import MysqlSession, connect
+from oarlock.storage.sql.dialect import SCHEMA_VERSION
+from oarlock.storage.sql.server.session import DatabaseSession
+from oarlock.storage.sql.statements import Statement
+
+__all__ = ["MysqlDriver"]
+
+log = logging.getLogger("oarlock.storage.mysql")
+
+_OURS = frozenset(("meta", "log", "kv", "boots"))
+_TURN_S = 10
+_POLL_S = 0.02
+
+_LEAST_PACKET = 4 * DEFAULT_MAX_VALUE
+"""A value as text may be twice as long, beside other statements; a row of events has it and the one before it."""
+
+
+class MysqlDriver:
+    """The driver for `address`."""
+
+    def __init__(self, address: MysqlAddress) -> None:
+        self._address: Final = address
+        self.dialect = MysqlDialect()
+        self.name = address.shown
+        self.poll_s = _POLL_S
+        self.max_key = MAX_KEY_BYTES
+
+    async def connect(self) -> DatabaseSession:
+        return await connect(self._address)
+
+    async def prepare(self, session: DatabaseSession, create: bool) -> None:
+        assert isinstance(session, MysqlSession)
+        await self._check_settings(session)
+        async with self._turn(session):
+            await self._prepare(session, create)
+
+    async def origin(self, session: DatabaseSession) -> str:
+        assert isinstance(session, MysqlSession)
+        # MySQL has an identity of its own; MariaDB is what runs at a place. A restored dump makes the table anew.
+        identity = "datadir" if session.mariadb else "server_uuid"
+        rows = await session.query(
+            b"SELECT CONCAT_WS(' ', @@GLOBAL.hostname, @@GLOBAL.port, @@GLOBAL.server_id, @@GLOBAL.%b, create_time),"
+            b" @@GLOBAL.log_bin AND @@GLOBAL.sync_binlog = 1 AND @@GLOBAL.innodb_flush_log_at_trx_commit = 1"
+            b" FROM information_schema.tables WHERE table_schema = DATABASE() AND LOWER(table_name) = 'meta'"
+            % identity.encode()
+        )
+        place, shown_when_durable = rows[0]
+        return str(place) if shown_when_durable else f"{place} {await self._boot(session)}"
+
+    def translate(self, error: Exception) -> StorageError:
+        return errors.translate(error)
+
+    def refused(self, error: Exception) -> bool:
+        return errors.refused(error)
+
+    async def _boot(self, session: MysqlSession) -> str:
+        """A name of this run of the server, which the first that asks gives."""
+        # Not in a transaction: a server with GTIDs refuses tables in memory there.
+        await session.fetch(Statement("INSERT IGNORE INTO boots VALUES (1, ?)", (secrets.token_hex(8),)))
+        rows = await session.query(b"SELECT boot FROM boots WHERE id = 1")
+        return str(rows[0][0])
+
+    async def _check_settings(self, session: MysqlSession) -> None:
+        """Refuse a server that can't take our statements; warn of settings with which an acknowledged write is lost."""
+        rows = await session.query(
+            b"SELECT @@GLOBAL.max_allowed_packet, @@GLOBAL.innodb_flush_log_at_trx_commit, @@GLOBAL.log_bin,"
+            b" @@GLOBAL.sync_binlog, @@GLOBAL.innodb_doublewrite"
+        )
+        packet, flush, binary_log, sync_binary_log, double_write = (str(value) for value in rows[0])
+        if int(packet) < _LEAST_PACKET:
+            raise StorageError(f"its max_allowed_packet is {packet}: set it to {_LEAST_PACKET} or more")
+        risks = []
+        if flush != "1":
+            risks.append(f"innodb_flush_log_at_trx_commit is {flush}: a crash loses acknowledged writes; set it to 1")
+        if double_write in ("0", "OFF"):
+            risks.append("innodb_doublewrite is off: a power failure may tear pages; turn it on")
+        if binary_log in ("1", "ON") and sync_binary_log != "1":
+            risks.append(f"sync_binlog is {sync_binary_log}: a crash may lose acknowledged writes; set it to 1")
+        for risk in risks:
+            log.warning("%s: %s", self.name, risk)
+
+    @asynccontextmanager
+    async def _turn(self, session: MysqlSession) -> AsyncIterator[None]:
+        """While no other process is in such a block for the same database."""
+        name = f"oarlock {hashlib.sha256(self._address.database.encode()).hexdigest()[:32]}"
+        rows = await session.fetch(Statement("SELECT GET_LOCK(?, ?)", (name, _TURN_S)))
+        if rows[0][0] != 1:
+            raise Unavailable(f"another process has been making its tables for {_TURN_S} s")
+        try:
+            yield
+        finally:
+            if not session.closed:
+                await session.fetch(Statement("SELECT RELEASE_LOCK(?)", (name,)))
+
+    async def _prepare(self, session: MysqlSession, create: bool) -> None:
+        rows = await session.query(
+            b"SELECT LOWER(table_name), engine FROM information_schema.tables WHERE table_schema = DATABASE()"
+        )
+        engines = {str(name): str(engine) for name, engine in rows}
+        foreign = sorted(set(engines) - _OURS) or (["meta"] if await _is_foreign(session) else [])
+        if foreign:
+            raise StorageError(f"its table {foreign[0]} is of another program; give oarlock a database of its own")
+        if "meta" not in engines and not create:
+            raise StorageError("there is no store in this database")
+        for name in sorted(set(engines) - {"boots"}):
+            if engines[name] != "InnoDB":
+                raise StorageError(f"its table {name} is of {engines[name]}, which loses writes; it must be of InnoDB")
+        if not set(engines) >= _OURS:
+            for text in (*TABLES, BOOTS_TABLE):
+                await session.query(text.encode())
+        await session.fetch(
+            Statement(
+                "INSERT IGNORE INTO meta (id, rev, compact_rev, swept_rev, epoch, schema_version, origin)"
+                " VALUES (1, ?, 0, 0, ?, ?, ?)",
+                (FIRST_REV, secrets.token_hex(8), SCHEMA_VERSION, await self.origin(session)),
+            )
+        )
+        rows = await session.query(b"SELECT schema_version FROM meta")
+        version = int(rows[0][0])
+        if version > SCHEMA_VERSION:
+            raise StorageError(
+                f"a newer oarlock made it (schema {version}, this one knows {SCHEMA_VERSION});"
+                " upgrade oarlock or choose another database"
+            )
+
+
+async def _is_foreign(session: MysqlSession) -> bool:
+    """Whether there is a table called ``meta`` that isn't ours."""
+    rows = await session.query(
+        b"SELECT COUNT(*), SUM(LOWER(column_name) IN ('swept_rev', 'epoch', 'origin')) FROM information_schema.columns"
+        b" WHERE table_schema = DATABASE() AND LOWER(table_name) = 'meta'"
+    )
+    columns, ours = rows[0]
+    return int(columns) > 0 and int(ours) != 3
