@@ -78,31 +78,38 @@ def report(on: Store, seconds: float, *, large: bool) -> None:
     print(f"{on.name}: {rate:,.0f} durable creates/s through the backend alone, {IN_FLIGHT} in flight,", end=" ")
     print(f"{own_us:.1f} + {database_us:.1f} µs CPU each")
     load = Load(seconds=seconds, most=40_000)
+    with data_directory() as folder, wardle(on.new_url(), folder) as server:
+        series = iter(range(10_000_000))
+
+        def create(n: int) -> tuple[str, str, bytes, str]:
+            number = next(series)
+            return "POST", FLUNDERS, flunder(f"new-{number}", number), "application/json"
+
+        show(on, "CREATE, 16 in flight", measured(on, server, create, load))
     url = on.new_url()
-    with tempfile.TemporaryDirectory(prefix="oarlock-bench-") as folder:
-        with wardle(url, Path(folder)) as server:
-            series = iter(range(10_000_000))
-
-            def create(n: int) -> tuple[str, str, bytes, str]:
-                number = next(series)
-                return "POST", FLUNDERS, flunder(f"new-{number}", number), "application/json"
-
-            show(on, "CREATE, 16 in flight", measured(on, server, create, load))
-        url = on.new_url()
-        with wardle(url, Path(folder)) as server, wardle(url, Path(folder)) as other:
-            fill(server, lambda n: ("POST", FLUNDERS, flunder(f"get-{n}", n), "application/json"), 100)
-            figures = measured(on, server, lambda n: ("GET", f"{FLUNDERS}/get-{n % 100}", b"", ""), load)
-            show(on, "GET, linearizable, two servers, 16 in flight", figures)
-            times = asyncio.run(propagation(server, other))
-            p99 = statistics.quantiles(times, n=100)[98]
-            text = f"median {statistics.median(times):.2f} ms, p99 {p99:.2f} ms"
-            print(f"{on.name}: write on one server to event on the other: {text}")
-        if large:
+    with data_directory() as folder, wardle(url, folder) as server, wardle(url, folder) as other:
+        fill(server, lambda n: ("POST", FLUNDERS, flunder(f"get-{n}", n), "application/json"), 100)
+        figures = measured(on, server, lambda n: ("GET", f"{FLUNDERS}/get-{n % 100}", b"", ""), load)
+        show(on, "GET, linearizable, two servers, 16 in flight", figures)
+        times = asyncio.run(propagation(server, other))
+        p99 = statistics.quantiles(times, n=100)[98]
+        text = f"median {statistics.median(times):.2f} ms, p99 {p99:.2f} ms"
+        print(f"{on.name}: write on one server to event on the other: {text}")
+    if large:
+        with data_directory() as folder:
             url = on.new_url()
             asyncio.run(filled(url))
-            with wardle(url, Path(folder)) as server:
+            with wardle(url, folder):
+                pass  # leaves the certificates behind
+            with wardle(url, folder) as server:
                 text = f"{server.ready_s * 1e3:,.0f} ms, RSS {server.rss_mb():,.0f} MB"
                 print(f"{on.name}: start to /readyz with {LARGE:,} objects: {text}")
+
+
+@contextmanager
+def data_directory() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="oarlock-bench-") as folder:
+        yield Path(folder)
 
 
 def measured(

@@ -64,7 +64,7 @@ def command(folder: Path, port: int, storage: str) -> list[str]:
         *(sys.executable, "-m", "oarlock", "serve", str(ROOT / "examples" / "wardle" / "server.py")),
         *("--secure-port", str(port), "--storage", storage, "--cert-dir", str(folder / "pki")),
         *("--token-auth-file", str(folder / "tokens.csv"), "--anonymous-paths", "/readyz"),
-        *("--write-kubeconfig", str(folder / "kubeconfig")),
+        *("--write-kubeconfig", str(folder / "kubeconfig"), "--data-dir", str(folder)),
     ]
 
 
