@@ -71,6 +71,8 @@ class ApiStore:
             connector=aiohttp.TCPConnector(ssl=self._tls, limit=0),
             timeout=aiohttp.ClientTimeout(total=ANSWER_S),
         )
+        # It would send PUT and DELETE again when a connection is lost, and tell only what became of the second.
+        self._session._retry_connection = False
 
     async def close(self) -> None:
         for task in tuple(self._watches):
