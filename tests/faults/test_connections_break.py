@@ -6,17 +6,24 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from databases import EtcdServer
+from databases import EtcdServer, PostgresServer
 
 from oarlock.storage.backend import Backend
 from oarlock.storage.etcd.address import etcd_address
 from oarlock.storage.etcd.backend import EtcdBackend
 from oarlock.storage.etcd.client import EtcdDeadlines
+from oarlock.storage.postgres.driver import PostgresDriver
+from oarlock.storage.postgres.url import parse_url
+from oarlock.storage.sql.server.backend import SqlServerBackend
+from oarlock.storage.sql.server.connections import SqlDeadlines
 from oarlock.storage.url import open_backend
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.contracts.broken_connections import ConnectionContract
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+
+
+SHORT = SqlDeadlines(call_s=1, tail_s=0.5, patience_s=1)
 
 
 class DatabaseConnections(ConnectionContract):
@@ -35,6 +42,16 @@ class DatabaseConnections(ConnectionContract):
 
     def through_url(self, port: int) -> str:
         return self.url.replace(f":{urlsplit(self.url).port}/", f":{port}/")
+
+
+class TestPostgres(DatabaseConnections):
+    def through(self, folder: Path, clock: VirtualClock, port: int) -> Backend:
+        driver = PostgresDriver(parse_url(self.through_url(port) + "?connect_timeout=1"))
+        return SqlServerBackend(driver, deadlines=SHORT)
+
+    @pytest.fixture(autouse=True)
+    def store(self, postgres: PostgresServer) -> None:
+        self.url = postgres.fresh()
 
 
 class TestEtcd(DatabaseConnections):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from databases import EtcdServer
+from databases import EtcdServer, PostgresServer
 
 from oarlock.storage.backend import Backend
 from oarlock.storage.memory import MemoryBackend
@@ -26,6 +26,12 @@ class DatabaseServers(SharingContract):
 
     def replica(self, folder: Path, clock: VirtualClock) -> Backend:
         return open_backend(self.url, clock)
+
+
+class TestPostgres(DatabaseServers):
+    @pytest.fixture(autouse=True)
+    def store(self, postgres: PostgresServer) -> None:
+        self.url = postgres.fresh()
 
 
 class TestEtcd(DatabaseServers):

@@ -176,6 +176,7 @@ class _Sweep:
         )
 
     async def run(self) -> None:
+        await self._converse()  # the first one opens connections
         self._proxy.count_from_here()
         await self._converse()
         assert all(claim.outcome in (WriteOutcome.DONE, WriteOutcome.REFUSED) for claim in self.notes.claims)

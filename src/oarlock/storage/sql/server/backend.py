@@ -38,7 +38,7 @@ from oarlock.storage.sql.expiry import REAP_EVERY_S, reap
 from oarlock.storage.sql.feed import Feed
 from oarlock.storage.sql.plan import QueuedWrite
 from oarlock.storage.sql.reads import LogRange
-from oarlock.storage.sql.server.connections import CALL_S, Connector, Pool
+from oarlock.storage.sql.server.connections import Connector, Pool, SqlDeadlines
 from oarlock.storage.sql.server.origin import verify
 from oarlock.storage.sql.server.session import DatabaseSession, Driver, run
 from oarlock.storage.sql.server.writer import CommitResult, GroupCommit
@@ -70,12 +70,14 @@ class SqlServerBackend:
         create: bool = True,
         max_value: int = DEFAULT_MAX_VALUE,
         clock: Clock | None = None,
+        deadlines: SqlDeadlines = SqlDeadlines(),  # noqa: B008 (frozen)
     ) -> None:
         self.caps = Caps(durable=True, max_value=max_value)
         self._driver: Final = driver
         self._dialect: Final = driver.dialect
         self._create: Final = create
         self._clock: Final = clock
+        self._deadlines: Final = deadlines
         self._seen: Rev = 0  # the highest revision that any answer of this process had
         self._tail: DatabaseSession | None = None
         self._tailing: Final = asyncio.Lock()
@@ -87,7 +89,7 @@ class SqlServerBackend:
         driver = self._driver
         session: DatabaseSession | None = None
         try:
-            async with asyncio.timeout(CALL_S):
+            async with asyncio.timeout(self._deadlines.call_s):
                 session = await driver.connect()
                 await driver.prepare(session, self._create)
                 meta = await verify(driver, session, 0)
@@ -98,9 +100,9 @@ class SqlServerBackend:
                 session.terminate()
         self._seen = meta.rev
         self._feed = Feed(meta.rev)
-        self._connector = Connector(driver, self._admit)
+        self._connector = Connector(driver, self._admit, self._deadlines.patience_s)
         self._pool = Pool(self._connector, _READERS)
-        self._writer = GroupCommit(driver, self._connector, self._host_ms, self._report)
+        self._writer = GroupCommit(driver, self._connector, self._host_ms, self._report, self._deadlines.call_s)
         self._tailer = Tailer(self._feed, self._read_log)
         self._spawn(self._poll_forever())
         self._spawn(self._reap_forever())
@@ -233,7 +235,7 @@ class SqlServerBackend:
             self._feed.watchers.publish((), self._feed.last)
             return
         try:
-            async with asyncio.timeout(CALL_S):
+            async with asyncio.timeout(self._deadlines.call_s):
                 await self._feed.reached(rev)
         except TimeoutError:
             raise Unavailable(f"{self._driver.name}: the log was not read up to revision {rev}") from None
@@ -275,7 +277,7 @@ class SqlServerBackend:
         """Run an operation of one statement."""
         return await self._with_session(lambda session: run(session, steps))
 
-    async def _read(self, steps: Steps[T], within_s: float = CALL_S) -> T:
+    async def _read(self, steps: Steps[T], within_s: float | None = None) -> T:
         """Run an operation of several statements on one state of the store."""
         return await self._with_session(lambda session: _in_snapshot(session, steps), within_s)
 
@@ -283,11 +285,11 @@ class SqlServerBackend:
         """Run an operation in a transaction that has the lock."""
         return await self._with_session(lambda session: _in_transaction(session, steps))
 
-    async def _with_session(self, work: Callable[[DatabaseSession], Awaitable[T]], within_s: float = CALL_S) -> T:
+    async def _with_session(self, work: Callable[[DatabaseSession], Awaitable[T]], within_s: float | None = None) -> T:
         session: DatabaseSession | None = None
         sound = False
         try:
-            async with asyncio.timeout(within_s):
+            async with asyncio.timeout(within_s or self._deadlines.call_s):
                 session = await self._pool.take()
                 result = await work(session)
             sound = True
@@ -303,7 +305,7 @@ class SqlServerBackend:
     # The others
 
     async def _read_log(self, after: Rev, limit: int) -> LogRange:
-        async with self._tailing, asyncio.timeout(CALL_S):
+        async with self._tailing, asyncio.timeout(self._deadlines.tail_s):
             try:
                 session = self._tail
                 if session is None or session.closed:

@@ -11,29 +11,39 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
 from oarlock.storage.backend import StorageError, Unavailable
 from oarlock.storage.sql.server.session import DatabaseSession, Driver
 
-__all__ = ["CALL_S", "Connector", "Pool"]
+__all__ = ["Connector", "Pool", "SqlDeadlines"]
 
-CALL_S = 30.0
-"""How long a call may take in all."""
-
-_PATIENCE_S = 5.0
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 2.0
 
 Admit = Callable[[DatabaseSession], Awaitable[object]]
 
 
+@dataclass(frozen=True, slots=True)
+class SqlDeadlines:
+    """How long something may take, in seconds. Drivers have deadlines of their own for what the server waits for."""
+
+    call_s: float = 30.0
+    """A call in all."""
+    tail_s: float = 5.0
+    """Reading the newest events. A connection that died silently must not keep them away for longer."""
+    patience_s: float = 5.0
+    """How long a call waits for a connection while the server can't be reached."""
+
+
 class Connector:
     """Opens sessions. `admit` is awaited with each new one, and raises for one that may not be used."""
 
-    def __init__(self, driver: Driver, admit: Admit) -> None:
+    def __init__(self, driver: Driver, admit: Admit, patience_s: float) -> None:
         self._driver: Final = driver
+        self._patience_s: Final = patience_s
         self._admit: Final = admit
         self._one: Final = asyncio.Lock()
         self._pause_s = 0.0
@@ -42,7 +52,7 @@ class Connector:
 
     async def open(self) -> DatabaseSession:
         """A new session. Raises `Unavailable`."""
-        until = monotonic() + _PATIENCE_S
+        until = monotonic() + self._patience_s
         while True:
             async with self._one:
                 wait = self._not_before - monotonic()

@@ -20,7 +20,7 @@ from typing import Final
 from oarlock.storage.backend import Event, OutcomeUnknown, Rev, StorageError, Unavailable, WriteResult
 from oarlock.storage.sql.commits import write_batch
 from oarlock.storage.sql.plan import BatchPlan, QueuedWrite
-from oarlock.storage.sql.server.connections import CALL_S, Connector
+from oarlock.storage.sql.server.connections import Connector
 from oarlock.storage.sql.server.session import DatabaseSession, Driver, run
 
 __all__ = ["CommitResult", "GroupCommit"]
@@ -56,11 +56,13 @@ class GroupCommit:
         connector: Connector,
         now_ms: Callable[[], int | None],
         report: Callable[[CommitResult], None],
+        call_s: float,
     ) -> None:
         self._driver: Final = driver
         self._connector: Final = connector
         self._now_ms: Final = now_ms
         self._report: Final = report
+        self._call_s: Final = call_s
         self._queue: Final[deque[QueuedWrite]] = deque()
         self._queued_bytes = 0
         self._arrival: Final = asyncio.Event()
@@ -109,7 +111,7 @@ class GroupCommit:
 
     async def _commit(self, batch: list[QueuedWrite]) -> None:
         try:
-            async with asyncio.timeout(CALL_S):
+            async with asyncio.timeout(self._call_s):
                 plan = await self._transaction(batch)
         except Exception as error:
             if self._session is not None:
