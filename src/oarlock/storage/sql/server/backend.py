@@ -305,22 +305,26 @@ class SqlServerBackend:
     # The others
 
     async def _read_log(self, after: Rev, limit: int) -> LogRange:
-        async with self._tailing, asyncio.timeout(self._deadlines.tail_s):
-            try:
-                session = self._tail
-                if session is None or session.closed:
-                    session = self._tail = await self._connector.open()
-                    await session.listen(self._on_hint)
-                return await _in_snapshot(session, reads.log_after(self._dialect, after, limit))
-            except StorageError:
-                raise
-            except BaseException as error:
-                if self._tail is not None:
-                    self._tail.terminate()
-                    self._tail = None
-                if isinstance(error, Exception):
-                    raise self._driver.translate(error) from error
-                raise
+        try:
+            async with self._tailing, asyncio.timeout(self._deadlines.tail_s):
+                return await self._read_tail(after, limit)
+        except StorageError:
+            raise
+        except Exception as error:
+            raise self._driver.translate(error) from error
+
+    async def _read_tail(self, after: Rev, limit: int) -> LogRange:
+        try:
+            session = self._tail
+            if session is None or session.closed:
+                session = self._tail = await self._connector.open()
+                await session.listen(self._on_hint)
+            return await _in_snapshot(session, reads.log_after(self._dialect, after, limit))
+        except BaseException as error:
+            if self._tail is not None and not isinstance(error, StorageError):
+                self._tail.terminate()
+                self._tail = None
+            raise
 
     def _on_hint(self, rev: Rev) -> None:
         # What this process commits at this moment is published when the answer comes.
