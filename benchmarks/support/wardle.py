@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,17 +59,17 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def command(folder: Path, port: int, storage: str) -> list[str]:
+def command(folder: Path, port: int, storage: str, options: Sequence[str]) -> list[str]:
     return [
         *(sys.executable, "-m", "oarlock", "serve", str(ROOT / "examples" / "wardle" / "server.py")),
         *("--secure-port", str(port), "--storage", storage, "--cert-dir", str(folder / "pki")),
         *("--token-auth-file", str(folder / "tokens.csv"), "--anonymous-paths", "/readyz"),
-        *("--write-kubeconfig", str(folder / "kubeconfig"), "--data-dir", str(folder)),
+        *("--write-kubeconfig", str(folder / "kubeconfig"), "--data-dir", str(folder), *options),
     ]
 
 
 @contextmanager
-def wardle(storage: str | None = None, folder: Path | None = None) -> Iterator[Server]:
+def wardle(storage: str | None = None, folder: Path | None = None, options: Sequence[str] = ()) -> Iterator[Server]:
     """Start a server, wait until it is ready, stop it by its pid."""
     with tempfile.TemporaryDirectory(prefix="oarlock-bench-") as temporary:
         where = folder or Path(temporary)
@@ -80,7 +80,7 @@ def wardle(storage: str | None = None, folder: Path | None = None) -> Iterator[S
         environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         with open(where / "server.log", "ab") as log:
             process = subprocess.Popen(
-                command(where, port, storage or f"sqlite:///{where / 'store.db'}"),
+                command(where, port, storage or f"sqlite:///{where / 'store.db'}", options),
                 stdout=log,
                 stderr=log,
                 env=environment,
