@@ -1,4 +1,4 @@
-"""What do several processes on one port cost? Server CPU per GET, LIST of 10 and CREATE with 1 and 2 workers, on SQLite.
+"""What do several processes on one port cost? Server CPU per GET, LIST and CREATE with 1 and 2 workers, on SQLite.
 
 16 requests in flight over HTTP/1.1; CPU is that of all processes of the server, user and system. Runs alternate, and
 each figure is the median of its runs. Then the memory of each process.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from oarlock.meta.context import Clock
@@ -35,6 +35,7 @@ class TimedBackend:
         self._monotonic = clock.monotonic
         self.caps: Caps = inner.caps
         self.known_rev = inner.known_rev  # used by every read
+        self.glance: Callable[[], Rev | None] | None = getattr(inner, "glance", None)
 
     async def _timed(self, operation: str, key: str, call: Awaitable[T]) -> T:
         began = self._monotonic()

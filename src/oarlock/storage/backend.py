@@ -235,7 +235,11 @@ class Backend(Protocol):
         ...
 
     async def current_rev(self) -> Rev:
-        """The current revision, linearizable (R4)."""
+        """The current revision, linearizable (R4).
+
+        A backend that can look at it within microseconds, without waiting, may also have a method
+        ``glance() -> Rev | None`` that does: the watch cache then asks that first. None means that it has to wait.
+        """
         ...
 
     async def get(self, key: str, *, rev: Rev = 0) -> tuple[KV | None, Rev]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from oarlock.meta.context import Clock
 from oarlock.storage.backend import Backend, Compacted, Event, Rev, StorageError, Unavailable
@@ -47,6 +47,7 @@ class WatchCache:
         self._limits = limits
         self._clock = clock
         self._known_rev = backend.known_rev
+        self._glance: Callable[[], Rev | None] | None = getattr(backend, "glance", None)
         self._position = Position(backend.request_progress, limits.nudge_s)
         # Ahead of `_position` only while everything is loaded again and arriving events are buffered.
         self._watch_position = Position(backend.request_progress, limits.nudge_s)
@@ -112,7 +113,10 @@ class WatchCache:
         cache doesn't catch up within ``limits.fresh_s``.
         """
         known = self._known_rev()
-        if known is not None and known <= self._position.rev:
+        if known is not None:
+            if known <= self._position.rev:
+                return None
+        elif self._glance is not None and self._reloading is None and self._glance() == self._position.rev:
             return None
         if self._round is None:
             self._round = asyncio.get_running_loop().create_task(self._catch_up(), name="cache: catch up")

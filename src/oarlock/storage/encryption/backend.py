@@ -64,6 +64,7 @@ class EncryptedBackend:
     def __init__(self, inner: Backend, rules: EncryptionRules, stored_key: Callable[[str], bytes] = str.encode) -> None:
         self.caps: Caps = replace(inner.caps, max_value=inner.caps.max_value - OVERHEAD_BYTES, rewrites=True)
         self.known_rev = inner.known_rev  # used by every read
+        self.glance: Callable[[], Rev | None] | None = getattr(inner, "glance", None)
         self.rules = rules
         self._inner: Final = inner
         self._stored_key: Final[Callable[[str], bytes]] = getattr(inner, "stored_key", _same_key)

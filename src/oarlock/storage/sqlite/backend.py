@@ -139,6 +139,15 @@ class SqliteBackend:
     async def current_rev(self) -> Rev:
         return self._feed.last if self._alone and self._in_place() else (await self._read_revs())[0]
 
+    def glance(self) -> Rev | None:
+        """The current revision, linearizable, read from the file at once; None if that isn't possible now."""
+        if not self._in_place():
+            return None
+        try:
+            return self._read_revs_at_once()[0]
+        except apsw.Error:
+            return None
+
     async def compact_rev(self) -> Rev:
         return (await self._read_revs())[1]
 
