@@ -57,7 +57,7 @@ class TestPostgres(DatabaseConnections):
 class TestEtcd(DatabaseConnections):
     def through(self, folder: Path, clock: VirtualClock, port: int) -> Backend:
         address = etcd_address(self.through_url(port))
-        return EtcdBackend(address, clock, deadlines=EtcdDeadlines(call_s=1, attempt_s=0.5, avoid_s=0.5))
+        return EtcdBackend(address, clock, deadlines=EtcdDeadlines(call_s=1, attempt_s=0.5, probe_s=0.5))
 
     @pytest.fixture(autouse=True)
     def store(self, etcd: EtcdServer) -> None:

@@ -36,7 +36,15 @@ from oarlock.storage.etcd.address import EtcdAddress
 from oarlock.storage.etcd.client import EtcdClient, EtcdDeadlines, Rpcs
 from oarlock.storage.etcd.compaction import Compaction
 from oarlock.storage.etcd.epochs import Epochs
-from oarlock.storage.etcd.errors import COMPACTED, FUTURE, LEASE_GONE, TOO_LARGE, as_storage_error
+from oarlock.storage.etcd.errors import (
+    COMPACTED,
+    FUTURE,
+    LARGER_THAN_MAX,
+    LEASE_GONE,
+    TOO_LARGE,
+    NoSpace,
+    as_storage_error,
+)
 from oarlock.storage.etcd.feed import EtcdFeed
 from oarlock.storage.etcd.keys import KeyMap
 from oarlock.storage.etcd.leases import Leases
@@ -215,7 +223,7 @@ class EtcdBackend:
         try:
             answer = await self._transaction(put.key, expect, messages.RequestOp(request_put=put))
         except StorageError as error:
-            if TOO_LARGE in str(error):
+            if TOO_LARGE in str(error) or LARGER_THAN_MAX in str(error):
                 raise TooLarge(len(put.value), len(put.value) - 1) from None
             raise
         if answer.succeeded:
@@ -246,7 +254,14 @@ class EtcdBackend:
             success=[change],
             failure=[messages.RequestOp(request_range=messages.RangeRequest(key=key))],
         )
-        return await self._write(request)
+        try:
+            return await self._write(request)
+        except NoSpace as error:
+            # It was executed or refused, and isn't under way any more: the key tells, unless somebody changed it.
+            answer = await self.client.read(Rpcs.RANGE, messages.RangeRequest(key=key))
+            if (answer.kvs[0].mod_revision if answer.kvs else 0) == expect:
+                raise Unavailable(str(error), error.retry_after_s) from None
+            raise
 
     async def _write(self, request: Message) -> Message:
         self._writes += 1

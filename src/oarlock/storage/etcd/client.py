@@ -25,6 +25,8 @@ from oarlock.storage.etcd.messages import Message, messages
 
 __all__ = ["Endpoint", "EtcdClient", "EtcdDeadlines", "Rpc", "Rpcs"]
 
+PROBE_EVERY_S = 0.5
+"""How often a member that didn't answer is asked whether it is there again."""
 PAUSE_S = 0.05
 """How long to wait when no member can be reached."""
 LARGEST_MESSAGE = 64 << 20
@@ -36,7 +38,7 @@ _OPTIONS: Final = (
     ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 3_000),
     ("grpc.max_reconnect_backoff_ms", 1_000),
     ("grpc.enable_retries", 0),
     ("grpc.use_local_subchannel_pool", 1),
@@ -53,8 +55,8 @@ class EtcdDeadlines:
     """A call in all."""
     attempt_s: float = 5.0
     """The answer of one member."""
-    avoid_s: float = 5.0
-    """How long a member that didn't answer is asked only if no other is there."""
+    probe_s: float = 2.0
+    """What a member that didn't answer may take to say that it is there again."""
 
 
 class Rpc(NamedTuple):
@@ -81,12 +83,13 @@ class Rpcs:
 
 @dataclass(eq=False, slots=True)
 class Endpoint:
-    """One member. `avoid_until` is in the loop's time."""
+    """One member. While a `probe` asks whether it answers again, others are asked first; `answered` is when it did."""
 
     host: str
     channel: grpc.aio.Channel
     stubs: dict[str, Callable[..., Any]] = field(default_factory=dict)
-    avoid_until: float = 0.0
+    probe: asyncio.Task[None] | None = None
+    answered: float = 0.0
 
     def stub(self, rpc: Rpc) -> Callable[..., Any]:
         stub = self.stubs.get(rpc.path)
@@ -143,6 +146,10 @@ class EtcdClient:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         endpoints, self.endpoints = self.endpoints, []
+        probes = [endpoint.probe for endpoint in endpoints if endpoint.probe is not None]
+        for probe in probes:
+            probe.cancel()
+        await asyncio.gather(*probes, return_exceptions=True)
         await asyncio.gather(*(endpoint.channel.close() for endpoint in endpoints))
 
     def choose(self) -> Endpoint:
@@ -153,14 +160,24 @@ class EtcdClient:
         self._turn += 1
         if len(endpoints) == 1:
             return endpoints[0]
-        now = asyncio.get_running_loop().time()
         start = self._turn % len(endpoints)
         in_turn = endpoints[start:] + endpoints[:start]
-        return next((one for one in in_turn if one.avoid_until <= now), in_turn[0])
+        return next((one for one in in_turn if one.probe is None), None) or max(in_turn, key=_answered)
 
     def avoid(self, endpoint: Endpoint) -> None:
-        """Ask others first for a while."""
-        endpoint.avoid_until = asyncio.get_running_loop().time() + self.deadlines.avoid_s
+        """Ask others first, until it answers again."""
+        if endpoint.probe is None and len(self.endpoints) > 1:
+            endpoint.probe = asyncio.get_running_loop().create_task(self._probe(endpoint), name="etcd: probe")
+
+    async def _probe(self, endpoint: Endpoint) -> None:
+        while True:
+            try:
+                await self.ask(endpoint, Rpcs.STATUS, messages.StatusRequest(), within_s=self.deadlines.probe_s)
+            except grpc.aio.AioRpcError:
+                await asyncio.sleep(PROBE_EVERY_S)
+            else:
+                endpoint.probe, endpoint.answered = None, asyncio.get_running_loop().time()
+                return
 
     async def read(self, rpc: Rpc, request: Message, *, within_s: float | None = None) -> Message:
         """The answer of any member. What may have been done is done again."""
@@ -184,7 +201,10 @@ class EtcdClient:
             left = until - loop.time()
             try:
                 timeout = min(self.deadlines.attempt_s, left)
-                return await endpoint.stub(rpc)(request, timeout=timeout, metadata=self.metadata)
+                metadata = _HAS_LEADER if rpc is Rpcs.AUTHENTICATE else self.metadata
+                answer = await endpoint.stub(rpc)(request, timeout=timeout, metadata=metadata)
+                endpoint.answered = loop.time()
+                return answer
             except grpc.aio.AioRpcError as error:
                 failure = error
             except grpc.aio.UsageError:  # the channel was closed meanwhile
@@ -224,10 +244,13 @@ class EtcdClient:
             task.exception()  # whoever waits has it
 
     async def _sign_in(self) -> None:
-        self.metadata = _HAS_LEADER
         request = messages.AuthenticateRequest(name=self.address.user, password=self._password)
         answer = await self._call(Rpcs.AUTHENTICATE, request, self.deadlines.call_s, write=False)
         self.metadata = (*_HAS_LEADER, ("token", answer.token))
+
+
+def _answered(endpoint: Endpoint) -> float:
+    return endpoint.answered
 
 
 def _is_cancelled() -> bool:

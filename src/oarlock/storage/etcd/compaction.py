@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from oarlock.storage.backend import Compacted, FutureRevision, Rev, StorageError, Unavailable
 from oarlock.storage.etcd.client import EtcdClient, Rpcs
-from oarlock.storage.etcd.errors import COMPACTED, FUTURE
+from oarlock.storage.etcd.errors import COMPACTED, FUTURE, NoSpace
 from oarlock.storage.etcd.messages import EQUAL, VERSION, Message, messages
 
 __all__ = ["KEY", "Compaction"]
@@ -101,10 +101,8 @@ class Compaction:
         request = messages.TxnRequest(compare=[compare], success=[put])
         try:
             return bool((await self._client.write(Rpcs.TXN, request)).succeeded)
-        except Unavailable as error:
-            if "NOSPACE" in str(error):
-                return True
-            raise
+        except NoSpace:
+            return True
 
 
 def _revision(kv: Message | None) -> Rev:

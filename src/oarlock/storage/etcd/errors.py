@@ -15,13 +15,38 @@ import grpc
 from oarlock.storage.backend import OutcomeUnknown, StorageError, Unavailable
 from oarlock.storage.passwords import without_password
 
-__all__ = ["COMPACTED", "FUTURE", "LEASE_GONE", "NO_SPACE", "TOO_LARGE", "Meaning", "as_storage_error", "meaning_of"]
+__all__ = [
+    "COMPACTED",
+    "FUTURE",
+    "LARGER_THAN_MAX",
+    "LEASE_GONE",
+    "NO_SPACE_ADVICE",
+    "NO_SPACE_RETRY_S",
+    "TOO_LARGE",
+    "Meaning",
+    "NoSpace",
+    "as_storage_error",
+    "meaning_of",
+]
 
 COMPACTED: Final = "required revision has been compacted"
 FUTURE: Final = "required revision is a future revision"
 LEASE_GONE: Final = "requested lease not found"
 TOO_LARGE: Final = "request is too large"
+LARGER_THAN_MAX: Final = "message larger than max"
+"""Of gRPC: on the side that receives."""
 NO_SPACE: Final = "database space exceeded"
+NO_SPACE_RETRY_S: Final = 10.0
+NO_SPACE_ADVICE: Final = (
+    "etcd has the alarm NOSPACE, its space is used up: compact, `etcdctl defrag` and `etcdctl alarm disarm`"
+)
+
+
+class NoSpace(OutcomeUnknown):
+    """The alarm NOSPACE. The write that raises it is executed all the same; later ones aren't."""
+
+    def __init__(self) -> None:
+        super().__init__(NO_SPACE_ADVICE, NO_SPACE_RETRY_S)
 
 
 class Meaning(Enum):
@@ -33,7 +58,12 @@ class Meaning(Enum):
     REFUSED = "it was not done, and no member will do it"
 
 
-_TOKEN_TEXTS = ("invalid auth token", "revision of auth store is old", "revision in header is old")
+_TOKEN_TEXTS = (
+    "user name is empty",
+    "invalid auth token",
+    "revision of auth store is old",
+    "revision in header is old",
+)
 _NOT_DONE_TEXTS = (
     "no leader",
     "not supported for learner",
@@ -76,10 +106,7 @@ def as_storage_error(error: grpc.aio.AioRpcError, host: str, *, write: bool) -> 
     """The error for the caller of a backend."""
     meaning, text = meaning_of(error), error.details() or error.code().name
     if NO_SPACE in text:
-        return Unavailable(
-            "etcd has the NOSPACE alarm, its space is used up: compact, `etcdctl defrag` and `etcdctl alarm disarm`",
-            retry_after_s=10.0,
-        )
+        return NoSpace() if write else Unavailable(NO_SPACE_ADVICE, NO_SPACE_RETRY_S)
     if "permission denied" in text:
         return StorageError(f"etcd at {host} refuses the user: permission denied")
     if "user name is empty" in text:
@@ -104,6 +131,6 @@ def _short(text: str) -> str:
         return f"no TLS connection, does it want another certificate, or speak no TLS? ({text[-150:]})"
     if "name resolution" in lower or "dns resolution" in lower or "domain name not found" in lower:
         return "there is no such host"
-    if "deadline exceeded" in lower:
+    if "deadline exceeded" in lower or "settings frame" in lower:
         return "no answer in time"
     return without_password(text.removeprefix("etcdserver: ")[:300])

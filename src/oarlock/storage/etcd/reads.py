@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from oarlock.storage.backend import KV, Rev, StorageError
 from oarlock.storage.etcd.client import EtcdClient, Rpcs
+from oarlock.storage.etcd.errors import LARGER_THAN_MAX
 from oarlock.storage.etcd.keys import KeyMap, Span, after
 from oarlock.storage.etcd.leases import Leases
 from oarlock.storage.etcd.messages import Message, messages
@@ -68,7 +69,7 @@ class Reads:
             try:
                 answer = await self._client.read(Rpcs.RANGE, request)
             except StorageError as error:
-                if "larger than max" not in str(error) or size == 1:
+                if LARGER_THAN_MAX not in str(error) or size == 1:
                     raise
                 size = max(1, size // 8)
                 continue
