@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import asyncpg
 import pytest
 from databases import PostgresServer
 
-from oarlock.storage.backend import Backend
+from oarlock.storage.backend import Backend, Rev
 from oarlock.storage.postgres.driver import PostgresDriver
 from oarlock.storage.postgres.url import parse_url
 from oarlock.storage.sql.server.backend import SqlServerBackend
@@ -35,3 +37,24 @@ class TestPostgres(BackendContract, HistoryContract):
 
     def replica(self, folder: Path, clock: VirtualClock) -> Backend:
         return self.backend(folder, clock)
+
+    async def lose_after(self, backend: Any, rev: Rev) -> None:
+        """As if a dump from that moment was put over the tables."""
+        connection = await asyncpg.connect(self.url)
+        try:
+            await connection.execute(LOSE.format(schema=backend._driver._url.schema, rev=rev))
+        finally:
+            await connection.close()
+
+
+LOSE = """
+BEGIN;
+SET LOCAL search_path = {schema};
+SELECT rev FROM meta FOR UPDATE;
+DELETE FROM log WHERE rev > {rev};
+DELETE FROM kv;
+INSERT INTO kv SELECT key, rev, create_rev, expires FROM log WHERE op != 3
+  AND NOT EXISTS (SELECT FROM log AS later WHERE later.key = log.key AND later.rev > log.rev);
+UPDATE meta SET rev = {rev};
+COMMIT
+"""

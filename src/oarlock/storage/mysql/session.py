@@ -106,7 +106,8 @@ class MysqlSession:
         await self.query(_BEGIN)
         self._unsent = []
 
-    async def begin_snapshot(self) -> None:
+    async def begin_snapshot(self, statement_s: float = 0) -> None:
+        # No statement has a limit of the server's here.
         await self.query(_BEGIN_SNAPSHOT)
 
     async def commit(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from dataclasses import dataclass
 from typing import Any, Final
 
 import asyncpg
@@ -20,21 +21,32 @@ from oarlock.storage.postgres.url import PostgresUrl
 from oarlock.storage.sql.server.session import DatabaseSession
 from oarlock.storage.sql.statements import Statement
 
-__all__ = ["PostgresDriver"]
-
-_LOCK_S = 10
-_STATEMENT_S = 25
-_IDLE_IN_TRANSACTION_S = 15
-_CLOSE_S = 2.0
+__all__ = ["PostgresDriver", "PostgresTimeouts"]
 
 _OLDEST = 13
 
-_SETTINGS = f"""
+
+@dataclass(frozen=True, slots=True)
+class PostgresTimeouts:
+    """How long the server waits for something, in seconds."""
+
+    lock_s: float = 10.0
+    """For the lock of the store."""
+    statement_s: float = 25.0
+    idle_s: float = 15.0
+    """For the next statement of a transaction: then it ends it, and with it the lock."""
+    close_s: float = 2.0
+
+
+_TIMEOUTS = PostgresTimeouts()
+
+_SETTINGS = """
+SET search_path = "{schema}";
 SELECT set_config('synchronous_commit', 'on', false)
   WHERE current_setting('synchronous_commit') NOT IN ('on', 'remote_apply');
-SET statement_timeout = '{_STATEMENT_S}s';
-SET lock_timeout = '{_LOCK_S}s';
-SET idle_in_transaction_session_timeout = '{_IDLE_IN_TRANSACTION_S}s';
+SET statement_timeout = {statement_ms:.0f};
+SET lock_timeout = {lock_ms:.0f};
+SET idle_in_transaction_session_timeout = {idle_ms:.0f};
 SET jit = off;
 """
 
@@ -56,24 +68,31 @@ class PostgresDriver:
     poll_s = 0.5
     max_key = 2_600
 
-    def __init__(self, url: PostgresUrl) -> None:
+    def __init__(self, url: PostgresUrl, timeouts: PostgresTimeouts = _TIMEOUTS) -> None:
+        self._timeouts: Final = timeouts
         self.name: Final = url.name
         self._url: Final = url
         self._channel: Final = f"oarlock_{url.schema}"
         self.dialect: Final = PostgresDialect(self._channel)
+        self._settings: Final = _SETTINGS.format(
+            schema=url.schema,
+            statement_ms=timeouts.statement_s * 1000,
+            lock_ms=timeouts.lock_s * 1000,
+            idle_ms=timeouts.idle_s * 1000,
+        )
 
     async def connect(self) -> DatabaseSession:
         connection: Any = await asyncpg.connect(
-            self._url.dsn, timeout=self._url.connect_timeout_s, command_timeout=_STATEMENT_S + 5
+            self._url.dsn, timeout=self._url.connect_timeout_s, command_timeout=self._timeouts.statement_s + 2
         )
         try:
             _keep_alive(connection)
             async with asyncio.timeout(self._url.connect_timeout_s):
-                await connection.execute(f'SET search_path = "{self._url.schema}"; {_SETTINGS}')
+                await connection.execute(self._settings)
         except BaseException:
             connection.terminate()
             raise
-        return PostgresSession(connection, self._channel, _CLOSE_S)
+        return PostgresSession(connection, self._channel, self._timeouts.close_s)
 
     async def prepare(self, session: DatabaseSession, create: bool) -> None:
         assert isinstance(session, PostgresSession)

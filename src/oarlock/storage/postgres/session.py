@@ -33,6 +33,7 @@ class PostgresSession:
         self._channel: Final = channel
         self._close_s: Final = close_s
         self._not_waited = False
+        self._timeout_s: float | None = None  # None: the connection's own
         connection.add_log_listener(self._on_message)
 
     @property
@@ -40,14 +41,18 @@ class PostgresSession:
         return bool(self.connection.is_closed())
 
     async def fetch(self, statement: Statement) -> Rows:
-        rows: Rows = await self.connection.fetch(statement.text, *statement.values)
+        rows: Rows = await self.connection.fetch(statement.text, *statement.values, timeout=self._timeout_s)
         return rows
 
     async def begin(self) -> None:
         await self.connection.execute(_BEGIN)
 
-    async def begin_snapshot(self) -> None:
-        await self.connection.execute(_SNAPSHOT)
+    async def begin_snapshot(self, statement_s: float = 0) -> None:
+        if statement_s:
+            self._timeout_s = statement_s
+            await self.connection.execute(f"{_SNAPSHOT}; SET LOCAL statement_timeout = {statement_s * 1000:.0f}")
+        else:
+            await self.connection.execute(_SNAPSHOT)
 
     async def commit(self) -> None:
         self._not_waited = False
@@ -56,6 +61,7 @@ class PostgresSession:
             raise ReplicationNotWaited("somebody cancelled the wait for the standby")
 
     async def rollback(self) -> None:
+        self._timeout_s = None
         await self.connection.execute("ROLLBACK")
 
     async def listen(self, hint: Hint) -> None:

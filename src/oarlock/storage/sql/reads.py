@@ -8,14 +8,14 @@ Must not know: threads, drivers, locks, who asks. See also: `dialect` for the te
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import starmap
-from typing import Any
+from typing import Any, TypeVar
 
 from oarlock.storage.backend import KV, Compacted, Damaged, Event, FutureRevision, Op, Page, Rev
 from oarlock.storage.sql.dialect import EVERYTHING, Dialect, Span
-from oarlock.storage.sql.errors import StoreBroken
+from oarlock.storage.sql.errors import HistoryLost, StoreBroken
 from oarlock.storage.sql.statements import Statement, Steps
 
 __all__ = [
@@ -29,9 +29,12 @@ __all__ = [
     "list_range",
     "log_after",
     "log_of_range",
+    "not_below",
     "read_meta",
     "revs",
 ]
+
+T = TypeVar("T")
 
 _OPS = {int(op): op for op in Op}
 
@@ -54,6 +57,22 @@ class LogRange:
     events: Sequence[Event]
     rev: Rev
     head: Rev
+
+
+def not_below(seen: Rev, steps: Steps[T], head: Callable[[T], Rev]) -> Steps[T]:
+    """`steps`, unless they meet a store whose revision, the `head` of their result, is below `seen`.
+
+    Raises `HistoryLost`.
+    """
+    try:
+        result = yield from steps
+    except FutureRevision as error:
+        if error.current_rev < seen:
+            raise HistoryLost(error.current_rev, seen) from None
+        raise
+    if head(result) < seen:
+        raise HistoryLost(head(result), seen)
+    return result
 
 
 def read_meta(dialect: Dialect) -> Steps[Meta]:

@@ -13,6 +13,7 @@ import asyncio
 import copy
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from oarlock.meta.context import Clock
@@ -34,6 +35,7 @@ from oarlock.storage.backend import (
 from oarlock.storage.memory import DEFAULT_MAX_VALUE
 from oarlock.storage.sql import check, compaction, reads
 from oarlock.storage.sql.dialect import Span
+from oarlock.storage.sql.errors import HistoryLost, StoreBroken
 from oarlock.storage.sql.expiry import REAP_EVERY_S, reap
 from oarlock.storage.sql.feed import Feed
 from oarlock.storage.sql.plan import QueuedWrite
@@ -50,6 +52,9 @@ from oarlock.storage.watchers import RangeWatch
 __all__ = ["SqlServerBackend"]
 
 T = TypeVar("T")
+
+MakeSteps = Callable[[], Steps[T]]
+"""Makes an operation, again if it has to be run again."""
 
 _READERS = 4
 _CHECK_S = 3600.0
@@ -102,7 +107,9 @@ class SqlServerBackend:
         self._feed = Feed(meta.rev)
         self._connector = Connector(driver, self._admit, self._deadlines.patience_s)
         self._pool = Pool(self._connector, _READERS)
-        self._writer = GroupCommit(driver, self._connector, self._host_ms, self._report, self._deadlines.call_s)
+        self._writer = GroupCommit(
+            driver, self._connector, self._host_ms, self._highest, self._report, self._deadlines.call_s
+        )
         self._tailer = Tailer(self._feed, self._read_log)
         self._spawn(self._poll_forever())
         self._spawn(self._reap_forever())
@@ -114,7 +121,8 @@ class SqlServerBackend:
             await asyncio.shield(self._closing)
 
     async def epoch(self) -> str:
-        return (await self._ask(reads.read_meta(self._dialect))).epoch
+        meta = await self._ask(partial(reads.read_meta, self._dialect), lambda meta: meta.rev)
+        return meta.epoch
 
     def known_rev(self) -> Rev | None:
         """None: others may write to the store at any time."""
@@ -131,36 +139,25 @@ class SqlServerBackend:
     async def get(self, key: str, *, rev: Rev = 0) -> tuple[KV | None, Rev]:
         self._must_be_key(key)
         if rev:
-            return await self._read(reads.get_at(self._dialect, key, rev))
-        kv, at = await self._ask(reads.get(self._dialect, key))
-        self._note(at)
-        return kv, at
+            return await self._read(partial(reads.get_at, self._dialect, key, rev), _unknown)
+        return await self._ask(partial(reads.get, self._dialect, key), _second)
 
     async def list(self, start: str, end: str, *, rev: Rev = 0, limit: int = 0) -> Page:
-        page = await self._read(reads.list_range(self._dialect, (start, end), rev, limit))
-        self._note(page.rev)
-        return page
+        steps = partial(reads.list_range, self._dialect, (start, end), rev, limit)
+        return await self._read(steps, _unknown if rev else _rev_of_page)
 
     async def count(self, start: str, end: str) -> tuple[int, Rev]:
-        keys, rev = await self._ask(reads.count(self._dialect, (start, end)))
-        self._note(rev)
-        return keys, rev
+        return await self._ask(partial(reads.count, self._dialect, (start, end)), _second)
 
     async def _revs(self) -> tuple[Rev, Rev]:
         """The current revision and the compacted revision, linearizable."""
-        before = self._seen
-        rev, compact_rev = await self._ask(reads.revs(self._dialect))
-        if rev < before:
-            rev, compact_rev = await self._begin_again()
+        rev, compact_rev = await self._ask(partial(reads.revs, self._dialect), _first)
         if rev > self._feed.last:
             self._tailer.poll()
-        self._note(rev)
         return rev, compact_rev
 
-    async def _begin_again(self) -> tuple[Rev, Rev]:
-        """The store went back while a session lived: it was restored in place."""
-        meta = await self._with_session(lambda session: verify(self._driver, session, self._seen))
-        return meta.rev, meta.compact_rev
+    def _highest(self) -> Rev:
+        return self._seen
 
     def _note(self, rev: Rev) -> None:
         if rev > self._seen:
@@ -216,8 +213,9 @@ class SqlServerBackend:
         """Delete expired keys; returns how many were deleted."""
         now_ms = self._host_ms()
         if now_ms is None:
-            now_ms = await self._ask(reads.clock_ms(self._dialect))
-        return await reap(lambda limit: self._ask(reads.expired(self._dialect, now_ms, limit)), self.delete)
+            now_ms = await self._ask(partial(reads.clock_ms, self._dialect), _unknown)
+        due = partial(reads.expired, self._dialect, now_ms)
+        return await reap(lambda limit: self._ask(partial(due, limit), _unknown), self.delete)
 
     def _host_ms(self) -> int | None:
         return None if self._clock is None else int(self._clock.now() * 1000)
@@ -241,13 +239,13 @@ class SqlServerBackend:
             raise Unavailable(f"{self._driver.name}: the log was not read up to revision {rev}") from None
 
     async def _read_range(self, span: Span, between: tuple[Rev, Rev], limit: int) -> LogRange:
-        return await self._read(reads.log_of_range(self._dialect, span, between, limit))
+        return await self._read(partial(reads.log_of_range, self._dialect, span, between, limit), _head)
 
     # History
 
     async def compact(self, rev: Rev) -> None:
-        await self._transact(compaction.publish(self._dialect, rev))
-        while await self._transact(compaction.sweep(self._dialect)):
+        await self._transact(partial(compaction.publish, self._dialect, rev))
+        while await self._transact(partial(compaction.sweep, self._dialect)):
             pass
 
     async def begin_epoch(self, above: Rev) -> Rev:
@@ -255,14 +253,14 @@ class SqlServerBackend:
             await self.compact(await self.current_rev())  # most of it now, so that the transaction isn't long
         except Compacted:
             pass
-        rev = await self._transact(compaction.begin_epoch(self._dialect, max(above, self._seen)))
+        rev = await self._transact(partial(compaction.begin_epoch, self._dialect, max(above, self._seen)))
         self._note(rev)
         self._feed.take(rev, (), rev)
         return rev
 
     async def check(self, *, quick: bool = False) -> Findings:
         steps = check.check_counters if quick else check.check
-        return await self._read(steps(self._dialect), within_s=_CHECK_S)
+        return await self._read(partial(steps, self._dialect), _unknown, _CHECK_S)
 
     # Sessions
 
@@ -273,34 +271,54 @@ class SqlServerBackend:
         if meta.rev > self._feed.last:
             self._tailer.poll()
 
-    async def _ask(self, steps: Steps[T]) -> T:
-        """Run an operation of one statement."""
-        return await self._with_session(lambda session: run(session, steps))
+    async def _ask(self, steps: MakeSteps[T], head: Callable[[T], Rev]) -> T:
+        """Run an operation of one statement, whose result tells the store's revision by `head`."""
+        return await self._with_session(lambda session, seen: run(session, reads.not_below(seen, steps(), head)), head)
 
-    async def _read(self, steps: Steps[T], within_s: float | None = None) -> T:
+    async def _read(self, steps: MakeSteps[T], head: Callable[[T], Rev], within_s: float = 0) -> T:
         """Run an operation of several statements on one state of the store."""
-        return await self._with_session(lambda session: _in_snapshot(session, steps), within_s)
+        return await self._with_session(
+            lambda session, seen: _in_snapshot(session, reads.not_below(seen, steps(), head), within_s), head, within_s
+        )
 
-    async def _transact(self, steps: Steps[T]) -> T:
+    async def _transact(self, steps: MakeSteps[T]) -> T:
         """Run an operation in a transaction that has the lock."""
-        return await self._with_session(lambda session: _in_transaction(session, steps))
+        return await self._with_session(lambda session, seen: _in_transaction(session, steps()), _unknown)
 
-    async def _with_session(self, work: Callable[[DatabaseSession], Awaitable[T]], within_s: float | None = None) -> T:
-        session: DatabaseSession | None = None
-        sound = False
+    async def _with_session(
+        self, work: Callable[[DatabaseSession, Rev], Awaitable[T]], head: Callable[[T], Rev], within_s: float = 0
+    ) -> T:
+        """The result of `work` with a session, on a store that is not below what this process has seen."""
         try:
             async with asyncio.timeout(within_s or self._deadlines.call_s):
-                session = await self._pool.take()
-                result = await work(session)
+                try:
+                    result = await self._with_one_session(work)
+                except HistoryLost:
+                    # A new session begins another epoch before it is used, and then the others see that.
+                    (await self._connector.open()).terminate()
+                    result = await self._with_one_session(work)
+        except StorageError:
+            raise
+        except Exception as error:
+            raise self._driver.translate(error) from error
+        rev = head(result)
+        if _NO_REV > rev > self._seen:
+            self._seen = rev
+        return result
+
+    async def _with_one_session(self, work: Callable[[DatabaseSession, Rev], Awaitable[T]]) -> T:
+        seen = self._seen
+        session = await self._pool.take()
+        sound = False
+        try:
+            result = await work(session, seen)
             sound = True
             return result
-        except Exception as error:
-            # Refusals of an operation itself come after its statements, which were answered.
-            sound = isinstance(error, StorageError)
-            raise self._driver.translate(error) from error
+        except StorageError:
+            sound = True  # refusals of an operation itself come after its statements, which were answered
+            raise
         finally:
-            if session is not None:
-                self._pool.give_back(session, sound)
+            self._pool.give_back(session, sound)
 
     # The others
 
@@ -319,9 +337,13 @@ class SqlServerBackend:
             if session is None or session.closed:
                 session = self._tail = await self._connector.open()
                 await session.listen(self._on_hint)
-            return await _in_snapshot(session, reads.log_after(self._dialect, after, limit))
-        except BaseException as error:
-            if self._tail is not None and not isinstance(error, StorageError):
+            steps = reads.log_after(self._dialect, after, limit)
+            return await _in_snapshot(session, reads.not_below(after, steps, _head))
+        except StoreBroken:
+            raise
+        except BaseException:
+            # After `HistoryLost` too: a new session begins another epoch before it is used.
+            if self._tail is not None:
                 self._tail.terminate()
                 self._tail = None
             raise
@@ -368,8 +390,8 @@ class SqlServerBackend:
         await self._pool.close()
 
 
-async def _in_snapshot(session: DatabaseSession, steps: Steps[T]) -> T:
-    await session.begin_snapshot()
+async def _in_snapshot(session: DatabaseSession, steps: Steps[T], within_s: float = 0) -> T:
+    await session.begin_snapshot(within_s)
     try:
         result = await run(session, steps)
     except StorageError:
@@ -388,3 +410,27 @@ async def _in_transaction(session: DatabaseSession, steps: Steps[T]) -> T:
         raise
     await session.commit()
     return result
+
+
+_NO_REV = 2**63
+"""What `head` returns of a result that doesn't tell the store's revision: above all of them."""
+
+
+def _unknown(result: object) -> Rev:
+    return _NO_REV
+
+
+def _first(result: tuple[Rev, object]) -> Rev:
+    return result[0]
+
+
+def _second(result: tuple[object, Rev]) -> Rev:
+    return result[1]
+
+
+def _rev_of_page(page: Page) -> Rev:
+    return page.rev
+
+
+def _head(log_range: LogRange) -> Rev:
+    return log_range.head

@@ -37,8 +37,11 @@ class DatabaseSession(Protocol):
         """Begin a transaction in which each statement sees what is committed, and take the lock of the store."""
         ...
 
-    async def begin_snapshot(self) -> None:
-        """Begin a transaction that only reads, and sees one state."""
+    async def begin_snapshot(self, statement_s: float = 0) -> None:
+        """Begin a transaction that only reads, and sees one state.
+
+        Each statement of it may take `statement_s` seconds; 0: as always.
+        """
         ...
 
     async def commit(self) -> None:

@@ -19,6 +19,7 @@ from typing import Final
 
 from oarlock.storage.backend import Event, OutcomeUnknown, Rev, StorageError, Unavailable, WriteResult
 from oarlock.storage.sql.commits import write_batch
+from oarlock.storage.sql.errors import HistoryLost
 from oarlock.storage.sql.plan import BatchPlan, QueuedWrite
 from oarlock.storage.sql.server.connections import Connector
 from oarlock.storage.sql.server.session import DatabaseSession, Driver, run
@@ -45,9 +46,10 @@ class CommitResult:
 
 
 class GroupCommit:
-    """The writer of one process. `report` is called with every `CommitResult`; `now_ms` tells the host's time or None.
+    """The writer of one process. `report` is called with every `CommitResult`.
 
-    `committing` is the revision of the batch whose COMMIT is on its way.
+    `now_ms` tells the host's time or None, `seen` the highest revision that was seen. `committing` is the revision of
+    the batch whose COMMIT is on its way.
     """
 
     def __init__(
@@ -55,12 +57,14 @@ class GroupCommit:
         driver: Driver,
         connector: Connector,
         now_ms: Callable[[], int | None],
+        seen: Callable[[], Rev],
         report: Callable[[CommitResult], None],
         call_s: float,
     ) -> None:
         self._driver: Final = driver
         self._connector: Final = connector
         self._now_ms: Final = now_ms
+        self._seen: Final = seen
         self._report: Final = report
         self._call_s: Final = call_s
         self._queue: Final[deque[QueuedWrite]] = deque()
@@ -112,11 +116,14 @@ class GroupCommit:
     async def _commit(self, batch: list[QueuedWrite]) -> None:
         try:
             async with asyncio.timeout(self._call_s):
-                plan = await self._transaction(batch)
+                try:
+                    plan = await self._transaction(batch)
+                except HistoryLost:
+                    # Nothing was written; a new session begins another epoch before it is used.
+                    self._drop_session()
+                    plan = await self._transaction(batch)
         except Exception as error:
-            if self._session is not None:
-                self._session.terminate()
-                self._session = None
+            self._drop_session()
             self._fail(batch, error)
         else:
             floor = plan.floor if plan.events else 0
@@ -128,14 +135,20 @@ class GroupCommit:
         session = self._session
         if session is None or session.closed:
             session = self._session = await self._connector.open()
+        seen = self._seen()
         await session.begin()
-        plan = await run(session, write_batch(self._driver.dialect, batch, self._now_ms()))
+        plan = await run(session, write_batch(self._driver.dialect, batch, self._now_ms(), seen))
         if plan.events:
             self.committing = plan.rev
             await session.commit()
         else:
             await session.rollback()
         return plan
+
+    def _drop_session(self) -> None:
+        if self._session is not None:
+            self._session.terminate()
+            self._session = None
 
     def _fail(self, batch: list[QueuedWrite], error: Exception) -> None:
         translated = self._driver.translate(error)
