@@ -16,6 +16,7 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum
 from typing import NamedTuple
 
@@ -274,7 +275,8 @@ class _ProxiedEnd(asyncio.Protocol):
             if data is None:
                 self._held.clear()
                 if to.can_write_eof() and not to.is_closing():
-                    to.write_eof()
+                    with suppress(OSError):  # it has been reset
+                        to.write_eof()
                 self._end_when_both_are_silent()
                 return
             self._held_bytes -= len(data)
