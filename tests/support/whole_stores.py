@@ -1,19 +1,23 @@
-"""Empty stores of every kind, and what is done with whole ones. See also: `stores`, for the kinds."""
+"""Empty stores of every kind, and what is done with whole ones. See also: `databases`."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
 import pytest
+from databases import EtcdServer, SqlServer
 
 from oarlock.storage.backend import KV
 from oarlock.storage.care.opening import opened
 from oarlock.storage.care.snapshot import EVERYTHING, OperationProgress
-from stores import store_of
 
-__all__ = ["NewStore", "contents", "fill", "new_store", "silent"]
+__all__ = ["STORES", "NewStore", "contents", "fill", "new_store", "silent"]
+
+STORES = ("sqlite", "postgres", "etcd")
+"""Every kind of store that has a URL; those with a database are named as the fixture that runs it."""
 
 NewStore = Callable[[str], str]
 
@@ -26,7 +30,10 @@ def new_store(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureR
     def make(kind: str) -> str:
         place = Path(folder, str(next(numbers)))
         place.mkdir()
-        return store_of(kind, request, place).url
+        if kind == "sqlite":
+            return f"sqlite:///{place / 'store.db'}"
+        database: EtcdServer | SqlServer = request.getfixturevalue(kind)
+        return database.fresh()
 
     return make
 
@@ -38,13 +45,16 @@ def silent(progress: OperationProgress) -> None:
 async def fill(url: str, count: int, prefix: str = "/registry/test.example.com/things/default/") -> None:
     """Create keys, change every third and delete every fifth, so that revisions aren't in the order of keys."""
     async with opened(url, create=True) as backend:
-        for number in range(count):
-            key = f"{prefix}{number * 7919 % count:06}"
-            rev = (await backend.put(key, b"%d" % number, expect=0)).rev
-            if number % 3 == 0:
-                rev = (await backend.put(key, b"%d again" % number, expect=rev)).rev
-            if number % 5 == 0:
-                await backend.delete(key, expect=rev)
+        for numbers in (range(start, min(start + 100, count)) for start in range(0, count, 100)):
+            keys = {number: f"{prefix}{number * 7919 % count:06}" for number in numbers}
+            puts = [backend.put(key, b"%d" % number, expect=0) for number, key in keys.items()]
+            revs = dict(zip(numbers, [result.rev for result in await asyncio.gather(*puts)], strict=True))
+            again = [number for number in numbers if number % 3 == 0]
+            puts = [backend.put(keys[number], b"%d again" % number, expect=revs[number]) for number in again]
+            revs |= zip(again, [result.rev for result in await asyncio.gather(*puts)], strict=True)
+            await asyncio.gather(
+                *(backend.delete(keys[number], expect=revs[number]) for number in numbers if number % 5 == 0)
+            )
 
 
 async def contents(url: str) -> list[KV]:

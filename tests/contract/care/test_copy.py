@@ -7,7 +7,7 @@ import itertools
 from pathlib import Path
 
 import pytest
-from whole_stores import NewStore, contents, fill, new_store, silent
+from whole_stores import STORES, NewStore, contents, fill, new_store, silent
 
 from oarlock.storage.backend import KV, Compacted, StorageError
 from oarlock.storage.care import copy as copy_module
@@ -17,13 +17,12 @@ from oarlock.storage.care.snapshot import EVERYTHING, OperationProgress
 from oarlock.storage.care.stats import stats
 from oarlock.storage.care.unfinished import must_be_complete
 from oarlock.testing.contracts.support import record, refused
-from stores import KINDS
 
 __all__ = ["new_store"]
 
 pytestmark = pytest.mark.anyio
 
-PAIRS = list(itertools.product(KINDS, KINDS))
+PAIRS = list(itertools.product(STORES, STORES))
 
 
 class Interrupted(Exception):
@@ -39,36 +38,35 @@ async def test_every_key_is_copied_in_the_order_of_its_last_change(
     new_store: NewStore, first: str, second: str
 ) -> None:
     source, target = new_store(first), new_store(second)
-    await fill(source, 1_500)
+    await fill(source, 300)
     copied = await copy(source, target, "again", silent)
     before, after = await contents(source), await contents(target)
     assert sorted(values(after)) == sorted(values(before))
     if second != "etcd":  # which may number writes that are in flight together in another order
         assert values(after) == values(before)
-    assert (copied.keys, copied.written, copied.source_moved) == (1_200, 1_200, False)
+    assert (copied.keys, copied.written, copied.source_moved) == (240, 240, False)
     async with opened(source) as old, opened(target) as new:
         assert await new.epoch() != await old.epoch()
-        last = await old.current_rev()
-        assert copied.rev > last
-        watch = await record(new, last, EVERYTHING)
+        assert copied.rev > copied.from_rev
+        watch = await record(new, copied.from_rev, EVERYTHING)
         assert isinstance(await watch.until_failed(), Compacted)
         await must_be_complete(new)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", STORES)
 async def test_an_interrupted_copy_goes_on_with_what_has_changed_meanwhile(new_store: NewStore, kind: str) -> None:
     source, target = new_store(kind), new_store(kind)
-    await fill(source, 2_000)
+    await fill(source, 1_000)
 
     def interrupt(progress: OperationProgress) -> None:
-        if progress.what == "copy" and progress.done >= 700:
+        if progress.what == "copy" and progress.done >= 300:
             raise Interrupted
 
     with pytest.raises(Interrupted):
         await copy(source, target, "oarlock storage copy it", interrupt)
     async with opened(target) as backend:
         partial, _ = await backend.count(*EVERYTHING)
-        assert 200 < partial < 1_600
+        assert 1 < partial < 800
         error = await refused(must_be_complete(backend), StorageError)
         assert "a copy into it was interrupted: run `oarlock storage copy it` again" in str(error)
     async with opened(source) as backend:
@@ -81,7 +79,7 @@ async def test_an_interrupted_copy_goes_on_with_what_has_changed_meanwhile(new_s
     await fill(other, 10)
     assert "run `oarlock storage copy it` again" in str(await refused(copy(other, target, "x", silent), StorageError))
     copied = await copy(source, target, "again", silent)
-    assert copied.written < 1_700
+    assert copied.written < 900
     assert sorted(values(await contents(target))) == sorted(values(await contents(source)))
 
 
@@ -141,22 +139,22 @@ async def test_a_target_that_is_in_use_or_the_source_itself_is_refused(new_store
     assert "the same store" in str(await refused(copy(source, source, "again", silent), StorageError))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", STORES)
 async def test_times_to_live_are_copied(new_store: NewStore, kind: str) -> None:
     source, target = new_store(kind), new_store(kind)
     async with opened(source, create=True) as backend:
         await backend.put("/registry/a/b/limited", b"1", expect=0, ttl_ms=500_000)
         await backend.put("/registry/a/b/none", b"2", expect=0)
     await copy(source, target, "again", silent)
-    limited, none = await contents(target)
-    original = (await contents(source))[0]
+    limited, none = sorted(await contents(target))
+    original = sorted(await contents(source))[0]
     assert limited.expires is not None
     assert original.expires is not None
-    assert abs(limited.expires - original.expires) <= 2_000
+    assert abs(limited.expires - original.expires) <= 30_000  # leases of etcd are shared
     assert none.expires is None
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", STORES)
 async def test_stats_count_keys_and_bytes_of_each_resource(new_store: NewStore, kind: str) -> None:
     url = new_store(kind)
     async with opened(url, create=True) as backend:
@@ -166,10 +164,10 @@ async def test_stats_count_keys_and_bytes_of_each_resource(new_store: NewStore, 
         await backend.put("/oarlock/definitions/things.test.example.com", b"{}", expect=0)
         await backend.put("/other", b"", expect=0)
         await backend.compact(await backend.current_rev())
-        rev, epoch = await backend.current_rev(), await backend.epoch()
+        rev, compacted, epoch = await backend.current_rev(), await backend.compact_rev(), await backend.epoch()
     told: list[int] = []
     found = await stats(url, lambda progress: told.append(progress.done))
-    assert (found.rev, found.compact_rev, found.epoch) == (rev, rev, epoch)
+    assert (found.rev, found.compact_rev, found.epoch) == (rev, compacted, epoch)
     assert {one.prefix: (one.keys, one.bytes, one.largest) for one in found.groups} == {
         "/": (1, 0, 0),
         "/oarlock/definitions/": (1, 2, 2),

@@ -13,9 +13,9 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
-from oarlock.storage.backend import KV, Backend, Rev, StorageError
+from oarlock.storage.backend import KV, Backend, Batch, Rev, StorageError
 from oarlock.storage.care.opening import opened
-from oarlock.storage.care.snapshot import OperationProgress, StoreSnapshot, Tell, pages, take_snapshot
+from oarlock.storage.care.snapshot import EVERYTHING, OperationProgress, StoreSnapshot, Tell, pages, take_snapshot
 from oarlock.storage.care.unfinished import UNFINISHED_KEY, Filling, begin_filling, end_filling, must_be_complete
 from oarlock.storage.care.writing import BulkWriter, KeyWrite
 
@@ -30,6 +30,12 @@ READ_BYTES = 4 * 1024 * 1024
 
 SAME_EXPIRY_MS = 2_000
 """Times to live are handed on as what is left of them, so they differ by how long that took."""
+
+SHARED_PART, SHARED_MOST_MS = 0.05, 60_000
+"""And etcd's leases are shared: a key may live longer by this part of its time to live, at most by a minute."""
+
+LOOK_S = 10.0
+"""How long the last look at the source may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +81,41 @@ async def _copied(source: Backend, target: Backend, command: str, tell: Tell) ->
         progress = OperationProgress("comparing", snapshot.keys)
         differences = [one async for one in _differences(source, target, snapshot, progress, tell)]
         if not differences:
+            moved = await _has_changed(source, snapshot.rev)  # before a compaction, if both are in one etcd
             rev = await target.begin_epoch(snapshot.rev)
             await end_filling(target)
-            moved = await source.current_rev() != snapshot.rev
             return Copied(progress.done, written, snapshot.rev, rev, moved)
         written += await _write(source, target, sorted(differences, key=lambda one: one.mod_rev), snapshot.rev, tell)
     raise StorageError(
         f"{written} keys were copied, and the source is still being written: stop its servers, then run `{command}` "
         "again, which copies the rest"
     )
+
+
+async def _has_changed(source: Backend, rev: Rev) -> bool:
+    """Whether any key was written after `rev`. The current revision doesn't tell: a store may count others' writes."""
+    current = await source.current_rev()
+    if current == rev:
+        return False
+    found: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    def deliver(batch: Batch) -> None:
+        if not found.done() and (batch.events or batch.rev >= current):
+            found.set_result(bool(batch.events))
+
+    def failed(error: StorageError) -> None:
+        if not found.done():
+            found.set_result(True)
+
+    watch = await source.watch(*EVERYTHING, after=rev, deliver=deliver, failed=failed)
+    try:
+        await source.request_progress()
+        async with asyncio.timeout(LOOK_S):
+            return await found
+    except TimeoutError:
+        return True
+    finally:
+        watch.close()
 
 
 async def _differences(
@@ -124,7 +156,10 @@ async def _keys(backend: Backend, rev: Rev) -> AsyncIterator[KV]:
 def _equal(kv: KV, other: KV) -> bool:
     if kv.value != other.value or (kv.expires is None) != (other.expires is None):
         return False
-    return abs((kv.expires or 0) - (other.expires or 0)) <= SAME_EXPIRY_MS
+    if kv.expires is None or other.expires is None:
+        return True
+    shared = min(SHARED_PART * max(0.0, kv.expires - time.time() * 1000), SHARED_MOST_MS)
+    return abs(kv.expires - other.expires) <= SAME_EXPIRY_MS + shared
 
 
 async def _write(source: Backend, target: Backend, differences: list[_Difference], rev: Rev, tell: Tell) -> int:
