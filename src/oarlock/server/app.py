@@ -22,6 +22,8 @@ from oarlock.schema.resources import Resource, declared
 from oarlock.storage.backend import Backend
 
 if TYPE_CHECKING:
+    from oarlock.client.client import Client
+    from oarlock.meta.context import User
     from oarlock.server.run import Running
 
 __all__ = ["APIServer", "NotServing"]
@@ -114,6 +116,14 @@ class APIServer:
         proxied; what isn't served is ignored. Raises `CatalogError` too, for a name or kind that another entry has.
         """
         await self._serving().change(tuple(put), tuple(remove))
+
+    def client(self, user: User | None = None, *, field_manager: str = "oarlock") -> Client:
+        """A `Client` of this server in its own process, for code beside it. Use it in the server's event loop.
+
+        Its requests pass authorization, admission and validation as everybody's. `user` is who they are from, by
+        default ``system:apiserver`` of ``system:masters``. Raises `NotServing`.
+        """
+        return self._serving().client(user, field_manager)
 
     def _serving(self) -> Running:
         if self.running is None:

@@ -20,7 +20,7 @@ from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route_table import About, RouteTable
 from oarlock.endpoints.router import Router
 from oarlock.endpoints.unsent import Unsent
-from oarlock.meta.context import Clock, Context
+from oarlock.meta.context import Clock, Context, User
 from oarlock.meta.gotext import quote
 from oarlock.meta.kinds import GroupResource, GroupVersion
 from oarlock.policy.admission.chain import AdmissionChain
@@ -52,6 +52,7 @@ from oarlock.storage.care.unfinished import must_be_complete
 from oarlock.storage.compactor import Compactor
 
 if TYPE_CHECKING:
+    from oarlock.client.client import Client
     from oarlock.server.encryption.reload import ServerEncryption
 
 __all__ = ["Running", "ServerDescription", "ServerParts", "assemble"]
@@ -297,6 +298,16 @@ class Running:
             table = self.parts.router.route_table
             served = table.catalog if table is not None else self.parts.server.catalog
             await self.parts.serve_catalog(served.changed(put, remove), self._address)
+
+    def client(self, user: User | None, field_manager: str) -> Client:
+        """See `APIServer.client`."""
+        # Imported here, because most servers have no code that asks them.
+        from oarlock.client.client import Client  # noqa: PLC0415 (see above)
+        from oarlock.server.local_transport import APISERVER, FixedUser, LocalTransport  # noqa: PLC0415 (see above)
+
+        handle = self.parts.handler(FixedUser(user or APISERVER))
+        transport = LocalTransport(handle, self.parts.clock, max_body=self.parts.config.max_request_bytes)
+        return Client(transport, field_manager=field_manager)
 
     async def shut_down(self) -> None:
         """Shut down in phases: fail ``/readyz``, wait, refuse new requests, end watches, finish the rest, close.

@@ -18,20 +18,23 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from oarlock.endpoints.catalog import Catalog
 from oarlock.endpoints.http import BodySource, BodyTooLarge, Request, Response, ResponseBody
 from oarlock.meta.context import Clock, User
 from oarlock.meta.peer import Peer
-from oarlock.policy.authn.authenticator import Credentials, Identity, authenticated
 from oarlock.server.app import APIServer
 from oarlock.server.config import ServerConfig
+from oarlock.server.local_transport import FixedUser
 from oarlock.server.run import Running, ServerParts
 from oarlock.storage.backend import Backend
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.connections import CONGESTED_BYTES, MemoryStream, MemoryTunnel, RawClient, WebSocketClient
+
+if TYPE_CHECKING:
+    from oarlock.client.client import Client
 
 __all__ = ["ADMIN", "Answer", "Events", "InMemory", "Lines", "encoded", "header_names", "with_watch"]
 
@@ -136,18 +139,6 @@ class Events(Lines):
         return [(event["type"], event["object"]) for event in events]
 
 
-class _FixedUser:
-    """Authenticates every request as `user`."""
-
-    waits = False
-
-    def __init__(self, user: User) -> None:
-        self._identity = Identity(authenticated(user))
-
-    async def authenticate(self, credentials: Credentials) -> Identity | None:
-        return self._identity
-
-
 class _NoListener:
     """In the place of a listener; nothing to close."""
 
@@ -180,7 +171,7 @@ class InMemory:
         config = config or ServerConfig(storage="memory://")
         backend = backend or server.storage or MemoryBackend(clock=self.clock)
         self.parts = ServerParts(server, config, backend, self.clock)
-        self._handle = self.parts.handler(_FixedUser(user))
+        self._handle = self.parts.handler(FixedUser(user))
         self._running = Running(self.parts, _NoListener(), "https://127.0.0.1:6443")
 
     async def __aenter__(self) -> Self:
@@ -193,6 +184,10 @@ class InMemory:
         self.parts.router.watches.end_all()
         await self._running.close()
         self.server.running = None
+
+    def client(self, user: User | None = None, *, field_manager: str = "oarlock") -> Client:
+        """A `Client` of the server, as its own code would have it (see `APIServer.client`)."""
+        return self.server.client(user, field_manager=field_manager)
 
     async def replace(self, catalog: Catalog) -> None:
         await self._running.replace(catalog)

@@ -1,0 +1,128 @@
+"""`Credential`: the headers and certificates that a client shows, kept current.
+
+Files are read again when they change; a plugin is run again, an OpenID Connect token renewed, before it expires or
+after a 401. Secrets are never in an error or a log line. See also: `config`, `exec_plugin`, `oidc`.
+"""
+
+from __future__ import annotations
+
+import base64
+import ssl
+import tempfile
+from pathlib import Path
+
+from oarlock.client.config import ClientConfig, ClientConfigError
+from oarlock.client.exec_plugin import ExecRunner
+from oarlock.client.oidc import OIDCTokens
+
+__all__ = ["Credential"]
+
+MAX_TOKEN_BYTES = 1024 * 1024
+
+
+class Credential:
+    """The credentials of one `ClientConfig`. Nothing is read before it is needed."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        self._config = config
+        self._exec = None if config.exec_plugin is None else ExecRunner(config.exec_plugin, config)
+        self._oidc = None if config.oidc is None else OIDCTokens(config.oidc)
+        self._token = ""
+        self._token_stamp: tuple[int, int] | None = None
+
+    async def headers(self) -> list[tuple[str, str]]:
+        """The ``authorization`` line of the next request, if any. Raises ClientConfigError."""
+        token = await self._current_token()
+        if token:
+            return [("authorization", f"Bearer {token}")]
+        if self._config.username:
+            basic = base64.b64encode(f"{self._config.username}:{self._config.password}".encode()).decode()
+            return [("authorization", f"Basic {basic}")]
+        return []
+
+    async def _current_token(self) -> str:
+        if self._exec is not None:
+            return (await self._exec.secrets()).token
+        if self._oidc is not None:
+            return await self._oidc.token()
+        if self._config.token_file is not None:
+            return self._token_of_file(self._config.token_file)
+        return self._config.token
+
+    def _token_of_file(self, file: Path) -> str:
+        """A service account's token is replaced every hour: a look at the file's time is cheap."""
+        try:
+            status = file.stat()
+            stamp = status.st_mtime_ns, status.st_size
+            if stamp != self._token_stamp:
+                if status.st_size > MAX_TOKEN_BYTES:
+                    raise ClientConfigError(f"{file}: a token has at most {MAX_TOKEN_BYTES} bytes")
+                self._token = file.read_text().strip()
+                self._token_stamp = stamp
+        except (OSError, UnicodeDecodeError) as error:
+            if not self._token:
+                raise ClientConfigError(f"cannot read the token in {file}: {error}") from None
+        return self._token
+
+    async def renew(self) -> bool:
+        """After a 401: get another token. Returns whether there may be one."""
+        if self._exec is not None:
+            self._exec.forget()
+            return True
+        if self._oidc is not None:
+            return await self._oidc.renew()
+        return False
+
+    def stamp(self) -> object:
+        """Changes when `tls` would be another context."""
+        files = (self._config.ca_file, self._config.cert_file, self._config.key_file)
+        certificate = b"" if self._exec is None else self._exec.last.certificate
+        return (*(_stamp(file) for file in files), certificate)
+
+    def tls(self) -> ssl.SSLContext | None:
+        """The context for connections; None without TLS. Reads files. Raises ClientConfigError."""
+        config = self._config
+        if not config.server.startswith("https://"):
+            return None
+        try:
+            context = ssl.create_default_context(
+                cafile=str(config.ca_file) if config.ca_file and not config.ca_data else None,
+                cadata=config.ca_data.decode() or None,
+            )
+        except (OSError, ValueError) as error:
+            where = config.ca_file or "certificate-authority-data"
+            raise ClientConfigError(f"{where}: no CA certificate: {error}") from None
+        if config.insecure:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        self._load_certificate(context)
+        return context
+
+    def _load_certificate(self, context: ssl.SSLContext) -> None:
+        config = self._config
+        certificate = config.cert_data or (b"" if self._exec is None else self._exec.last.certificate)
+        key = config.key_data or (b"" if self._exec is None else self._exec.last.key)
+        with tempfile.TemporaryDirectory(prefix="oarlock-client-") as folder:  # OpenSSL reads a chain from files only
+            cert_file, key_file = config.cert_file, config.key_file
+            if certificate:
+                cert_file = Path(folder) / "cert"
+                cert_file.write_bytes(certificate)
+            if key:
+                key_file = Path(folder) / "key"
+                key_file.touch(mode=0o600)
+                key_file.write_bytes(key)
+            if cert_file is None:
+                return
+            try:
+                context.load_cert_chain(cert_file, key_file)
+            except (OSError, ValueError) as error:
+                where = config.cert_file or "client-certificate-data"
+                raise ClientConfigError(f"{where}: no client certificate and its key: {error}") from None
+
+
+def _stamp(file: Path | None) -> tuple[int, int]:
+    try:
+        status = None if file is None else file.stat()
+    except OSError:
+        status = None
+    return (0, 0) if status is None else (status.st_mtime_ns, status.st_size)

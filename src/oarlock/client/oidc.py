@@ -1,0 +1,105 @@
+"""The tokens of an OpenID Connect login, renewed with the refresh token.
+
+They are kept in memory: the kubeconfig isn't written. Source: OpenID Connect Core §12; kubectl's ``oidc`` provider.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import ssl
+import time
+from typing import Any
+
+from oarlock.client.config import ClientConfigError, OIDCProvider
+from oarlock.codec import json
+from oarlock.codec.errors import DecodeError
+
+__all__ = ["OIDCTokens"]
+
+EARLY_S = 10.0
+TIMEOUT_S = 30.0
+MAX_BYTES = 1024 * 1024
+
+
+class OIDCTokens:
+    """The id token of `provider`. Who asks while it is renewed waits for the same answer."""
+
+    def __init__(self, provider: OIDCProvider) -> None:
+        self._provider = provider
+        self._id_token = provider.id_token
+        self._refresh_token = provider.refresh_token
+        self._running = asyncio.Lock()
+
+    async def token(self) -> str:
+        """A token that hasn't expired, as far as can be told. Raises ClientConfigError."""
+        async with self._running:
+            if not self._id_token or time.time() >= _expiry(self._id_token) - EARLY_S:
+                await self._renew()
+            return self._id_token
+
+    async def renew(self) -> bool:
+        """The server refused the token: get another. Returns whether that is possible."""
+        if not self._refresh_token:
+            return False
+        async with self._running:
+            await self._renew()
+        return True
+
+    async def _renew(self) -> None:
+        provider = self._provider
+        if not self._refresh_token:
+            raise ClientConfigError("the OpenID Connect token has expired and there is no refresh-token: log in again")
+        found = await self._fetch(f"{provider.issuer.rstrip('/')}/.well-known/openid-configuration")
+        form = {
+            "grant_type": "refresh_token",
+            "refresh_token": self._refresh_token,
+            "client_id": provider.client_id,
+            "client_secret": provider.client_secret,
+        }
+        endpoint = found.get("token_endpoint")
+        if not isinstance(endpoint, str) or not endpoint.startswith("https://"):
+            raise ClientConfigError(f"{provider.issuer}: its configuration names no https token_endpoint")
+        tokens = await self._fetch(endpoint, form)
+        if not isinstance(tokens.get("id_token"), str):
+            raise ClientConfigError(f"{provider.issuer}: the answer to the refresh token has no id_token: log in again")
+        self._id_token = tokens["id_token"]
+        if isinstance(tokens.get("refresh_token"), str):
+            self._refresh_token = tokens["refresh_token"]
+
+    async def _fetch(self, url: str, form: dict[str, str] | None = None) -> dict[str, Any]:
+        import aiohttp  # noqa: PLC0415 (an extra that only this needs)
+
+        provider = self._provider
+        ca = str(provider.ca_file) if provider.ca_file is not None and not provider.ca_data else None
+        timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
+        try:
+            tls = ssl.create_default_context(cafile=ca, cadata=provider.ca_data.decode() or None)
+            async with (
+                aiohttp.ClientSession(timeout=timeout) as session,
+                session.request("POST" if form else "GET", url, data=form, ssl=tls, allow_redirects=False) as answer,
+            ):
+                data = b""
+                while len(data) < MAX_BYTES and (chunk := await answer.content.read(MAX_BYTES - len(data))):
+                    data += chunk
+                if answer.status != 200:
+                    raise ClientConfigError(f"{url}: answered {answer.status}: log in again")
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            if isinstance(error, ClientConfigError):
+                raise
+            raise ClientConfigError(f"{url}: {error or type(error).__name__}") from None
+        try:
+            tree = json.decode(data)
+        except DecodeError as error:
+            raise ClientConfigError(f"{url}: {error}") from None
+        return tree if isinstance(tree, dict) else {}
+
+
+def _expiry(token: str) -> float:
+    """When a JWT expires, in epoch seconds. It isn't verified: the server does that."""
+    try:
+        claims = json.decode(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
+        return float(claims["exp"])
+    except (DecodeError, binascii.Error, IndexError, KeyError, TypeError, ValueError):
+        return float("inf")

@@ -1,0 +1,45 @@
+"""The query parameters of lists and watches, with Kubernetes' names and meanings.
+
+Source: k8s.io/apimachinery ``meta/v1`` ListOptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+__all__ = ["ListQuery", "Pairs", "pairs"]
+
+Pairs = Sequence[tuple[str, str]]
+
+WATCH_S = 300
+"""How long a server is asked to keep a watch open. It is resumed, so nobody sees the end."""
+
+
+def pairs(parameters: Mapping[str, str]) -> Pairs:
+    """The parameters that aren't empty."""
+    return [(name, value) for name, value in parameters.items() if value]
+
+
+@dataclass(frozen=True, slots=True)
+class ListQuery:
+    """What a list or watch selects. `page_size` is how many objects come in one answer; 0: all in one."""
+
+    label_selector: str = ""
+    field_selector: str = ""
+    resource_version: str = ""
+    page_size: int = 500
+
+    def pairs(self, continue_token: str) -> Pairs:
+        """The parameters of a list."""
+        version = "" if continue_token else self.resource_version
+        limit = {"limit": str(self.page_size)} if self.page_size else {}
+        return pairs({**self._selectors(), "resourceVersion": version, **limit, "continue": continue_token})
+
+    def watch_pairs(self, resource_version: str) -> Pairs:
+        """The parameters of a watch that begins at `resource_version`."""
+        timeout = {"timeoutSeconds": str(WATCH_S), "allowWatchBookmarks": "true", "watch": "true"}
+        return pairs({**self._selectors(), "resourceVersion": resource_version, **timeout})
+
+    def _selectors(self) -> dict[str, str]:
+        return {"labelSelector": self.label_selector, "fieldSelector": self.field_selector}

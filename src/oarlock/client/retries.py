@@ -1,0 +1,49 @@
+"""When a request is sent again: the server said so (429, 503 with ``Retry-After``), or never received it.
+
+Source: client-go ``rest/with_retry.go``, RFC 9110 §10.2.3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from oarlock.client.transport import ClientRequest, ClientResponse, Transport, TransportError
+
+__all__ = ["RetryPolicy", "send"]
+
+_READS = frozenset(("GET", "HEAD"))
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often a request is sent again, and how long it waits at most in between, in seconds."""
+
+    retries: int = 10
+    longest_wait_s: float = 30.0
+    first_wait_s: float = 0.1
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+async def send(transport: Transport, request: ClientRequest, policy: RetryPolicy) -> ClientResponse:
+    """Send a request, again if that is safe. Raises TransportError; any answer is returned, an error too.
+
+    A write that the server may have received isn't repeated: it may have been done.
+    """
+    wait_s = policy.first_wait_s
+    for retries_left in range(policy.retries, -1, -1):
+        try:
+            answer = await transport.send(request)
+        except TransportError as error:
+            if not retries_left or (error.sent and request.method not in _READS):
+                raise
+            await policy.sleep(min(wait_s, policy.longest_wait_s))
+        else:
+            seconds = answer.headers.get("retry-after", "")
+            if answer.status not in (429, 503) or not (seconds.isascii() and seconds.isdigit()) or not retries_left:
+                return answer
+            await answer.close()
+            await policy.sleep(min(float(seconds[:9]) or wait_s, policy.longest_wait_s))
+        wait_s *= 2
+    raise AssertionError("the last attempt returns or raises")

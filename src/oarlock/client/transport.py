@@ -1,0 +1,95 @@
+"""`Transport`: how a client's requests reach a server. A request goes in, an answer with a stream comes out.
+
+The client is written once over this. In the server's own process a request goes to the handler chain; elsewhere it
+goes over HTTP. Must not know: kinds, objects. See also: `http_transport`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+__all__ = ["ClientConnection", "ClientRequest", "ClientResponse", "Transport", "TransportError"]
+
+
+class TransportError(ConnectionError):
+    """The request didn't get an answer: no connection, a broken one, no answer in time.
+
+    `sent` is whether the server may have received it; a write may then have been done.
+    """
+
+    def __init__(self, why: str, *, sent: bool) -> None:
+        super().__init__(why)
+        self.sent = sent
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRequest:
+    """One request. `path` is percent-encoded, without the query.
+
+    `query` are names and values in order, not encoded; `headers` are lines with names in lower case. `timeout_s` is for
+    the whole answer, or for its head alone if it `streams`; None waits for ever.
+    """
+
+    method: str
+    path: str
+    query: Sequence[tuple[str, str]] = ()
+    headers: Sequence[tuple[str, str]] = ()
+    body: bytes = b""
+    timeout_s: float | None = None
+    streams: bool = False
+
+
+class ClientResponse(ABC):
+    """The head of an answer, and its body to be read. Header names are lower case. Close it if it `streams`."""
+
+    status: int
+    headers: Mapping[str, str]
+
+    @abstractmethod
+    async def read(self) -> bytes:
+        """The whole body. Raises TransportError."""
+
+    @abstractmethod
+    def chunks(self) -> AsyncGenerator[bytes, None]:
+        """The body as it arrives. Raises TransportError when it breaks off."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Give up the rest. Safe to call twice."""
+
+
+class ClientConnection(ABC):
+    """An upgraded request: messages of bytes both ways (WebSocket)."""
+
+    protocol: str
+
+    @abstractmethod
+    async def send(self, message: bytes) -> None:
+        """Send a binary message. Raises TransportError when the connection has ended."""
+
+    @abstractmethod
+    async def receive(self) -> bytes | None:
+        """The next message; None at the end."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """End the connection. Safe to call twice."""
+
+
+class Transport(Protocol):
+    """A way to one server. May be used by several clients at once, in one event loop."""
+
+    async def send(self, request: ClientRequest) -> ClientResponse:
+        """Send a request and wait for the head of the answer. Raises TransportError."""
+        ...
+
+    async def connect(self, request: ClientRequest, protocols: Sequence[str]) -> ClientConnection | ClientResponse:
+        """Upgrade to WebSocket with one of `protocols`; the answer itself if the server refuses."""
+        ...
+
+    async def close(self) -> None:
+        """Close all connections."""
+        ...

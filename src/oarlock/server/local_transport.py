@@ -1,0 +1,215 @@
+"""`LocalTransport`: a client's requests to the server of this process, straight to the handler chain.
+
+Nothing is encrypted or parsed twice; everything else is as over the network: admission, validation, watches, limits.
+The user is fixed, by default ``system:apiserver`` of ``system:masters``. See also: ``client.transport``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from urllib.parse import urlencode
+
+from oarlock.client.transport import ClientConnection, ClientRequest, ClientResponse, TransportError
+from oarlock.endpoints.http import BodySource, BodyTooLarge, Handler, Request, Response
+from oarlock.meta.context import Clock, User
+from oarlock.meta.peer import Peer
+from oarlock.policy.authn.authenticator import Credentials, Identity, authenticated
+
+__all__ = ["APISERVER", "FixedUser", "LocalTransport"]
+
+log = logging.getLogger("oarlock.client")
+
+APISERVER = User("system:apiserver", groups=("system:masters",))
+
+_PEER = Peer("127.0.0.1", 1)
+_CONGESTED_BYTES = 64 * 1024
+_READ_BYTES = 64 * 1024
+
+
+class FixedUser:
+    """Authenticates every request as `user`."""
+
+    waits = False
+
+    def __init__(self, user: User) -> None:
+        self._identity = Identity(authenticated(user))
+
+    async def authenticate(self, credentials: Credentials) -> Identity | None:
+        return self._identity
+
+
+class LocalTransport:
+    """Requests to `handle`, a handler chain. `max_body` is how many bytes a request's body may have."""
+
+    def __init__(self, handle: Handler, clock: Clock, *, max_body: int) -> None:
+        self._handle = handle
+        self._clock = clock
+        self._max_body = max_body
+        self._streams: set[_StreamedResponse] = set()
+
+    async def send(self, request: ClientRequest) -> ClientResponse:
+        try:
+            async with asyncio.timeout(None if request.streams else request.timeout_s):
+                response = await self._handle(self._request(request))
+                if response.stream is None:
+                    return await _whole(response)
+        except TimeoutError:
+            raise TransportError(f"no answer within {request.timeout_s} s", sent=True) from None
+        stream = _LocalStream(response)
+        answer = _StreamedResponse(response, stream, self._streams.discard)
+        self._streams.add(answer)
+        response.stream(stream)
+        return answer
+
+    async def connect(self, request: ClientRequest, protocols: Sequence[str]) -> ClientConnection | ClientResponse:
+        raise TransportError("in the server's own process nothing is upgraded: call the collection", sent=False)
+
+    async def close(self) -> None:
+        for stream in tuple(self._streams):
+            await stream.close()
+
+    def _request(self, request: ClientRequest) -> Request:
+        async def read() -> bytes:
+            if len(request.body) > self._max_body:
+                raise BodyTooLarge(self._max_body)
+            return request.body
+
+        lines = request.headers
+        first: dict[str, str] = {}
+        for name, value in lines:
+            first.setdefault(name, value)
+        query = urlencode(request.query)
+        return Request(request.method, request.path, query, first, lines, _PEER, read, self._clock.monotonic())
+
+
+class _WholeResponse(ClientResponse):
+    def __init__(self, response: Response, body: bytes) -> None:
+        self.status = response.status
+        self.headers = _joined(response)
+        self._body = body
+
+    async def read(self) -> bytes:
+        return self._body
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        yield self._body
+
+    async def close(self) -> None:
+        self._body = b""
+
+
+async def _whole(response: Response) -> ClientResponse:
+    sent = False
+    try:
+        body = response.body
+        if isinstance(body, BodySource):
+            pieces = []
+            while not body.done:
+                pieces.append(body.read(_READ_BYTES))
+                await asyncio.sleep(0)
+            data = b"".join(pieces)
+        elif isinstance(body, bytes):
+            data = body
+        else:
+            data = b"".join([piece async for piece in body])
+        sent = True
+    finally:
+        response.sent(sent)
+    return _WholeResponse(response, data)
+
+
+class _LocalStream:
+    """The server's end of a streamed answer (`oarlock.endpoints.http.Stream`)."""
+
+    def __init__(self, response: Response) -> None:
+        self.closed = False
+        self.broken = False
+        self._response = response
+        self._callbacks: list[Callable[[], None]] = []
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._changed = asyncio.Event()
+
+    def write(self, data: bytes) -> None:
+        if not self.closed:
+            self._pieces.append(data)
+            self._size += len(data)
+            self._changed.set()
+
+    @property
+    def buffered(self) -> int:
+        return self._size
+
+    async def drained(self) -> None:
+        while self._size > _CONGESTED_BYTES and not self.closed:
+            await self._change()
+
+    def close(self) -> None:
+        self._end(whole=True)
+
+    def abort(self) -> None:
+        self.broken = not self.closed
+        self._end(whole=False)
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        if self.closed:
+            callback()
+        else:
+            self._callbacks.append(callback)
+
+    async def take(self) -> bytes:
+        """All that was written and not yet taken; ``b""`` at the end."""
+        while not self._pieces and not self.closed:
+            await self._change()
+        data, self._pieces, self._size = b"".join(self._pieces), [], 0
+        self._changed.set()
+        return data
+
+    async def _change(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
+
+    def _end(self, whole: bool) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        self._changed.set()
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            try:
+                callback()
+            except Exception:
+                log.exception("a callback of a closed stream failed")
+        self._response.sent(whole)
+
+
+class _StreamedResponse(ClientResponse):
+    """The client's end of a `_LocalStream`."""
+
+    def __init__(self, response: Response, stream: _LocalStream, ended: Callable[[_StreamedResponse], None]) -> None:
+        self.status = response.status
+        self.headers = _joined(response)
+        self._stream = stream
+        self._ended = ended
+
+    async def read(self) -> bytes:
+        return b"".join([chunk async for chunk in self.chunks()])
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        while chunk := await self._stream.take():
+            yield chunk
+        if self._stream.broken:
+            raise TransportError("the server broke the answer off", sent=True)
+
+    async def close(self) -> None:
+        self._stream.abort()
+        self._ended(self)
+
+
+def _joined(response: Response) -> Mapping[str, str]:
+    joined: dict[str, str] = {}
+    for name, value in response.headers:
+        joined[name] = f"{joined[name]}, {value}" if name in joined else value
+    return joined
