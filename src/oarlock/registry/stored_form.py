@@ -32,6 +32,9 @@ STALE = "stale"
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
+_PROTOBUF = b"k8s\0"
+"""How values begin that kube-apiserver stored as protobuf."""
+
 PENDING = "its conversion is still being waited for"
 
 _ENCRYPTED = b"k8s:enc:"
@@ -194,6 +197,8 @@ class StoredForm:
 
     def _read(self, value: bytes) -> tuple[Tree, str]:
         """Decode a stored value: the object and its version."""
+        if value.startswith(_PROTOBUF):
+            raise ValueError("stored as protobuf: start kube-apiserver with --storage-media-type=application/json")
         tree: Any = _decode(value)
         if not isinstance(tree, dict) or not isinstance(tree.get("metadata"), dict):
             raise ValueError("not an object with metadata")

@@ -1,7 +1,11 @@
 """`KeyMap`: the keys of this program as keys of etcd, below the prefix of the URL.
 
     /registry/shop.example.com/orders/ns/a  →  <prefix>/shop.example.com/orders/ns/a     as kube-apiserver has them
+    /registry//pods/ns/a                    →  <prefix>/pods/ns/a                         the core group
     /oarlock/definitions/…                  →  <prefix>/.oarlock/oarlock/definitions/…    anything else
+
+A first part without a dot is a resource of the core group, unless it is one of Kubernetes' groups without a dot, or the
+program has used it as a group: declared groups are domains. Ranges over several resources are in etcd's order.
 
 No group or resource begins with a dot, so a kube-apiserver on the same prefix never looks there. Keys of this backend
 itself begin with ``<prefix>/.oarlock-`` and are no keys of the program.
@@ -16,6 +20,9 @@ from typing import NamedTuple
 __all__ = ["KeyMap", "Span", "after"]
 
 _OBJECTS, _AFTER_OBJECTS = "/registry/", "/registry0"
+_CORE = "/registry//"
+_GROUPS = (b"apps", b"autoscaling", b"batch", b"extensions", b"policy")
+MOST_GROUPS = 1000
 
 
 class Span(NamedTuple):
@@ -32,6 +39,7 @@ class KeyMap:
         root = prefix.encode()
         self._root = root + b"/"
         self._other = root + b"/.oarlock"
+        self._groups = set(_GROUPS)
         self._objects_start = root + b"/.oarlock\x7f"
         self.all = Span(root + b"/", root + b"0")
         self.epoch = root + b"/.oarlock-epoch"
@@ -39,14 +47,23 @@ class KeyMap:
 
     def encode(self, key: str) -> bytes:
         """The key in etcd."""
+        if key.startswith(_CORE):
+            return self._root + key[len(_CORE) :].encode(errors="surrogateescape")
         if key.startswith(_OBJECTS):
-            return self._root + key[len(_OBJECTS) :].encode(errors="surrogateescape")
+            name = key[len(_OBJECTS) :].encode(errors="surrogateescape")
+            group, slash, _ = name.partition(b"/")
+            if slash and b"." not in group and len(self._groups) < MOST_GROUPS:
+                self._groups.add(group)
+            return self._root + name
         return self._other + key.encode(errors="surrogateescape")
 
     def decode(self, key: bytes) -> str | None:
         """The key of the program; None for one of this backend."""
         if not key.startswith(self._other):
-            return _OBJECTS + key[len(self._root) :].decode(errors="surrogateescape")
+            name = key[len(self._root) :]
+            first = name.partition(b"/")[0]
+            root = _OBJECTS if b"." in first or first in self._groups else _CORE
+            return root + name.decode(errors="surrogateescape")
         if key[len(self._other) : len(self._other) + 1] == b"/":
             return key[len(self._other) :].decode(errors="surrogateescape")
         return None
