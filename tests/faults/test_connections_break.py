@@ -6,12 +6,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from databases import EtcdServer, PostgresServer
+from databases import EtcdServer, MariadbServer, PostgresServer
 
 from oarlock.storage.backend import Backend
 from oarlock.storage.etcd.address import etcd_address
 from oarlock.storage.etcd.backend import EtcdBackend
 from oarlock.storage.etcd.client import EtcdDeadlines
+from oarlock.storage.mysql.address import parse_address
+from oarlock.storage.mysql.driver import MysqlDriver
 from oarlock.storage.postgres.driver import PostgresDriver
 from oarlock.storage.postgres.url import parse_url
 from oarlock.storage.sql.server.backend import SqlServerBackend
@@ -52,6 +54,15 @@ class TestPostgres(DatabaseConnections):
     @pytest.fixture(autouse=True)
     def store(self, postgres: PostgresServer) -> None:
         self.url = postgres.fresh()
+
+
+class TestMariadb(DatabaseConnections):
+    def through(self, folder: Path, clock: VirtualClock, port: int) -> Backend:
+        return SqlServerBackend(MysqlDriver(parse_address(self.through_url(port))), deadlines=SHORT)
+
+    @pytest.fixture(autouse=True)
+    def store(self, mariadb: MariadbServer) -> None:
+        self.url = mariadb.fresh()
 
 
 class TestEtcd(DatabaseConnections):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from databases import EtcdServer, PostgresServer
+from databases import EtcdServer, MariadbServer, PostgresServer
 
 from oarlock.storage.backend import Backend
 from oarlock.storage.memory import MemoryBackend
@@ -32,6 +32,12 @@ class TestPostgres(DatabaseServers):
     @pytest.fixture(autouse=True)
     def store(self, postgres: PostgresServer) -> None:
         self.url = postgres.fresh()
+
+
+class TestMariadb(DatabaseServers):
+    @pytest.fixture(autouse=True)
+    def store(self, mariadb: MariadbServer) -> None:
+        self.url = mariadb.fresh()
 
 
 class TestEtcd(DatabaseServers):

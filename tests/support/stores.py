@@ -14,7 +14,7 @@ from oarlock.storage.url import open_backend
 
 __all__ = ["DATABASES", "KINDS", "RealClock", "Store", "store_of"]
 
-DATABASES = {"postgresql": "postgres", "etcd": "etcd"}
+DATABASES = {"postgresql": "postgres", "mariadb": "mariadb", "etcd": "etcd"}
 """Kinds of stores that have a server, and the fixture that runs it."""
 KINDS = ["sqlite", *DATABASES]
 
