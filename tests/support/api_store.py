@@ -243,6 +243,9 @@ class StoredObjects:
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
 
+    async def epoch(self) -> str:
+        return await self.backend.epoch()
+
     async def current_rev(self) -> Rev:
         return await self.backend.current_rev()
 

@@ -11,7 +11,7 @@ import pytest
 from oarlock.storage.backend import Batch, Event, Op
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
-from oarlock.testing.contracts.claims import Claim, ClientRecords, ReadRecord, WatchRecord, WriteOutcome, judge
+from oarlock.testing.contracts.claims import Claim, ClientRecords, Gap, ReadRecord, WatchRecord, WriteOutcome, judge
 from oarlock.testing.contracts.network import Faults, NetworkBackend
 from oarlock.testing.contracts.sharing import Crowd
 
@@ -111,3 +111,20 @@ def test_a_crowd_finds_a_store_that_loses_events(kind: type[NetworkBackend]):
             assert crowd.notes.broken > 0
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("items", "problems"),
+    [
+        ({"/t/a": 4, "/t/b": 5}, []),
+        ({"/t/a": 2, "/t/b": 5}, ["lost before another epoch"]),
+        ({"/t/b": 5}, []),
+        ({"/t/a": 6, "/t/b": 5}, []),
+    ],
+)
+def test_what_was_acknowledged_before_another_epoch_is_there_or_was_changed_later(items: Any, problems: list[str]):
+    """The update at 4 is in a gap: its event is not known, but its key's state is."""
+    told = notes((REFUSED, None), (LISTED, None), (GOT, None), (WATCHED, None))
+    history = [HISTORY[0], Event(4, Op.UPDATE, "/t/a", b"2", 2), HISTORY[2], HISTORY[3]]
+    verdict = judge(told, history, gaps=[Gap(3, 6, items)])
+    assert [problem.partition(":")[0] for problem in verdict.problems] == problems

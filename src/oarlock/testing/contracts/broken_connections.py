@@ -91,7 +91,7 @@ class ConnectionContract(Suite):
             async with self._behind_a_proxy(tmp_path) as (proxy, direct, clock):
                 far = self.through(tmp_path, clock, proxy.port)
                 await far.start()
-                history = History(direct, await direct.current_rev())
+                history = History(direct, await direct.list(START, END))
                 await history.start()
                 try:
                     sweep = _Sweep(self, far, proxy, fault)

@@ -12,13 +12,13 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from oarlock.storage.backend import Event, Rev
 
-__all__ = ["Claim", "ClientRecords", "ReadRecord", "Verdict", "WatchRecord", "WriteOutcome", "judge"]
+__all__ = ["Claim", "ClientRecords", "Gap", "ReadRecord", "Verdict", "WatchRecord", "WriteOutcome", "judge"]
 
 State = dict[str, tuple[bytes, Rev]]
 
@@ -100,6 +100,21 @@ class ClientRecords:
         self.broken += other.broken
 
 
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Where the store began another epoch: what happened after `after` and up to `rev` is known by its result alone.
+
+    `items` are the revisions by key at `rev`. The history has one event for each key that is otherwise than before.
+    """
+
+    after: Rev
+    rev: Rev
+    items: dict[str, Rev]
+
+    def __contains__(self, rev: object) -> bool:
+        return isinstance(rev, int) and self.after < rev <= self.rev
+
+
 class Verdict(NamedTuple):
     """What was compared, and what was wrong, one line each."""
 
@@ -122,19 +137,59 @@ def judge(
     history: Sequence[Event],
     start: State | None = None,
     shown: Callable[[Event], Event] = lambda event: event,
+    gaps: Sequence[Gap] = (),
 ) -> Verdict:
     """Compare `notes` with `history`: all events of the range, in order, after the state `start`.
 
     `shown` is what the watches show of an event.
     """
     problems: list[str] = []
-    _judge_claims(notes.claims, history, problems)
-    _judge_refusals(notes.claims, history, start or {}, problems)
-    _judge_listings(notes, history, dict(start or {}), problems)
-    _judge_stretches(notes.stretches, [shown(event) for event in history], problems)
+    seen = _outside(history, gaps)
+    _judge_claims(_without_hidden_deletes(_outside(notes.claims, gaps), seen, gaps), seen, problems)
+    _judge_gaps(notes.claims, gaps, problems)
+    _judge_refusals(_outside(notes.claims, gaps), history, start or {}, problems)
+    listings = [listing for listing in notes.listings if not any(listing.rev in gap for gap in gaps)]
+    _judge_listings(listings, _Acknowledged(notes.claims), history, dict(start or {}), problems)
+    shown_events = [shown(event) for event in seen]
+    for stretch in notes.stretches:
+        _judge_stretch(replace(stretch, events=_outside(stretch.events, gaps)), shown_events, problems)
     outcomes = [claim.outcome for claim in notes.claims]
     events = sum(len(stretch.events) for stretch in notes.stretches)
     return Verdict(outcomes.count(WriteOutcome.DONE), outcomes.count(WriteOutcome.UNKNOWN), events, problems)
+
+
+T = TypeVar("T", Claim, Event)
+
+
+def _outside(facts: Sequence[T], gaps: Sequence[Gap]) -> list[T]:
+    """Those whose revision isn't in a gap."""
+    return [fact for fact in facts if not any(fact.rev in gap for gap in gaps)] if gaps else list(facts)
+
+
+def _without_hidden_deletes(claims: list[Claim], history: list[Event], gaps: Sequence[Gap]) -> list[Claim]:
+    """Without deletes of which nobody told the revision, and that can only have been in a gap."""
+    ended = {(event.key, event.prev_rev) for event in history}
+
+    def hidden(claim: Claim) -> bool:
+        unplaced = claim.outcome is WriteOutcome.DONE and not claim.rev and (claim.key, claim.expect) not in ended
+        return unplaced and any(claim.expect <= gap.rev and gap.items.get(claim.key) != claim.expect for gap in gaps)
+
+    return [claim for claim in claims if not hidden(claim)]
+
+
+def _judge_gaps(claims: Sequence[Claim], gaps: Sequence[Gap], problems: list[str]) -> None:
+    """What was acknowledged in a gap is there after it, or a later state, or somebody has deleted that."""
+    deletions: dict[str, Rev] = {}
+    for claim in claims:
+        if claim.value is None and claim.outcome in (WriteOutcome.DONE, WriteOutcome.UNKNOWN):
+            deletions[claim.key] = max(deletions.get(claim.key, 0), claim.expect)
+    for claim in claims:
+        if claim.outcome is not WriteOutcome.DONE or claim.value is None:
+            continue
+        for gap in gaps:
+            later = gap.items.get(claim.key) or deletions.get(claim.key, 0)
+            if claim.rev in gap and later < claim.rev:
+                problems.append(f"lost before another epoch: {claim}")
 
 
 def _judge_claims(claims: Sequence[Claim], history: Sequence[Event], problems: list[str]) -> None:
@@ -200,10 +255,15 @@ class _Acknowledged:
         return self._revs[key][at - 1] if at else 0
 
 
-def _judge_listings(notes: ClientRecords, history: Sequence[Event], state: State, problems: list[str]) -> None:
-    acknowledged = _Acknowledged(notes.claims)
+def _judge_listings(
+    listings: Sequence[ReadRecord],
+    acknowledged: _Acknowledged,
+    history: Sequence[Event],
+    state: State,
+    problems: list[str],
+) -> None:
     place = 0
-    for listing in sorted(notes.listings, key=lambda listing: listing.rev):
+    for listing in sorted(listings, key=lambda listing: listing.rev):
         while place < len(history) and history[place].rev <= listing.rev:
             event = history[place]
             if event.value is None:
@@ -219,18 +279,21 @@ def _judge_listings(notes: ClientRecords, history: Sequence[Event], state: State
             problems.append(f"a read at {listing.rev} was begun after {floor} had been acknowledged")
 
 
-def _judge_stretches(stretches: Sequence[WatchRecord], history: list[Event], problems: list[str]) -> None:
-    revs = [event.rev for event in history]
-    for stretch in stretches:
-        expected = history[bisect_right(revs, stretch.after) : bisect_right(revs, stretch.rev)]
-        if stretch.events == expected:
-            continue
-        delivered = [event.rev for event in stretch.events]
-        missing = sorted({event.rev for event in expected} - set(delivered))
-        surplus = sorted(set(delivered) - {event.rev for event in expected})
-        double = sorted(rev for rev, times in Counter(delivered).items() if times > 1)
-        problems.append(
-            f"a watch after {stretch.after} up to {stretch.rev}: {len(missing)} missing {missing[:6]}, "
-            f"{len(double)} double {double[:6]}, {len(surplus)} that aren't of the store {surplus[:6]}"
-            + ("" if missing or double or surplus else ", others in another order or with other contents")
-        )
+def _judge_stretch(stretch: WatchRecord, history: list[Event], problems: list[str]) -> None:
+    first = bisect_right(history, stretch.after, key=_rev)
+    expected = history[first : bisect_right(history, stretch.rev, key=_rev)]
+    if stretch.events == expected:
+        return
+    delivered = [event.rev for event in stretch.events]
+    missing = sorted({event.rev for event in expected} - set(delivered))
+    surplus = sorted(set(delivered) - {event.rev for event in expected})
+    double = sorted(rev for rev, times in Counter(delivered).items() if times > 1)
+    problems.append(
+        f"a watch after {stretch.after} up to {stretch.rev}: {len(missing)} missing {missing[:6]}, "
+        f"{len(double)} double {double[:6]}, {len(surplus)} that aren't of the store {surplus[:6]}"
+        + ("" if missing or double or surplus else ", others in another order or with other contents")
+    )
+
+
+def _rev(event: Event) -> Rev:
+    return event.rev

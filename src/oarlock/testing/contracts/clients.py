@@ -21,14 +21,16 @@ from oarlock.storage.backend import (
     Batch,
     Compacted,
     Event,
+    Op,
     OutcomeUnknown,
+    Page,
     Rev,
     StorageError,
     Unavailable,
     Watch,
     WriteResult,
 )
-from oarlock.testing.contracts.claims import Claim, ClientRecords, ReadRecord, WatchRecord, WriteOutcome
+from oarlock.testing.contracts.claims import Claim, ClientRecords, Gap, ReadRecord, WatchRecord, WriteOutcome
 from oarlock.testing.contracts.support import END, START, Recorder, eventually
 
 __all__ = ["History", "Reflector", "WritingClient", "attempt", "list_in_pages"]
@@ -225,18 +227,25 @@ def _enough(over: Callable[[], bool], events: int, seconds: float, seen: Recorde
 
 
 class History:
-    """All events of the range after `after`, from a watch that resumes when it is broken."""
+    """All events of the range after the list `page`, from a watch that resumes when it is broken.
 
-    def __init__(self, backend: Backend, after: Rev) -> None:
+    When the store begins another epoch, a `Gap` tells what has become of the state in between.
+    """
+
+    def __init__(self, backend: Backend, page: Page) -> None:
         self.backend = backend
+        self.gaps: list[Gap] = []
         self.events: list[Event] = []
-        self.rev = after
+        self.rev = page.rev
         self.broken = 0
+        self._start = {kv.key: kv for kv in page.kvs}
+        self._epoch = ""
         self._failure: StorageError | None = None
         self._watch: Watch | None = None
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
+        self._epoch = await self.backend.epoch()
         self._task = asyncio.create_task(self._follow())
         await eventually(lambda: self._watch is not None, "the watch that all are compared with can't be begun")
 
@@ -247,13 +256,16 @@ class History:
         if self._watch is not None:
             self._watch.close()
 
+    def check(self) -> None:
+        """Raises why nothing is watched any more, if that is so."""
+        if self._task is not None and self._task.done():
+            self._task.result()
+
     async def up_to(self, rev: Rev) -> Sequence[Event]:
         """The events, once all up to `rev` are there."""
         async with asyncio.timeout(60):
             while self.rev < rev:
-                assert self._task is not None
-                if self._task.done():
-                    self._task.result()
+                self.check()
                 try:
                     await self.backend.request_progress()
                 except Unavailable:
@@ -274,7 +286,30 @@ class History:
                 )
                 raise await failure
             except Compacted:
-                raise
+                await self._begin_again()
             except Unavailable:
                 self.broken += 1
                 await asyncio.sleep(_PAUSE_S)
+
+    async def _begin_again(self) -> None:
+        """Go on in another epoch. In the same one nothing may be missing, as the others keep behind this watch."""
+        while True:
+            try:
+                epoch = await self.backend.epoch()
+                page = await self.backend.list(START, END)
+                break
+            except Unavailable:
+                await asyncio.sleep(_PAUSE_S)
+        assert epoch != self._epoch, "history was compacted that nobody has asked to compact"
+        self._epoch = epoch
+        now = {kv.key: kv for kv in page.kvs}
+        self.gaps.append(Gap(self.rev, page.rev, {key: kv.mod_rev for key, kv in now.items()}))
+        state = {key: kv.mod_rev for key, kv in self._start.items()}
+        for event in self.events:
+            state[event.key] = 0 if event.value is None else event.rev
+        for kv in sorted(page.kvs, key=lambda kv: kv.mod_rev):
+            if state.get(kv.key) != kv.mod_rev:
+                self.events.append(Event(kv.mod_rev, Op.UPDATE, kv.key, kv.value, kv.create_rev))
+        lost = [key for key, rev in state.items() if rev and key not in now]
+        self.events.extend(Event(page.rev, Op.DELETE, key, None, 0) for key in lost)
+        self.rev = page.rev

@@ -68,7 +68,7 @@ class Crowd:
     async def __aenter__(self) -> Crowd:
         page = await self._watched.list(START, END)
         self._start = {kv.key: (kv.value, kv.mod_rev) for kv in page.kvs}
-        self.history = History(self._watched, page.rev)
+        self.history = History(self._watched, page)
         await self.history.start()
         runs = [writer.run(self._ended) for writer in self.writers]
         runs += [reflector.run(self._ended) for reflector in self.reflectors]
@@ -85,6 +85,7 @@ class Crowd:
     async def events(self, count: int) -> None:
         """Wait until there have been `count` events."""
         while len(self.history.events) < count:
+            self.history.check()
             for task in self._tasks:
                 if task.done():
                     task.result()
@@ -99,7 +100,7 @@ class Crowd:
         async with asyncio.timeout(60):
             await asyncio.gather(*(reflector.reach(rev) for reflector in self.reflectors))
         page = await self._watched.list(START, END)
-        verdict = judge(self.notes, history, self._start, self._shown)
+        verdict = judge(self.notes, history, self._start, self._shown, self.history.gaps)
         live = {kv.key: kv.mod_rev for kv in page.kvs}
         for number, reflector in enumerate(self.reflectors):
             if reflector.state != live:
