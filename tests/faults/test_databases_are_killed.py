@@ -19,7 +19,7 @@ from stores import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(3600)]
 
-KILLS = int(os.environ.get("OARLOCK_FAULT_KILLS", 3))
+KILLS = int(os.environ.get("OARLOCK_FAULT_KILLS", 2))
 SUSPENSIONS = int(os.environ.get("OARLOCK_FAULT_PAUSES", 1))
 SUSPENSION_S = float(os.environ.get("OARLOCK_FAULT_PAUSE_S", 2))
 SEED = int(os.environ.get("OARLOCK_FAULT_SEED", 23))

@@ -16,9 +16,9 @@ from stores import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(3600)]
 
-KILLS = int(os.environ.get("OARLOCK_FAULT_KILLS", 4))
+KILLS = int(os.environ.get("OARLOCK_FAULT_KILLS", 3))
 PAUSES = int(os.environ.get("OARLOCK_FAULT_PAUSES", 1))
-PAUSE_S = float(os.environ.get("OARLOCK_FAULT_PAUSE_S", 4))
+PAUSE_S = float(os.environ.get("OARLOCK_FAULT_PAUSE_S", 2))
 SEED = int(os.environ.get("OARLOCK_FAULT_SEED", 17))
 
 log = logging.getLogger("oarlock.testing.faults")
@@ -32,7 +32,7 @@ async def test_no_acknowledged_write_is_lost_and_no_event_missing_when_servers_a
     async with crowd_at_servers(store, tmp_path, SEED) as (servers, crowd):
         for kill in range(1, KILLS + 1):
             await more(crowd, dice.randrange(10, 40))
-            victims = servers if kill % 4 == 0 else [dice.choice(servers)]
+            victims = servers if kill % 3 == 0 else [dice.choice(servers)]
             for victim in victims:
                 victim.kill()
             if len(victims) < len(servers):
