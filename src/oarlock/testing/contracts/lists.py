@@ -6,9 +6,12 @@ See also: `watches`.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
-from oarlock.storage.backend import Backend, Compacted, FutureRevision, Rev
+from oarlock.server.serving.eager import run_eagerly
+from oarlock.storage.backend import Backend, Compacted, FutureRevision, Page, Rev
 from oarlock.testing.contracts.support import END, START, Suite, mutate_at_random, refused, running
 
 __all__ = ["ListContract"]
@@ -54,6 +57,19 @@ class ListContract(Suite):
                     for key in (f"/t/{i}" for i in range(5)):
                         kv, at = await backend.get(key, rev=rev)
                         assert (at, kv.value if kv else None) == (rev, dict(state).get(key))
+
+        asyncio.run(scenario())
+
+    def test_l2_reads_may_begin_where_no_task_runs(self, tmp_path: Path) -> None:
+        """A server runs a request without a task until it first waits."""
+
+        async def scenario() -> None:
+            async with self.opened(tmp_path) as backend:
+                rev = (await backend.put("/t/a", b"1", expect=0)).rev
+                await backend.put("/t/a", b"2", expect=rev)
+                for read in (backend.list(START, END, rev=rev), backend.list(START, END)):
+                    page = await _begun_without_task(read)
+                    assert [kv.value for kv in page.kvs] == [b"1" if page.rev == rev else b"2"]
 
         asyncio.run(scenario())
 
@@ -129,6 +145,21 @@ class ListContract(Suite):
                 assert (await backend.list("/t/q", "/t/q")).kvs == []
 
         asyncio.run(scenario())
+
+
+async def _begun_without_task(read: Coroutine[Any, Any, Page]) -> Page:
+    loop = asyncio.get_running_loop()
+    begun: asyncio.Future[Page | asyncio.Task[Page]] = loop.create_future()
+
+    def begin() -> None:
+        try:
+            begun.set_result(run_eagerly(read, loop))
+        except Exception as error:
+            begun.set_exception(error)
+
+    loop.call_soon(begin)
+    outcome = await begun
+    return await outcome if isinstance(outcome, asyncio.Task) else outcome
 
 
 async def _move_a_token(backend: Backend, number: int) -> None:

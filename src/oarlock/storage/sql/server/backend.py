@@ -289,6 +289,9 @@ class SqlServerBackend:
         self, work: Callable[[DatabaseSession, Rev], Awaitable[T]], head: Callable[[T], Rev], within_s: float = 0
     ) -> T:
         """The result of `work` with a session, on a store that is not below what this process has seen."""
+        if asyncio.current_task() is None:
+            # A request runs without a task until it first waits. A deadline needs one.
+            return await asyncio.create_task(self._with_session(work, head, within_s))
         try:
             async with asyncio.timeout(within_s or self._deadlines.call_s):
                 try:
