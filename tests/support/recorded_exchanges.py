@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,9 +40,31 @@ class Replayed:
         return {number for number, exchange in self.exchanges.items() if not exchange["ok"]}
 
 
-def replay(folder: Path, *options: str) -> Replayed:
-    """Start wardle on an empty SQLite store in `folder`, replay everything, stop it."""
-    with ServerProcess(folder, "wardle") as server:
+class MemoryServerProcess(ServerProcess):
+    """wardle on a store in memory, in a process that outlives a restart of the server in it."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, "wardle", "memory://")
+
+    def restart_compacted(self, revision: str) -> None:
+        (self.folder / "compact").write_text(revision)
+        os.kill(self.pid, signal.SIGTERM)
+        while (self.folder / "compact").exists():
+            time.sleep(0.01)
+        self._wait_until_ready()
+
+    def _command(self) -> list[str]:
+        program = Path(__file__).with_name("wardle_in_memory.py")
+        command = super()._command()
+        given = command[command.index("--secure-port") :]
+        storage = given.index("--storage")
+        return [sys.executable, str(program), str(self.folder), *given[:storage], *given[storage + 2 :]]
+
+
+def replay(server: ServerProcess, *options: str) -> Replayed:
+    """Start wardle on the empty store of `server`, replay everything, stop it."""
+    folder = server.folder
+    with server:
         compact_at, compacted = folder / "compact-at", folder / "compacted"
         os.mkfifo(compact_at)
         os.mkfifo(compacted)
@@ -49,9 +73,7 @@ def replay(folder: Path, *options: str) -> Replayed:
             revision = compact_at.read_text().strip()
             if not revision:
                 return
-            server.stop()
-            server.compact(revision)
-            server.start()
+            server.restart_compacted(revision)
             compacted.write_text("")
 
         waiting = threading.Thread(target=compact)
@@ -88,7 +110,7 @@ def _let_go(waiting: threading.Thread, pipe: Path) -> None:
 
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="oarlock-replay-") as folder:
-        replayed = replay(Path(folder), *sys.argv[1:])
+        replayed = replay(ServerProcess(Path(folder), "wardle"), *sys.argv[1:])
     print(replayed.printed, end="")
 
 

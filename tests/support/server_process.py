@@ -92,6 +92,12 @@ class ServerProcess:
         at = () if revision is None else ("--revision", str(revision))
         self.oarlock("storage", "compact", "--storage", self.storage, *at)
 
+    def restart_compacted(self, revision: str) -> None:
+        """Stop it, compact its store at `revision`, and start it again."""
+        self.stop()
+        self.compact(revision)
+        self.start()
+
     def tls(self) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=str(self.ca))
 
@@ -107,7 +113,7 @@ class ServerProcess:
             *(sys.executable, "-m", "oarlock", "serve", str(program)),
             *("--secure-port", str(self.port), "--storage", self.storage, "--cert-dir", str(self.folder / "pki")),
             *("--token-auth-file", str(self.folder / "tokens.csv"), "--write-kubeconfig", str(self.kubeconfig)),
-            *("--anonymous-paths", "/readyz", *self.options),
+            *("--data-dir", str(self.folder), "--anonymous-paths", "/readyz", *self.options),
         ]
 
     def _wait_until_ready(self) -> None:
