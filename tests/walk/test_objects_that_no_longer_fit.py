@@ -207,7 +207,13 @@ async def test_one_that_does_not_mend_it_is_told_of_its_own_mistakes_only() -> N
     async with await harbour(WRONG, [Barges]) as api:
         answer = await api.patch(BARGES + "/a", {"spec": {"name": "Berta", "load": 4, "flags": []}})
         assert failure(answer)[0:2] == (422, "Invalid")
-        assert causes(answer) == ["spec.owner", "spec.engine"]
+        assert causes(answer) == ["spec.owner", "spec.engine"] * 2
+        blamed = answer.json["details"]["causes"][2:]
+        assert {one["reason"] for one in blamed} == {"StoredObjectInvalid"}
+        assert answer.json["message"].endswith(
+            "; in the stored object spec.owner, spec.engine is so already: set it in the same request, or leave all of "
+            "spec as it is"
+        )
         assert (await api.patch(BARGES + "/a", {"spec": {**RIGHT, "load": 2, "flags": []}})).status == 422
         assert (await api.get(BARGES + "/a")).json["spec"] == WRONG
 

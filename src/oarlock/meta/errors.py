@@ -79,6 +79,14 @@ class StatusError(Exception):
         """
         return self
 
+    def explained(self, message: str, causes: list[dict[str, str]]) -> StatusError:
+        """A copy of this error with another message and more causes."""
+        error = self._again()
+        error.message = message
+        details = self.details or {}
+        error.details = {**details, "causes": [*details.get("causes", ()), *causes][:MOST_CAUSES]}
+        return error
+
     def _again(self) -> Self:
         error = type(self).__new__(type(self))
         error.args = self.args

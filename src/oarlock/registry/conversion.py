@@ -24,11 +24,11 @@ Tree = dict[str, Any]
 class ConversionError(InternalError):
     """500: an object can't be converted, which isn't the fault of the client that asked for it.
 
-    `name` names the object, with its kind and the version it was in.
+    `name` names the object, with its kind and the version it was in. `advice` is what the client can do about it.
     """
 
-    def __init__(self, name: str, to_version: str, why: str) -> None:
-        super().__init__(f"converting {name} to {to_version} failed: {why}")
+    def __init__(self, name: str, to_version: str, why: str, advice: str = "") -> None:
+        super().__init__(f"converting {name} to {to_version} failed: {why}{'; ' if advice else ''}{advice}")
         self.name = name
         self.why = why
 

@@ -178,7 +178,16 @@ class Conversions:
             why = why[:SHOWN] + "…"
         if culprit is not None or not stored:
             self._object_log.warn(name, (to_version, why), f"can't be converted to {to_version}: {why}", error)
-        return ConversionError(name, to_version, why if refused else FAILED)
+        return ConversionError(
+            name, to_version, why if refused else FAILED, self._advice(from_version) if stored else ""
+        )
+
+    def _advice(self, version: str) -> str:
+        """The way out for a stored object that can't be converted from the version it is in."""
+        definition = self._definition
+        if version != definition.stored_as or not definition.version(version).served:
+            return ""
+        return f"it is stored, and can be read and repaired, as {definition.api_version(version)}"
 
     def _culprit(self, trees: list[Tree], from_version: str, to_version: str) -> Tree | None:
         """The tree that can't be converted; None when unknown."""

@@ -12,6 +12,7 @@ from oarlock.meta.fielderrors import FieldError
 from oarlock.registry.conversion import ConversionError, copy_tree, lend
 from oarlock.registry.metadata import differ
 from oarlock.registry.served import Tree
+from oarlock.registry.tops import fields_of, top_of
 from oarlock.registry.workers import on_the_loop
 from oarlock.registry.write import CheckedObject, LiveObject, WriteRequest
 from oarlock.schema.objectmeta import validate_object_meta, validate_object_meta_update
@@ -32,6 +33,8 @@ async def finish(write: WriteRequest, new: Tree, live: LiveObject | None) -> Che
             hub_new, hub_old = await _in_hub(write, new, live)
             if hooks.prepare is not None:
                 hub_new = await write.offload(_prepare, write, hub_new, hub_old)
+                if live is not None and live.unread and write.version == definition.hub:
+                    hub_new = fields_of(hub_new, live.tree, live.unread)
                 new = hub_new
                 if write.version != definition.hub:
                     new = await write.convert(await write.offload(copy_tree, hub_new), definition.hub, write.version)
@@ -82,6 +85,8 @@ def _check(write: WriteRequest, new: Tree, live: LiveObject | None, hub_new: Tre
                 found += on_the_loop(validate, hub_new, hub_old, write.ctx)
         except ViewError as error:
             found += _besides(found, error)
+    if live is not None and live.unread:
+        found = _about_the_rest(write, found, new, live)
     if found:
         raise InvalidObject(write.definition.group_kind, new["metadata"].get("name", ""), found)
 
@@ -125,6 +130,14 @@ def _violations(write: WriteRequest, new: Tree, live: LiveObject | None) -> list
         return found + write.compiled.validate(new, None)
     found += validate_object_meta_update(metadata, live.tree["metadata"])
     return found + write.compiled.validate(new, live.tree if live.whole else None)
+
+
+def _about_the_rest(write: WriteRequest, found: list[FieldError], new: Tree, live: LiveObject) -> list[FieldError]:
+    """The errors that aren't about what can't be read; nor about the whole object, if only metadata has changed."""
+    left_out = {*live.unread}
+    if not differ(write.definition, write.version, new, live.tree) and new.get("status") == live.tree.get("status"):
+        left_out.add("")
+    return [error for error in found if top_of(error.path) not in left_out]
 
 
 def _besides(found: list[FieldError], unreadable: ViewError) -> list[FieldError]:

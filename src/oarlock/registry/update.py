@@ -2,7 +2,7 @@
 
 When another write came first, the whole recipe runs again on the newer object, hooks and admission included, until the
 request's deadline. Only a request that named a resourceVersion is answered with 409 Conflict. See also: `finish`,
-shared with `create`; `delete`.
+shared with `create`; `delete`; `stored_misfit`, for objects that don't fit their type any more.
 """
 
 from __future__ import annotations
@@ -11,10 +11,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from oarlock.meta.context import Context
-from oarlock.meta.errors import AlreadyExists, Conflict, InvalidObject, NotFound, ServerTimeout
+from oarlock.meta.errors import (
+    AlreadyExists,
+    BadRequest,
+    Conflict,
+    InvalidObject,
+    NotFound,
+    ServerTimeout,
+    StatusError,
+)
 from oarlock.meta.fielderrors import Invalid
 from oarlock.meta.kinds import GroupKind
 from oarlock.registry.body import DecodedBody
+from oarlock.registry.conversion import ConversionError
 from oarlock.registry.create import create
 from oarlock.registry.field_conversions import MustConvert
 from oarlock.registry.finish import finish
@@ -22,7 +31,8 @@ from oarlock.registry.gate import Gate
 from oarlock.registry.metadata import check_place, keep_system
 from oarlock.registry.results import MutationResult
 from oarlock.registry.served import Tree
-from oarlock.registry.write import LiveObject, Precondition, WritableResource, WriteRequest, tracked
+from oarlock.registry.stored_misfit import StoredMisfit, stored_misfit
+from oarlock.registry.write import CheckedObject, LiveObject, Precondition, WritableResource, WriteRequest, tracked
 
 __all__ = ["Change", "update"]
 
@@ -65,7 +75,7 @@ async def update(resource: WritableResource, ctx: Context, version: str, change:
         else:
             if live is not None:
                 write.weigh(live.size)
-            result = await _attempt(write, change, live)
+            result = await _tried(write, change, live)
         if result is not None:
             return result
         ctx.notes.rewind(mark)
@@ -110,24 +120,58 @@ async def _absent(write: WriteRequest, change: Change) -> MutationResult | None:
         return None
 
 
-async def _attempt(write: WriteRequest, change: Change, live: LiveObject | None) -> MutationResult | None:
-    """One attempt on one state of the object; None when another write came first."""
-    body = await _changed(write, change, live)
+async def _tried(write: WriteRequest, change: Change, live: LiveObject | None) -> MutationResult | None:
+    """One attempt; if it is refused, another that leaves alone what the stored object has wrong already."""
+    mark = write.ctx.notes.mark()
+    try:
+        return await _attempt(write, change, live)
+    except (InvalidObject, BadRequest, ConversionError) as error:
+        if live is None or live.entry is None or not live.whole or write.version != write.definition.stored_as:
+            raise
+        misfit = await write.offload(stored_misfit, write, live)
+        if misfit is None:
+            raise
+        refused = misfit.blamed(error)
+    write.ctx.notes.rewind(mark)
+    return await _attempt(write, change, live, misfit, refused)
+
+
+async def _attempt(
+    write: WriteRequest,
+    change: Change,
+    stored: LiveObject | None,
+    misfit: StoredMisfit | None = None,
+    refused: StatusError | None = None,
+) -> MutationResult | None:
+    """One attempt on one state of the object; None when another write came first.
+
+    With a `misfit`, its fields are seen as far as they can be read, and stay as they are; `refused` is raised if the
+    change is about one of them.
+    """
+    live = stored if misfit is None else misfit.readable
+    body = await _changed(write, change, stored)
+    if misfit is not None:
+        body.tree = misfit.shown(write, body.tree, refused)
     await write.normalize(body)
     _check_identity(write, body.tree, live, change)
     if live is not None:
         body.tree = write.part.confine(body.tree, live.tree if live.whole else {})
     precondition = _precondition(write, body.tree, live, change)
     new = body.tree
-    if live is not None and not change.applies:
-        new = await tracked(write, live.tree, new)
+    if stored is not None and not change.applies:
+        new = await (tracked(write, stored.tree, new) if misfit is None else misfit.tracked(write, new))
     if write.reviewers is not None:
         new = await write.mutated(write.reviewers, new, None if live is None else live.tree, body)
         if live is not None:
             new = write.part.confine(new, live.tree if live.whole else {})  # nor can admission change the rest
+        if misfit is not None:
+            new = misfit.reset(new)
     if live is not None:
         keep_system(new["metadata"], live.tree["metadata"])
-    return await write.keeper.replace(write, await finish(write, new, live), live, precondition)
+    made = await finish(write, new, live)
+    if misfit is not None:
+        made = CheckedObject(misfit.restored(made.tree), None)
+    return await write.keeper.replace(write, made, stored, precondition)
 
 
 async def _changed(write: WriteRequest, change: Change, live: LiveObject | None) -> DecodedBody:

@@ -39,7 +39,8 @@ class LiveObject(NamedTuple):
 
     `tree` is in the request version and must not be changed; `data` is its JSON, if at hand. `size` is its
     `workers.weight`. `whole` is False when the object can't be converted and `tree` has only what could be read.
-    `entry` is the cache's, of a stored object; `hub` is a virtual object in the hub version.
+    `entry` is the cache's, of a stored object; `hub` is a virtual object in the hub version. `unread` are top-level
+    fields of which `tree` has only what can be read (see `stored_misfit`).
     """
 
     tree: Tree
@@ -48,6 +49,7 @@ class LiveObject(NamedTuple):
     whole: bool = True
     entry: Entry | None = None
     hub: Tree | None = None
+    unread: frozenset[str] = frozenset()
 
     def copy(self) -> Tree:
         """The object as a tree that may be changed."""
