@@ -106,3 +106,4 @@ class DeleteOptions:
     orphan_dependents: bool | None = None
     propagation_policy: str | None = None
     dry_run: bool = False
+    ignore_store_read_error_with_cluster_breaking_potential: bool = False

@@ -28,6 +28,7 @@ from oarlock.meta.options import (
 )
 
 __all__ = [
+    "UNSAFE",
     "Pairs",
     "create_options",
     "delete_options",
@@ -42,6 +43,9 @@ __all__ = [
 
 Pairs = Sequence[tuple[str, str]]
 """Query parameters in their order, decoded."""
+
+UNSAFE = "ignoreStoreReadErrorWithClusterBreakingPotential"
+"""The option of DELETE that removes an object nobody can read, whatever its finalizers were."""
 
 _MAX_PAIRS = 10_000
 _is_integer = re.compile(r"[+-]?[0-9]+").fullmatch
@@ -305,6 +309,7 @@ def delete_options(pairs: Pairs) -> DeleteOptions:
         orphan=_optional_truth(firsts.get("orphanDependents")),
         policy=firsts.get("propagationPolicy"),
         dry_run=[value for key, value in pairs if key == "dryRun"],
+        unsafe=bool(_optional_truth(firsts.get(UNSAFE))),
     )
 
 
@@ -329,6 +334,7 @@ def delete_options_from_tree(tree: Mapping[str, Any]) -> DeleteOptions:
         orphan=_typed(tree, "orphanDependents", bool),
         policy=_typed(tree, "propagationPolicy", str),
         dry_run=dry_run,
+        unsafe=bool(_typed(tree, UNSAFE, bool)),
     )
 
 
@@ -339,8 +345,19 @@ def _checked_delete(
     orphan: bool | None,
     policy: str | None,
     dry_run: list[str],
+    unsafe: bool,
 ) -> DeleteOptions:
     complaints: list[FieldError] = []
+    if unsafe:
+        others = {
+            "dryRun": dry_run or None,
+            "propagationPolicy": policy,
+            "orphanDependents": orphan,
+            "gracePeriodSeconds": grace,
+            "preconditions": preconditions,
+        }
+        given = [name for name, value in others.items() if value is not None]
+        complaints.extend(Invalid(UNSAFE, True, f"cannot be set together with .{name}") for name in given)
     if orphan is not None and policy is not None:
         why = "orphanDependents and deletionPropagation cannot be both set"
         complaints.append(Invalid("propagationPolicy", policy, why))
@@ -350,7 +367,7 @@ def _checked_delete(
     _refuse("DeleteOptions", complaints)
     # Kubernetes reads a negative grace period as "immediately, but not forced".
     grace = 1 if grace is not None and grace < 0 else grace
-    return DeleteOptions(grace, preconditions, orphan, policy, bool(dry_run))
+    return DeleteOptions(grace, preconditions, orphan, policy, bool(dry_run), unsafe)
 
 
 def _preconditions(uid: str | None, resource_version: str | None) -> Preconditions | None:

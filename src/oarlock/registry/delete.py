@@ -1,11 +1,13 @@
 """The recipe of DELETE.
 
 An object with finalizers only gets a deletionTimestamp; the update that removes its last finalizer removes it. Source:
-the API conventions on deletion; ``propagationPolicy`` as the garbage collector defines it. See also:
-`metadata.mark_deleted`; `update`, which removes objects marked for deletion.
+the API conventions on deletion; ``propagationPolicy`` as the garbage collector defines it; KEP-3926 for objects that
+can't be read. See also: `metadata.mark_deleted`; `update`, which removes objects marked for deletion.
 """
 
 from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
 
 from oarlock.meta.context import Context
 from oarlock.meta.errors import Conflict, InvalidObject, ServerTimeout
@@ -19,6 +21,9 @@ from oarlock.registry.write import LiveObject, WritableResource, WriteRequest
 
 __all__ = ["delete"]
 
+UNSAFE_VERB = "unsafe-delete-ignore-read-errors"
+"""What a user must also be allowed to do who removes an object that can't be read."""
+
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
 
@@ -31,16 +36,37 @@ async def delete(
     Raises NotFound, Conflict when a precondition fails, and what admission refuses with.
     """
     write = WriteRequest(resource, ctx, version, gate, "DELETE")
+    if options.ignore_store_read_error_with_cluster_breaking_potential:
+        await gate.may(ctx, UNSAFE_VERB)
+        return await _retried(write, lambda: _unsafe_attempt(write))
     if write.keeper.keeps_metadata:
         _check_policy(write, options)
+
+    async def attempt() -> MutationResult | None:
+        return await _attempt(write, await write.keeper.find(write), options)
+
+    return await _retried(write, attempt)
+
+
+async def _retried(write: WriteRequest, attempt: Callable[[], Awaitable[MutationResult | None]]) -> MutationResult:
+    """The result of the first attempt that no other write overtakes, until the request's deadline."""
+    ctx = write.ctx
     mark = ctx.notes.mark()
     while True:
-        result = await _attempt(write, await write.keeper.find(write), options)
+        result = await attempt()
         if result is not None:
             return result
         ctx.notes.rewind(mark)
         if ctx.clock.monotonic() > ctx.deadline:
             raise ServerTimeout(write.definition.group_resource, "delete")
+
+
+async def _unsafe_attempt(write: WriteRequest) -> MutationResult | None:
+    """Remove an object that nobody can read. Admission is asked, and has no object to look at."""
+    if write.reviewers is not None:
+        await write.reviewers.mutate(None, None, write.offload)
+        await write.reviewers.validate(None, None, write.offload)
+    return await write.keeper.delete_unreadable(write)
 
 
 async def _attempt(write: WriteRequest, live: LiveObject | None, options: DeleteOptions) -> MutationResult | None:

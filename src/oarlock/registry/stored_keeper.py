@@ -11,7 +11,7 @@ import sys
 
 import msgspec
 
-from oarlock.meta.errors import AlreadyExists, Conflict
+from oarlock.meta.errors import AlreadyExists, Conflict, NotFound
 from oarlock.patch.apply.tracking import keep_times
 from oarlock.registry.body_bytes import tail_of
 from oarlock.registry.conversion import ConversionError, copy_tree
@@ -22,7 +22,7 @@ from oarlock.registry.served import Tree
 from oarlock.registry.stored_form import STALE, Encoded
 from oarlock.registry.stored_resource import StoredResource
 from oarlock.registry.workers import weight
-from oarlock.registry.write import CheckedObject, LiveObject, Precondition, WriteRequest
+from oarlock.registry.write import CheckedObject, LiveObject, Precondition, WriteRequest, readable_after_all
 from oarlock.storage.backend import KEEP_TTL, KV, OutcomeUnknown, StorageError, WriteResult
 from oarlock.storage.cache.entry import Entry
 
@@ -174,6 +174,18 @@ class StoredKeeper:
         """Whether the same object is to be written again, because it is stored in an old form."""
         writes = self._resource.cache.writes
         return entry.extra is STALE or (writes.rewrites and await writes.is_stale(entry.key, entry.rev))
+
+    async def delete_unreadable(self, write: WriteRequest) -> MutationResult | None:
+        resource, target = self._resource, write.ctx.target
+        await resource.fresh()
+        entry = resource.cache.get(self.key(write))
+        if entry is None:
+            raise NotFound(write.definition.group_resource, target.name)
+        if not entry.broken:
+            raise readable_after_all(write)
+        if not (await resource.cache.writes.delete(entry.key, expect=entry.rev)).ok:
+            return None
+        return MutationResult(EntryItem(resource, entry), removed=True, name=entry.name)
 
     async def _storable(self, write: WriteRequest, made: CheckedObject, live: LiveObject | None) -> StorableObject:
         """The object in the stored version, checked that it can be shown in every version."""

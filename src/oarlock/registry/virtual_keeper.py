@@ -13,7 +13,7 @@ from oarlock.registry.conversion import copy_tree
 from oarlock.registry.results import MutationResult, TreeItem
 from oarlock.registry.served import Tree
 from oarlock.registry.virtual_resource import VirtualResource
-from oarlock.registry.write import CheckedObject, LiveObject, Precondition, WriteRequest
+from oarlock.registry.write import CheckedObject, LiveObject, Precondition, WriteRequest, readable_after_all
 from oarlock.schema.folding import same
 
 __all__ = ["VirtualKeeper"]
@@ -97,6 +97,9 @@ class VirtualKeeper:
                 resource.wrote()
         shown = shown or {"metadata": {"name": name}}
         return MutationResult(TreeItem(shown), removed=True, uid=shown.get("metadata", {}).get("uid", ""), name=name)
+
+    async def delete_unreadable(self, write: WriteRequest) -> MutationResult | None:
+        raise readable_after_all(write)
 
     async def _hub(self, write: WriteRequest, made: CheckedObject) -> Tree:
         """The object in the hub version, for the user's methods."""

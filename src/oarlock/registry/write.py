@@ -13,6 +13,10 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from oarlock.meta.context import Context
+from oarlock.meta.errors import InvalidObject
+from oarlock.meta.fielderrors import Invalid
+from oarlock.meta.kinds import GroupKind
+from oarlock.meta.options_parse import UNSAFE
 from oarlock.patch.apply.tracking import FieldTracker
 from oarlock.registry.body import DecodedBody, normalize_body
 from oarlock.registry.conversion import Tree, copy_tree
@@ -27,7 +31,16 @@ from oarlock.schema.compiled import CompiledVersion
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.storage.cache.entry import Entry
 
-__all__ = ["CheckedObject", "Keeper", "LiveObject", "Precondition", "WritableResource", "WriteRequest", "tracked"]
+__all__ = [
+    "CheckedObject",
+    "Keeper",
+    "LiveObject",
+    "Precondition",
+    "WritableResource",
+    "WriteRequest",
+    "readable_after_all",
+    "tracked",
+]
 
 T = TypeVar("T")
 
@@ -130,6 +143,13 @@ class Keeper(Protocol):
         """
         ...
 
+    async def delete_unreadable(self, write: WriteRequest) -> MutationResult | None:
+        """Remove an object of which nothing can be read; None when another write came first.
+
+        Raises NotFound, and InvalidObject for any other object.
+        """
+        ...
+
 
 class WritableResource(Protocol):
     """What recipes need of a resource. `compiled` and `parts` are by version."""
@@ -225,6 +245,13 @@ class WriteRequest:
             if value is not None:
                 metadata[name] = value
         return with_valid_owners(new, after.tree, self.ctx)
+
+
+def readable_after_all(write: WriteRequest) -> InvalidObject:
+    """The error for a `Keeper.delete_unreadable` of an object that can be read."""
+    kind = GroupKind(write.definition.group, write.definition.names.plural)
+    why = "is exclusively used to delete corrupt object(s), try again by removing this option"
+    return InvalidObject(kind, write.ctx.target.name, [Invalid(UNSAFE, True, why)])
 
 
 async def tracked(write: WriteRequest, live: Tree | None, new: Tree) -> Tree:

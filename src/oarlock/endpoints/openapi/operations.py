@@ -123,9 +123,11 @@ _VALIDATION = Parameter(
 _FORCE = Parameter("force", "boolean", "An apply takes over fields that others manage.")
 _WRITE = (_DRY_RUN, _MANAGER, _VALIDATION)
 _PATCH = (*_WRITE, _FORCE)
+_UNSAFE = "Remove an object that can't be read from the store, without its finalizers and preconditions."
 _DELETE = (
     _DRY_RUN,
     Parameter("gracePeriodSeconds", "integer", "Seconds the object may take to end; 0 means at once."),
+    Parameter("ignoreStoreReadErrorWithClusterBreakingPotential", "boolean", _UNSAFE),
     Parameter("orphanDependents", "boolean", "Older form of propagationPolicy."),
     Parameter("propagationPolicy", "string", "What becomes of dependents: Orphan, Background or Foreground."),
 )

@@ -139,6 +139,9 @@ _DELETE_OPTIONS = _top(
     {
         "dryRun": _list(_text(), "All: do everything but the deletion.", **_ATOMIC),
         "gracePeriodSeconds": _count("Seconds the object may take to end; 0 means at once."),
+        "ignoreStoreReadErrorWithClusterBreakingPotential": _flag(
+            "Remove an object that can't be read from the store, without its finalizers and preconditions."
+        ),
         "orphanDependents": _flag("Older form of propagationPolicy."),
         "preconditions": _ref("Preconditions", "What must hold for the deletion to happen."),
         "propagationPolicy": _text("What becomes of dependents: Orphan, Background or Foreground."),

@@ -29,7 +29,8 @@ async def delete(state: RequestState, route: ResourceRoute) -> Response:
     ctx = state.context(options=options, dry_run=options.dry_run)
     result = await route.resource.delete(ctx, route.version, options, route.gate)
     status = partial(success, state, route, accepted, name=result.name or route.target.name, uid=result.uid)
-    if result.removed and route.entry.definition.delete_returns == "status":
+    unread = options.ignore_store_read_error_with_cluster_breaking_potential
+    if result.removed and (unread or route.entry.definition.delete_returns == "status"):
         return await status()
     try:
         return await respond.item_response(state, route, result.item, accepted)

@@ -19,7 +19,9 @@ from oarlock.endpoints.route import ResourceRoute
 from oarlock.endpoints.verbs import delete
 from oarlock.meta import options_parse
 from oarlock.meta.context import Notes
-from oarlock.meta.errors import NotFound
+from oarlock.meta.errors import InvalidObject, NotFound
+from oarlock.meta.fielderrors import Invalid
+from oarlock.meta.kinds import GroupKind
 from oarlock.meta.options import DeleteOptions, ListOptions
 from oarlock.registry.conversion import ConversionError
 from oarlock.registry.results import ListItem
@@ -36,6 +38,9 @@ async def delete_collection(state: RequestState, route: ResourceRoute) -> Respon
     """
     accepted = respond.accept(state, route, collection=True)
     options = await delete.options_of(state, route)
+    if options.ignore_store_read_error_with_cluster_breaking_potential:
+        why = "is not allowed with DELETECOLLECTION, try again after removing the option"
+        raise InvalidObject(GroupKind("meta.k8s.io", "DeleteOptions"), "", [Invalid(options_parse.UNSAFE, True, why)])
     selected = _exactly(options_parse.list_options(route.pairs, watch=False))
     found = await route.resource.list(state.context(options=selected), route.version, selected)
     chunks = [list(chunk) for chunk in found.chunks]
