@@ -33,6 +33,7 @@ _ADVICE = {
     "28P01": "the user or the password is wrong",
     "28000": "the database doesn't let this user in: see pg_hba.conf",
     "3D000": "there is no such database: create it first",
+    "42P01": "the tables of the store are not there any more",
     "42501": "the user lacks rights: see the grants in the documentation",
 }
 

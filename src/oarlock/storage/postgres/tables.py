@@ -77,6 +77,8 @@ async def prepare(connection: Connection, schema: str, create: bool, origin_quer
             await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
             if not await _columns(connection, schema):
                 await _create(connection, schema, origin_query)
+    if not await connection.fetchval("SELECT has_schema_privilege($1, 'USAGE')", schema):
+        raise StorageError(f"the user lacks rights: GRANT USAGE ON SCHEMA {schema} and its tables")
     missing = _OURS - await _columns(connection, schema)
     if missing:
         raise StorageError(f"its schema {schema!r} is not a store: there is no {', '.join(sorted(missing))}")
