@@ -11,6 +11,7 @@ import pytest
 from databases import MariadbServer
 
 from oarlock.storage.backend import Backend, Compacted, OutcomeUnknown, StorageError, TooLarge, Unavailable
+from oarlock.storage.mysql import driver as drivers
 from oarlock.storage.mysql import session as sessions
 from oarlock.storage.mysql.address import parse_address
 from oarlock.storage.mysql.backend import open_mysql
@@ -334,6 +335,22 @@ async def test_connections_that_ended_while_idle_are_no_error(mariadb: MariadbSe
         await watch.until(second.rev)
         assert [event.rev for event in watch.events] == [second.rev]
         assert watch.error is None
+
+
+async def test_a_store_is_looked_at_more_often_while_something_happens(
+    monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setattr(drivers, "_BUSY_S", 0.3)
+    driver = MysqlDriver(parse_address(url))
+    backend = SqlServerBackend(driver)
+    await backend.start()
+    try:
+        await eventually(lambda: driver.poll_s == drivers._IDLE_POLL_S, "an idle store is looked at as a busy one")
+        async with opened(url) as other:
+            await other.put("/t/a", b"1", expect=0)
+        await eventually(lambda: driver.poll_s == drivers._POLL_S, "a busy store is looked at as an idle one")
+    finally:
+        await backend.close()
 
 
 async def until_noticed(backend: Backend) -> None:

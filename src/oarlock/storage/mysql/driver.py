@@ -17,9 +17,10 @@ import logging
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from time import monotonic
 from typing import Final
 
-from oarlock.storage.backend import StorageError, Unavailable
+from oarlock.storage.backend import Rev, StorageError, Unavailable
 from oarlock.storage.memory import DEFAULT_MAX_VALUE, FIRST_REV
 from oarlock.storage.mysql import errors
 from oarlock.storage.mysql.address import MysqlAddress
@@ -27,7 +28,7 @@ from oarlock.storage.mysql.dialect import BOOTS_TABLE, MAX_KEY_BYTES, TABLES, My
 from oarlock.storage.mysql.session import MysqlSession, connect
 from oarlock.storage.sql.dialect import SCHEMA_VERSION
 from oarlock.storage.sql.server.session import DatabaseSession
-from oarlock.storage.sql.statements import Statement
+from oarlock.storage.sql.statements import Rows, Statement
 
 __all__ = ["MysqlDriver"]
 
@@ -35,7 +36,11 @@ log = logging.getLogger("oarlock.storage.mysql")
 
 _OURS = frozenset(("meta", "log", "kv", "boots"))
 _TURN_S = 10
-_POLL_S = 0.02
+
+_POLL_S = 0.01
+_IDLE_POLL_S = 0.03
+_BUSY_S = 2.0
+"""So long after the last change of the store it is looked for the next more often."""
 
 _LEAST_PACKET = 4 * DEFAULT_MAX_VALUE
 """A value as text may be twice as long, beside other statements; a row of events has it and the one before it."""
@@ -48,11 +53,23 @@ class MysqlDriver:
         self._address: Final = address
         self.dialect = MysqlDialect()
         self.name = address.shown
-        self.poll_s = _POLL_S
         self.max_key = MAX_KEY_BYTES
+        self._rev: Rev = 0
+        self._busy_until = 0.0
+
+    @property
+    def poll_s(self) -> float:
+        return _POLL_S if monotonic() < self._busy_until else _IDLE_POLL_S
 
     async def connect(self) -> DatabaseSession:
-        return await connect(self._address)
+        session = await connect(self._address)
+        session.on_rows = self._note
+        return session
+
+    def _note(self, statement: Statement, rows: Rows) -> None:
+        """Notice that the store's revision is another than at the last look."""
+        if statement.text == self.dialect.revs and rows[0][0] != self._rev:
+            self._rev, self._busy_until = rows[0][0], monotonic() + _BUSY_S
 
     async def prepare(self, session: DatabaseSession, create: bool) -> None:
         assert isinstance(session, MysqlSession)

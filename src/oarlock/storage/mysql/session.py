@@ -8,6 +8,7 @@ Must not know: what statements do. See also: `literals`, whose two rules are kep
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Final
 
 import asyncmy
@@ -62,6 +63,7 @@ class MysqlSession:
         self._connection: Final = connection
         self._unsent: list[bytes] | None = None
         self._unsent_bytes = 0
+        self.on_rows: Callable[[Statement, Rows], None] | None = None
         self.host: Final = host
         self.version: Final[str] = connection.server_version
         self.mariadb: Final = "mariadb" in self.version.lower()
@@ -73,7 +75,10 @@ class MysqlSession:
     async def fetch(self, statement: Statement) -> Rows:
         text = render(*statement)
         if self._unsent is None:
-            return await self.query(text)
+            rows = await self.query(text)
+            if self.on_rows is not None:
+                self.on_rows(statement, rows)
+            return rows
         self._unsent.append(text)
         self._unsent_bytes += len(text)
         if statement.text.startswith(_RETURN_NOTHING) and self._unsent_bytes < _UNSENT_BYTES:
