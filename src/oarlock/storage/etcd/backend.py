@@ -57,6 +57,8 @@ __all__ = ["MAX_VALUE", "EtcdBackend"]
 
 MAX_VALUE = 1_572_864 - 8_192
 """etcd takes requests of 1.5 MiB by default, with the key and everything else."""
+LOOK_S = 0.05
+"""How long a look at the revision waits for the one before it."""
 FILLERS = 64
 """How many writes at a time bring the revision forward."""
 
@@ -83,6 +85,8 @@ class EtcdBackend:
         self._reads = Reads(self.client, self.keys, self.leases)
         self._feed = EtcdFeed(self.client, self.keys, self._epochs, self._mark)
         self._replays: set[asyncio.Task[None]] = set()
+        self._next_look: asyncio.Task[Rev] | None = None
+        self._last_look: asyncio.Task[Rev] | None = None
         self._writes = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -146,7 +150,18 @@ class EtcdBackend:
         return None
 
     async def current_rev(self) -> Rev:
+        """One look at a time: who asks meanwhile shares the next, which costs more than the rest of a read."""
         self._open()
+        if self._next_look is None:
+            self._next_look = asyncio.get_running_loop().create_task(self._look(self._last_look), name="etcd: revision")
+            self._next_look.add_done_callback(_retrieve)
+            self._last_look = self._next_look
+        return await asyncio.shield(self._next_look)
+
+    async def _look(self, last: asyncio.Task[Rev] | None) -> Rev:
+        if last is not None and not last.done():
+            await asyncio.wait((last,), timeout=LOOK_S)
+        self._next_look = None  # this begins now: whoever asks from here on needs a later one
         return (await self._epochs.look()).rev
 
     # Reads
@@ -356,3 +371,9 @@ class EtcdBackend:
     def _open(self) -> None:
         if self._closed:
             raise Unavailable("the store is closed")
+
+
+def _retrieve(task: asyncio.Task[Rev]) -> None:
+    """Whoever waits has the error; nobody may."""
+    if not task.cancelled():
+        task.exception()

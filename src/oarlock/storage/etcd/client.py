@@ -44,7 +44,7 @@ _OPTIONS: Final = (
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
 )
-_HAS_LEADER: Final = (("hasleader", "true"),)
+_HAS_LEADER: Final = grpc.aio.Metadata(("hasleader", "true"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class EtcdClient:
         self.address = address
         self.deadlines = deadlines
         self.endpoints: list[Endpoint] = []
-        self.metadata: tuple[tuple[str, str], ...] = _HAS_LEADER
+        self.metadata = _HAS_LEADER
         self._turn = 0
         self._closed = False
         self._signing_in: asyncio.Task[None] | None = None
@@ -246,7 +246,7 @@ class EtcdClient:
     async def _sign_in(self) -> None:
         request = messages.AuthenticateRequest(name=self.address.user, password=self._password)
         answer = await self._call(Rpcs.AUTHENTICATE, request, self.deadlines.call_s, write=False)
-        self.metadata = (*_HAS_LEADER, ("token", answer.token))
+        self.metadata = grpc.aio.Metadata(*_HAS_LEADER, ("token", answer.token))
 
 
 def _answered(endpoint: Endpoint) -> float:
