@@ -111,7 +111,9 @@ def calling(server: ServerProcess, count: int) -> Iterator[list[Caller]]:
 
 def with_workers(folder: Path, count: int, *options: str, storage: str | None = None) -> ServerProcess:
     """The wardle example with workers, not yet started."""
-    return ServerProcess(folder, "wardle", storage, options=["--workers", str(count), *options])
+    return ServerProcess(
+        folder, "wardle", storage, options=["--workers", str(count), "--data-dir", str(folder), *options]
+    )
 
 
 def start_all(server: ServerProcess) -> None:

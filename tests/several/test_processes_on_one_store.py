@@ -17,7 +17,7 @@ from .conftest import FLUNDERS, Caller, Got, calling, start_all, until, with_wor
 
 pytestmark = pytest.mark.slow
 
-STORES = ["sqlite", "etcd"]
+STORES = ["sqlite", "postgres", "mariadb", "etcd"]
 WRITES = 40
 
 
@@ -180,7 +180,7 @@ def failure(got: Got) -> tuple[int, str, str]:
 
 
 def test_servers_of_their_own_ports_share_a_store_as_workers_do(server: ServerProcess, tmp_path: Path) -> None:
-    second = ServerProcess(tmp_path, "wardle", server.storage)
+    second = ServerProcess(tmp_path, "wardle", server.storage, options=["--data-dir", str(tmp_path)])
     with second.start(), calling(server, 1) as [one], calling(second, 1) as [other]:
         for number in range(WRITES // 2):
             writer, reader = (one, other) if number % 2 else (other, one)

@@ -8,6 +8,7 @@ See also: `writes`, which write through it; `loading`, `watch_cache`.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import weakref
 from collections.abc import Sequence
@@ -92,7 +93,8 @@ class ResourceCache:
         if snapshot is not None:
             entries, more = snapshot.page(start, end, limit)
             return entries, more, snapshot.count(start, end) - len(entries) if more else 0
-        page = await self.source.backend.list(start, end, rev=rev, limit=limit)
+        # In a task: the first step of a request isn't in one, and deadlines on a network need it.
+        page = await asyncio.ensure_future(self.source.backend.list(start, end, rev=rev, limit=limit))
         return await self.entries(page.kvs), page.more, page.count
 
     async def entries(self, kvs: Sequence[KV], *, reuse: bool = True) -> list[Entry]:
