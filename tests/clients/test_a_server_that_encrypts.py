@@ -154,7 +154,7 @@ def test_a_plugin_holds_the_keys_and_its_failure_is_told(tmp_path: Path) -> None
     program.write_text(PROGRAM)
     store = tmp_path / "store.db"
     with running(tmp_path / "kms.sock") as plugin:
-        kms = {"kms": {"apiVersion": "v2", "name": "vault", "endpoint": plugin.endpoint, "timeout": "500ms"}}
+        kms = {"kms": {"apiVersion": "v2", "name": "vault", "endpoint": plugin.endpoint, "timeout": "10s"}}
         file = configuration(tmp_path / "encryption.yaml", kms)
         options = ["--encryption-provider-config", str(file)]
         with ServerProcess(tmp_path / "server", program, f"sqlite:///{store}", options) as server:

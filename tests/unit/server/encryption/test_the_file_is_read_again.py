@@ -39,7 +39,7 @@ def keyed(*names: str) -> dict[str, Any]:
 
 
 def service(plugin: KmsPlugin, name: str = "vault") -> dict[str, Any]:
-    return {"kms": {"apiVersion": "v2", "name": name, "endpoint": plugin.endpoint, "timeout": "200ms"}}
+    return {"kms": {"apiVersion": "v2", "name": name, "endpoint": plugin.endpoint, "timeout": "10s"}}
 
 
 def test_writes_use_the_new_first_key_and_a_bad_file_changes_nothing(

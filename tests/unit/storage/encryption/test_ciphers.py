@@ -21,8 +21,10 @@ from oarlock.storage.encryption.kms.envelope import (
     EncryptedKey,
     SeededKeys,
     cipher_of,
+    envelope_tail,
     problem_of,
     read_envelope,
+    split_envelope,
     write_envelope,
 )
 from oarlock.storage.encryption.transformer import NamedCipher, Transformer
@@ -127,6 +129,18 @@ def test_an_envelope_says_what_it_was_made_of() -> None:
     assert key.digest() == key._replace(annotations={"a.example.com": b"", "b.example.com": b"2"}).digest()
     others = [key._replace(key_id="other"), key._replace(type=0), key._replace(annotations={})]
     assert len({one.digest() for one in (key, *others)}) == 4
+
+
+@given(message=st.binary(max_size=60) | st.binary(max_size=60).map(lambda data: b"\x0a" + data))
+def test_a_split_envelope_is_what_is_read_of_it(message: bytes) -> None:
+    encrypted, tail = split_envelope(message)
+    if not encrypted:
+        return
+    assert message.endswith(encrypted + tail)
+    key = EncryptedKey("key", b"encrypted", {"a.example.com": b"1"}, 1)
+    whole = write_envelope(key, encrypted)
+    assert split_envelope(whole) == (encrypted, envelope_tail(key))
+    assert read_envelope(whole) == (key, encrypted)
 
 
 @pytest.mark.parametrize(

@@ -38,13 +38,13 @@ class Kit:
         self.clock = VirtualClock()
         self._stack = stack
 
-    def provider(self, timeout_s: float = 0.3) -> KmsProvider:
+    def provider(self, timeout_s: float = 10.0) -> KmsProvider:
         made = KmsProvider(KmsSettings("kms1", self.plugin.endpoint, timeout_s), self.clock)
         self._stack.push_async_callback(made.close)
         return made
 
-    async def ready(self) -> KmsProvider:
-        made = self.provider()
+    async def ready(self, timeout_s: float = 10.0) -> KmsProvider:
+        made = self.provider(timeout_s)
         assert await made.check() == ""
         return made
 
@@ -139,7 +139,7 @@ def test_a_service_that_lies_hangs_or_refuses_encrypts_nothing(tmp_path: Path, n
     @with_kit
     async def scenario(kit: Kit) -> None:
         setattr(kit.plugin, name, value)
-        provider = kit.provider()
+        provider = kit.provider(0.3) if name == "hangs" else kit.provider()
         assert why in await provider.check()
         with pytest.raises(Unavailable, match="KMS provider 'kms1' fails"):
             provider.encrypt(b"x", KEY)
@@ -149,7 +149,7 @@ def test_a_service_that_lies_hangs_or_refuses_encrypts_nothing(tmp_path: Path, n
 
 @with_kit
 async def test_when_it_dies_writes_go_on_for_three_minutes_and_reads_for_ever(kit: Kit) -> None:
-    provider = await kit.ready()
+    provider = await kit.ready(1.0)
     value = provider.encrypt(b"x", KEY)
     await kit.plugin.stop()
     kit.clock.advance(kms.SEED_LIFE_S - 1)

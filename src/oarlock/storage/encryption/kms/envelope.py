@@ -41,6 +41,7 @@ __all__ = [
     "key_id_problem",
     "problem_of",
     "read_envelope",
+    "split_envelope",
     "write_envelope",
 ]
 
@@ -120,6 +121,23 @@ def envelope_tail(key: EncryptedKey) -> bytes:
             number_field(5, key.type),
         )
     )
+
+
+def split_envelope(message: bytes) -> tuple[bytes, bytes]:
+    """The ciphertext and what follows it, in an envelope as servers write it; the latter is the same for each key.
+
+    The ciphertext is empty if the envelope is written otherwise.
+    """
+    if message[:1] != b"\x0a":
+        return b"", message
+    size = shift = 0
+    for at in range(1, 6):
+        byte = message[at] if at < len(message) else 0
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return message[at + 1 : at + 1 + size], message[at + 1 + size :]
+    return b"", message
 
 
 def read_envelope(message: bytes) -> Envelope:

@@ -33,6 +33,7 @@ from oarlock.storage.encryption.kms.envelope import (
     key_id_problem,
     problem_of,
     read_envelope,
+    split_envelope,
 )
 from oarlock.storage.encryption.kms.wire import bytes_field
 
@@ -51,6 +52,9 @@ FRESH_FAILED_S = 3.0
 
 MAX_KEYS = 1024
 """Decrypted seeds and keys that are remembered: one for each start of a server, and each rotation."""
+
+MAX_TAIL_BYTES = 4096
+"""What a longer envelope says of its key isn't remembered, but read again for each value."""
 
 MAX_WANTED = 256
 """Encrypted ones that couldn't be decrypted and are tried again."""
@@ -118,6 +122,8 @@ class KmsProvider:
         self._client: Final = KmsClient(settings.endpoint, settings.timeout_s)
         self._seed: _Seed | None = None
         self._keys: OrderedDict[bytes, DataCipher] = OrderedDict()
+        self._sources: dict[bytes, tuple[EncryptedKey, bytes]] = {}
+        """By the end of an envelope, the key that it names and its digest: thousands of objects have the same."""
         self._fetching: dict[bytes, asyncio.Task[None]] = {}
         self._wanted: OrderedDict[bytes, _Refusal] = OrderedDict()
         self._slots: Final = asyncio.Semaphore(DECRYPTED_AT_ONCE)
@@ -154,8 +160,13 @@ class KmsProvider:
 
     def decrypt(self, data: bytes, key: bytes) -> bytes:
         """Raises `CannotDecrypt`, `KeyNeeded`."""
-        source, encrypted = read_envelope(data)
-        digest = source.digest()
+        encrypted, tail = split_envelope(data)
+        known = self._sources.get(tail) if encrypted else None
+        if known is None:
+            source, encrypted = read_envelope(data)
+            digest = source.digest()
+        else:
+            source, digest = known
         cipher = self._keys.get(digest)
         if cipher is None:
             refusal = self._wanted.get(digest)
@@ -163,6 +174,10 @@ class KmsProvider:
                 raise CannotDecrypt(refusal.why)
             raise KeyNeeded(self, source)
         self._keys.move_to_end(digest)
+        if known is None and len(tail) <= MAX_TAIL_BYTES:
+            if len(self._sources) >= MAX_KEYS:
+                self._sources.clear()
+            self._sources[tail] = source, digest
         value = cipher.decrypt(encrypted, key)
         seed = self._seed
         if seed is not None and (source.key_id != seed.source.key_id or source.type != SEED_TYPE):
@@ -278,11 +293,15 @@ class KmsProvider:
             return f"what it encrypted is refused: {why}"
         if source.key_id != key_id:
             return "it encrypted with another key than its status names"
+        self.adopt_seed(secret, source, expires)
+        log.info("KMS provider %r: a new seed is used", self.settings.name)
+        return ""
+
+    def adopt_seed(self, secret: bytes, source: EncryptedKey, expires: float) -> None:
+        """Encrypt with this seed, which the service has encrypted as `source`, until `expires`."""
         keys = SeededKeys(secret)
         self._remember(source.digest(), keys)
         self._seed = _Seed(keys, source, envelope_tail(source), expires)
-        log.info("KMS provider %r: a new seed is used", self.settings.name)
-        return ""
 
     async def _poll(self) -> None:
         while True:
