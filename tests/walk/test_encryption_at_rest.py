@@ -189,3 +189,27 @@ async def test_altered_cut_and_moved_values_are_refused_and_the_others_served() 
         for name in hostile:
             assert (await api.get(f"{BOATS}/{name}")).status == 500, name
         assert (await api.get(f"{BOATS}/whole")).status == 200
+
+
+@walk
+async def test_an_object_that_is_lost_for_good_can_be_deleted() -> None:
+    store = MemoryBackend(VirtualClock())
+    unsafe = "ignoreStoreReadErrorWithClusterBreakingPotential"
+    async with server(store, KEY1) as api:
+        await api.post(BOATS, boat("lost", finalizers=["walk.example.com/f"]))
+    async with server(store, KEY2) as api:
+        await api.post(BOATS, boat("whole"))
+        assert (await api.get(BOATS)).status == 500
+        assert (await api.delete(f"{BOATS}/lost")).status == 500
+        for options in ("propagationPolicy=Background", "dryRun=All", "gracePeriodSeconds=0", "uid=1"):
+            both = await api.delete(f"{BOATS}/lost?{unsafe}=true&{options}")
+            assert both.status == 422
+            assert "cannot be set together with ." in both.json["message"]
+        readable = await api.delete(f"{BOATS}/whole", {"kind": "DeleteOptions", "apiVersion": "v1", unsafe: True})
+        assert readable.status == 422
+        assert "is exclusively used to delete corrupt object(s)" in readable.json["message"]
+        assert "not allowed with DELETECOLLECTION" in (await api.delete(f"{BOATS}?{unsafe}=true")).json["message"]
+        deleted = await api.delete(f"{BOATS}/lost?{unsafe}=true")
+        assert (deleted.status, deleted.json["status"]) == (200, "Success")
+        assert [one["metadata"]["name"] for one in (await api.get(BOATS)).json["items"]] == ["whole"]
+        assert (await api.delete(f"{BOATS}/lost?{unsafe}=true")).status == 404
