@@ -67,13 +67,13 @@ class StoredMisfit(NamedTuple):
         stored = [one for one in self.errors if (one.path, one.cause()["message"]) in told]
         if not stored:
             return error
-        why = "it is so in the stored object, from before its schema changed"
-        more = [{"reason": REASON, "message": why, "field": one.path} for one in stored]
         paths, tops = (dict.fromkeys(found) for found in ((e.path for e in stored), (top_of(e.path) for e in stored)))
         advice = f"set it in the same request, or leave all of {', '.join(tops)} as it is"
-        return error.explained(
-            f"{error.message}; in the stored object {', '.join(paths)} is so already: {advice}", more
-        )
+        # kubectl shows the causes, and not the message
+        why = f"it is so in the stored object, from before its schema changed: {advice}"
+        more = [{"reason": REASON, "message": why, "field": one.path} for one in stored]
+        already = f"in the stored object {', '.join(paths)} is so already"
+        return error.explained(f"{error.message}; {already}: {advice}", more)
 
 
 def stored_misfit(write: WriteRequest, live: LiveObject) -> StoredMisfit | None:
