@@ -16,7 +16,7 @@ from oarlock.storage.care.snapshot import EVERYTHING, OperationProgress
 
 __all__ = ["STORES", "NewStore", "contents", "fill", "new_store", "silent"]
 
-STORES = ("sqlite", "postgres", "etcd")
+STORES = ("sqlite", "postgres", "mariadb", "etcd")
 """Every kind of store that has a URL; those with a database are named as the fixture that runs it."""
 
 NewStore = Callable[[str], str]

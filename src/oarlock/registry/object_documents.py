@@ -24,7 +24,7 @@ from oarlock.registry.stored_form import StoredForm
 from oarlock.storage.backend import KV, Damaged
 from oarlock.storage.cache.entry import Interner
 
-__all__ = ["ObjectDocumentError", "ObjectKinds", "StoredObject", "Tree", "tree_in"]
+__all__ = ["EncryptedObject", "ObjectDocumentError", "ObjectKinds", "StoredObject", "Tree", "tree_in"]
 
 Tree = dict[str, Any]
 
@@ -36,6 +36,10 @@ _TREE: msgspec.json.Decoder[Tree] = msgspec.json.Decoder(Tree)
 
 class ObjectDocumentError(ValueError):
     """An object that can't be stored, or a value that isn't an object. The message is one line."""
+
+
+class EncryptedObject(ObjectDocumentError):
+    """A value that is encrypted, where nothing decrypts it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +145,7 @@ def tree_in(kv: KV) -> Tree:
     if isinstance(kv.value, Damaged):
         raise ObjectDocumentError(f"{kv.key}: {kv.value.why}")
     if kv.value.startswith(b"k8s:enc:"):
-        raise ObjectDocumentError(f"{kv.key}: is encrypted: give --encryption-provider-config")
+        raise EncryptedObject(f"{kv.key}: is encrypted: give --encryption-provider-config")
     try:
         tree = _TREE.decode(kv.value)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

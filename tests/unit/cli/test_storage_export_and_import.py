@@ -312,3 +312,16 @@ def test_an_incomplete_store_is_not_imported_into(folder: Path, oarlock: Run) ->
     (folder / "all.yaml").write_text(json.dumps(thing("a")))
     done = oarlock("storage", "import", "all.yaml", target)
     assert "run `oarlock storage copy it` again" in done.stderr
+
+
+def test_check_names_objects_that_no_server_could_read(folder: Path, oarlock: Run) -> None:
+    broken = {PREFIX + "text": b"text", PREFIX + "moved": stored(thing("elsewhere"))}
+    store = fill(folder, things("a", "b") | broken | {PREFIX + "sealed": b"k8s:enc:aescbc:v1:key1:" + bytes(30)})
+    done = oarlock("storage", "check", "--storage", store)
+    assert done.returncode == 1
+    moved, text = done.stdout.splitlines()
+    assert moved == f"{PREFIX}moved: is an object of another name or namespace"
+    assert text.startswith(f"{PREFIX}text: is no JSON object")
+    assert done.stderr == f"oarlock: 2 findings in {store}: repair or delete the objects\n"
+    sound = fill(folder, things("a"), "sound.db")
+    assert oarlock("storage", "check", "--storage", sound).stdout == f"{sound}: sound\n"

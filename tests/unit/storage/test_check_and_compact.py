@@ -8,12 +8,17 @@ from pathlib import Path
 import apsw
 import pytest
 
-from oarlock.storage.backend import Compacted, FutureRevision, Rev, StorageError
-from oarlock.storage.care.check import check
+from oarlock.storage.backend import Compacted, Findings, FutureRevision, Rev, StorageError
 from oarlock.storage.care.compact import compact
+from oarlock.storage.care.opening import opened
 from oarlock.storage.sqlite.backend import SqliteBackend
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.contracts.support import END, START, eventually, refused
+
+
+async def check(store: str) -> Findings:
+    async with opened(store) as backend:
+        return await backend.check()
 
 
 def url(path: Path) -> str:

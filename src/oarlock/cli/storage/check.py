@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from oarlock.cli.loading import load_server
 from oarlock.cli.storage.encryption import encryption_of
 from oarlock.cli.storage.progress import ProgressLine, shown_progress
+from oarlock.cli.storage.running import run_operation
+from oarlock.registry.object_check import broken_objects
 from oarlock.registry.schema_check import SchemaCheck, check_schemas
 from oarlock.server.command import CommandError
 from oarlock.server.options.commands import Command
 from oarlock.server.options.groups.storage import ReadStoreOptions
 from oarlock.server.options.option import option
 from oarlock.server.options.types import StringType
-from oarlock.storage.care.check import check
+from oarlock.storage.backend import Findings, StorageError
 from oarlock.storage.care.opening import opened
+from oarlock.storage.care.snapshot import Tell
 
 __all__ = ["CHECK"]
 
@@ -38,13 +41,27 @@ def _check(options: _Check) -> None:
     if options.schemas is not None:
         _check_schemas(options, options.schemas)
         return
-    findings = asyncio.run(check(options.storage, wrap=encryption_of(options)))
-    for finding in findings:
+    damage, broken = run_operation(
+        lambda tell: _found(options, tell), quiet=False, interrupted="nothing was changed; run it again"
+    )
+    for finding in (*damage, *broken):
         print(finding)
-    if findings:
-        count = "1 finding" if len(findings) == 1 else f"{len(findings)} findings"
-        raise CommandError(f"{count} in {options.shown_storage}: stop its servers and restore it from a backup")
+    if damage or broken:
+        findings = len(damage) + len(broken)
+        count = "1 finding" if findings == 1 else f"{findings} findings"
+        what = "stop its servers and restore it from a backup" if damage else "repair or delete the objects"
+        raise CommandError(f"{count} in {options.shown_storage}: {what}")
     print(f"{options.shown_storage}: sound")
+
+
+async def _found(options: _Check, tell: Tell) -> tuple[Findings, Findings]:
+    """What is wrong with the store, and which objects no server could read."""
+    async with opened(options.storage, wrap=encryption_of(options)) as backend:
+        damage = await backend.check()
+        try:
+            return damage, await broken_objects(backend, tell)
+        except StorageError as error:
+            return [*damage, str(error)], []
 
 
 def _check_schemas(options: ReadStoreOptions, server: str) -> None:
