@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import grpc
 import grpc.aio
 
-from oarlock.storage.backend import StorageError, Unavailable
+from oarlock.storage.backend import OutcomeUnknown, StorageError, Unavailable
 from oarlock.storage.etcd.address import EtcdAddress
 from oarlock.storage.etcd.errors import Meaning, as_storage_error, meaning_of
 from oarlock.storage.etcd.messages import Message, messages
@@ -211,7 +211,8 @@ class EtcdClient:
                 raise Unavailable("the store is closed") from None
             except asyncio.CancelledError:
                 if self._closed and not _is_cancelled():
-                    raise Unavailable("the store is closed") from None
+                    kind = OutcomeUnknown if write else Unavailable
+                    raise kind("the store is closed") from None
                 raise
             if self._closed:
                 raise as_storage_error(failure, endpoint.host, write=write)

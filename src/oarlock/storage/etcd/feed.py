@@ -122,6 +122,10 @@ class EtcdFeed:
                 self._gap = True
             except StorageError as error:
                 log.warning("the watch of the store was lost and is begun again: %s", error)
+            except Exception:
+                # Whatever it was: without this watch the process would stand still, and what was delivered isn't known.
+                log.exception("following etcd failed; all watches end and begin again")
+                self._gap = True
             if self.rev != before:
                 pause_s = PAUSE_S
             await asyncio.sleep(pause_s)
