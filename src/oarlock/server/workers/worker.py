@@ -92,6 +92,7 @@ async def _serve(server: ServerDescription, config: ServerConfig, place: WorkerP
     def started(running: Running) -> None:
         loop.add_signal_handler(signal.SIGHUP, running.check_files)
         place.share.ready = True
+        place.share.report(0)  # at once: the next regular report is a second away
         _send(place.channel, {"ready": [terminal.message, terminal.result]})
 
     shared = SharedParts(place.sockets, place.share, place.exchange)
