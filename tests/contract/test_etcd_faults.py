@@ -271,7 +271,7 @@ def test_large_events_come_in_fragments(etcd: EtcdServer) -> None:
             for number in range(12):
                 rev = (await backend.put("/t/a", bytes([number]) * 1_000_000, expect=rev)).rev
                 revs.append(rev)
-            stream = WatchStream(backend.client, backend.client.choose(), backend.keys.all, begin + 1)
+            stream = WatchStream(backend.store.client, backend.store.client.choose(), backend.store.keys.all, begin + 1)
             answers = [await stream.read()]
             while not any(event.kv.mod_revision == rev for event in answers[-1].events):
                 answers.append(await stream.read())

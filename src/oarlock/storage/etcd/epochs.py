@@ -4,6 +4,8 @@ The epoch is etcd's cluster id and a random value under a key of the backend's o
 it is written anew to begin another epoch, which a server also does when it sees that the store's revision went back:
 then etcd was restored from a snapshot.
 
+After a space the value says by how much revisions are raised (`raising`), if they are.
+
 See also: `feed`, whose watches end with the epoch.
 """
 
@@ -13,10 +15,11 @@ import logging
 import secrets
 from typing import NamedTuple
 
-from oarlock.storage.backend import Rev, Unavailable
+from oarlock.storage.backend import EPOCH_GAP, Rev, Unavailable
 from oarlock.storage.etcd.client import EtcdClient, Rpcs
 from oarlock.storage.etcd.keys import KeyMap
 from oarlock.storage.etcd.messages import EQUAL, MOD, Message, messages
+from oarlock.storage.etcd.raising import Raising
 
 __all__ = ["Epochs", "StoreState"]
 
@@ -33,7 +36,7 @@ class StoreState(NamedTuple):
 
 
 class Epochs:
-    """`current` is the epoch as of the last look."""
+    """`current` is the epoch as of the last look, `raising` how its revisions are raised."""
 
     def __init__(self, client: EtcdClient, keys: KeyMap) -> None:
         self._client = client
@@ -41,6 +44,7 @@ class Epochs:
         self._read = messages.RangeRequest(key=keys.epoch)
         self._highest: Rev = 0
         self.current = ""
+        self.raising = Raising()
 
     async def look(self, *, create: bool = True) -> StoreState:
         """The state now, linearizable. Writes an epoch if there is none, or if the revision went back."""
@@ -51,13 +55,14 @@ class Epochs:
             if answer.header.revision < reached:
                 log.error("etcd went back from revision %d to %d: it was restored", reached, answer.header.revision)
                 self._highest = answer.header.revision
-                await self.write(kv)
+                await self._write(kv, self._above(answer, self.raising.raised(reached)))
             elif kv is not None or not create:
                 self.saw(answer.header.revision)
+                self.adopt(kv)
                 self.current = f"{answer.header.cluster_id:x}-{kv.value.decode(errors='replace') if kv else ''}"
                 return StoreState(self.current, answer.header.revision)
             else:
-                await self.write(None)
+                await self._write(None, "")
         raise Unavailable("the epoch of the store can't be established: others change it all the time")
 
     def saw(self, rev: Rev) -> None:
@@ -65,26 +70,40 @@ class Epochs:
         if rev > self._highest:
             self._highest = rev
 
-    async def write(self, before: Message | None) -> Rev | None:
+    def adopt(self, kv: Message | None) -> None:
+        """Raise revisions as the epoch's key says."""
+        self.raising = _raising(kv)
+
+    async def _write(self, before: Message | None, raising: str) -> Rev | None:
         """Write another value if the key still is `before`; the revision of this, None if it isn't."""
+        value = f"{secrets.token_hex(8)} {raising}".rstrip()
+        compared = before.mod_revision if before else 0
         request = messages.TxnRequest(
-            compare=[
-                messages.Compare(
-                    result=EQUAL, target=MOD, key=self._key, mod_revision=before.mod_revision if before else 0
-                )
-            ],
-            success=[
-                messages.RequestOp(request_put=messages.PutRequest(key=self._key, value=secrets.token_hex(8).encode()))
-            ],
+            compare=[messages.Compare(result=EQUAL, target=MOD, key=self._key, mod_revision=compared)],
+            success=[messages.RequestOp(request_put=messages.PutRequest(key=self._key, value=value.encode()))],
         )
         answer = await self._client.write(Rpcs.TXN, request)
         return answer.header.revision if answer.succeeded else None
 
-    async def renew(self) -> Rev:
-        """Begin another epoch, now; the revision at which it began."""
+    def _above(self, answer: Message, above: Rev) -> str:
+        """How revisions are to be raised so that those of a new epoch are above `above` and all before."""
+        raising = _raising(answer.kvs[0] if answer.kvs else None)
+        reached = max(above, raising.raised(answer.header.revision))
+        return raising.next(reached + EPOCH_GAP - answer.header.revision)
+
+    async def renew(self, above: Rev) -> Rev:
+        """Begin another epoch, with raised revisions above `above` and all before; returns etcd's revision of it."""
         for _ in range(ATTEMPTS):
             answer = await self._client.read(Rpcs.RANGE, self._read)
-            rev = await self.write(answer.kvs[0] if answer.kvs else None)
+            rev = await self._write(answer.kvs[0] if answer.kvs else None, self._above(answer, above))
             if rev is not None:
+                await self.look()
                 return rev
         raise Unavailable("another epoch can't be begun: others change it all the time")
+
+
+def _raising(kv: Message | None) -> Raising:
+    """What the epoch's key says. Whoever wrote it didn't know the revision of that write: it is the key's."""
+    return (
+        Raising() if kv is None else Raising.parse(kv.value.decode(errors="replace").partition(" ")[2], kv.mod_revision)
+    )

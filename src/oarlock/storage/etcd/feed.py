@@ -198,6 +198,7 @@ class EtcdFeed:
             if piece.kv.mod_revision <= reached:
                 continue
             if piece.kv.key == self._keys.epoch:
+                self._epochs.adopt(piece.kv)
                 self._end_epoch(events, piece.kv.mod_revision)
                 events = []
                 continue
