@@ -296,8 +296,8 @@ class Backend(Protocol):
         """Begin another history: with another epoch, at a revision above `above` and above the current one.
 
         Live keys stay as they are. History is compacted up to the new revision, so every watch of every process fails
-        with `Compacted`. Returns the new current revision. It should be `EPOCH_GAP` higher, unless the store can only
-        count by writing; such a store may take long. After a failure it may have been begun: then call it again.
+        with `Compacted`. Returns the new current revision, which is at least `EPOCH_GAP` higher. After a failure it may
+        have been begun: then call it again.
         """
         ...
 
