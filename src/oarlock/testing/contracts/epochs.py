@@ -28,7 +28,7 @@ class EpochContract(Suite):
     """`Backend.begin_epoch`."""
 
     HIGHER = 500
-    """How far above the store's own revision the tests ask for; one that counts by writing writes as often."""
+    """How far above the store's own revision the tests ask for."""
 
     def test_r3_another_epoch_begins_above_what_is_known_and_keeps_what_lives(self, tmp_path: Path) -> None:
         async def scenario() -> None:
