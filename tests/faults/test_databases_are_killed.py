@@ -17,7 +17,12 @@ from server_process import ServerProcess
 from oarlock.testing.contracts.sharing import Crowd
 from stores import Store
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.usefixtures("grpc_without_its_past"),
+    pytest.mark.slow,
+    pytest.mark.timeout(3600),
+]
 
 KILLS = int(os.environ.get("OARLOCK_FAULT_KILLS", 2))
 SUSPENSIONS = int(os.environ.get("OARLOCK_FAULT_PAUSES", 1))

@@ -23,7 +23,12 @@ from oarlock.testing.contracts.support import END, START
 from oarlock.testing.proxy import TcpProxy
 from stores import RealClock, Store
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.usefixtures("grpc_without_its_past"),
+    pytest.mark.slow,
+    pytest.mark.timeout(1800),
+]
 
 ROUNDS = int(os.environ.get("OARLOCK_FAULT_ROUNDS", 1))
 SEED = int(os.environ.get("OARLOCK_FAULT_SEED", 31))
@@ -91,7 +96,7 @@ async def test_the_leader_is_suspended(etcd_cluster: EtcdCluster) -> None:
 async def test_a_member_without_the_others_answers_nothing(etcd_cluster: EtcdCluster) -> None:
     """Reads fail, in time, rather than lie; writes too; when the others are back so is everything."""
     address = etcd_address(etcd_cluster.fresh())
-    backend = EtcdBackend(address, RealClock(), deadlines=EtcdDeadlines(call_s=2, attempt_s=1, avoid_s=1))
+    backend = EtcdBackend(address, RealClock(), deadlines=EtcdDeadlines(call_s=2, attempt_s=1, probe_s=1))
     await backend.start()
     rev = (await backend.put(f"{START}a", b"1", expect=0)).rev
     for member in etcd_cluster.members[1:]:

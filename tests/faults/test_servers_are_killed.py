@@ -14,7 +14,12 @@ from served_crowd import crowd_at_servers, more
 
 from stores import Store
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.usefixtures("grpc_without_its_past"),
+    pytest.mark.slow,
+    pytest.mark.timeout(3600),
+]
 
 KILLS = int(os.environ.get("OARLOCK_FAULT_KILLS", 3))
 PAUSES = int(os.environ.get("OARLOCK_FAULT_PAUSES", 1))

@@ -199,6 +199,8 @@ def test_metrics_of_any_worker_are_those_of_all(workers: Start) -> None:
     with calling(server, 4) as callers:
         for number, caller in enumerate(callers):
             assert caller.create(f"one-{number}").status == 201
+        # A request is counted once its answer has been sent.
+        until(lambda: creates(callers[0].metrics()) == 4, "every create is counted")
         pages = [caller.metrics() for caller in callers]
     for metrics in pages:
         assert creates(metrics) == 4

@@ -294,7 +294,7 @@ async def test_a_change_that_leaves_the_stored_form_alone_disturbs_no_watch_and_
             task = world.task(world.with_crates(replace(old, definition=replace(old.definition, versions=(version,)))))
             world.store.attend(task)
             await task
-            assert [call for call in world.store.calls if call.startswith(("list", "watch"))] == []
+            assert [call for call in world.store.calls if call.startswith(("list /registry", "watch"))] == []
             spec = {"size": 1, "colour": "red"}
             shown = await made(world.api, CRATES, {"metadata": {"name": "new"}, "spec": spec, "note": "kept"})
             assert shown["note"] == "kept"

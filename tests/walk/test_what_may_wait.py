@@ -29,8 +29,9 @@ from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import Authenticator, Credentials, Identity, Union
 from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, Decision
 from oarlock.registry.gate import AdmissionRequest
+from oarlock.server.local_transport import FixedUser
 from oarlock.server.serving.eager import run_eagerly
-from oarlock.testing.server import InMemory, _FixedUser
+from oarlock.testing.server import InMemory
 
 
 async def patiently() -> None:
@@ -160,7 +161,7 @@ seen: list[Any] = []
 async def test_a_request_gets_a_task_when_an_authenticator_that_waits_is_asked() -> None:
     seen.clear()
     async with InMemory(APIServer(serve=[Boats])) as api:
-        both = Union([Nobody(), _FixedUser(User("somebody"))])
+        both = Union([Nobody(), FixedUser(User("somebody"))])
         api._handle = api.parts.handler(both)
         assert (await as_served(api, "GET", path("boats"))).status == 200
         both.exchange(1, Doorman())

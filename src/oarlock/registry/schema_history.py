@@ -20,7 +20,7 @@ import msgspec
 from oarlock.meta.kinds import GroupResource
 from oarlock.registry.keys import after_prefix
 from oarlock.registry.workers import Offload, at_once
-from oarlock.schema.definition import ResourceDefinition, Schema
+from oarlock.schema.definition import ResourceDefinition, Schema, VersionDefinition
 from oarlock.schema.drift.canonical import canonical
 from oarlock.schema.drift.compare import narrowings
 from oarlock.storage.backend import Backend, Rev
@@ -98,11 +98,11 @@ class SchemaHistory:
             if not before and version.name != definition.stored_as:
                 continue
             if latest not in before:
-                await self._keep((name, version.name, latest), version.schema)
+                await self._keep((name, version.name, latest), version)
             narrower: list[str] = []
             changes: dict[str, None] = {}
             for digest in before:
-                found = [] if digest == latest else await self._changes((name, version.name, digest), version.schema)
+                found = [] if digest == latest else await self._changes((name, version.name, digest), version)
                 narrower += [digest] if found else []
                 changes.update(dict.fromkeys(found))
             if changes:
@@ -119,7 +119,7 @@ class SchemaHistory:
         digests = {version: [today[version]] for version in recorded if version in today}
         for version, (digest,) in digests.items():
             if digest not in recorded[version]:
-                await self._keep((name, version, digest), definition.version(version).schema)
+                await self._keep((name, version, digest), definition.version(version))
         return digests
 
     async def unused(self, name: str, digests: Digests) -> list[_Kept]:
@@ -134,11 +134,11 @@ class SchemaHistory:
         for key, rev in unused:
             await self._backend.delete(key, expect=rev)
 
-    async def _changes(self, place: tuple[str, str, str], schema: Schema) -> list[str]:
+    async def _changes(self, place: tuple[str, str, str], version: VersionDefinition) -> list[str]:
         old = await self._read(place)
         if old is None:
             return ["some were stored by a schema that isn't known any more"]
-        return await self._offload(_compared, old, schema)
+        return await self._offload(_compared, old, version)
 
     async def _read(self, place: tuple[str, str, str]) -> Schema | None:
         kv, _ = await self._backend.get(SCHEMAS + "/".join(place)) if place[2] else (None, 0)
@@ -150,9 +150,9 @@ class SchemaHistory:
         except (zlib.error, msgspec.DecodeError):
             return None
 
-    async def _keep(self, place: tuple[str, str, str], schema: Schema) -> None:
+    async def _keep(self, place: tuple[str, str, str], version: VersionDefinition) -> None:
         """Write it even if it is there: who is about to forget it then doesn't."""
-        key, value = SCHEMAS + "/".join(place), await self._offload(_packed, schema)
+        key, value = SCHEMAS + "/".join(place), await self._offload(_packed, version)
         if len(value) > LARGEST_BYTES:
             return
         result = await self._backend.put(key, value, expect=0)
@@ -160,12 +160,12 @@ class SchemaHistory:
             result = await self._backend.put(key, value, expect=result.current.mod_rev if result.current else 0)
 
 
-def _packed(schema: Schema) -> bytes:
-    return zlib.compress(_encode(canonical(schema)))
+def _packed(version: VersionDefinition) -> bytes:
+    return zlib.compress(_encode(canonical(version.schema)))
 
 
-def _compared(old: Schema, new: Schema) -> list[str]:
-    return [str(one) for one in islice(narrowings(old, canonical(new)), MOST)]
+def _compared(old: Schema, version: VersionDefinition) -> list[str]:
+    return [str(one) for one in islice(narrowings(old, canonical(version.schema)), MOST)]
 
 
 def _bounded(digests: list[str]) -> list[str]:

@@ -116,16 +116,16 @@ async def test_times_to_live_go_on_and_what_is_over_is_left_out(
 ) -> None:
     source, target, file = new_store(kind), new_store(kind), tmp_path / "store.backup"
     async with opened(source, create=True) as backend:
-        await backend.put("/registry/a/b/short", b"1", expect=0, ttl_ms=100_000)
-        await backend.put("/registry/a/b/long", b"2", expect=0, ttl_ms=900_000)
-        await backend.put("/registry/a/b/none", b"3", expect=0)
+        await backend.put("/registry/a.example.com/b/short", b"1", expect=0, ttl_ms=100_000)
+        await backend.put("/registry/a.example.com/b/long", b"2", expect=0, ttl_ms=900_000)
+        await backend.put("/registry/a.example.com/b/none", b"3", expect=0)
     await backup(source, file, silent)
     now = time.time()
     monkeypatch.setattr("oarlock.storage.care.restore.time.time", lambda: now + 300)
     result = await restore(file, target, "again", silent)
     assert (result.keys, result.expired) == (2, 1)
     kvs = sorted(await contents(target))
-    assert values(kvs) == [("/registry/a/b/long", b"2"), ("/registry/a/b/none", b"3")]
+    assert values(kvs) == [("/registry/a.example.com/b/long", b"2"), ("/registry/a.example.com/b/none", b"3")]
     assert kvs[1].expires is None
     assert kvs[0].expires is not None
     assert kvs[0].expires <= (now + 901 + 300 + 60) * 1000  # etcd hears what is left of it, by the clock above

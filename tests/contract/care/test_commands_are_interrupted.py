@@ -72,7 +72,10 @@ def test_a_backup_is_whole_or_not_there(tmp_path: Path, source: Path, how: signa
             assert listed_in(tmp_path, file) == listed(source)
             file.unlink()
             continue
-        assert not file.exists()
+        if file.exists():  # the signal came after the last step
+            assert listed_in(tmp_path, file) == listed(source)
+            file.unlink()
+            continue
         assert process.returncode == (130 if how is signal.SIGINT else -9)
         if how is signal.SIGINT:
             last = errors.splitlines()[-1]
@@ -105,14 +108,16 @@ def test_a_restore_and_a_copy_go_on_where_they_were(
     for _ in range(KILLS):
         process = begin(*words)
         errors = interrupt(process, how, is_being_filled, dice.random() * 0.4)
-        assert process.returncode in (0, 1, 130, -9)  # 1: it had been completed before
+        assert process.returncode in (0, 1, 130, -2, -9)  # 1: it had been completed before; -2: it was about to end
         if process.returncode == 130:
             again = f"run `oarlock storage {' '.join(words)}` again, it goes on where it was"
             assert errors.splitlines()[-1] == f"oarlock: interrupted: {again}"
         if process.returncode in (0, 1):
             break
     else:
-        finished(*words)
+        last = begin(*words)
+        errors = last.communicate(timeout=END_S)[1]
+        assert last.returncode == 0 or "isn't empty" in errors, errors  # it may have been killed after its last step
     assert listed(target) == listed(source)
     assert sound(url) == []
 

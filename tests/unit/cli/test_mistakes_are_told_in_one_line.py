@@ -39,7 +39,7 @@ def told(done: Any, *parts: str) -> None:
         (["serve", "things.py", "--shutdown-delay-duration=-1s"], "must be at least 0"),
         (["serve", "things.py", "--tls-cert-file=x.pem"], "must be given together"),
         (["serve", "things.py", "--max-request-bytes=0"], "--max-request-bytes"),
-        (["serve", "things.py", "--storage=etcd://x"], "sqlite:///relative.db"),
+        (["serve", "things.py", "--storage=redis://x"], "sqlite:///relative.db"),
         (["serve", "things.py", "--storage=sqlite://x"], "three slashes"),
         (["serve", "missing.py"], "there is no such file"),
         (["serve", "things"], "write MODULE:ATTRIBUTE"),

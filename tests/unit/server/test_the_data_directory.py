@@ -59,7 +59,7 @@ def test_each_kind_of_store_has_one(tmp_path: Path) -> None:
     far = ServerConfig(storage="postgresql://db.example.com/shop")
     assert far.admin_token == Path("oarlock-data/oarlock.token")
     assert far.certificates == Path("oarlock-data/pki")
-    for storage in ("sqlite:///a/shop.db", "memory://", "etcd://a,b"):
+    for storage in ("sqlite:///a/shop.db", "memory://", "etcd://a,b?insecure=true"):
         assert ServerConfig(storage=storage, data_dir=tmp_path).certificates == tmp_path / "pki"
         assert ServerConfig(storage=storage, data_dir=tmp_path, cert_dir=Path("c")).certificates == Path("c")
 

@@ -59,7 +59,8 @@ async def _found(options: _Check, tell: Tell) -> tuple[Findings, Findings]:
     async with opened(options.storage, wrap=encryption_of(options)) as backend:
         damage = await backend.check()
         try:
-            return damage, await broken_objects(backend, tell)
+            broken = await broken_objects(backend, tell)
+            return damage, [line for line in broken if line not in damage]  # a store may name them itself
         except StorageError as error:
             return [*damage, str(error)], []
 

@@ -94,7 +94,7 @@ class ConnectionContract(Suite):
                 history = History(direct, await direct.list(START, END))
                 await history.start()
                 try:
-                    sweep = _Sweep(self, far, proxy, fault)
+                    sweep = _Sweep(self, far, proxy, fault, history)
                     await sweep.run()
                     await far.close()
                     verdict = judge(sweep.notes, await history.up_to(await quiesce(direct)))
@@ -157,7 +157,9 @@ def _chosen(proxy: TcpProxy, direction: Direction, least: int = 4) -> list[int]:
 class _Sweep:
     """One conversation after the other with `far`, each broken off at another byte."""
 
-    def __init__(self, suite: ConnectionContract, far: Backend, proxy: TcpProxy, fault: _Fault) -> None:
+    def __init__(
+        self, suite: ConnectionContract, far: Backend, proxy: TcpProxy, fault: _Fault, history: History
+    ) -> None:
         self.notes = ClientRecords()
         self.rounds = 0
         self.happened = 0
@@ -168,6 +170,7 @@ class _Sweep:
         self._far = far
         self._proxy = proxy
         self._fault = fault
+        self._history = history
 
     def __str__(self) -> str:
         return (
@@ -199,7 +202,7 @@ class _Sweep:
             self._fault.end(self._proxy)
 
     async def _converse(self) -> None:
-        conversation = _Conversation(self._call, self.notes, self._far, f"{START}{self.rounds:05}/")
+        conversation = _Conversation(self._call, self.notes, self._far, f"{START}{self.rounds:05}/", self._history)
         self.rounds += 1
         try:
             await conversation.hold()
@@ -248,8 +251,14 @@ class _Conversation:
     """Every call of the protocol, with keys of its own. `seen` is what its watch has seen."""
 
     def __init__(
-        self, call: Callable[[Awaitable[Any]], Awaitable[Any]], notes: ClientRecords, backend: Backend, prefix: str
+        self,
+        call: Callable[[Awaitable[Any]], Awaitable[Any]],
+        notes: ClientRecords,
+        backend: Backend,
+        prefix: str,
+        history: History,
     ) -> None:
+        self._history = history
         self.seen: Recorder | None = None
         self._after: Rev = 0
         self._call = call
@@ -330,7 +339,8 @@ class _Conversation:
         await self._call(self._backend.request_progress())
 
     async def _compact(self) -> None:
-        oldest = min((rev for rev in self._revs.values() if rev), default=0)
+        # What all are compared with must not be compacted before it was seen.
+        oldest = min((rev for rev in (*self._revs.values(), self._history.rev) if rev), default=0)
         if oldest:
             try:
                 await self._call(self._backend.compact(oldest))
