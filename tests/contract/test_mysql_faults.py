@@ -109,6 +109,22 @@ async def kill_under_load(server: MariadbServer, writer: Backend) -> list[Client
     return clients
 
 
+async def test_a_connect_that_is_cancelled_stays_cancelled(mariadb: MariadbServer) -> None:
+    """At whatever turn of the event loop that happens: a task that goes on would keep a store from closing."""
+    address = parse_address(mariadb.fresh())
+    for turns in range(200):
+        task = asyncio.create_task(sessions.connect(address))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        finished = task.done()
+        task.cancel()
+        await asyncio.wait([task])
+        if finished:
+            (await task).terminate()
+        else:
+            assert task.cancelled(), f"after {turns} turns"
+
+
 async def test_a_server_that_is_killed_under_load_loses_nothing_and_watches_go_on(
     with_binary_log: MariadbServer,
 ) -> None:

@@ -54,7 +54,7 @@ async def administrator(url: str) -> AsyncIterator[Any]:
 async def end_all_sessions(url: str) -> None:
     async with administrator(url) as connection:
         await connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            "SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity"
             " WHERE datname = current_database() AND pid != pg_backend_pid()"
         )
 

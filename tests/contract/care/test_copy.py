@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 from whole_stores import STORES, NewStore, contents, fill, new_store, silent
 
-from oarlock.storage.backend import KV, Compacted, StorageError
+from oarlock.storage.backend import KV, Backend, Compacted, StorageError
 from oarlock.storage.care import copy as copy_module
 from oarlock.storage.care.copy import copy
 from oarlock.storage.care.opening import opened
-from oarlock.storage.care.snapshot import EVERYTHING, OperationProgress
+from oarlock.storage.care.snapshot import EVERYTHING, OperationProgress, StoreSnapshot, take_snapshot
 from oarlock.storage.care.stats import stats
 from oarlock.storage.care.unfinished import must_be_complete
 from oarlock.testing.contracts.support import record, refused
 
 __all__ = ["new_store"]
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_without_its_past")]
 
 PAIRS = list(itertools.product(STORES, STORES))
 
@@ -83,7 +83,9 @@ async def test_an_interrupted_copy_goes_on_with_what_has_changed_meanwhile(new_s
     assert sorted(values(await contents(target))) == sorted(values(await contents(source)))
 
 
-async def test_what_is_written_during_a_copy_is_copied_too(new_store: NewStore) -> None:
+async def test_what_is_written_during_a_copy_is_copied_too(
+    new_store: NewStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source, target = new_store("sqlite"), new_store("sqlite")
     await fill(source, 1_000)
     async with opened(source) as server:
@@ -101,8 +103,12 @@ async def test_what_is_written_during_a_copy_is_copied_too(new_store: NewStore) 
             if progress.what == "copy" and not later:
                 later.append(asyncio.create_task(write()))
 
+        async def after_the_writes(backend: Backend) -> StoreSnapshot:
+            await asyncio.gather(*later)
+            return await take_snapshot(backend)
+
+        monkeypatch.setattr(copy_module, "take_snapshot", after_the_writes)
         await copy(source, target, "again", begin)
-        await asyncio.gather(*later)
     assert sorted(values(await contents(target))) == sorted(values(await contents(source)))
 
 

@@ -173,11 +173,19 @@ async def _connect(address: MysqlAddress, host: MysqlHost) -> MysqlSession:
         )
         session = MysqlSession(connection, host)
         try:
+            _raise_if_cancelled()
             await _set_up(session)
         except BaseException:
             session.terminate()
             raise
     return session
+
+
+def _raise_if_cancelled() -> None:
+    """The driver connects within `asyncio.wait_for`, which may lose a cancellation before Python 3.12."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 async def _set_up(session: MysqlSession) -> None:
