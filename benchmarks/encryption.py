@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from oarlock.client.clock import SystemClock
 from oarlock.meta.kinds import GroupResource
-from oarlock.server.clock import SystemClock
 from oarlock.storage.backend import Backend
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.watch_cache import WatchCache

@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from oarlock.server.clock import SystemClock
+from oarlock.client.clock import SystemClock
 from oarlock.storage.backend import Backend
 from oarlock.storage.url import open_backend
 

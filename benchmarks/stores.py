@@ -29,7 +29,7 @@ from support.wardle import FLUNDERS, ROOT, TOKEN, Server, flunder, wardle
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 from databases import EtcdServer, MariadbServer, NoDatabase, PostgresServer
 
-from oarlock.server.clock import SystemClock
+from oarlock.client.clock import SystemClock
 from oarlock.storage.url import open_backend
 
 DATABASES = {"postgresql": PostgresServer, "mariadb": MariadbServer, "etcd": EtcdServer}

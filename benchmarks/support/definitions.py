@@ -18,10 +18,10 @@ from typing import Any
 import uvloop
 
 from oarlock import APIServer
+from oarlock.client.clock import SystemClock
 from oarlock.endpoints.catalog import Catalog
 from oarlock.registry.served import Served
 from oarlock.schema.crd import parse
-from oarlock.server.clock import SystemClock
 from oarlock.server.config import ServerConfig
 from oarlock.server.lifecycle import serve_until_signal
 from support.heart import ObservedServer

@@ -31,10 +31,10 @@ sys.path.insert(0, str(ROOT))
 from examples.wardle.server import server as wardle
 
 from oarlock import APIServer, ListMap, Model, Resource, Spoke, StoredCollection
+from oarlock.client.clock import SystemClock
 from oarlock.endpoints.catalog import Catalog
 from oarlock.registry.served import Served
 from oarlock.schema.crd import parse
-from oarlock.server.clock import SystemClock
 from oarlock.server.config import ServerConfig
 from oarlock.server.lifecycle import serve_until_signal
 

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-from oarlock.server.clock import SystemClock
+from oarlock.client.clock import SystemClock
 from oarlock.storage.election import Election, LeaseTimes
 from oarlock.storage.url import open_backend
 

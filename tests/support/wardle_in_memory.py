@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from examples.wardle.server import server as wardle
 
-from oarlock.server.clock import SystemClock
+from oarlock.client.clock import SystemClock
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.contracts.network import NetworkBackend
 

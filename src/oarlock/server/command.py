@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from oarlock.client.clock import SystemClock
 from oarlock.endpoints.catalog import CatalogError
 from oarlock.policy.authn.certificates import CertificateBundleError
 from oarlock.policy.authn.token_file import TokenFileError
 from oarlock.registry.records import StoreTooNew
 from oarlock.schema.declaring import DeclarationError
-from oarlock.server.clock import SystemClock
 from oarlock.server.config import ServerConfig
 from oarlock.server.credentials import BadFile
 from oarlock.server.lifecycle import serve_until_signal

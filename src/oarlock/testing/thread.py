@@ -22,9 +22,9 @@ from typing import Self
 
 import yaml
 
+from oarlock.client.clock import SystemClock
 from oarlock.meta.context import Clock
 from oarlock.server.app import APIServer
-from oarlock.server.clock import SystemClock
 from oarlock.server.config import ServerConfig
 from oarlock.server.lifecycle import start
 from oarlock.server.run import Running

@@ -10,7 +10,7 @@ import pytest
 from whole_stores import silent
 
 from oarlock import APIServer, Model, Resource
-from oarlock.server.clock import SystemClock
+from oarlock.client.clock import SystemClock
 from oarlock.server.config import ServerConfig
 from oarlock.server.lifecycle import start
 from oarlock.storage.backend import StorageError

@@ -22,7 +22,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from oarlock.server.clock import SystemClock
+from oarlock.client.clock import SystemClock
 from oarlock.server.config import ServerConfig
 from oarlock.server.lifecycle import SharedParts, serve_until, start_process
 from oarlock.server.run import Running, ServerDescription

@@ -1,0 +1,44 @@
+"""Time that only moves when a test says so wakes what waits for it, in order."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from oarlock.testing.clock import VirtualClock
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_sleepers_wake_in_the_order_of_their_times_each_at_its_own() -> None:
+    clock = VirtualClock()
+    woken: list[tuple[str, float]] = []
+
+    async def sleeper(name: str, seconds: float, again: float = 0) -> None:
+        await clock.sleep(seconds)
+        woken.append((name, clock.monotonic()))
+        if again:
+            await sleeper(f"{name} again", again)
+
+    tasks = [asyncio.create_task(sleeper(*what)) for what in (("late", 10), ("early", 3, 4), ("later", 100))]
+    await clock.run(50)
+    assert woken == [("early", 3), ("early again", 7), ("late", 10)]
+    assert clock.monotonic() == 50
+    await clock.run(50)
+    assert woken[-1] == ("later", 100)
+    await asyncio.gather(*tasks)
+
+
+async def test_a_cancelled_sleeper_is_passed_over() -> None:
+    clock = VirtualClock()
+    task = asyncio.create_task(clock.sleep(1))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    await clock.run(2)
+    assert task.cancelled()
+
+
+async def test_no_time_is_one_turn_of_the_event_loop() -> None:
+    await VirtualClock().sleep(0)
