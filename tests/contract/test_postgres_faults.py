@@ -19,7 +19,7 @@ from oarlock.storage.postgres.url import parse_url
 from oarlock.storage.sql.server.backend import SqlServerBackend
 from oarlock.storage.sql.server.connections import SqlDeadlines
 from oarlock.storage.sql.statements import Statement
-from oarlock.testing.contracts.support import eventually, record, refused
+from oarlock.testing.contracts.support import caught_up, eventually, record, refused
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -110,6 +110,22 @@ async def test_a_session_that_ends_before_a_step_of_a_commit(
         await watch.until(last)
         assert [event.value for event in watch.events] == [b"1", b"3"]
         assert not await backend.check()
+
+
+async def test_a_hint_that_comes_while_the_store_closes_opens_no_session(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = postgres.fresh()
+    async with started(url) as backend:
+        await caught_up(backend, await record(backend, await backend.current_rev()))
+        close = PostgresSession.close
+
+        async def close_after_a_hint(session: PostgresSession) -> None:
+            await close(session)
+            backend._on_hint(0)
+
+        monkeypatch.setattr(PostgresSession, "close", close_after_a_hint)
+    assert backend._tailer._task is None
 
 
 async def test_a_stuck_session_holds_the_lock(postgres: PostgresServer) -> None:

@@ -31,14 +31,18 @@ class Tailer:
         self._read = read
         self._task: asyncio.Task[None] | None = None
         self._again = False
+        self._closed = False
 
     def poll(self) -> None:
-        """Read on, because something may have been committed. Returns at once."""
+        """Read on, because something may have been committed. Returns at once; does nothing after `close`."""
+        if self._closed:
+            return  # a hint that comes then would open a session that nobody closes
         self._again = True
         if self._task is None:
             self._task = asyncio.create_task(self._pull(), name="oarlock store: tailer")
 
     async def close(self) -> None:
+        self._closed = True
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
