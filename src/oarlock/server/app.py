@@ -19,6 +19,7 @@ from oarlock.registry.declare import served_from
 from oarlock.registry.informer import Informer
 from oarlock.schema.declaring import KeywordError, did_you_mean
 from oarlock.schema.resources import Resource, declared
+from oarlock.server.own_work import Runnable, ServerHook
 from oarlock.storage.backend import Backend
 
 if TYPE_CHECKING:
@@ -42,12 +43,18 @@ class APIServer:
     - `garbage_collection`: ``external`` when a cluster's garbage collector deletes dependents, so that a delete may add
       its finalizers; ``none`` when there is none, and such deletes are refused.
     - `authorizer`: an `Authorizer`; without one, every authenticated user may do everything.
+    - `controllers`: objects with ``async def run(self, client, clock)``, such as a ``Controller``. They run from when
+      the server is ready until it leaves; one that raises is logged, and runs again after a pause. Each of several
+      servers on a store, or workers, runs them: what only one may do, a controller does as elected leader.
+    - `on_start`: called with a `Client` once everything is served, before ``/readyz`` says so and before the
+      controllers run; it may be async and has a minute. When it raises, the server doesn't start.
+    - `on_stop`: called with a `Client` when the server leaves, after the controllers, while the store is open.
     - `name`: of this server, as kubeconfigs and health checks show it.
     - `storage`: a `Backend` that isn't started yet, in place of the one that ``--storage`` names; it serves one run.
 
     Raises `DeclarationError` when two items of `serve` declare the same resource, when a list has an item of the wrong
     type, when a plugin is for a class that isn't served or names an unknown subresource, when an informer's kind isn't
-    stored here, when `authorizer` isn't an `Authorizer`, or `storage` no `Backend`.
+    stored here, when `authorizer` isn't an `Authorizer`, `storage` no `Backend`, or a controller has no async ``run``.
     """
 
     if not TYPE_CHECKING:  # checkers read `__init__`, which has no positional parameters
@@ -66,21 +73,28 @@ class APIServer:
         informers: Sequence[Informer[Any]] = (),
         garbage_collection: Literal["none", "external"] = "none",
         authorizer: Authorizer | None = None,
+        controllers: Sequence[Runnable] = (),
+        on_start: ServerHook | None = None,
+        on_stop: ServerHook | None = None,
         name: str = "oarlock",
         storage: Backend | None = None,
     ) -> None:
         if garbage_collection not in ("none", "external"):
             raise ValueError(f"garbage_collection={garbage_collection!r}: say 'none' or 'external'")
-        _check_lists(serve=serve, admission=admission, informers=informers)
+        _check_lists(serve=serve, admission=admission, informers=informers, controllers=controllers)
         self.catalog = Catalog.of(served_from(serve))
         _check_admission(admission, self.catalog)
         _check_informers(informers, self.catalog)
         _check_authorizer(authorizer)
         _check_storage(storage)
+        _check_own_work(controllers, on_start=on_start, on_stop=on_stop)
         self.admission = tuple(admission)
         self.informers = tuple(informers)
         self.garbage_collection = garbage_collection
         self.authorizer = authorizer
+        self.controllers = tuple(controllers)
+        self.on_start = on_start
+        self.on_stop = on_stop
         self.name = name
         self.storage = storage
         self.source = "SERVER"
@@ -182,6 +196,18 @@ def _check_storage(storage: Any) -> None:
     if storage is not None and missing:
         name = getattr(storage, "__name__", type(storage).__name__)
         raise KeywordError("APIServer", f"{name} isn't a Backend", "write storage=MyBackend(…)")
+
+
+def _check_own_work(controllers: Sequence[Any], **hooks: Any) -> None:
+    for controller in controllers:
+        name = getattr(controller, "__name__", type(controller).__name__)
+        if isinstance(controller, type):
+            raise KeywordError("APIServer", f"{name} isn't a controller", f"write {name}()")
+        if not inspect.iscoroutinefunction(getattr(controller, "run", None)):
+            raise KeywordError("APIServer", f"{name} isn't a controller", "it needs async def run(self, client, clock)")
+    for keyword, hook in hooks.items():
+        if hook is not None and not callable(hook):
+            raise KeywordError("APIServer", f"{keyword}={hook!r} can't be called", "give a function of one client")
 
 
 def _check_authorizer(authorizer: Any) -> None:

@@ -48,7 +48,7 @@ class ChainConfig:
     authorizer: Authorizer = field(default_factory=AlwaysAllow)
     observe: Callable[[RequestState, Response], None] = _unobserved
     shutdown: Shutdown = field(default_factory=Shutdown)
-    max_in_flight: MaxInFlight = field(default_factory=MaxInFlight)
+    max_in_flight: MaxInFlight | None = field(default_factory=MaxInFlight)
     memory: MemoryReserve | None = None
     anonymous_paths: tuple[str, ...] = ()
     audiences: frozenset[str] = frozenset()
@@ -68,7 +68,7 @@ def filters(config: ChainConfig) -> list[Filter]:
         answer_errors,
         authentication(config.authenticator, config.anonymous_paths, config.audiences),
         identity_headers,
-        config.max_in_flight,
+        *([] if config.max_in_flight is None else [config.max_in_flight]),
         authorization(config.authorizer),
         *([] if config.memory is None else [config.memory]),
     ]

@@ -27,6 +27,7 @@ from oarlock.server.lifecycle import serve_until_signal
 from oarlock.server.options.commands import Command, CommandGroup, UsageError, run_command
 from oarlock.server.options.option import ConfigError, OptionGroup, option
 from oarlock.server.options.types import PathType
+from oarlock.server.own_work import StartTookTooLong
 from oarlock.server.run import ServerDescription
 from oarlock.server.serving.listener import AddressInUse, CannotListen
 from oarlock.server.serving.tls import BadCertificateFile
@@ -56,6 +57,7 @@ _CORRECTABLE = (
     DeclarationError,
     CatalogError,
     WorkerFailed,
+    StartTookTooLong,
 )
 
 

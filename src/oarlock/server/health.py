@@ -114,7 +114,7 @@ class Conditions:
     """The state of a server that the checks test.
 
     `store`: it answers. `cache`: it has everything that is in the store. `integrity`: no damage was found. `served`:
-    the catalog is. `informers`, by the name of their check: they have data.
+    the catalog is. `started`, by the name of the check: what must have ended or begun for the server to be ready.
     """
 
     store: Test
@@ -122,7 +122,7 @@ class Conditions:
     integrity: Test
     served: Callable[[], bool]
     shutting_down: Callable[[], bool]
-    informers: Mapping[str, Callable[[], bool]]
+    started: Mapping[str, Callable[[], bool]]
 
 
 def checks_of(conditions: Conditions) -> list[HealthCheck]:
@@ -136,8 +136,8 @@ def checks_of(conditions: Conditions) -> list[HealthCheck]:
         HealthCheck("informer-sync", conditions.cache, ("readyz",)),
         HealthCheck("poststarthook/serve-catalog", when(conditions.served, "not finished")),
         *(
-            HealthCheck(f"poststarthook/{name}", when(attached, "not finished"))
-            for name, attached in conditions.informers.items()
+            HealthCheck(f"poststarthook/{name}", when(started, "not finished"))
+            for name, started in conditions.started.items()
         ),
         HealthCheck("shutdown", when(lambda: not conditions.shutting_down(), "process is shutting down"), ("readyz",)),
     ]

@@ -44,6 +44,7 @@ from oarlock.storage.backend import Backend, StorageError
 from oarlock.storage.url import check_storage, open_backend
 
 if TYPE_CHECKING:
+    from oarlock.client.clock import TimerClock
     from oarlock.server.encryption.reload import ServerEncryption
 
 __all__ = ["SharedParts", "Terminal", "serve_until", "serve_until_signal", "start", "start_process"]
@@ -84,7 +85,9 @@ class SharedParts:
     metrics: WorkersMetrics | None = None
 
 
-async def serve_until_signal(server: ServerDescription, config: ServerConfig, clock: Clock, terminal: Terminal) -> None:
+async def serve_until_signal(
+    server: ServerDescription, config: ServerConfig, clock: TimerClock, terminal: Terminal
+) -> None:
     """Serve until SIGTERM or SIGINT.
 
     Raises errors of the start: `BadFile`, `BadCertificateFile`, `TokenFileError`, `CertificateBundleError`,
@@ -139,7 +142,7 @@ def _signal_event() -> asyncio.Event:
 async def start(
     server: ServerDescription,
     config: ServerConfig,
-    clock: Clock,
+    clock: TimerClock,
     terminal: Terminal,
     shared: SharedParts | None = None,
 ) -> Running:
@@ -211,7 +214,7 @@ def _encryption(config: ServerConfig, backend: Backend, clock: Clock) -> ServerE
 async def start_process(
     server: ServerDescription,
     config: ServerConfig,
-    clock: Clock,
+    clock: TimerClock,
     terminal: Terminal,
     shared: SharedParts | None = None,
 ) -> Running:

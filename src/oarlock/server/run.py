@@ -20,7 +20,7 @@ from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route_table import About, RouteTable
 from oarlock.endpoints.router import Router
 from oarlock.endpoints.unsent import Unsent
-from oarlock.meta.context import Clock, Context, User
+from oarlock.meta.context import Context, User
 from oarlock.meta.gotext import quote
 from oarlock.meta.kinds import GroupResource, GroupVersion
 from oarlock.policy.admission.chain import AdmissionChain
@@ -42,6 +42,7 @@ from oarlock.server.filters.shutdown import Leaving, Shutdown
 from oarlock.server.health import Conditions, Health, checks_of, in_time
 from oarlock.server.metrics import RequestMetrics, StoreMetrics
 from oarlock.server.metrics_page import MetricsPage, Sources, WorkersMetrics
+from oarlock.server.own_work import OwnWork, Runnable, ServerHook
 from oarlock.server.reloaded_files import ReloadedFiles
 from oarlock.server.store_integrity import StoreIntegrity
 from oarlock.server.store_mark import SeenStore, StoreMark
@@ -53,6 +54,7 @@ from oarlock.storage.compactor import Compactor
 
 if TYPE_CHECKING:
     from oarlock.client.client import Client
+    from oarlock.client.clock import TimerClock
     from oarlock.server.encryption.reload import ServerEncryption
 
 __all__ = ["Running", "ServerDescription", "ServerParts", "assemble"]
@@ -73,6 +75,9 @@ class ServerDescription(Protocol):
     authorizer: Authorizer | None
     name: str
     storage: Backend | None
+    controllers: tuple[Runnable, ...]
+    on_start: ServerHook | None
+    on_stop: ServerHook | None
     source: str
     running: Running | None
 
@@ -85,7 +90,7 @@ class ServerParts:
         server: ServerDescription,
         config: ServerConfig,
         backend: Backend,
-        clock: Clock,
+        clock: TimerClock,
         workers_metrics: WorkersMetrics | None = None,
         encryption: ServerEncryption | None = None,
     ) -> None:
@@ -125,18 +130,24 @@ class ServerParts:
             reloads,
         )
         self.metrics = MetricsPage(sources, self.health, workers_metrics)
+        self.started = False
+        """Whether ``on_start`` has ended."""
         self.shutting_down = False
         self.opened = False
 
-    def handler(self, authenticator: Authenticator) -> Handler:
-        """The filter chain as a handler for the serving layer."""
+    def handler(self, authenticator: Authenticator, *, in_process: bool = False) -> Handler:
+        """The filter chain as a handler for the serving layer, or for code in this process.
+
+        Requests of the latter aren't counted among those in flight, and never refused because there are too many: each
+        is waited for by code of the server itself, and its answer is in memory anyway.
+        """
         chain_config = chain.ChainConfig(
             resolve=self.router.resolve,
             authenticator=authenticator,
             authorizer=self.authorizer,
             observe=self._observe_and_log if self.config.verbosity >= 3 else self.request_metrics.observe,
             shutdown=self.shutdown,
-            max_in_flight=self.in_flight,
+            max_in_flight=None if in_process else self.in_flight,
             memory=MemoryReserve() if is_limited() else None,
             anonymous_paths=self.config.anonymous_paths,
             request_timeout_s=self.config.request_timeout_s,
@@ -196,18 +207,19 @@ class ServerParts:
         async def cache_is_current() -> str:
             return await cache() if self._is_served() else "resources are being loaded"
 
-        informers = self.server.informers
+        informers, name = self.server.informers, self.server.name
+        started: dict[str, Callable[[], bool]] = {}
+        if informers:
+            started[f"start-{name}-informers"] = lambda: all(one.attached for one in informers)
+        if self.server.on_start is not None:
+            started[f"start-{name}-on-start"] = lambda: self.started
         return Conditions(
             store=store_answers,
             cache=cache_is_current,
             integrity=self.store_integrity.test,
             served=self._is_served,
             shutting_down=lambda: self.shutting_down,
-            informers=(
-                {f"start-{self.server.name}-informers": lambda: all(one.attached for one in informers)}
-                if informers
-                else {}
-            ),
+            started=started,
         )
 
     def _is_served(self) -> bool:
@@ -255,10 +267,17 @@ class Running:
         address = url.removeprefix("https://")
         self._address = address[address.rindex(":") :] if parts.config.bind_address in EVERY_INTERFACE else address
         self._replacing = asyncio.Lock()
+        server = parts.server
+        self._own_work = OwnWork(
+            server.controllers, server.on_start, server.on_stop, partial(self.client, None), parts.clock
+        )
         self._tasks: list[asyncio.Task[None]] = []
 
     async def load(self) -> None:
-        """Open the store and serve the catalog. Raises StorageError, StoreTooNew."""
+        """Open the store, serve the catalog, begin the server's own work.
+
+        Raises StorageError, StoreTooNew, and what ``on_start`` raises.
+        """
         parts = self.parts
         await parts.backend.start()
         parts.opened = True
@@ -277,6 +296,8 @@ class Running:
         if parts.encryption is not None and parts.encryption.reloads:
             self.run_in_background(parts.encryption.follow())
         parts.server.running = self
+        await self._own_work.start()
+        parts.started = True
 
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` in a task, until it ends or the server closes."""
@@ -305,7 +326,7 @@ class Running:
         from oarlock.client.client import Client  # noqa: PLC0415 (see above)
         from oarlock.server.local_transport import APISERVER, FixedUser, LocalTransport  # noqa: PLC0415 (see above)
 
-        handle = self.parts.handler(FixedUser(user or APISERVER))
+        handle = self.parts.handler(FixedUser(user or APISERVER), in_process=True)
         transport = LocalTransport(handle, self.parts.clock, max_body=self.parts.config.max_request_bytes)
         return Client(transport, field_manager=field_manager)
 
@@ -318,9 +339,12 @@ class Running:
         parts, listening = self.parts, self._listening
         parts.server.running = None
         parts.shutting_down = True
-        if parts.config.shutdown_delay_s:
-            log.info("leaving in %g s", parts.config.shutdown_delay_s)
-            await asyncio.sleep(parts.config.shutdown_delay_s)
+        delay_s = parts.config.shutdown_delay_s
+        stopping = asyncio.ensure_future(self._own_work.stop(delay_s))
+        if delay_s:
+            log.info("leaving in %g s", delay_s)
+            await asyncio.sleep(delay_s)
+        await stopping
         parts.shutdown.leaving = Leaving.SOON
         listening.stop_accepting()
         parts.router.watches.end_all()
@@ -331,6 +355,7 @@ class Running:
 
     async def close(self) -> None:
         """Cut what is left and close the store. Safe after a failed `load`."""
+        await self._own_work.stop()
         self.parts.shutdown.leaving = Leaving.NOW
         await self._listening.close()
         for task in self._tasks:

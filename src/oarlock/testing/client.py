@@ -22,7 +22,8 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
-from oarlock.meta.context import Clock, User
+from oarlock.client.clock import TimerClock
+from oarlock.meta.context import User
 from oarlock.server.app import APIServer
 from oarlock.server.config import ServerConfig
 from oarlock.storage.backend import Backend
@@ -99,7 +100,7 @@ class InMemoryClient(TestClient):
         server: APIServer,
         *,
         backend: Backend | None = None,
-        clock: Clock | None = None,
+        clock: TimerClock | None = None,
         user: User = ADMIN,
         config: ServerConfig | None = None,
     ) -> None:
@@ -107,7 +108,7 @@ class InMemoryClient(TestClient):
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
 
     @property
-    def clock(self) -> Clock:
+    def clock(self) -> TimerClock:
         """The server's clock: a `VirtualClock` unless another was given."""
         return self.api.clock
 

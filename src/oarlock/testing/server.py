@@ -20,9 +20,10 @@ from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from oarlock.client.clock import TimerClock
 from oarlock.endpoints.catalog import Catalog
 from oarlock.endpoints.http import BodySource, BodyTooLarge, Request, Response, ResponseBody
-from oarlock.meta.context import Clock, User
+from oarlock.meta.context import User
 from oarlock.meta.peer import Peer
 from oarlock.server.app import APIServer
 from oarlock.server.config import ServerConfig
@@ -162,11 +163,11 @@ class InMemory:
         server: APIServer,
         *,
         backend: Backend | None = None,
-        clock: Clock | None = None,
+        clock: TimerClock | None = None,
         user: User = ADMIN,
         config: ServerConfig | None = None,
     ) -> None:
-        self.clock: Clock = clock or VirtualClock()
+        self.clock: TimerClock = clock or VirtualClock()
         self.server = server
         config = config or ServerConfig(storage="memory://")
         backend = backend or server.storage or MemoryBackend(clock=self.clock)
@@ -175,7 +176,11 @@ class InMemory:
         self._running = Running(self.parts, _NoListener(), "https://127.0.0.1:6443")
 
     async def __aenter__(self) -> Self:
-        await self._running.load()
+        try:
+            await self._running.load()
+        except BaseException:
+            await self._running.close()
+            raise
         return self
 
     async def __aexit__(

@@ -22,8 +22,7 @@ from typing import Self
 
 import yaml
 
-from oarlock.client.clock import SystemClock
-from oarlock.meta.context import Clock
+from oarlock.client.clock import SystemClock, TimerClock
 from oarlock.server.app import APIServer
 from oarlock.server.config import ServerConfig
 from oarlock.server.lifecycle import start
@@ -56,7 +55,7 @@ class ServerThread:
         *,
         folder: Path | None = None,
         config: ServerConfig | None = None,
-        clock: Clock | None = None,
+        clock: TimerClock | None = None,
     ) -> None:
         self.server = server
         self.url = ""
@@ -136,7 +135,7 @@ def _default_config(server: APIServer) -> ServerConfig:
 class _ServerRun:
     """One run of a server in a thread, from `start` to `stop`."""
 
-    def __init__(self, server: APIServer, config: ServerConfig, clock: Clock) -> None:
+    def __init__(self, server: APIServer, config: ServerConfig, clock: TimerClock) -> None:
         self._server, self._config, self._clock = server, config, clock
         self._thread = threading.Thread(target=self._run, name="oarlock-server", daemon=True)
         self._started_or_failed = threading.Event()

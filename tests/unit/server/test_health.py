@@ -23,7 +23,7 @@ WELL = Conditions(
     integrity=always,
     served=lambda: True,
     shutting_down=lambda: False,
-    informers={"start-sample-server-informers": lambda: True},
+    started={"start-sample-server-informers": lambda: True},
 )
 OURS = ("storage-integrity", "poststarthook/serve-catalog")
 NOT_OURS = (
@@ -148,7 +148,7 @@ async def test_a_check_that_fails_or_hangs_says_so() -> None:
     ("state", "name"),
     [
         ({"served": lambda: False}, "poststarthook/serve-catalog"),
-        ({"informers": {"start-x-informers": lambda: False}}, "poststarthook/start-x-informers"),
+        ({"started": {"start-x-informers": lambda: False}}, "poststarthook/start-x-informers"),
         ({"shutting_down": lambda: True}, "shutdown"),
         ({"store": lambda: wrong()}, "etcd"),
         ({"cache": lambda: wrong()}, "informer-sync"),
