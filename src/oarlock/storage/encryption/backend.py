@@ -19,7 +19,6 @@ from oarlock.storage.backend import (
     KEEP_TTL,
     KV,
     Backend,
-    Caps,
     Damaged,
     Deliver,
     Failed,
@@ -35,6 +34,7 @@ from oarlock.storage.encryption.ciphers import CannotDecrypt
 from oarlock.storage.encryption.kms.provider import KeyNeeded, KmsProvider
 from oarlock.storage.encryption.rules import EncryptionRules
 from oarlock.storage.encryption.watching import DecryptedWatch
+from oarlock.storage.forwarding import ForwardingBackend
 from oarlock.storage.pacing import Pacer
 
 __all__ = ["EncryptedBackend"]
@@ -58,15 +58,13 @@ LOGGED = 20
 PAGE = 500
 
 
-class EncryptedBackend:
+class EncryptedBackend(ForwardingBackend):
     """A `Backend`. `stored_key` is the key in the store as others see it, which a value may be bound to."""
 
     def __init__(self, inner: Backend, rules: EncryptionRules, stored_key: Callable[[str], bytes] = str.encode) -> None:
-        self.caps: Caps = replace(inner.caps, max_value=inner.caps.max_value - OVERHEAD_BYTES, rewrites=True)
-        self.known_rev = inner.known_rev  # used by every read
-        self.glance: Callable[[], Rev | None] | None = getattr(inner, "glance", None)
+        super().__init__(inner)
+        self.caps = replace(inner.caps, max_value=inner.caps.max_value - OVERHEAD_BYTES, rewrites=True)
         self.rules = rules
-        self._inner: Final = inner
         self._stored_key: Final[Callable[[str], bytes]] = getattr(inner, "stored_key", _same_key)
         self._watches: dict[DecryptedWatch, None] = {}
         self._unreadable = 0
@@ -231,29 +229,6 @@ class EncryptedBackend:
 
     async def delete(self, key: str, *, expect: Rev) -> WriteResult:
         return await self._result(await self._inner.delete(key, expect=expect))
-
-    # What isn't about values
-
-    async def epoch(self) -> str:
-        return await self._inner.epoch()
-
-    async def current_rev(self) -> Rev:
-        return await self._inner.current_rev()
-
-    async def count(self, start: str, end: str) -> tuple[int, Rev]:
-        return await self._inner.count(start, end)
-
-    async def request_progress(self) -> None:
-        await self._inner.request_progress()
-
-    async def compact(self, rev: Rev) -> None:
-        await self._inner.compact(rev)
-
-    async def compact_rev(self) -> Rev:
-        return await self._inner.compact_rev()
-
-    async def begin_epoch(self, above: Rev) -> Rev:
-        return await self._inner.begin_epoch(above)
 
     async def check(self, *, quick: bool = False) -> Findings:
         """The store's findings; unless `quick`, also every object that can't be decrypted."""

@@ -19,11 +19,11 @@ import copy
 import logging
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Any, Final
+from typing import Final
 
 import apsw
 
@@ -47,6 +47,7 @@ from oarlock.storage.backend import (
 )
 from oarlock.storage.memory import DEFAULT_MAX_VALUE
 from oarlock.storage.sql import compaction, reads
+from oarlock.storage.sql.background import BackgroundTasks, ignore_failure
 from oarlock.storage.sql.expiry import REAP_EVERY_S, reap
 from oarlock.storage.sql.feed import Feed
 from oarlock.storage.sql.plan import QueuedWrite
@@ -99,13 +100,13 @@ class SqliteBackend:
         self._joins = 0
         self._polls = 0
         self._next_poll: asyncio.TimerHandle | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
         self._one_check: Final = threading.Lock()
         self._checks: dict[asyncio.Future[Findings], threading.Event] = {}
         self._closing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._background = BackgroundTasks()
         opening = partial(Files.open, self._path, create=self._create, join_timeout_s=self._join_timeout_s)
         self._files = files = await asyncio.to_thread(opening)
         self._feed = Feed(files.meta.rev)
@@ -118,7 +119,7 @@ class SqliteBackend:
         if not self._alone:
             self._poll()
         self._loop.add_reader(files.peers.socket, self._on_message)
-        self._spawn(self._reap_forever())
+        self._background.spawn(self._reap_forever())
 
     async def close(self) -> None:
         if hasattr(self, "_files"):
@@ -358,7 +359,7 @@ class SqliteBackend:
         self._stop_being_alone()
         if self._presence.check():
             return  # who came by that path must not begin another history, while this one is being read
-        self._spawn(self._quietly(self._writer.between(self._files.membership.share)))
+        self._background.spawn(ignore_failure(self._writer.between(self._files.membership.share)))
 
     def _stop_being_alone(self) -> None:
         self._joins += 1
@@ -380,12 +381,12 @@ class SqliteBackend:
         if not self._files_missing:
             self._files_missing = True
             self._stop_being_alone()
-            self._spawn(self._quietly(self._writer.between(self._files.save)))
+            self._background.spawn(ignore_failure(self._writer.between(self._files.save)))
 
     async def _check_files(self) -> None:
         """Runs once a second: detects what no read or write has."""
         if self._in_place() and self._files.content.changed():
-            await self._quietly(self._writer.between(self._files.check_content))
+            await ignore_failure(self._writer.between(self._files.check_content))
 
     # The others
 
@@ -400,13 +401,13 @@ class SqliteBackend:
         self._writer.give_up_waiting(self._lock_timeout_s)
         self._files_missing = self._files_missing and not self._in_place()
         if self._polls % _POLLS_PER_REFRESH == 0 and not self._files.peers.refresh():
-            self._spawn(self._try_alone(self._joins))
+            self._background.spawn(self._try_alone(self._joins))
 
     async def _try_alone(self, joins: int) -> None:
-        await self._quietly(self._writer.between(self._files.membership.join))
+        await ignore_failure(self._writer.between(self._files.membership.join))
         if self._files.membership.alone and self._in_place():
             # Nobody else can commit any more. What they did commit is published before `known_rev` is answered.
-            await self._quietly(self._catch_up())
+            await ignore_failure(self._catch_up())
             if joins == self._joins and self._files.membership.alone and self._in_place():
                 self._alone = True
                 if self._next_poll is not None:
@@ -417,35 +418,22 @@ class SqliteBackend:
         rev, _ = await self._read_revs()
         await self._feed.reached(rev)
 
-    async def _quietly(self, work: Coroutine[Any, Any, object]) -> None:
-        """Ignore a failure here: the next write or read meets it again and reports it."""
-        try:
-            await work
-        except StorageError:
-            pass
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     # Closing
 
     async def _reap_forever(self) -> None:
         while True:
             await asyncio.sleep(REAP_EVERY_S)
             await self._check_files()
-            await self._quietly(self.reap())
+            await ignore_failure(self.reap())
 
     async def _close(self) -> None:
         self._loop.remove_reader(self._files.peers.socket)
         if self._next_poll is not None:
             self._next_poll.cancel()
-        for task in tuple(self._tasks):
-            task.cancel()
         for stop in self._checks.values():
             stop.set()
-        await asyncio.gather(*self._tasks, *self._checks, return_exceptions=True)
+        await self._background.cancel()
+        await asyncio.gather(*self._checks, return_exceptions=True)
         clean = True
         try:
             await asyncio.wait_for(self._writer.close(), self._lock_timeout_s)

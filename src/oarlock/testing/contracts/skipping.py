@@ -13,16 +13,14 @@ import random
 from oarlock.meta.context import Clock
 from oarlock.storage.backend import (
     KEEP_TTL,
-    KV,
     Batch,
     Deliver,
     Failed,
-    Findings,
-    Page,
     Rev,
     Watch,
     WriteResult,
 )
+from oarlock.storage.forwarding import ForwardingBackend
 from oarlock.storage.memory import MemoryBackend
 
 __all__ = ["FOREIGN", "SkippingBackend"]
@@ -31,40 +29,17 @@ FOREIGN = "/foreign/"
 """The prefix of the other writers' keys."""
 
 
-class SkippingBackend:
+class SkippingBackend(ForwardingBackend):
     """`seed` makes it repeatable; `holes` is the most revisions skipped at once."""
 
     def __init__(self, clock: Clock, *, seed: int = 0, holes: int = 5) -> None:
         self._dice = random.Random(seed)
-        self._inner = MemoryBackend(clock, next_rev=lambda rev: rev + 1 + self._dice.randrange(holes + 1))
+        self._memory = MemoryBackend(clock, next_rev=lambda rev: rev + 1 + self._dice.randrange(holes + 1))
+        super().__init__(self._memory)
+        # In a store with other writers the current revision is unknown without asking.
+        self.known_rev = lambda: None
         self._foreign: dict[str, Rev] = {}
         self._asked = 0
-        self.caps = self._inner.caps
-
-    async def start(self) -> None:
-        await self._inner.start()
-
-    async def close(self) -> None:
-        await self._inner.close()
-
-    async def epoch(self) -> str:
-        return await self._inner.epoch()
-
-    def known_rev(self) -> Rev | None:
-        """None: in a store with other writers the current revision is unknown without asking."""
-        return None
-
-    async def current_rev(self) -> Rev:
-        return await self._inner.current_rev()
-
-    async def get(self, key: str, *, rev: Rev = 0) -> tuple[KV | None, Rev]:
-        return await self._inner.get(key, rev=rev)
-
-    async def list(self, start: str, end: str, *, rev: Rev = 0, limit: int = 0) -> Page:
-        return await self._inner.list(start, end, rev=rev, limit=limit)
-
-    async def count(self, start: str, end: str) -> tuple[int, Rev]:
-        return await self._inner.count(start, end)
 
     async def put(self, key: str, value: bytes, *, expect: Rev, ttl_ms: int | None = KEEP_TTL) -> WriteResult:
         await self._others()
@@ -92,25 +67,13 @@ class SkippingBackend:
         finally:
             self._asked -= 1
 
-    async def compact(self, rev: Rev) -> None:
-        await self._inner.compact(rev)
-
-    async def compact_rev(self) -> Rev:
-        return await self._inner.compact_rev()
-
-    async def begin_epoch(self, above: Rev) -> Rev:
-        return await self._inner.begin_epoch(above)
-
-    async def check(self, *, quick: bool = False) -> Findings:
-        return await self._inner.check(quick=quick)
-
     def reap(self) -> int:
         """Delete expired keys; returns how many."""
-        return self._inner.reap()
+        return self._memory.reap()
 
     def lose_after(self, rev: Rev) -> None:
         """Forget every write after `rev`, as `MemoryBackend.lose_after`."""
-        self._inner.lose_after(rev)
+        self._memory.lose_after(rev)
 
     async def _others(self) -> None:
         """Sometimes write a key of another writer."""

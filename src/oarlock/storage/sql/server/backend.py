@@ -12,9 +12,9 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from oarlock.meta.context import Clock
 from oarlock.storage.backend import (
@@ -34,6 +34,7 @@ from oarlock.storage.backend import (
 )
 from oarlock.storage.memory import DEFAULT_MAX_VALUE
 from oarlock.storage.sql import check, compaction, reads
+from oarlock.storage.sql.background import BackgroundTasks, ignore_failure
 from oarlock.storage.sql.dialect import Span
 from oarlock.storage.sql.errors import HistoryLost, StoreBroken
 from oarlock.storage.sql.expiry import REAP_EVERY_S, reap
@@ -86,11 +87,11 @@ class SqlServerBackend:
         self._seen: Rev = 0  # the highest revision that any answer of this process had
         self._tail: DatabaseSession | None = None
         self._tailing: Final = asyncio.Lock()
-        self._tasks: Final[set[asyncio.Task[None]]] = set()
         self._closing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._background = BackgroundTasks()
         driver = self._driver
         session: DatabaseSession | None = None
         try:
@@ -111,8 +112,8 @@ class SqlServerBackend:
             driver, self._connector, self._host_ms, self._highest, self._report, self._deadlines.call_s
         )
         self._tailer = Tailer(self._feed, self._read_log)
-        self._spawn(self._poll_forever())
-        self._spawn(self._reap_forever())
+        self._background.spawn(self._poll_forever())
+        self._background.spawn(self._reap_forever())
 
     async def close(self) -> None:
         if hasattr(self, "_tailer"):
@@ -360,31 +361,17 @@ class SqlServerBackend:
         self._tailer.poll()
         while True:
             await asyncio.sleep(self._driver.poll_s)
-            await self._quietly(self._revs())
+            await ignore_failure(self._revs())
             if self._tail is None or self._tail.closed:
                 self._tailer.poll()
 
     async def _reap_forever(self) -> None:
         while True:
             await asyncio.sleep(REAP_EVERY_S)
-            await self._quietly(self.reap())
-
-    async def _quietly(self, work: Coroutine[Any, Any, object]) -> None:
-        """Ignore a failure here: the next write or read meets it again and reports it."""
-        try:
-            await work
-        except StorageError:
-            pass
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+            await ignore_failure(self.reap())
 
     async def _close(self) -> None:
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._background.cancel()
         await self._writer.close()
         await self._tailer.close()
         self._feed.close(Unavailable("the store is closed"))
