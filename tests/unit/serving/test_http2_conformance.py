@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from jh2.hpack import Decoder as PythonDecoder
 
 from oarlock.endpoints.http import BrokenBody, Request, Response
-from oarlock.server.serving import http2_frames as h2
-from oarlock.server.serving.http2_frames import ErrorCode, Http2Error, data_frame, frame, headers_frames
-from oarlock.server.serving.http2_headers import BlockDecoder, BlockEncoder, check_block
+from oarlock.http2 import frames as h2
+from oarlock.http2.frames import ErrorCode, Http2Error, data_frame, frame, headers_frames
+from oarlock.http2.header_blocks import BlockDecoder, BlockEncoder, check_block
 
 SETTINGS = frame(h2.SETTINGS, 0, 0, b"")
 HEAD = [(":method", "GET"), (":scheme", "http"), (":authority", "h"), (":path", "/")]

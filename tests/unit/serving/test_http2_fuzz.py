@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from oarlock.endpoints.http import BodyTooLarge, Request, Response
-from oarlock.server.serving.http2_frames import (
+from oarlock.http2.frames import (
     data_frame,
     frame,
     headers_frames,

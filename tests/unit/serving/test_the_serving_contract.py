@@ -12,8 +12,8 @@ import pytest
 from hpack import Encoder
 
 from oarlock.endpoints.http import BodySource, Request, Response, Stream
+from oarlock.http2 import frames as http2_frames
 from oarlock.server.app import APIServer
-from oarlock.server.serving import http2_frames
 from oarlock.testing.server import InMemory, Lines
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + http2_frames.frame(4, 0, 0, b"")

@@ -9,7 +9,7 @@ import pytest
 from hpack import Decoder, Encoder
 
 from oarlock.endpoints.http import Request, Response, Stream
-from oarlock.server.serving import http2_frames
+from oarlock.http2 import frames as http2_frames
 
 pytestmark = pytest.mark.anyio
 

@@ -16,10 +16,7 @@ from http import HTTPStatus
 from typing import Any
 
 from oarlock.endpoints.http import BrokenBody, Request, Response
-from oarlock.meta.peer import Peer
-from oarlock.server.serving.config import ConnectionLimits
-from oarlock.server.serving.eager import run_eagerly
-from oarlock.server.serving.http2_frames import (
+from oarlock.http2.frames import (
     MAX_STREAM_ID,
     ErrorCode,
     Http2Error,
@@ -29,7 +26,11 @@ from oarlock.server.serving.http2_frames import (
     ping_frame,
     rst_stream_frame,
 )
-from oarlock.server.serving.http2_headers import Fields, MalformedRequest, request_head
+from oarlock.http2.header_blocks import Fields
+from oarlock.meta.peer import Peer
+from oarlock.server.serving.config import ConnectionLimits
+from oarlock.server.serving.eager import run_eagerly
+from oarlock.server.serving.http2_headers import MalformedRequest, request_head
 from oarlock.server.serving.http2_input import Http2Input
 from oarlock.server.serving.http2_output import CREDIT_PER_FRAME, Http2Output
 from oarlock.server.serving.http2_slow_readers import Http2SlowReaders

@@ -3,7 +3,7 @@
 It parses frames, assembles and decodes header blocks, keeps the states of streams and the windows of both sides,
 acknowledges SETTINGS and PING, and calls `Http2Events` with what concerns requests. Which frames are allowed when is
 decided here alone. Frames that carry nothing are counted in `idle_frames`, for the connection to limit.
-Must not know: handlers, responses, transports. See also: `http2_frames`, `http2_headers`.
+Must not know: handlers, responses, transports. See also: `oarlock.http2`, `http2_headers`.
 """
 
 from __future__ import annotations
@@ -11,16 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from oarlock.server.serving import http2_frames as h2
+from oarlock.http2 import frames as h2
+from oarlock.http2.frames import ErrorCode, Http2Error, Http2StreamError
+from oarlock.http2.header_blocks import TABLE_BYTES, BlockDecoder, Fields
 from oarlock.server.serving.config import ConnectionLimits
-from oarlock.server.serving.http2_frames import ErrorCode, Http2Error, Http2StreamError
-from oarlock.server.serving.http2_headers import (
-    TABLE_BYTES,
-    BlockDecoder,
-    Fields,
-    MalformedRequest,
-    check_trailers,
-)
+from oarlock.server.serving.http2_headers import MalformedRequest, check_trailers
 from oarlock.server.serving.http2_output import Http2Output
 from oarlock.server.serving.http2_stream import Http2Stream
 

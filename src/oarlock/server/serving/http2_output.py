@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
 
-from oarlock.server.serving.http2_frames import DEFAULT_WINDOW, MAX_FRAME_BYTES, data_frame
-from oarlock.server.serving.http2_headers import FORBIDDEN, NAME, BlockEncoder
+from oarlock.http2.frames import DEFAULT_WINDOW, MAX_FRAME_BYTES, data_frame
+from oarlock.http2.header_blocks import BlockEncoder
+from oarlock.server.serving.http2_headers import FORBIDDEN, NAME
 from oarlock.server.serving.http2_stream import Http2Stream
 from oarlock.server.serving.listener_state import ListenerState
 from oarlock.server.serving.transport_buffer import HIGH_BYTES, LOW_BYTES, TransportBuffer

@@ -1,6 +1,6 @@
 """HTTP/2 frames (RFC 9113 §4, §6): types, flags, error codes, and how frames are encoded.
 
-Pure. Received frames are parsed by `http2_input`; header blocks are `http2_headers`'.
+Pure. See also: `header_blocks`.
 """
 
 from __future__ import annotations

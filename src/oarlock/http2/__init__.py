@@ -1,0 +1,1 @@
+"""HTTP/2 as bytes: frames and header blocks, for servers and clients alike. Pure."""
