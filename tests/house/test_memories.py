@@ -48,6 +48,7 @@ MEMOS = {
     "patch/apply/tracking.py: self._read",
     "policy/authn/certificates.py: self._known",
     "policy/authn/token_file.py: self._by_header",
+    "policy/authz/rbac/authorizer.py: self._decisions",
     "schema/cel/regexes.py: _compiled",
     "server/filters/warnings.py: _alone",
 }

@@ -18,7 +18,7 @@ from walk_kit import BOATS, boat, fleet, made, walk
 from oarlock.endpoints import respond
 from oarlock.endpoints.http import Request
 from oarlock.endpoints.request_state import RequestState
-from oarlock.meta.context import User
+from oarlock.meta.context import Target, User
 from oarlock.meta.memo import Memo
 from oarlock.meta.peer import Peer
 from oarlock.patch.apply import elements
@@ -26,6 +26,9 @@ from oarlock.patch.apply.schema import object_type
 from oarlock.patch.apply.tracking import FieldManager, FieldTracker
 from oarlock.policy.authn.authenticator import Credentials
 from oarlock.policy.authn.token_file import TokenFile
+from oarlock.policy.authz.rbac.authorizer import RoleBasedAuthorizer
+from oarlock.policy.authz.rbac.policy import RoleBasedPolicy
+from oarlock.policy.authz.rbac.roles import read_binding
 from oarlock.schema import objectmeta
 from oarlock.schema.cel import regexes
 from oarlock.schema.patterns import CompiledPattern
@@ -80,6 +83,19 @@ async def headers() -> list[Memo[Any, Any]]:
     return [tokens._by_header]
 
 
+async def decisions() -> list[Memo[Any, Any]]:
+    """Long and short names, many groups, and reasons, of those who may and of those who may not."""
+    policy = RoleBasedPolicy()
+    subject = {"kind": "Group", "name": "g0"}
+    reference = {"kind": "ClusterRole", "name": "r"}
+    policy.put_binding(read_binding("", {"metadata": {"name": "b"}, "roleRef": reference, "subjects": [subject]}))
+    authorizer = RoleBasedAuthorizer(policy)
+    for n in range(15_000):
+        user = User(f"u{n}", groups=tuple(f"g{each}" for each in range(n % 40)))
+        await authorizer.decide(user, Target("get", "g", "v1", "things", name=f"{n:0{n % 600}}"))
+    return [authorizer._decisions]
+
+
 async def noted() -> list[Memo[Any, Any]]:
     for n in range(5000):
         warnings._of_one(f"{n:0250}☃")
@@ -120,6 +136,7 @@ ATTACKS: dict[str, tuple[Attack, int]] = {
     "endpoints/route_table.py: self.routes": (routes, 40 * MIB),
     "endpoints/respond.py: _forms": (accepts, 2 * MIB),
     "policy/authn/token_file.py: self._by_header": (headers, 2 * MIB),
+    "policy/authz/rbac/authorizer.py: self._decisions": (decisions, 10 * MIB),
     "server/filters/warnings.py: _alone": (noted, MIB),
     "schema/cel/regexes.py: _compiled": (patterns, MIB),
     "patch/apply/tracking.py: self._read": (sets_of_fields, 20 * MIB),

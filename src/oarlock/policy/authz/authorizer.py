@@ -14,8 +14,18 @@ from typing import Protocol, runtime_checkable
 from oarlock.meta.context import Target, User
 from oarlock.meta.errors import Forbidden
 from oarlock.meta.gotext import html_escape, quote
+from oarlock.policy.authz.known_rules import EVERYTHING, KnownRules
 
-__all__ = ["ALLOWED", "AlwaysAllow", "Authorizer", "Decision", "Outcome", "decided", "forbidden"]
+__all__ = [
+    "ALLOWED",
+    "NO_OPINION",
+    "AlwaysAllow",
+    "Authorizer",
+    "Decision",
+    "Outcome",
+    "decided",
+    "forbidden",
+]
 
 
 class Outcome(Enum):
@@ -54,6 +64,7 @@ class Decision:
 
 
 ALLOWED = Decision(Outcome.ALLOW)
+NO_OPINION = Decision(Outcome.NO_OPINION)
 
 
 @runtime_checkable
@@ -81,6 +92,9 @@ class AlwaysAllow(Authorizer):
 
     async def decide(self, user: User, target: Target) -> Decision:
         return ALLOWED
+
+    async def rules(self, user: User, namespace: str) -> KnownRules:
+        return KnownRules(EVERYTHING)
 
 
 def decided(decision: object, who: str) -> Decision:

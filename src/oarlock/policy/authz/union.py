@@ -1,0 +1,85 @@
+"""`AuthorizerUnion`: the authorizers of a server, asked in order; the first that allows or denies decides.
+
+Members of the group ``system:masters`` may do everything, whatever the others say.
+Must not know: which authorizers there are. See also: `authorizer`, the interface; `fixed`, the simplest ones.
+Source: k8s.io/apiserver ``authorization/union``, ``authorizerfactory``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from oarlock.meta.context import Clock, Target, User
+from oarlock.meta.errors import InternalError, StatusError
+from oarlock.policy.authz.authorizer import ALLOWED, NO_OPINION, Authorizer, Decision, Outcome, decided
+from oarlock.policy.authz.known_rules import KnownRules, RuleSource
+from oarlock.registry.users_code import UsersCode
+from oarlock.registry.waiting import in_task
+
+__all__ = ["MASTERS", "AuthorizerUnion"]
+
+log = logging.getLogger("oarlock.authz")
+
+MASTERS = "system:masters"
+"""The group that may do everything."""
+
+
+class AuthorizerUnion(Authorizer):
+    """Asks each of `members` in turn. Without members, only ``system:masters`` may do anything.
+
+    One that fails has no opinion, and the log says why: if nobody else allows the request, it is refused with 500. A
+    `StatusError` of a member refuses at once. A request gets a task when the first member that waits is asked.
+    """
+
+    waits = False
+
+    def __init__(self, members: Sequence[Authorizer], clock: Clock) -> None:
+        self._clock = clock
+        self._members: tuple[tuple[Authorizer, UsersCode], ...] = ()
+        self.replace(members)
+
+    def replace(self, members: Sequence[Authorizer]) -> None:
+        """Ask these members from the next request on."""
+        self._members = tuple((one, UsersCode(f"{type(one).__qualname__}.decide")) for one in members)
+
+    async def decide(self, user: User, target: Target) -> Decision:
+        if MASTERS in user.groups:
+            return ALLOWED
+        reasons: list[str] = []
+        failed = ""
+        for member, code in self._members:
+            try:
+                if member.waits:
+                    await in_task()
+                    decision = await code.timed(self._clock, member.decide(user, target))
+                else:
+                    decision = await member.decide(user, target)
+                outcome = decided(decision, code.name).outcome
+            except StatusError:
+                raise
+            except Exception as error:
+                log.error("%s failed", code.name, exc_info=error)
+                failed = failed or type(member).__qualname__
+                continue
+            if outcome is not Outcome.NO_OPINION:
+                return decision
+            if decision.reason:
+                reasons.append(decision.reason)
+        if failed:
+            raise InternalError(f"{failed}, an authorizer, failed: the log of the server says why")
+        return Decision(Outcome.NO_OPINION, "\n".join(reasons)) if reasons else NO_OPINION
+
+    async def rules(self, user: User, namespace: str) -> KnownRules:
+        """What `user` may do in `namespace`, as far as the members can tell."""
+        known = KnownRules()
+        for member, _ in self._members:
+            if isinstance(member, RuleSource):
+                known = known.joined(await member.rules(user, namespace))
+            else:
+                known = known.joined(KnownRules(incomplete=True, error=_cannot_list(member)))
+        return known
+
+
+def _cannot_list(member: Authorizer) -> str:
+    return f"{type(member).__qualname__} can't list the rules of a user"
