@@ -13,6 +13,7 @@ from oarlock.meta.context import Target, User
 from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import Union
 from oarlock.policy.authn.token_file import TokenFile
+from oarlock.policy.authn.tokens import BearerTokens
 from oarlock.server.chain import ChainConfig, build, filters
 
 REQUESTS = 200_000
@@ -47,7 +48,7 @@ def resolve(x: RequestState) -> None:
 
 
 def main() -> None:
-    tokens = TokenFile([("peertoken", User("admin", groups=("system:masters",)))])
+    tokens = BearerTokens([TokenFile([("peertoken", User("admin", groups=("system:masters",)))])], Now())
     handle = build(filters(ChainConfig(resolve, Union([tokens]))), dispatch, Now())
     path = "/apis/wardle.example.com/v1alpha1/namespaces/default/flunders/f1"
     request = Request("GET", path, "", HEADERS, list(HEADERS.items()), Peer("127.0.0.1", 1), nothing, time.monotonic())

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from token_users import by_token
 from walk_kit import BOATS, boat, fleet, made, walk
 
 from oarlock.endpoints import respond
@@ -24,8 +25,8 @@ from oarlock.meta.peer import Peer
 from oarlock.patch.apply import elements
 from oarlock.patch.apply.schema import object_type
 from oarlock.patch.apply.tracking import FieldManager, FieldTracker
+from oarlock.policy.authn.anonymous import Anonymous
 from oarlock.policy.authn.authenticator import Credentials
-from oarlock.policy.authn.token_file import TokenFile
 from oarlock.policy.authz.rbac.authorizer import RoleBasedAuthorizer
 from oarlock.policy.authz.rbac.policy import RoleBasedPolicy
 from oarlock.policy.authz.rbac.roles import read_binding
@@ -77,10 +78,10 @@ async def accepts() -> list[Memo[Any, Any]]:
 
 
 async def headers() -> list[Memo[Any, Any]]:
-    tokens = TokenFile([("t", User("somebody"))])
-    for n in range(5000):
-        assert await tokens.authenticate(Credentials({"authorization": f"Bearer t {n:0900}"}, ())) is not None
-    return [tokens._by_header]
+    tokens = by_token([(f"{n:08000}", User("somebody")) for n in range(3000)])
+    for n in range(3000):
+        assert await tokens.authenticate(Credentials({"authorization": f"Bearer {n:08000}"}, ())) is not None
+    return [tokens.remembered]
 
 
 async def decisions() -> list[Memo[Any, Any]]:
@@ -135,8 +136,8 @@ async def sets_of_fields() -> list[Memo[Any, Any]]:
 ATTACKS: dict[str, tuple[Attack, int]] = {
     "endpoints/route_table.py: self.routes": (routes, 40 * MIB),
     "endpoints/respond.py: _forms": (accepts, 2 * MIB),
-    "policy/authn/token_file.py: self._by_header": (headers, 2 * MIB),
     "policy/authz/rbac/authorizer.py: self._decisions": (decisions, 10 * MIB),
+    "policy/authn/tokens.py: self.remembered": (headers, 20 * MIB),
     "server/filters/warnings.py: _alone": (noted, MIB),
     "schema/cel/regexes.py: _compiled": (patterns, MIB),
     "patch/apply/tracking.py: self._read": (sets_of_fields, 20 * MIB),
@@ -236,7 +237,7 @@ class Nobody:
 def strangers() -> InMemory:
     """A fleet that knows nobody, but answers probes to anybody."""
     api, _ = fleet()
-    api.parts.config = api.parts.config.__class__(storage="memory://", anonymous_paths=("/livez",))
+    api.parts.anonymous = Anonymous(frozenset({"/livez"}))
     api._handle = api.parts.handler(Nobody())
     return api
 

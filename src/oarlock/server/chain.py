@@ -16,7 +16,9 @@ from oarlock.endpoints.http import Handler, Request, Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.unsent import UNLIMITED, Unsent
 from oarlock.meta.context import Clock
+from oarlock.policy.authn.anonymous import NOBODY, Anonymous
 from oarlock.policy.authn.authenticator import Authenticator
+from oarlock.policy.authn.front_proxy import FrontProxyHeaders
 from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer
 from oarlock.server.filters.audit_id import audit_id
 from oarlock.server.filters.authentication import authentication
@@ -50,7 +52,8 @@ class ChainConfig:
     shutdown: Shutdown = field(default_factory=Shutdown)
     max_in_flight: MaxInFlight | None = field(default_factory=MaxInFlight)
     memory: MemoryReserve | None = None
-    anonymous_paths: tuple[str, ...] = ()
+    anonymous: Anonymous = NOBODY
+    front_proxy: FrontProxyHeaders = field(default_factory=FrontProxyHeaders)
     audiences: frozenset[str] = frozenset()
     request_timeout_s: float = 60.0
     random: Callable[[int], bytes] = os.urandom
@@ -66,8 +69,8 @@ def filters(config: ChainConfig) -> list[Filter]:
         deadline(config.request_timeout_s),
         recorded_warnings,
         answer_errors,
-        authentication(config.authenticator, config.anonymous_paths, config.audiences),
-        identity_headers,
+        authentication(config.authenticator, config.anonymous, config.audiences),
+        identity_headers(config.front_proxy),
         *([] if config.max_in_flight is None else [config.max_in_flight]),
         authorization(config.authorizer),
         *([] if config.memory is None else [config.memory]),

@@ -1,32 +1,28 @@
-"""Credentials of a server: token file, client CA, generated admin token; and the kubeconfig for clients.
+"""Static tokens of a server: those of a file, or one that it makes for its administrator; the kubeconfig for clients.
 
-Anonymous access is never allowed, so a server without credentials generates a token, readable by its owner only, and
-keeps it in the data directory.
-Must not know: requests. See also: ``policy.authn``.
+A server that no tokens are given to generates one, readable by its owner only, and keeps it in the data directory.
+Must not know: requests. See also: `identities`.
 """
 
 from __future__ import annotations
 
 import base64
 import secrets
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from oarlock.meta.context import Clock, User
-from oarlock.policy.authn.authenticator import Authenticator, Union
-from oarlock.policy.authn.certificates import CertificateBundleError, ClientCertificates, load_bundle
-from oarlock.policy.authn.token_file import TokenFile, TokenFileError, parse_token_file
+from oarlock.meta.context import User
+from oarlock.policy.authn.certificates import load_bundle
+from oarlock.policy.authn.token_file import parse_token_file
 from oarlock.server.config import ServerConfig
 from oarlock.server.files import locked, write_file
-from oarlock.server.reloaded_files import ReloadedFiles
 
-__all__ = ["BadFile", "Kubeconfig", "ServerCredentials", "credentials_of", "trusted_by_clients", "write_kubeconfig"]
+__all__ = ["BadFile", "Kubeconfig", "first_token", "read_file", "tokens_of", "trusted_by_clients", "write_kubeconfig"]
 
 ADMIN = User("admin", uid="admin", groups=("system:masters",))
 TOKEN_BYTES = 32
@@ -36,46 +32,20 @@ class BadFile(Exception):
     """A file given by the user can't be read or written. The text names it and says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerCredentials:
-    """The authenticator, and a token: an administrator's, or the first in the token file.
+def first_token(tokens: Sequence[tuple[str, User]]) -> tuple[str, User]:
+    """An administrator's token if there is one, else the first."""
+    return next((one for one in tokens if "system:masters" in one[1].groups), tokens[0] if tokens else ("", ADMIN))
 
-    `files` are the files the authenticator was made of; when they change, it is updated.
+
+def tokens_of(config: ServerConfig) -> list[tuple[str, User]]:
+    """The static tokens of a server: those of its file, or the administrator's, made if there is none yet.
+
+    Raises `BadFile`, `TokenFileError`.
     """
-
-    authenticator: Authenticator
-    token: str
-    user: str
-    files: tuple[ReloadedFiles, ...] = ()
-
-
-def credentials_of(config: ServerConfig, clock: Clock) -> ServerCredentials:
-    """Load or generate the credentials for `config`. Raises `BadFile`, `TokenFileError`, `CertificateBundleError`."""
-    tokens = _tokens(config)  # generates the admin's if there is none yet
-    sources: list[tuple[Path, Callable[[], Authenticator]]] = []
-    if config.client_ca_file is not None:
-        sources.append((config.client_ca_file, partial(_client_certificates, config.client_ca_file, clock)))
-    sources.append((config.token_auth_file or config.admin_token, lambda: TokenFile(_tokens(config))))
-
-    def reload(position: int) -> None:
-        union.exchange(position, sources[position][1]())
-
-    refusals = (BadFile, TokenFileError, CertificateBundleError)
-    files = tuple(ReloadedFiles([file], partial(reload, i), refusals) for i, (file, _) in enumerate(sources))
-    union = Union([make() for _, make in sources])
-    first = next((one for one in tokens if "system:masters" in one[1].groups), tokens[0] if tokens else ("", ADMIN))
-    return ServerCredentials(union, first[0], first[1].name, files)
-
-
-def _client_certificates(file: Path, clock: Clock) -> Authenticator:
-    return ClientCertificates(load_bundle(_read(file), str(file)), clock)
-
-
-def _tokens(config: ServerConfig) -> list[tuple[str, User]]:
     file = config.token_auth_file
     if file is None:
         return [(_admin_token(config.admin_token), ADMIN)]
-    tokens = parse_token_file(_read(file), str(file))
+    tokens = parse_token_file(read_file(file), str(file))
     if not tokens and config.client_ca_file is None:
         raise BadFile(f"{file}: it holds no token, so nobody would be let in; write one, or give a --client-ca-file")
     return tokens
@@ -146,7 +116,7 @@ def write_kubeconfig(file: Path, kubeconfig: Kubeconfig) -> None:
 
 def trusted_by_clients(certificate: Path) -> bytes | None:
     """The certificate in a serving certificate's file that clients must trust, in PEM: its root if it has one."""
-    last = load_bundle(_read(certificate), str(certificate))[-1]
+    last = load_bundle(read_file(certificate), str(certificate))[-1]
     return last.public_bytes(Encoding.PEM) if _is_root(last) else None
 
 
@@ -154,7 +124,8 @@ def _is_root(certificate: x509.Certificate) -> bool:
     return certificate.issuer == certificate.subject
 
 
-def _read(file: Path) -> bytes:
+def read_file(file: Path) -> bytes:
+    """The content of a file that the user named. Raises `BadFile`."""
     try:
         return file.read_bytes()
     except OSError as error:

@@ -23,16 +23,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from oarlock.endpoints.http import Handler
-from oarlock.meta.context import Clock
+from oarlock.meta.context import Clock, User
 from oarlock.server.config import EVERY_INTERFACE, ServerConfig
 from oarlock.server.credentials import (
     Kubeconfig,
-    ServerCredentials,
-    credentials_of,
+    first_token,
     trusted_by_clients,
     write_kubeconfig,
 )
 from oarlock.server.data_directory import prepare_data_directory
+from oarlock.server.identities import Identities, check_anonymous
 from oarlock.server.metrics_page import WorkersMetrics
 from oarlock.server.reloaded_files import ReloadedFiles, reload_changed
 from oarlock.server.run import Running, ServerDescription, ServerParts, assemble
@@ -153,7 +153,7 @@ async def start(
     backend = _backend(server, config, clock)  # before creating files next to a store whose directory can't exist
     shared = shared or SharedParts()
     prepare_data_directory(config)
-    credentials = credentials_of(config, clock)
+    identities = Identities(config, clock)
     if config.tls_cert_file is not None and config.tls_private_key_file is not None:
         certificate = _given_certificate(config, config.tls_cert_file, config.tls_private_key_file)
     else:
@@ -177,12 +177,14 @@ async def start(
     async def listen(handler: Handler) -> Listener:
         return await serve(handler, serving, clock, parts.unsent)
 
-    running = await assemble(parts, credentials.authenticator, listen)
+    check_anonymous(parts.anonymous, parts.authorizer)
+    parts.front_proxy, parts.audiences = identities.front_proxy, identities.audiences
+    running = await assemble(parts, identities.authenticator, listen)
     try:
         await running.load()
-        running.files = (*credentials.files, certificate.files)
+        running.files = (*identities.files, certificate.files)
         running.run_in_background(reload_changed(running.files, certificate.renew))
-        _print_usage(running, credentials, certificate.ca, terminal)
+        _print_usage(running, first_token(identities.tokens_in_file), certificate.ca, terminal)
     except BaseException:
         await running.close()
         raise
@@ -263,16 +265,17 @@ def _generated_certificate(config: ServerConfig, clock: Clock) -> _ServingCertif
 
 
 def _tls(config: ServerConfig, certificate: Path, key: Path) -> ssl.SSLContext:
+    ca = config.client_ca_file or config.requestheader_client_ca_file
     return server_context(
         certificate,
         key,
         http2=config.http2,
-        client_certificates=config.client_ca_file is not None,
-        client_ca=config.client_ca_file,
+        client_certificates=ca is not None,
+        client_ca=ca,
     )
 
 
-def _print_usage(running: Running, credentials: ServerCredentials, ca: bytes | None, terminal: Terminal) -> None:
+def _print_usage(running: Running, token: tuple[str, User], ca: bytes | None, terminal: Terminal) -> None:
     """Write the kubeconfig; print the address, how to use and how to stop the server."""
     config, server = running.parts.config, running.parts.server
     url = running.url
@@ -280,7 +283,7 @@ def _print_usage(running: Running, credentials: ServerCredentials, ca: bytes | N
         url = url.replace(everywhere, local)
     file = config.kubeconfig
     if file is not None:
-        write_kubeconfig(file, Kubeconfig(url, ca, credentials.user, credentials.token, server.name))
+        write_kubeconfig(file, Kubeconfig(url, ca, token[1].name, token[0], server.name))
     place = "memory, gone when it stops" if config.storage == "memory://" else config.shown_storage
     by = f" with {config.workers} workers" if config.workers > 1 else ""
     terminal.print_message(f"{server.name}: serving at {url}{by}, objects in {place}; Ctrl-C stops it")

@@ -27,6 +27,7 @@ from oarlock.policy.admission.chain import AdmissionChain
 from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.admission.typed import TypedPlugin
 from oarlock.policy.authn.authenticator import Authenticator
+from oarlock.policy.authn.front_proxy import FrontProxyHeaders
 from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer, forbidden
 from oarlock.registry.informer import Informer
 from oarlock.registry.live_resources import LiveResources
@@ -40,6 +41,7 @@ from oarlock.server.filters.max_in_flight import MaxInFlight
 from oarlock.server.filters.memory import MemoryReserve, is_limited
 from oarlock.server.filters.shutdown import Leaving, Shutdown
 from oarlock.server.health import Conditions, Health, checks_of, in_time
+from oarlock.server.identities import anonymous_of
 from oarlock.server.metrics import RequestMetrics, StoreMetrics
 from oarlock.server.metrics_page import MetricsPage, Sources, WorkersMetrics
 from oarlock.server.own_work import OwnWork, Runnable, ServerHook
@@ -112,6 +114,9 @@ class ServerParts:
         self.unsent = Unsent(config.max_unsent_bytes)
         self.in_flight = MaxInFlight(config.max_read_only_in_flight, config.max_mutating_in_flight)
         self.authorizer = server.authorizer or AlwaysAllow()
+        self.anonymous = anonymous_of(config)
+        self.front_proxy = FrontProxyHeaders()
+        self.audiences: tuple[str, ...] = ()
         self.admission = AdmissionChain(map(TypedPlugin, server.admission), self._authorize)
         self.store_integrity = StoreIntegrity(self.backend)
         self.store_mark: StoreMark | None = None
@@ -149,8 +154,10 @@ class ServerParts:
             shutdown=self.shutdown,
             max_in_flight=None if in_process else self.in_flight,
             memory=MemoryReserve() if is_limited() else None,
-            anonymous_paths=self.config.anonymous_paths,
             request_timeout_s=self.config.request_timeout_s,
+            anonymous=self.anonymous,
+            front_proxy=self.front_proxy,
+            audiences=frozenset(self.audiences),
         )
         return chain.build(chain.filters(chain_config), self._dispatch, self.clock, self.unsent)
 

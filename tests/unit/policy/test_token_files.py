@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 
 import pytest
+from token_users import by_token
 
 from oarlock.meta.context import Notes, User
 from oarlock.policy.authn.authenticator import Authenticator, BadCredentials, Credentials, Identity, Union
 from oarlock.policy.authn.bearer import without_token
-from oarlock.policy.authn.token_file import TokenFile, TokenFileError, parse_token_file
+from oarlock.policy.authn.token_file import TokenFileError, parse_token_file
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +32,7 @@ async def user_of(authenticator: Authenticator, sent: Credentials) -> User | Non
 
 async def ask(data: bytes, header: str | None) -> User | None:
     sent = credentials() if header is None else bearing(header)
-    return await user_of(TokenFile(parse_token_file(data, "tokens.csv")), sent)
+    return await user_of(by_token(parse_token_file(data, "tokens.csv")), sent)
 
 
 async def test_users_uids_and_groups_are_read() -> None:
@@ -62,7 +63,7 @@ async def test_an_unknown_token_is_bad(header: str) -> None:
 
 async def test_two_spaces_are_ignored_with_a_warning() -> None:
     notes = Notes()
-    tokens = TokenFile([("t1", User("alice"))])
+    tokens = by_token([("t1", User("alice"))])
     assert await tokens.authenticate(credentials(("authorization", "Bearer  t1"), notes=notes)) is None
     assert notes.warnings == (
         "the provided Authorization header contains extra space before the bearer token, and is ignored",
@@ -77,7 +78,7 @@ async def test_a_token_may_have_any_characters() -> None:
 
 
 async def test_a_remembered_header_still_means_the_same_user() -> None:
-    tokens = TokenFile([("t1", User("alice")), ("t2", User("bob"))])
+    tokens = by_token([("t1", User("alice")), ("t2", User("bob"))])
     for _ in range(3):
         for token, name in (("t1", "alice"), ("t2", "bob")):
             user = await user_of(tokens, bearing(f"Bearer {token}"))
@@ -85,7 +86,7 @@ async def test_a_remembered_header_still_means_the_same_user() -> None:
             assert user.name == name
     for i in range(5000):  # more spellings than are remembered
         await tokens.authenticate(bearing(f"Bearer t1 {i}"))
-    assert tokens._by_header.held_bytes <= tokens._by_header.limit_bytes
+    assert len(tokens.remembered) == 2
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,7 @@ async def test_a_bad_credential_of_one_kind_does_not_hide_a_good_one_of_another(
         async def authenticate(self, credentials: Credentials) -> Identity | None:
             raise BadCredentials("certificate: no")
 
-    tokens = TokenFile([("t1", User("alice"))])
+    tokens = by_token([("t1", User("alice"))])
     both = Union([Broken(), tokens])
     user = await user_of(both, bearing("Bearer t1"))
     assert user is not None
@@ -149,7 +150,7 @@ def offering(token: str) -> str:
 
 
 async def ask_in_websocket(protocols: str, **headers: str) -> User | None:
-    tokens = TokenFile(parse_token_file(FILE + "☃?>~,snow,u".encode(), "tokens.csv"))
+    tokens = by_token(parse_token_file(FILE + "☃?>~,snow,u".encode(), "tokens.csv"))
     sent = {"upgrade": "websocket", "sec-websocket-protocol": protocols, **headers}
     return await user_of(tokens, credentials(*sent.items()))
 
@@ -192,11 +193,11 @@ async def test_a_token_among_very_many_subprotocols_is_bad() -> None:
     offered = "a," * 100_000 + "base64url.bearer.authorization.k8s.io.dDE"
     sent = credentials(("upgrade", "websocket"), ("sec-websocket-protocol", offered))
     with pytest.raises(BadCredentials, match="more than 64"):
-        await TokenFile([("t1", User("alice"))]).authenticate(sent)
+        await by_token([("t1", User("alice"))]).authenticate(sent)
 
 
 async def test_a_token_may_be_in_any_line_of_subprotocols() -> None:
-    tokens = TokenFile([("t1", User("alice")), ("t2", User("bob"))])
+    tokens = by_token([("t1", User("alice")), ("t2", User("bob"))])
     upgrade, other = ("upgrade", "websocket"), ("sec-websocket-protocol", "v5.channel.k8s.io")
     first, second = (("sec-websocket-protocol", offering(token)) for token in ("t1", "t2"))
     for lines in ((upgrade, other, first), (first, upgrade, other)):
@@ -210,7 +211,7 @@ async def test_a_token_may_be_in_any_line_of_subprotocols() -> None:
 
 
 async def test_of_two_authorization_lines_the_first_counts() -> None:
-    tokens = TokenFile([("t1", User("alice")), ("t2", User("bob"))])
+    tokens = by_token([("t1", User("alice")), ("t2", User("bob"))])
     lines = (("authorization", "Bearer t1"), ("authorization", "Bearer t2"))
     for one, name in ((lines, "alice"), (lines[::-1], "bob")):
         user = await user_of(tokens, credentials(*one))
@@ -222,10 +223,10 @@ async def test_of_two_authorization_lines_the_first_counts() -> None:
 
 
 async def test_a_header_of_a_megabyte_is_not_kept() -> None:
-    tokens = TokenFile([("t1", User("alice"))])
+    tokens = by_token([("t1", User("alice"))])
     for header in ("Bearer t1 " + "x" * 1_000_000, "Bearer t1" + " " * 1_000_000):
         assert await user_of(tokens, bearing(header)) is not None
-    assert tokens._by_header.held_bytes == 0
+    assert tokens.remembered.held_bytes == 0
     with pytest.raises(BadCredentials):
         await tokens.authenticate(bearing("Bearer " + "\xe9" * 1_000_000))
 
@@ -238,7 +239,7 @@ class Failing(Authenticator):
 
 
 async def test_a_failure_of_one_does_not_hide_the_success_of_another(caplog: pytest.LogCaptureFixture) -> None:
-    tokens = TokenFile([("t1", User("alice"))])
+    tokens = by_token([("t1", User("alice"))])
     for order in ([Failing(), tokens], [tokens, Failing()]):
         user = await user_of(Union(order), bearing("Bearer t1"))
         assert user is not None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from token_users import by_token
 
 from oarlock.endpoints.http import Handler, Request, Response
 from oarlock.endpoints.request_state import RequestState
@@ -15,7 +16,6 @@ from oarlock.meta.context import User
 from oarlock.meta.options_parse import parse_query
 from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import Union
-from oarlock.policy.authn.token_file import TokenFile
 from oarlock.server.chain import ChainConfig, build, filters
 
 ADMIN = User("admin", groups=("system:masters",))
@@ -85,7 +85,7 @@ class Chain:
     async def begin(self, path: str = FLUNDERS, **how: Any) -> Response:
         """The answer, of which nothing has been sent yet."""
         if self._handler is None:
-            tokens = TokenFile([("admin-token", ADMIN), ("alice-token", ALICE)])
+            tokens = by_token([("admin-token", ADMIN), ("alice-token", ALICE)])
             config = {"resolve": resolve, "authenticator": Union([tokens]), **self.config}
             self._handler = build(filters(ChainConfig(**config)), self.dispatch, self.clock)  # type: ignore[arg-type]
         return await self._handler(self.request(path, **how))

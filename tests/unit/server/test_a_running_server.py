@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from token_users import by_token
 
 from oarlock import APIServer, Informer, Model, Resource, served_from
 from oarlock.endpoints.catalog import Catalog
@@ -16,7 +17,6 @@ from oarlock.endpoints.http import Handler, Request, Response
 from oarlock.meta.context import Target, User
 from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import Union
-from oarlock.policy.authn.token_file import TokenFile
 from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, Decision, Outcome
 from oarlock.registry.informer import NotRunning
 from oarlock.schema.declaring import DeclarationError
@@ -108,7 +108,7 @@ class Server:
             self.listening = Listening(handler)
             return self.listening
 
-        tokens = TokenFile([("t", User("admin", groups=("system:masters",)))])
+        tokens = by_token([("t", User("admin", groups=("system:masters",)))])
         self.running = await assemble(self.parts, Union([tokens]), listen)
 
     async def ask(self, path: str, method: str = "GET", body: Any = None) -> Response:

@@ -7,12 +7,13 @@ import logging
 from typing import Any
 
 import pytest
+from token_users import by_token
 
 from oarlock.endpoints.http import Request, Response
 from oarlock.meta.context import User
 from oarlock.meta.peer import Peer
+from oarlock.policy.authn.anonymous import Anonymous
 from oarlock.policy.authn.authenticator import Authenticator, BadCredentials, Credentials, Identity, Union
-from oarlock.policy.authn.token_file import TokenFile
 from oarlock.server.serving.http1_request import queued_request
 from oarlock.server.serving.http2_headers import MalformedRequest, request_head
 
@@ -67,7 +68,7 @@ async def test_nobody_but_a_front_proxy_says_who_the_user_is(chain: Any, behind:
 
 
 async def test_an_anonymous_request_brings_no_claims_either(chain: Any, behind: list[Request]) -> None:
-    chain.config["anonymous_paths"] = (chain.request().path,)
+    chain.config["anonymous"] = Anonymous(frozenset({chain.request().path}))
     assert (await send(chain, [("x-remote-user", "admin"), ("authorization", "Basic YTpi")])).status == 200
     assert names(behind[-1]) == set()
 
@@ -106,7 +107,7 @@ async def test_an_authenticator_sees_every_line_and_the_peer_and_says_what_to_st
     chain: Any, behind: list[Request], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "oarlock.authn")
-    chain.config["authenticator"] = Union([TokenFile([]), ByKey()])
+    chain.config["authenticator"] = Union([by_token([]), ByKey()])
     peer = Peer("192.0.2.1", 1, tls=True)
     assert (await send(chain, [("x-key", "k"), ("x-secret", "s"), ("accept", "a")], peer=peer)).status == 200
     assert names(behind[-1]) == {"accept"}

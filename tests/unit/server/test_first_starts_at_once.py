@@ -17,11 +17,10 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 import oarlock
 from oarlock.server.config import ServerConfig
-from oarlock.server.credentials import BadFile, Kubeconfig, credentials_of, write_kubeconfig
+from oarlock.server.credentials import BadFile, Kubeconfig, tokens_of, write_kubeconfig
 from oarlock.server.files import locked
 from oarlock.server.serving.certs import ensure_certificates, held_certificates
 from oarlock.server.serving.tls import BadCertificateFile, server_context
-from oarlock.testing.clock import VirtualClock
 
 AT_ONCE = 40
 KILLED = 4
@@ -42,14 +41,14 @@ STARTER = """
 import sys, time
 from pathlib import Path
 from oarlock.server.config import ServerConfig
-from oarlock.server.credentials import credentials_of
+from oarlock.server.credentials import tokens_of
 from oarlock.server.serving.certs import held_certificates
 from oarlock.server.serving.tls import server_context
 from oarlock.testing.clock import VirtualClock
 config = ServerConfig(storage=sys.argv[1])
 print("here", flush=True)
 sys.stdin.readline()
-token = credentials_of(config, VirtualClock()).token
+token = tokens_of(config)[0][0]
 with held_certificates(config.certificates, [sys.argv[2]], time.time()) as files:
     server_context(files.certificate, files.key)
     print(token, files.ca.read_bytes().hex())
@@ -74,7 +73,7 @@ def test_threads_that_start_at_once_agree(tmp_path: Path) -> None:
 
     def start(number: int) -> tuple[str, bytes]:
         together.wait()
-        token = credentials_of(config, VirtualClock()).token
+        token = tokens_of(config)[0][0]
         with held_certificates(config.certificates, [f"host-{number % 3}"], 1_800_000_000) as files:
             server_context(files.certificate, files.key)
             ca = files.ca.read_bytes()
@@ -153,8 +152,8 @@ def test_every_half_of_a_pair_is_completed(tmp_path: Path, left: list[str]) -> N
 def test_a_half_written_token_is_never_taken_for_one(tmp_path: Path) -> None:
     (tmp_path / ".store.token.new").write_text("half")
     config = ServerConfig(storage=f"sqlite:///{tmp_path}/store.db")
-    token = credentials_of(config, VirtualClock()).token
-    assert credentials_of(config, VirtualClock()).token == token
+    token = tokens_of(config)[0][0]
+    assert tokens_of(config)[0][0] == token
     assert os.listdir(tmp_path) == ["store.token"]
     assert (tmp_path / "store.token").stat().st_mode & 0o777 == 0o600
 
@@ -164,6 +163,6 @@ def test_who_waits_for_a_maker_that_hangs_is_told_so(tmp_path: Path, monkeypatch
     (tmp_path / "pki").mkdir()
     with locked(tmp_path), locked(tmp_path / "pki"):
         with pytest.raises(BadFile, match=r"store\.token: another process has been making files"):
-            credentials_of(ServerConfig(storage=f"sqlite:///{tmp_path}/store.db"), VirtualClock())
+            tokens_of(ServerConfig(storage=f"sqlite:///{tmp_path}/store.db"))
         with pytest.raises(BadCertificateFile, match="pki: another process"):
             ensure_certificates(tmp_path / "pki", (), 1_800_000_000)

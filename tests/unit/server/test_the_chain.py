@@ -15,10 +15,13 @@ from oarlock.endpoints.http import BrokenBody, Response
 from oarlock.meta.context import Target, User
 from oarlock.meta.errors import NotFound
 from oarlock.meta.kinds import GroupResource
-from oarlock.policy.authz.authorizer import Authorizer, Decision, Outcome
+from oarlock.policy.authn.anonymous import Anonymous
+from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer, Decision, Outcome
 from oarlock.server.filters.audit_id import uuid_pool
 from oarlock.server.filters.max_in_flight import MaxInFlight
 from oarlock.server.filters.shutdown import Leaving, Shutdown
+from oarlock.server.identities import check_anonymous
+from oarlock.server.options.option import ConfigError
 
 pytestmark = pytest.mark.anyio
 
@@ -96,7 +99,7 @@ async def test_nobody_is_let_in_without_a_good_credential(chain: Any, header: An
 
 
 async def test_anonymous_paths_are_exact(chain: Any) -> None:
-    chain.config["anonymous_paths"] = ("/livez",)
+    chain.config["anonymous"] = Anonymous(frozenset({"/livez"}))
     seen: list[User] = []
 
     async def remember(x: Any) -> Response:
@@ -113,7 +116,7 @@ async def test_anonymous_paths_are_exact(chain: Any) -> None:
 
 
 async def test_a_bad_token_is_not_taken_for_nobody(chain: Any) -> None:
-    chain.config["anonymous_paths"] = ("/livez",)
+    chain.config["anonymous"] = Anonymous(frozenset({"/livez"}))
     assert (await chain.send("/livez", token="wrong")).status == 401
 
 
@@ -308,3 +311,19 @@ async def test_warnings_are_sent_even_with_an_error(chain: Any) -> None:
     chain.dispatch = warn
     response = await chain.send()
     assert [v for k, v in response.headers if k == "warning"] == [r'299 - "say \"so\""', '299 - "more"']
+
+
+async def test_with_anonymous_access_authorization_decides_on_every_path(chain: Any) -> None:
+    class Nobody(Authorizer):
+        async def decide(self, user: User, target: Target) -> Decision:
+            return Decision(Outcome.NO_OPINION)
+
+    chain.config |= {"anonymous": Anonymous(None), "authorizer": Nobody()}
+    assert (await chain.send(token=None)).status == 403
+    assert (await chain.send(token="wrong")).status == 401
+
+
+def test_anonymous_access_needs_an_authorizer_that_decides() -> None:
+    with pytest.raises(ConfigError, match="everybody could do everything"):
+        check_anonymous(Anonymous(None), AlwaysAllow())
+    check_anonymous(Anonymous(frozenset({"/livez"})), AlwaysAllow())

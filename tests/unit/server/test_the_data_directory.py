@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 
 from oarlock.server.config import ServerConfig
-from oarlock.server.credentials import BadFile, credentials_of
+from oarlock.server.credentials import BadFile, tokens_of
 from oarlock.server.data_directory import prepare_data_directory
 from oarlock.server.files import locked
 from oarlock.server.serving.certs import ensure_certificates
-from oarlock.testing.clock import VirtualClock
 
 NOW = 1_800_000_000
 NAMES = ("ca.crt", "ca.key", "tls.crt", "tls.key")
@@ -27,7 +26,7 @@ NOBODY = 65_534
 def started(config: ServerConfig) -> tuple[str, bytes]:
     """What a start makes or finds: the token, and the certificate of the authority."""
     prepare_data_directory(config)
-    token = credentials_of(config, VirtualClock()).token
+    token = tokens_of(config)[0][0]
     return token, ensure_certificates(config.certificates, (), NOW).ca.read_bytes()
 
 

@@ -7,6 +7,7 @@ Must not know: paths, sockets, what the user may do. See also: `token_file` and 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,12 +17,25 @@ from oarlock.meta.context import Notes, User
 from oarlock.meta.peer import Peer
 from oarlock.registry.waiting import in_task
 
-__all__ = ["AUTHENTICATED", "Authenticator", "BadCredentials", "Credentials", "Identity", "Union", "authenticated"]
+__all__ = [
+    "AUTHENTICATED",
+    "DEADLINE_S",
+    "Authenticator",
+    "BadCredentials",
+    "Credentials",
+    "Identity",
+    "Union",
+    "authenticated",
+    "in_all_authenticated",
+]
 
 log = logging.getLogger("oarlock.authn")
 
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
+
+DEADLINE_S = 10.0
+"""How long one authenticator may wait for others, in seconds."""
 
 UNKNOWN_PEER = Peer("", 0)
 
@@ -81,7 +95,7 @@ class Authenticator(Protocol):
     """One method of authentication. Write one as a subclass."""
 
     waits: bool = True
-    """Whether `authenticate` may wait; it then runs in a task. Set False if it never does."""
+    """Whether `authenticate` may wait; it then runs in a task, with a deadline. Set False if it never does."""
 
     async def authenticate(self, credentials: Credentials) -> Identity | None:
         """Who sends the request; None when it has no credentials of this kind. Raises `BadCredentials`.
@@ -103,13 +117,14 @@ class Union:
 
     Invalid credentials of one kind, and a failure of one authenticator, don't hide valid credentials of another: they
     count only if no authenticator knows the user. A request gets a task when the first authenticator that waits is
-    asked.
+    asked; that has `deadline_s` to answer.
     """
 
     waits = False
 
-    def __init__(self, authenticators: Sequence[Authenticator]) -> None:
+    def __init__(self, authenticators: Sequence[Authenticator], deadline_s: float = DEADLINE_S) -> None:
         self._authenticators = tuple(authenticators)
+        self._deadline_s = deadline_s
 
     def exchange(self, position: int, new: Authenticator) -> None:
         """Replace the authenticator at `position`, from the next request on."""
@@ -119,10 +134,13 @@ class Union:
     async def authenticate(self, credentials: Credentials) -> Identity | None:
         refusals: list[str] = []
         for authenticator in self._authenticators:
-            if authenticator.waits:
-                await in_task()
             try:
-                identity = await authenticator.authenticate(credentials)
+                if authenticator.waits:
+                    await in_task()
+                    async with asyncio.timeout(self._deadline_s):
+                        identity = await authenticator.authenticate(credentials)
+                else:
+                    identity = await authenticator.authenticate(credentials)
             except BadCredentials as error:
                 refusals.append(str(error))
             except Exception as error:
@@ -131,11 +149,14 @@ class Union:
                 refusals.append(f"{name} failed")
             else:
                 if identity is not None:
-                    return identity if AUTHENTICATED in identity.user.groups else _in_group(identity)
+                    return in_all_authenticated(identity)
         if refusals:
             raise BadCredentials("; ".join(refusals))
         return None
 
 
-def _in_group(identity: Identity) -> Identity:
+def in_all_authenticated(identity: Identity) -> Identity:
+    """The identity, its user in the group ``system:authenticated``."""
+    if AUTHENTICATED in identity.user.groups:
+        return identity
     return replace(identity, user=authenticated(identity.user))

@@ -8,20 +8,25 @@ Must not know: TLS, sockets. Source: k8s.io/apiserver ``authentication/request/x
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Generic, TypeVar
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import verification
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
 from oarlock.meta.context import Clock, User
 from oarlock.meta.memo import Memo
 from oarlock.policy.authn.authenticator import BadCredentials, Credentials, Identity, authenticated
 
-__all__ = ["CertificateBundleError", "ClientCertificates", "load_bundle"]
+__all__ = ["CertificateBundleError", "CertificateCheck", "ClientCertificates", "common_name", "load_bundle"]
 
+T = TypeVar("T")
+
+UID = ObjectIdentifier("1.3.6.1.4.1.57683.2")
+"""The attribute of a subject that is the user's uid in Kubernetes."""
 CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 CERTIFICATES_BYTES = 8 * 1024 * 1024
 _LONGEST_CERTIFICATE = 8192
@@ -73,37 +78,36 @@ def _policies(authorities: Iterable[x509.Certificate]) -> verification.PolicyBui
     return verification.PolicyBuilder().store(store).extension_policies(ca_policy=authority, ee_policy=leaf)
 
 
-class ClientCertificates:
-    """Authenticates clients by certificates that one of `authorities` issued."""
+class CertificateCheck(Generic[T]):
+    """Verifies the certificates of clients against `authorities`, each once.
 
-    waits = False
+    `read` gets from a verified certificate what is wanted of it, which is remembered with it.
+    """
 
-    def __init__(self, authorities: Iterable[x509.Certificate], clock: Clock) -> None:
+    def __init__(
+        self, authorities: Iterable[x509.Certificate], clock: Clock, read: Callable[[x509.Certificate], T]
+    ) -> None:
         self._policies = _policies(authorities)
         self._clock = clock
-        self._known: Memo[bytes, tuple[Identity, float, float]] = Memo(
+        self._read = read
+        self._known: Memo[bytes, tuple[T, float, float]] = Memo(
             CERTIFICATES_BYTES, entry_bytes=1024, per_byte=3, longest_bytes=_LONGEST_CERTIFICATE
         )
 
-    async def authenticate(self, credentials: Credentials) -> Identity | None:
-        certificate = credentials.peer.certificate
-        if certificate is None:
-            return None
-        cached = self._known.get(certificate)
-        if cached is not None and cached[1] <= self._clock.now() <= cached[2]:
-            return cached[0]
+    def verified(self, certificate: bytes, chain: Sequence[bytes]) -> T:
+        """What `read` makes of the certificate. Raises `BadCredentials` unless an authority has issued it."""
+        known = self._known.get(certificate)
+        if known is not None and known[1] <= self._clock.now() <= known[2]:
+            return known[0]
         try:
             leaf = x509.load_der_x509_certificate(certificate)
-            chain = [x509.load_der_x509_certificate(der) for der in credentials.peer.chain[:CHAIN_LIMIT]]
-            validity = self._verify(leaf, chain)
-            user = _user_of(leaf)
+            further = [x509.load_der_x509_certificate(der) for der in chain[:CHAIN_LIMIT]]
+            validity = self._verify(leaf, further)
+            result = self._read(leaf)
         except (ValueError, verification.VerificationError, x509.DuplicateExtension) as error:
             raise BadCredentials(f"x509: {error}") from None
-        if user is None:
-            return None
-        identity = Identity(user)
-        self._known.put(certificate, (identity, *validity), len(certificate))
-        return identity
+        self._known.put(certificate, (result, *validity), len(certificate))
+        return result
 
     def _verify(self, leaf: x509.Certificate, chain: list[x509.Certificate]) -> tuple[float, float]:
         """Verify the certificate; returns the times, in epoch seconds, between which the result may be cached."""
@@ -116,11 +120,34 @@ class ClientCertificates:
         )
 
 
-def _user_of(leaf: x509.Certificate) -> User | None:
-    """The user in a verified certificate; None without a common name, as in Kubernetes."""
+class ClientCertificates:
+    """Authenticates clients by certificates that one of `authorities` issued."""
+
+    waits = False
+
+    def __init__(self, authorities: Iterable[x509.Certificate], clock: Clock) -> None:
+        self._check = CertificateCheck(authorities, clock, _identity_of)
+
+    async def authenticate(self, credentials: Credentials) -> Identity | None:
+        peer = credentials.peer
+        return None if peer.certificate is None else self._check.verified(peer.certificate, peer.chain)
+
+
+def common_name(leaf: x509.Certificate) -> str:
+    """The common name of a certificate, the last if it has several; empty without one."""
     names = [str(a.value) for a in leaf.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-    if not names or not names[-1]:
+    return names[-1] if names else ""
+
+
+def _identity_of(leaf: x509.Certificate) -> Identity | None:
+    """The user in a verified certificate; None without a common name, as in Kubernetes. Raises ValueError."""
+    name = common_name(leaf)
+    if not name:
         return None
     groups = tuple(str(a.value) for a in leaf.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME))
+    uids = [str(a.value) for a in leaf.subject.get_attributes_for_oid(UID)]
+    if len(uids) > 1:
+        raise ValueError("the subject has several UIDs")
     fingerprint = hashlib.sha256(leaf.public_bytes(Encoding.DER)).hexdigest()
-    return authenticated(User(names[-1], groups=groups, extra={CREDENTIAL_ID: (f"X509SHA256={fingerprint}",)}))
+    extra = {CREDENTIAL_ID: (f"X509SHA256={fingerprint}",)}
+    return Identity(authenticated(User(name, uids[0] if uids else "", groups, extra)))

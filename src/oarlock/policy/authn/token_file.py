@@ -1,7 +1,7 @@
 """Static tokens from a CSV file, in kube-apiserver's format: ``token,user,uid,"group1,group2"``.
 
 The file is read once. Tokens are looked up by their SHA-256 digests, so that the time of a lookup doesn't reveal a
-token. See also: `bearer`, which finds the token in a request.
+token. See also: `tokens`, which finds the token in a request.
 """
 
 from __future__ import annotations
@@ -9,16 +9,13 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from oarlock.meta.context import User
-from oarlock.meta.memo import Memo
-from oarlock.policy.authn.authenticator import BadCredentials, Credentials, Identity, authenticated
-from oarlock.policy.authn.bearer import bearer_token, subprotocol_token
+from oarlock.policy.authn.authenticator import Identity, authenticated
+from oarlock.policy.authn.tokens import TokenAnswer
 
 __all__ = ["TokenFile", "TokenFileError", "parse_token_file"]
-
-HEADERS_BYTES = 1024 * 1024
 
 
 class TokenFileError(ValueError):
@@ -62,38 +59,22 @@ def _user(row: list[str], where: str) -> tuple[str, User]:
     return token, User(name, uid, groups)
 
 
-def _digest(token: bytes) -> bytes:
-    return hashlib.sha256(token).digest()
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
 
 
 class TokenFile:
-    """Authenticates the bearer tokens of a fixed set."""
+    """Identifies the tokens of a fixed set. They are good for `audiences`, the server's own."""
 
     waits = False
 
-    def __init__(self, tokens: Iterable[tuple[str, User]]) -> None:
-        self._identities = {_digest(token.encode()): Identity(authenticated(user)) for token, user in tokens}
-        # Cache of whole headers that were valid: an attacker's guess is never in here, and finding one by timing
-        # would first need a collision of Python's keyed string hash.
-        self._by_header: Memo[str, Identity] = Memo(HEADERS_BYTES, entry_bytes=256)
+    def __init__(self, tokens: Iterable[tuple[str, User]], audiences: Sequence[str] = ()) -> None:
+        self._users = {_digest(token): authenticated(user) for token, user in tokens}
+        self._audiences = tuple(audiences)
 
-    async def authenticate(self, credentials: Credentials) -> Identity | None:
-        header = credentials.headers.get("authorization")  # of several lines the first counts, as in Kubernetes
-        if header is None:
-            token = subprotocol_token(credentials)
-            return None if token is None else self._find(token.encode())
-        identity = self._by_header.get(header)
-        if identity is not None:
-            return identity
-        token = bearer_token(header, credentials.notes)
-        if token is None:
+    async def identify(self, token: str, audiences: Sequence[str]) -> TokenAnswer | None:
+        user = self._users.get(_digest(token))
+        fitting = tuple(one for one in audiences if one in self._audiences)
+        if user is None or (self._audiences and audiences and not fitting):
             return None
-        identity = self._find(token.encode("latin-1", "replace"))
-        self._by_header.put(header, identity, len(header))
-        return identity
-
-    def _find(self, token: bytes) -> Identity:
-        identity = self._identities.get(_digest(token))
-        if identity is None:
-            raise BadCredentials("invalid bearer token")
-        return identity
+        return TokenAnswer(Identity(user, fitting or None))

@@ -1,4 +1,4 @@
-"""Authenticates requests. Without credentials only the anonymous paths are allowed.
+"""Authenticates requests. Without credentials only `Anonymous` requests are let in.
 
 Headers that carry credentials are removed: nobody behind this filter sees them. Source: k8s.io/apiserver
 ``endpoints/filters/authentication``. See also: ``policy.authn``; `identity_headers`, the next filter.
@@ -7,11 +7,11 @@ Headers that carry credentials are removed: nobody behind this filter sees them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
 
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import ANONYMOUS, RequestState
 from oarlock.meta.errors import Unauthorized
+from oarlock.policy.authn.anonymous import NOBODY, Anonymous
 from oarlock.policy.authn.authenticator import Authenticator, BadCredentials, Credentials
 from oarlock.policy.authn.bearer import SUBPROTOCOLS, without_token
 from oarlock.registry.waiting import in_task
@@ -24,15 +24,14 @@ log = logging.getLogger("oarlock.authn")
 
 def authentication(
     authenticator: Authenticator,
-    anonymous_paths: Collection[str] = (),
+    anonymous: Anonymous = NOBODY,
     audiences: frozenset[str] = frozenset(),
 ) -> Filter:
-    """The filter. `anonymous_paths` are compared exactly, with the path as it was sent.
+    """The filter. `anonymous` says who needs no credentials; it is asked with the path as it was sent.
 
     Invalid credentials are refused with 401 on every path, the anonymous ones too; so are those that were issued for
     other `audiences` than the server's.
     """
-    open_paths = frozenset(anonymous_paths)
 
     async def authenticate(state: RequestState, next: Next) -> Response:
         request, headers = state.request, state.request.headers
@@ -49,7 +48,7 @@ def authentication(
             log.info("unable to authenticate %s %s from %s: %s", request.method, request.path, address, error)
             raise Unauthorized from None
         if identity is None:
-            if request.path not in open_paths:
+            if not anonymous.may_ask(request.path):
                 raise Unauthorized
             state.user = ANONYMOUS
         else:

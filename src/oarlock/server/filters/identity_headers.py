@@ -1,4 +1,4 @@
-"""Headers that claim to be somebody: a front proxy's ``X-Remote-…`` are removed, ``Impersonate-…`` are refused.
+"""Headers that claim to be somebody: a front proxy's are removed, ``Impersonate-…`` are refused.
 
 The user is known by now, from what authentication trusts. Impersonation (``kubectl --as``) isn't implemented, and
 ignoring its headers would run the request with the sender's own permissions. Source: k8s.io/apiserver
@@ -11,12 +11,12 @@ from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.context import Target
 from oarlock.meta.errors import BadRequest
+from oarlock.policy.authn.front_proxy import FrontProxyHeaders
 from oarlock.policy.authz.authorizer import forbidden
-from oarlock.server.filters.filter import Next
+from oarlock.server.filters.filter import Filter, Next
 
 __all__ = ["identity_headers"]
 
-FRONT_PROXY = "x-remote-"
 IMPERSONATION = "impersonate-"
 
 _COMMON = frozenset(
@@ -49,16 +49,21 @@ _COMMON = frozenset(
 """The names that most requests consist of: comparing sets is three times as fast as a loop over the names."""
 
 
-async def identity_headers(state: RequestState, next: Next) -> Response:
-    headers = state.request.headers
-    if headers.keys() <= _COMMON:
+def identity_headers(front_proxy: FrontProxyHeaders) -> Filter:
+    """The filter. `front_proxy` says which headers are a front proxy's."""
+
+    async def remove(state: RequestState, next: Next) -> Response:
+        headers = state.request.headers
+        if headers.keys() <= _COMMON and front_proxy.names.isdisjoint(headers):
+            return await next(state)
+        for name in [name for name in headers if front_proxy.has(name)]:
+            del headers[name]
+        names = [name for name in headers if name.startswith(IMPERSONATION)]
+        if names:
+            raise _refusal(state, names)
         return await next(state)
-    for name in [name for name in headers if name.startswith(FRONT_PROXY)]:
-        del headers[name]
-    names = [name for name in headers if name.startswith(IMPERSONATION)]
-    if names:
-        raise _refusal(state, names)
-    return await next(state)
+
+    return remove
 
 
 def _refusal(state: RequestState, names: list[str]) -> Exception:

@@ -1,0 +1,122 @@
+"""A front proxy's word: headers that name the user, believed only behind a certificate of the proxy's own authority.
+
+Kubernetes' aggregator is such a proxy. Whoever else sends the headers isn't believed, and nobody behind authentication
+sees them: see `FrontProxyHeaders`.
+Must not know: TLS, sockets. Source: k8s.io/apiserver ``authentication/request/headerrequest``, ``…/request/x509``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from cryptography import x509
+
+from oarlock.meta.context import Clock, User
+from oarlock.policy.authn.authenticator import BadCredentials, Credentials, Identity
+from oarlock.policy.authn.certificates import CertificateCheck, common_name
+
+__all__ = ["FrontProxy", "FrontProxyHeaders", "FrontProxyNames"]
+
+STANDARD = "x-remote-"
+_badly_escaped = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+@dataclass(frozen=True, slots=True)
+class FrontProxyNames:
+    """What a front proxy calls its headers, and itself. All names of headers are in lower case.
+
+    `allowed_names` are the common names its certificate may have; empty for any.
+    """
+
+    allowed_names: tuple[str, ...] = ()
+    username_headers: tuple[str, ...] = ("x-remote-user",)
+    uid_headers: tuple[str, ...] = ()
+    group_headers: tuple[str, ...] = ("x-remote-group",)
+    extra_prefixes: tuple[str, ...] = ("x-remote-extra-",)
+
+
+class FrontProxy:
+    """Authenticates users that a front proxy names, whose certificate one of `authorities` issued."""
+
+    waits = False
+
+    def __init__(self, authorities: Iterable[x509.Certificate], names: FrontProxyNames, clock: Clock) -> None:
+        self._check = CertificateCheck(authorities, clock, common_name)
+        self._names = names
+        self._allowed = frozenset(names.allowed_names)
+
+    async def authenticate(self, credentials: Credentials) -> Identity | None:
+        peer = credentials.peer
+        if peer.certificate is None:
+            return None
+        proxy = self._check.verified(peer.certificate, peer.chain)
+        if self._allowed and proxy not in self._allowed:
+            raise BadCredentials(f"x509: subject with cn={proxy} is not in the allowed list")
+        name = _first(credentials, self._names.username_headers)
+        if not name:
+            return None
+        groups = _all(credentials, self._names.group_headers)
+        return Identity(User(name, _first(credentials, self._names.uid_headers), groups, self._extra(credentials)))
+
+    def _extra(self, credentials: Credentials) -> dict[str, tuple[str, ...]]:
+        extra: dict[str, tuple[str, ...]] = {}
+        for prefix in self._names.extra_prefixes:
+            for name, value in credentials.lines:
+                if name.startswith(prefix):
+                    key = _unescaped(name[len(prefix) :])
+                    extra[key] = (*extra.get(key, ()), _text(value))
+        return extra
+
+
+def _first(credentials: Credentials, names: Sequence[str]) -> str:
+    """The first line of the first header that isn't empty."""
+    return next((_text(value) for name in names if (value := credentials.headers.get(name))), "")
+
+
+def _all(credentials: Credentials, names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(_text(value) for name in names for value in credentials.values(name) if value)
+
+
+def _text(value: str) -> str:
+    """The UTF-8 that a header has; its bytes are shown as latin-1. Raises `BadCredentials`."""
+    try:
+        return value.encode("latin-1").decode()
+    except UnicodeError:
+        raise BadCredentials("a header of the front proxy isn't UTF-8") from None
+
+
+def _unescaped(key: str) -> str:
+    """A key that is percent-encoded, because it has to be the name of a header; else as it is."""
+    try:
+        return key if _badly_escaped.search(key) else unquote(key, errors="strict")
+    except UnicodeDecodeError:
+        return key
+
+
+class FrontProxyHeaders:
+    """The headers that claim to be a front proxy's word, by name: no request keeps them behind authentication.
+
+    Those with the standard prefix always, and the configured ones. Some backends take ``_`` for ``-``, so here they are
+    the same.
+    """
+
+    def __init__(self, names: FrontProxyNames | None = None) -> None:
+        self.names: frozenset[str] = frozenset()
+        self.prefixes: tuple[str, ...] = (STANDARD,)
+        if names is not None:
+            self.add(names)
+
+    def add(self, names: FrontProxyNames) -> None:
+        """Remove these too, from the next request on."""
+        single = (*names.username_headers, *names.uid_headers, *names.group_headers)
+        self.names |= {name.replace("_", "-") for name in single}
+        prefixes = (prefix.replace("_", "-") for prefix in names.extra_prefixes)
+        self.prefixes = tuple(dict.fromkeys((*self.prefixes, *prefixes)))
+
+    def has(self, name: str) -> bool:
+        """Whether a header in lower case is one of them."""
+        name = name.replace("_", "-")
+        return name in self.names or name.startswith(self.prefixes)

@@ -1,0 +1,142 @@
+"""`BearerTokens`: the token of a request, tried with each `TokenAuthenticator` in turn, and remembered.
+
+Must not know: what a valid token is. See also: `token_file`, `service_accounts`, `token_review`, `oidc`, which know;
+`bearer`, which finds the token in a request. Source: k8s.io/apiserver ``authentication/request/bearertoken``,
+``authentication/token/union``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from oarlock.meta.context import Clock
+from oarlock.meta.memo import Memo
+from oarlock.policy.authn.authenticator import DEADLINE_S, BadCredentials, Credentials, Identity, in_all_authenticated
+from oarlock.policy.authn.bearer import bearer_token, subprotocol_token
+from oarlock.registry.waiting import in_task
+
+__all__ = ["BadToken", "BearerTokens", "TokenAnswer", "TokenAuthenticator"]
+
+log = logging.getLogger("oarlock.authn")
+
+REMEMBERED_BYTES = 16 * 1024 * 1024
+LONGEST_REMEMBERED = 8192
+FOR_EVER = float("inf")
+INVALID = "invalid bearer token"
+
+
+class BadToken(BadCredentials):
+    """No authenticator accepts the token. `reasons` are those of the authenticators that gave one."""
+
+    def __init__(self, reasons: Sequence[str] = ()) -> None:
+        super().__init__("; ".join((INVALID, *reasons)))
+        self.reasons = tuple(reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenAnswer:
+    """Whose a token is, and how long that may be remembered.
+
+    It holds until `until`, in seconds since the epoch, as long as `still` returns True: what the token is bound to is
+    there. `still` is called with every request, so it must be quick.
+    """
+
+    identity: Identity
+    until: float = FOR_EVER
+    still: Callable[[], bool] | None = None
+
+
+class TokenAuthenticator(Protocol):
+    """One kind of bearer token. Write one as a subclass."""
+
+    waits: bool = True
+    """Whether it may wait; the request then gets a task first."""
+
+    async def identify(self, token: str, audiences: Sequence[str]) -> TokenAnswer | None:
+        """Whose the token is; None if it isn't of this kind. Raises `BadCredentials`, whose text must not show it.
+
+        It must be good for one of `audiences`, if there are any; the identity has those that fit.
+        """
+        ...
+
+
+class BearerTokens:
+    """Authenticates requests by their bearer token. `audiences` are the server's own.
+
+    What the first authenticator said that knows the token is remembered by the whole header: an attacker's guess is
+    never among those, and finding one by timing would first need a collision of Python's keyed string hash. One that
+    waits has `deadline_s`. One that fails is logged, and lets nobody in.
+    """
+
+    waits = False  # takes its task itself, when it asks an authenticator that waits
+
+    def __init__(
+        self,
+        authenticators: Sequence[TokenAuthenticator],
+        clock: Clock,
+        audiences: Sequence[str] = (),
+        deadline_s: float = DEADLINE_S,
+    ) -> None:
+        self.audiences = tuple(audiences)
+        self._authenticators = tuple(authenticators)
+        self._clock = clock
+        self._deadline_s = deadline_s
+        self.remembered: Memo[str, TokenAnswer] = Memo(
+            REMEMBERED_BYTES, entry_bytes=2048, longest_bytes=LONGEST_REMEMBERED
+        )
+
+    def exchange(self, position: int, new: TokenAuthenticator) -> None:
+        """Replace the authenticator at `position`, from the next request on. Nothing is remembered of before."""
+        before = self._authenticators
+        self._authenticators = (*before[:position], new, *before[position + 1 :])
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget what is remembered, because an authenticator has changed."""
+        self.remembered.drop(lambda answer: True)
+
+    async def authenticate(self, credentials: Credentials) -> Identity | None:
+        header = credentials.headers.get("authorization")  # of several lines the first counts, as in Kubernetes
+        if header is None:
+            token = subprotocol_token(credentials)
+            return None if token is None else (await self.identify(token, self.audiences)).identity
+        known = self.remembered.get(header)
+        if known is not None and known.until > self._clock.now() and (known.still is None or known.still()):
+            return known.identity
+        token = bearer_token(header, credentials.notes)
+        if token is None:
+            return None
+        # Header values are bytes shown as latin-1; a token's own text is UTF-8.
+        text = token.encode("latin-1", "replace").decode("utf-8", "surrogateescape")
+        answer = await self.identify(text, self.audiences)
+        if len(header) == len(token) + 7:  # no room for endless spellings of one token, which would drive out others
+            self.remembered.put(header, answer, len(header))
+        return answer.identity
+
+    async def identify(self, token: str, audiences: Sequence[str]) -> TokenAnswer:
+        """Whose the token is. Raises `BadToken`."""
+        reasons: list[str] = []
+        for authenticator in self._authenticators:
+            try:
+                answer = await self._ask(authenticator, token, audiences)
+            except BadCredentials as error:
+                reasons.append(str(error))
+            except Exception as error:
+                name = type(authenticator).__qualname__
+                log.error("%s failed", name, exc_info=error)
+                reasons.append(f"{name} failed")
+            else:
+                if answer is not None:
+                    return TokenAnswer(in_all_authenticated(answer.identity), answer.until, answer.still)
+        raise BadToken(reasons)
+
+    async def _ask(self, authenticator: TokenAuthenticator, token: str, audiences: Sequence[str]) -> TokenAnswer | None:
+        if not authenticator.waits:
+            return await authenticator.identify(token, audiences)
+        await in_task()
+        async with asyncio.timeout(self._deadline_s):
+            return await authenticator.identify(token, audiences)

@@ -1,0 +1,131 @@
+"""`Identities`: who a server lets in, put together from its options.
+
+What stands in files is read again when they change. See also: ``policy.authn``, the methods; `credentials`, the tokens
+that a server makes for itself; ``filters.authentication``, which asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+from oarlock.meta.context import Clock, User
+from oarlock.policy.authn.anonymous import NOBODY, Anonymous
+from oarlock.policy.authn.authenticator import Authenticator, Union
+from oarlock.policy.authn.certificates import CertificateBundleError, ClientCertificates, load_bundle
+from oarlock.policy.authn.front_proxy import FrontProxy, FrontProxyHeaders, FrontProxyNames
+from oarlock.policy.authn.token_file import TokenFile, TokenFileError
+from oarlock.policy.authn.tokens import BearerTokens, TokenAuthenticator
+from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer
+from oarlock.server.config import ServerConfig
+from oarlock.server.credentials import BadFile, read_file, tokens_of
+from oarlock.server.options.option import ConfigError
+from oarlock.server.reloaded_files import ReloadedFiles
+
+__all__ = ["Identities", "anonymous_of", "check_anonymous"]
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+REFUSALS = (BadFile, TokenFileError, CertificateBundleError)
+
+
+class _Members(Protocol[T_contra]):
+    """A union, whose members can be replaced."""
+
+    def exchange(self, position: int, new: T_contra) -> None: ...
+
+
+class _Sources(Generic[T]):
+    """The members of a union, each made from files, and made again when these change."""
+
+    def __init__(self) -> None:
+        self._made: list[tuple[tuple[Path, ...], Callable[[], T]]] = []
+
+    def add(self, make: Callable[[], T], *files: Path) -> None:
+        self._made.append((files, make))
+
+    def members(self) -> list[T]:
+        return [make() for _, make in self._made]
+
+    def reloaded(self, union: Callable[[], _Members[T]]) -> list[ReloadedFiles]:
+        def reload(position: int) -> None:
+            union().exchange(position, self._made[position][1]())
+
+        return [ReloadedFiles(files, partial(reload, n), REFUSALS) for n, (files, _) in enumerate(self._made) if files]
+
+
+class Identities:
+    """Who is let in by one server.
+
+    Make it from the server's options. `clock` says when what expires has expired.
+    Raises `BadFile`, `TokenFileError`, `CertificateBundleError`.
+    """
+
+    def __init__(self, config: ServerConfig, clock: Clock) -> None:
+        self._config = config
+        self._clock = clock
+        self.tokens_in_file: list[tuple[str, User]] = tokens_of(config)  # makes the administrator's, if there is none
+        self.front_proxy = FrontProxyHeaders()
+        self.audiences: tuple[str, ...] = ()
+        requests, tokens = self._request_sources(), self._token_sources()
+        # Before they are read, so that no change is missed.
+        self.files = (*requests.reloaded(lambda: self._union), *tokens.reloaded(lambda: self.tokens))
+        self.tokens = BearerTokens(tokens.members(), clock, self.audiences)
+        self._union = Union([*requests.members(), self.tokens])
+
+    @property
+    def authenticator(self) -> Authenticator:
+        """Says of each request who sends it."""
+        return self._union
+
+    def _request_sources(self) -> _Sources[Authenticator]:
+        config, clock, sources = self._config, self._clock, _Sources[Authenticator]()
+        proxies, clients = config.requestheader_client_ca_file, config.client_ca_file
+        if proxies is not None:
+            names = FrontProxyNames(
+                config.requestheader_allowed_names,
+                config.requestheader_username_headers,
+                config.requestheader_uid_headers,
+                config.requestheader_group_headers,
+                config.requestheader_extra_headers_prefix,
+            )
+            self.front_proxy.add(names)
+            if clients is not None and not names.allowed_names and set(_bundle(proxies)) & set(_bundle(clients)):
+                raise BadFile(
+                    f"{proxies}: it has an authority of {clients}, so every client could say it is somebody else: "
+                    "give --requestheader-allowed-names"
+                )
+            sources.add(lambda: FrontProxy(_bundle(proxies), names, clock), proxies)
+        if clients is not None:
+            sources.add(lambda: ClientCertificates(_bundle(clients), clock), clients)
+        return sources
+
+    def _token_sources(self) -> _Sources[TokenAuthenticator]:
+        config, sources = self._config, _Sources[TokenAuthenticator]()
+        file = config.token_auth_file or config.admin_token
+        sources.add(lambda: TokenFile(tokens_of(config), self.audiences), file)
+        return sources
+
+
+def _bundle(file: Path) -> Sequence[Any]:
+    return load_bundle(read_file(file), str(file))
+
+
+def anonymous_of(config: ServerConfig) -> Anonymous:
+    """Who needs no credentials."""
+    if config.anonymous_auth:
+        return Anonymous(None)
+    return Anonymous(frozenset(config.anonymous_paths)) if config.anonymous_paths else NOBODY
+
+
+def check_anonymous(anonymous: Anonymous, authorizer: Authorizer) -> None:
+    """Refuse to let everybody do everything. Raises `ConfigError`."""
+    if anonymous.paths is None and isinstance(authorizer, AlwaysAllow):
+        raise ConfigError(
+            [
+                "--anonymous-auth: everybody could do everything, because every request is allowed: leave it out, name "
+                "paths in --anonymous-paths, or choose an --authorization-mode that decides"
+            ]
+        )
