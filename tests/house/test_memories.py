@@ -47,7 +47,7 @@ MEMOS = {
     "patch/apply/owner_cache.py: self._results",
     "patch/apply/tracking.py: self._read",
     "policy/authn/certificates.py: self._known",
-    "policy/authn/token_file.py: self._by_header",
+    "policy/authn/tokens.py: self.remembered",
     "policy/authz/rbac/authorizer.py: self._decisions",
     "schema/cel/regexes.py: _compiled",
     "server/filters/warnings.py: _alone",
