@@ -12,7 +12,10 @@ from oarlock.client.client import Client
 from oarlock.client.config import ClientConfig, ClientConfigError
 from oarlock.client.connecting import connect
 from oarlock.client.informer import RemoteInformer
+from oarlock.client.keywords import ClientSettings
 from oarlock.client.kubeconfig import in_cluster_config, load_config
+from oarlock.client.objects import ObjectPage
+from oarlock.client.remote_command import CommandOutput, CommandResult, RemoteCommand
 from oarlock.client.retries import RetryPolicy
 from oarlock.client.transport import TransportError
 from oarlock.client.watching import WatchEvent
@@ -21,6 +24,11 @@ __all__ = [
     "Client",
     "ClientConfig",
     "ClientConfigError",
+    "ClientSettings",
+    "CommandOutput",
+    "CommandResult",
+    "ObjectPage",
+    "RemoteCommand",
     "RemoteInformer",
     "RetryPolicy",
     "TransportError",

@@ -5,34 +5,42 @@
     tree = await client.get("apps/v1/Deployment", "web", namespace="shop")
 
 A kind is a declared class (a `Resource`, `Spoke` or `Foreign`), or ``group/version/Kind`` for trees. Errors are those
-of `oarlock.errors`. Must not know: how requests travel. See also: `transport`, `watching`.
+of `oarlock.errors`. Must not know: how requests travel. See also: `requests`, `watching`, `remote_command`.
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import fields
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, cast, overload
-from urllib.parse import quote
+from typing import Any, Self, TypeVar, Unpack, cast, overload
 
-from oarlock.client.error_statuses import error_of
+from oarlock.client.keywords import (
+    ClientKeywords,
+    ClientSettings,
+    DeleteKeywords,
+    PagedKeywords,
+    PatchType,
+    SelectionKeywords,
+    WriteKeywords,
+    deletion,
+    write_pairs,
+)
 from oarlock.client.kinds import Discovery, KindPath, path_of_class, split_kind
-from oarlock.client.objects import Tree, encoded, metadata_of, shown, tree_of
-from oarlock.client.queries import ListQuery, Pairs, pairs
-from oarlock.client.retries import RetryPolicy, send
-from oarlock.client.transport import ClientConnection, ClientRequest, ClientResponse, Transport
+from oarlock.client.objects import ObjectPage, Tree, body_of, items_of, metadata_of, shown, tree_of
+from oarlock.client.queries import WATCH_S, ListQuery, Pairs, pairs
+from oarlock.client.remote_command import CHANNELS, CommandResult, RemoteCommand, command_query
+from oarlock.client.requests import Requests
+from oarlock.client.transport import ClientConnection, ClientResponse, Transport
 from oarlock.client.watching import WatchEvent, resumed
 from oarlock.codec import json
 from oarlock.meta.context import User
 from oarlock.meta.errors import Conflict, Expired
 
-__all__ = ["Client", "PatchType"]
+__all__ = ["Client"]
 
 T = TypeVar("T")
-
-PatchType = Literal["merge", "json", "strategic"]
 
 _MEDIA = {
     "merge": "application/merge-patch+json",
@@ -41,30 +49,20 @@ _MEDIA = {
 }
 _APPLY = "application/apply-patch+yaml"
 _ATTEMPTS = 10
-_CHANNELS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+_SILENCE_S = WATCH_S + 30.0
+"""A watch that tells nothing for so long is broken: the server should have ended it before."""
 
 
 class Client:
     """A client of one server, for one user. `async with` closes its connections.
 
-    `field_manager` is what the server calls it in ``managedFields``. `timeout_s` is for a request; watches and logs
-    have none. `user` is impersonated (``kubectl --as``).
+    Keywords are the fields of `ClientSettings`: `field_manager`, `field_validation`, `timeout_s`, `retries`, `user`,
+    `user_agent`, `on_warning`.
     """
 
-    def __init__(
-        self,
-        transport: Transport,
-        *,
-        field_manager: str = "oarlock",
-        timeout_s: float = 60.0,
-        retries: RetryPolicy | None = None,
-        user: User | None = None,
-    ) -> None:
+    def __init__(self, transport: Transport, **settings: Unpack[ClientKeywords]) -> None:
         self._transport = transport
-        self._field_manager = field_manager
-        self._timeout_s = timeout_s
-        self._retries = retries or RetryPolicy()
-        self._impersonation = () if user is None else _impersonation(user)
+        self._requests = Requests(transport, ClientSettings(**settings))
         self._discovery = Discovery(self._fetch)
         self._paths: dict[Any, KindPath] = {}
 
@@ -77,59 +75,60 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections, also those of the clients made by `as_user`."""
+        """Close the connections, also those of the clients made by `using` and `as_user`."""
         await self._transport.close()
+
+    @property
+    def settings(self) -> ClientSettings:
+        """How it asks."""
+        return self._requests.settings
+
+    def using(self, **settings: Unpack[ClientKeywords]) -> Client:
+        """A client on the same connections with other settings; those that aren't given stay."""
+        own = {field.name: getattr(self.settings, field.name) for field in fields(ClientSettings)}
+        return Client(self._transport, **cast("ClientKeywords", {**own, **settings}))
 
     def as_user(self, user: User) -> Client:
         """A client on the same connections that acts as `user`, if this one may impersonate."""
-        return Client(
-            self._transport,
-            field_manager=self._field_manager,
-            timeout_s=self._timeout_s,
-            retries=self._retries,
-            user=user,
-        )
+        return self.using(user=user)
 
     # Reading
 
     @overload
-    async def get(
-        self, kind: str, name: str, *, namespace: str = "", subresource: str = "", resource_version: str = ""
-    ) -> Tree: ...
+    async def get(self, kind: str, name: str, *, namespace: str = "", resource_version: str = "") -> Tree: ...
+    @overload
+    async def get(self, kind: type[T], name: str, *, namespace: str = "", resource_version: str = "") -> T: ...
     @overload
     async def get(
-        self, kind: type[T], name: str, *, namespace: str = "", subresource: str = "", resource_version: str = ""
-    ) -> T: ...
+        self, kind: Any, name: str, *, subresource: str, namespace: str = "", resource_version: str = ""
+    ) -> Any: ...
     async def get(
-        self, kind: Any, name: str, *, namespace: str = "", subresource: str = "", resource_version: str = ""
+        self, kind: Any, name: str, *, subresource: str = "", namespace: str = "", resource_version: str = ""
     ) -> Any:
-        """One object. Raises NotFound."""
+        """One object, or one of its subresources. Raises NotFound.
+
+        What a subresource answers is of the kind's class if it is that kind (``status``), else a tree (``scale``).
+        """
         path = await self.path(kind)
         query = pairs({"resourceVersion": resource_version})
-        tree = await self._ask("GET", path.object(name, namespace, subresource), query)
-        return tree if subresource else shown(tree, path)
+        return shown(await self._requests.tree("GET", path.object(name, namespace, subresource), query), path)
 
     @overload
-    def list(
-        self,
-        kind: str,
-        *,
-        namespace: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
-        page_size: int = 500,
-    ) -> AsyncGenerator[Tree, None]: ...
+    def list(self, kind: str, **selection: Unpack[PagedKeywords]) -> AsyncGenerator[Tree, None]: ...
     @overload
-    def list(
-        self,
-        kind: type[T],
-        *,
-        namespace: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
-        page_size: int = 500,
-    ) -> AsyncGenerator[T, None]: ...
-    async def list(
+    def list(self, kind: type[T], **selection: Unpack[PagedKeywords]) -> AsyncGenerator[T, None]: ...
+    async def list(self, kind: Any, **selection: Unpack[PagedKeywords]) -> AsyncGenerator[Any, None]:
+        """The objects of a namespace, or of all, page by page. Keywords as for `pages`."""
+        async with aclosing(self.pages(kind, **selection)) as pages:
+            async for page in pages:
+                for one in page.items:
+                    yield one
+
+    @overload
+    def pages(self, kind: str, **selection: Unpack[PagedKeywords]) -> AsyncGenerator[ObjectPage[Tree], None]: ...
+    @overload
+    def pages(self, kind: type[T], **selection: Unpack[PagedKeywords]) -> AsyncGenerator[ObjectPage[T], None]: ...
+    async def pages(
         self,
         kind: Any,
         *,
@@ -137,52 +136,36 @@ class Client:
         label_selector: str = "",
         field_selector: str = "",
         page_size: int = 500,
-    ) -> AsyncGenerator[Any, None]:
-        """The objects of a namespace, or of all, page by page; `page_size` 0 asks for all in one answer.
+    ) -> AsyncGenerator[ObjectPage[Any], None]:
+        """The answers to a list, one after another; `page_size` 0 asks for all in one.
 
         Pages are of one revision. When that is gone, because reading took minutes, the rest is of the current one.
         """
         path = await self.path(kind)
+        collection = path.collection(namespace)
         query = ListQuery(label_selector, field_selector, page_size=page_size)
-        async with aclosing(self.pages(path, query, namespace)) as listed:
-            async for page in listed:
-                for tree in _items(page, path):
-                    yield shown(tree, path)
-
-    async def pages(self, path: KindPath, query: ListQuery, namespace: str = "") -> AsyncGenerator[Tree, None]:
-        """The answers to a list, one after another, as trees."""
         token = ""
         while True:
             try:
-                page = await self._ask("GET", path.collection(namespace), query.pairs(token))
+                page = await self._requests.tree("GET", collection, query.pairs(token))
             except Expired as error:
                 if not (token and error.continue_token):
                     raise
-                page = await self._ask("GET", path.collection(namespace), query.pairs(error.continue_token))
-            yield page
-            token = metadata_of(page).get("continue", "")
+                page = await self._requests.tree("GET", collection, query.pairs(error.continue_token))
+            metadata = metadata_of(page)
+            items = [shown(tree, path) for tree in items_of(page, path)]
+            yield ObjectPage(items, metadata.get("resourceVersion", ""), metadata.get("remainingItemCount") or 0)
+            token = metadata.get("continue", "")
             if not token:
                 return
 
     @overload
     def watch(
-        self,
-        kind: str,
-        *,
-        namespace: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
-        resource_version: str = "",
+        self, kind: str, *, resource_version: str = "", **selection: Unpack[SelectionKeywords]
     ) -> AsyncGenerator[WatchEvent[Tree], None]: ...
     @overload
     def watch(
-        self,
-        kind: type[T],
-        *,
-        namespace: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
-        resource_version: str = "",
+        self, kind: type[T], *, resource_version: str = "", **selection: Unpack[SelectionKeywords]
     ) -> AsyncGenerator[WatchEvent[T], None]: ...
     async def watch(
         self,
@@ -212,7 +195,8 @@ class Client:
         collection = path.collection(namespace)
 
         async def begin(resource_version: str) -> ClientResponse:
-            return await self.open(collection, query.watch_pairs(resource_version), streams=True)
+            pairs = query.watch_pairs(resource_version)
+            return await self._requests.open(collection, pairs, streams=True, silence_s=_SILENCE_S)
 
         async with aclosing(resumed(begin, query.resource_version, self.pause)) as events:
             async for event in events:
@@ -220,32 +204,24 @@ class Client:
 
     # Writing
 
-    async def create(self, obj: T, *, kind: Any = None, namespace: str = "", dry_run: bool = False) -> T:
+    async def create(self, obj: T, *, kind: Any = None, namespace: str = "", **how: Unpack[WriteKeywords]) -> T:
         """Create an object, and return it as it is then. Raises AlreadyExists, InvalidObject."""
         path, tree = await self._outgoing(obj, kind)
         namespace = namespace or metadata_of(tree).get("namespace", "")
         if path.namespaced and not namespace:
             raise ValueError(f"{path.kind}: say which namespace it is in: namespace=…, or in its metadata")
-        query = self._write_query(dry_run)
-        created: T = shown(await self._ask("POST", path.collection(namespace), query, tree), path)
+        created: T = shown(await self._write("POST", path.collection(namespace), tree, how), path)
         return created
 
     async def update(
-        self,
-        obj: T,
-        *,
-        kind: Any = None,
-        namespace: str = "",
-        subresource: str = "",
-        dry_run: bool = False,
+        self, obj: T, *, kind: Any = None, namespace: str = "", subresource: str = "", **how: Unpack[WriteKeywords]
     ) -> T:
         """Replace an object, if nobody changed it since its resourceVersion. Raises Conflict, NotFound, InvalidObject.
 
         Fields that its class doesn't have are removed: `change` keeps them. ``subresource="status"`` writes the status.
         """
         path, tree = await self._outgoing(obj, kind)
-        where = self._where(path, tree, namespace, subresource)
-        updated: T = shown(await self._ask("PUT", where, self._write_query(dry_run), tree), path)
+        updated: T = shown(await self._write("PUT", _where(path, tree, namespace, subresource), tree, how), path)
         return updated
 
     async def change(
@@ -256,6 +232,7 @@ class Client:
         *,
         namespace: str = "",
         subresource: str = "",
+        **how: Unpack[WriteKeywords],
     ) -> T:
         """Read an object, let `change` change it, write it; again while others are faster.
 
@@ -265,12 +242,12 @@ class Client:
         path = await self.path(kind)
         where = path.object(name, namespace, subresource)
         for attempt in range(_ATTEMPTS):
-            tree = await self._ask("GET", path.object(name, namespace))
+            tree = await self._requests.tree("GET", path.object(name, namespace))
             new, changed = _changed(tree, path, change)
             if new == tree:
                 return cast("T", changed)
             try:
-                written: T = shown(await self._ask("PUT", where, self._write_query(), new), path)
+                written: T = shown(await self._write("PUT", where, new, how), path)
             except Conflict:
                 if attempt == _ATTEMPTS - 1:
                     raise
@@ -287,12 +264,12 @@ class Client:
         type: PatchType = "merge",
         namespace: str = "",
         subresource: str = "",
+        **how: Unpack[WriteKeywords],
     ) -> Any:
         """Patch an object, and return it. Raises NotFound, Conflict, InvalidObject."""
         path = await self.path(kind)
         where = path.object(name, namespace, subresource)
-        headers = {"content-type": _MEDIA[type]}
-        return shown(await self._ask("PATCH", where, self._write_query(), patch, headers), path)
+        return shown(await self._write("PATCH", where, patch, how, _MEDIA[type]), path)
 
     async def apply(
         self,
@@ -301,8 +278,8 @@ class Client:
         kind: Any = None,
         namespace: str = "",
         subresource: str = "",
-        field_manager: str = "",
         force: bool = False,
+        **how: Unpack[WriteKeywords],
     ) -> T:
         """Server-side apply: own the fields of `obj` and set them; create it if need be.
 
@@ -312,26 +289,20 @@ class Client:
         path, tree = await self._outgoing(obj, kind)
         metadata = {k: v for k, v in metadata_of(tree).items() if k not in ("managedFields", "resourceVersion", "uid")}
         tree["metadata"] = metadata
-        where = self._where(path, tree, namespace, subresource)
-        manager = field_manager or self._field_manager
-        query = pairs({"fieldManager": manager, "force": "true" if force else ""})
-        applied: T = shown(await self._ask("PATCH", where, query, tree, {"content-type": _APPLY}), path)
+        where = _where(path, tree, namespace, subresource)
+        query = (*write_pairs(self.settings, **how), *pairs({"force": "true" if force else ""}))
+        headers = {"content-type": _APPLY}
+        applied: T = shown(await self._requests.tree("PATCH", where, query, tree, headers), path)
         return applied
 
-    async def delete(
-        self,
-        kind: Any,
-        name: str,
-        *,
-        namespace: str = "",
-        options: Mapping[str, Any] | None = None,
-    ) -> None:
+    async def delete(self, kind: Any, name: str, *, namespace: str = "", **how: Unpack[DeleteKeywords]) -> None:
         """Delete an object; with finalizers it is only marked. Raises NotFound, Conflict.
 
-        `options` are DeleteOptions: ``{"propagationPolicy": "Foreground", "preconditions": {"uid": …}}``.
+        `propagation` is what becomes of the objects it owns: ``Background``, ``Foreground`` or ``Orphan``. With `uid`
+        or `resource_version` only that very object is deleted. `grace_period_s` is for kinds that take their time.
         """
         path = await self.path(kind)
-        await self._ask("DELETE", path.object(name, namespace), (), options)
+        await self._requests.ask("DELETE", path.object(name, namespace), (), deletion(**how))
 
     async def delete_collection(
         self,
@@ -340,26 +311,38 @@ class Client:
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
-        propagation: str = "",
+        **how: Unpack[DeleteKeywords],
     ) -> None:
-        """Delete every object that is selected. `propagation`: ``Background``, ``Foreground`` or ``Orphan``."""
+        """Delete every object that is selected. Keywords as for `delete`."""
         path = await self.path(kind)
-        body = {"propagationPolicy": propagation} if propagation else None
         query = ListQuery(label_selector, field_selector, page_size=0)
-        await self._ask("DELETE", path.collection(namespace), query.pairs(""), body)
+        await self._requests.ask("DELETE", path.collection(namespace), query.pairs(""), deletion(**how))
 
-    async def scale(self, kind: Any, name: str, replicas: int, *, namespace: str = "") -> Tree:
+    async def scale(
+        self, kind: Any, name: str, replicas: int, *, namespace: str = "", **how: Unpack[WriteKeywords]
+    ) -> Tree:
         """Set the number of replicas by the scale subresource; returns the Scale."""
         path = await self.path(kind)
-        where = path.object(name, namespace, "scale")
-        headers = {"content-type": _MEDIA["merge"]}
-        scale: Tree = await self._ask("PATCH", where, self._write_query(), {"spec": {"replicas": replicas}}, headers)
-        return scale
+        patch = {"spec": {"replicas": replicas}}
+        return await self._write("PATCH", path.object(name, namespace, "scale"), patch, how, _MEDIA["merge"])
 
-    async def post(self, kind: Any, name: str, subresource: str, body: Any = None, *, namespace: str = "") -> Any:
-        """POST to a subresource, such as ``token`` or one that a server declares; returns the tree it answers."""
+    async def post(
+        self,
+        kind: Any,
+        name: str,
+        subresource: str,
+        body: Any = None,
+        *,
+        namespace: str = "",
+        query: Mapping[str, str] | None = None,
+    ) -> Any:
+        """POST to a subresource, such as ``eviction`` or one that a server declares; returns the tree it answers.
+
+        `body` is an object of a declared class or a tree; None for an action. An empty answer is None.
+        """
         path = await self.path(kind)
-        return await self._ask("POST", path.object(name, namespace, subresource), (), body)
+        where = path.object(name, namespace, subresource)
+        return await self._requests.ask("POST", where, pairs(query or {}), body_of(body))
 
     # Streams
 
@@ -369,7 +352,7 @@ class Client:
         """The ``log`` subresource as it arrives. `query` are its other parameters: ``container="web"``."""
         path = await self.path(kind)
         parameters = [*query.items(), *([("follow", "true")] if follow else [])]
-        answer = await self.open(path.object(name, namespace, "log"), parameters, streams=True)
+        answer = await self._requests.open(path.object(name, namespace, "log"), parameters, streams=True)
         try:
             async with aclosing(answer.chunks()) as chunks:
                 async for chunk in chunks:
@@ -377,19 +360,52 @@ class Client:
         finally:
             await answer.close()
 
+    @asynccontextmanager
+    async def exec(
+        self,
+        kind: Any,
+        name: str,
+        command: Sequence[str],
+        *,
+        namespace: str = "",
+        tty: bool = False,
+        subresource: str = "exec",
+        query: Mapping[str, str] | None = None,
+    ) -> AsyncIterator[RemoteCommand]:
+        """A command that runs beside an object, for as long as the context lasts. `query` adds ``container`` and such.
+
+        Raises StatusError when it is refused. See `run` for a command whose output is wanted as a whole.
+        """
+        parameters = (*command_query(command, tty=tty), *pairs(query or {}))
+        connection = await self.connect(kind, name, subresource, parameters, namespace=namespace)
+        try:
+            yield RemoteCommand(connection)
+        finally:
+            await connection.close()
+
+    async def run(
+        self,
+        kind: Any,
+        name: str,
+        command: Sequence[str],
+        *,
+        namespace: str = "",
+        stdin: bytes = b"",
+        query: Mapping[str, str] | None = None,
+    ) -> CommandResult:
+        """Run a command and wait for its end: exit code, stdout and stderr, of at most 16 MiB together."""
+        async with self.exec(kind, name, command, namespace=namespace, query=query) as remote:
+            return await remote.result(stdin)
+
     async def connect(
-        self, kind: Any, name: str, subresource: str, query: Any = (), *, namespace: str = ""
+        self, kind: Any, name: str, subresource: str, query: Pairs = (), *, namespace: str = ""
     ) -> ClientConnection:
         """Connect to ``exec``, ``attach``, ``portforward`` or a subresource of a server's own, over WebSocket.
 
         The first byte of each message is the channel: 0 stdin, 1 stdout, 2 stderr, 3 the result, 4 resize, 255 close.
         """
         path = await self.path(kind)
-        request = self._request("GET", path.object(name, namespace, subresource), tuple(query), streams=True)
-        connection = await self._transport.connect(request, _CHANNELS)
-        if isinstance(connection, ClientResponse):
-            raise error_of(connection.status, connection.headers, await connection.read())
-        return connection
+        return await self._requests.connect(path.object(name, namespace, subresource), tuple(query), CHANNELS)
 
     # Requests
 
@@ -402,53 +418,25 @@ class Client:
         return known
 
     async def request(
-        self, method: str, path: str, body: Any = None, *, query: Any = (), headers: Mapping[str, str] | None = None
-    ) -> Tree:
-        """Any request: the answer's JSON. Raises the error that the answer stands for."""
-        answer: Tree = await self._ask(method, path, tuple(query), body, headers)
-        return answer
-
-    async def _ask(
-        self, method: str, path: str, query: Any = (), body: Any = None, headers: Mapping[str, str] | None = None
+        self, method: str, path: str, body: Any = None, *, query: Pairs = (), headers: Mapping[str, str] | None = None
     ) -> Any:
-        data = b"" if body is None else encoded(body)
-        answer = await self._answer(self._request(method, path, query, data, headers))
-        return json.decode(await answer.read())
+        """Any request: the answer's JSON, None for an empty one. Raises the error that the answer stands for."""
+        return await self._requests.ask(method, path, query, body_of(body), headers)
 
     async def open(self, path: str, query: Pairs, *, streams: bool = False) -> ClientResponse:
         """A GET whose body the caller reads. Raises the error that the answer stands for."""
-        return await self._answer(self._request("GET", path, query, streams=streams))
+        return await self._requests.open(path, query, streams=streams)
 
     async def pause(self, failures: int) -> None:
         """Wait before a watch is opened again: longer with each failure in a row, and not all clients together."""
-        if failures:
-            longest = min(self._retries.first_wait_s * 2.0 ** min(failures, 20), self._retries.longest_wait_s)
-            await self._retries.sleep(longest * random.uniform(0.5, 1.0))
+        await self._requests.pause(failures)
 
-    async def _answer(self, request: ClientRequest) -> ClientResponse:
-        answer = await send(self._transport, request, self._retries)
-        if answer.status >= 400:
-            raise error_of(answer.status, answer.headers, await answer.read())
-        return answer
+    async def _write(self, method: str, path: str, body: Any, how: WriteKeywords, media: str = "") -> Tree:
+        headers = {"content-type": media} if media else None
+        return await self._requests.tree(method, path, write_pairs(self.settings, **how), body, headers)
 
-    def _request(
-        self,
-        method: str,
-        path: str,
-        query: Any = (),
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        *,
-        streams: bool = False,
-    ) -> ClientRequest:
-        own = {"accept": "application/json", "user-agent": self._field_manager}
-        if body:
-            own["content-type"] = "application/json"
-        lines = (*{**own, **(headers or {})}.items(), *self._impersonation)
-        return ClientRequest(method, path, query, lines, body, self._timeout_s, streams)
-
-    async def _fetch(self, path: str) -> Any:
-        return await self._ask("GET", path)
+    async def _fetch(self, path: str) -> Tree:
+        return await self._requests.tree("GET", path)
 
     async def _outgoing(self, obj: Any, kind: Any) -> tuple[KindPath, Tree]:
         """The path and tree of an object that is to be written."""
@@ -457,12 +445,10 @@ class Client:
         path = await self.path(kind)
         return path, tree_of(obj, path)
 
-    def _write_query(self, dry_run: bool = False) -> Pairs:
-        return pairs({"dryRun": "All" if dry_run else "", "fieldManager": self._field_manager})
 
-    def _where(self, path: KindPath, tree: Tree, namespace: str, subresource: str) -> str:
-        metadata = metadata_of(tree)
-        return path.object(metadata.get("name", ""), namespace or metadata.get("namespace", ""), subresource)
+def _where(path: KindPath, tree: Tree, namespace: str, subresource: str) -> str:
+    metadata = metadata_of(tree)
+    return path.object(metadata.get("name", ""), namespace or metadata.get("namespace", ""), subresource)
 
 
 def _changed(tree: Tree, path: KindPath, change: Callable[[Any], object]) -> tuple[Tree, Any]:
@@ -474,19 +460,3 @@ def _changed(tree: Tree, path: KindPath, change: Callable[[Any], object]) -> tup
     opened = path.projection.open(tree)
     change(opened.object)
     return opened.result(), opened.object
-
-
-def _items(page: Tree, path: KindPath) -> list[Tree]:
-    """The objects of a page. Servers leave out the type of each item of a list."""
-    head = {"apiVersion": path.api_version, "kind": path.kind}
-    return [{**head, **item} for item in page.get("items") or ()]
-
-
-def _impersonation(user: User) -> Pairs:
-    """The headers that act as `user`. Source: the API server's documentation of user impersonation."""
-    lines = [("impersonate-user", user.name), *(("impersonate-group", group) for group in user.groups)]
-    if user.uid:
-        lines.append(("impersonate-uid", user.uid))
-    for key, values in user.extra.items():
-        lines += [(f"impersonate-extra-{quote(key.lower(), safe='')}", value) for value in values]
-    return lines

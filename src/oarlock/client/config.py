@@ -11,7 +11,10 @@ from pathlib import Path
 
 from oarlock.meta.context import User
 
-__all__ = ["ClientConfig", "ClientConfigError", "ExecPlugin", "OIDCProvider"]
+__all__ = ["EXEC_VERSIONS", "ClientConfig", "ClientConfigError", "ExecPlugin", "OIDCProvider"]
+
+EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+"""What is spoken with exec plugins; the first unless a plugin wants another."""
 
 
 class ClientConfigError(ValueError):
@@ -25,10 +28,9 @@ class ExecPlugin:
     command: str
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
-    api_version: str = "client.authentication.k8s.io/v1"
+    api_version: str = EXEC_VERSIONS[0]
     install_hint: str = ""
     provide_cluster_info: bool = False
-    interactive: str = "IfAvailable"
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ class Credential:
     async def headers(self) -> list[tuple[str, str]]:
         """The ``authorization`` line of the next request, if any. Raises ClientConfigError."""
         token = await self._current_token()
+        if not (token.isascii() and token.isprintable()):  # such a line would end, or not be sent
+            raise ClientConfigError(f"{self._source()}: the token has characters in it that no header may have")
         if token:
             return [("authorization", f"Bearer {token}")]
         if self._config.username:
@@ -48,6 +50,13 @@ class Credential:
         if self._config.token_file is not None:
             return self._token_of_file(self._config.token_file)
         return self._config.token
+
+    def _source(self) -> str:
+        """Where the token is from, for errors."""
+        config = self._config
+        if config.exec_plugin is not None:
+            return f"exec plugin {config.exec_plugin.command}"
+        return str("id-token" if config.oidc is not None else config.token_file or "token")
 
     def _token_of_file(self, file: Path) -> str:
         """A service account's token is replaced every hour: a look at the file's time is cheap."""

@@ -24,8 +24,6 @@ MAX_OUTPUT_BYTES = 1024 * 1024
 EARLY_S = 10.0
 """Credentials are renewed this long before they expire."""
 
-_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
-
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
@@ -122,8 +120,9 @@ class ExecRunner:
         status = tree.get("status") if isinstance(tree, dict) else None
         if not isinstance(status, dict) or tree.get("kind") != "ExecCredential":
             raise self._failure("printed no ExecCredential with a status")
-        if tree.get("apiVersion") not in _VERSIONS:
-            raise self._failure(f"answered in version {tree.get('apiVersion')!r}: {' or '.join(_VERSIONS)} is needed")
+        wanted = self._plugin.api_version
+        if tree.get("apiVersion") != wanted:
+            raise self._failure(f"answered in version {tree.get('apiVersion')!r}, and was asked for {wanted}")
         token, certificate, key = (status.get(name) for name in ("token", "clientCertificateData", "clientKeyData"))
         given = [one for one in (token, certificate, key) if one is not None]
         if not given or not all(isinstance(one, str) for one in given) or (certificate is None) != (key is None):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -23,15 +24,24 @@ __all__ = ["HTTPTransport"]
 CONNECT_S = 10.0
 IDLE_S = 60.0
 CONNECTIONS = 100
+HEARTBEAT_S = 30.0
+"""How often a WebSocket is pinged, so that one whose other end is gone ends too."""
+MAX_ANSWER_BYTES = 256 * 1024 * 1024
+MAX_ERROR_BYTES = 256 * 1024
+MAX_MESSAGE_BYTES = 32 * 1024 * 1024
+_PIECE_BYTES = 64 * 1024
 
 
 class HTTPTransport:
     """Requests to the server of `config`. Connections are made when they are needed, at most `connections` of them.
 
+    A watch has a connection of its own. An answer that isn't streamed may have `max_answer_bytes`.
     Raises ClientConfigError when a file that `config` names can't be read.
     """
 
-    def __init__(self, config: ClientConfig, *, connections: int = CONNECTIONS) -> None:
+    def __init__(
+        self, config: ClientConfig, *, connections: int = CONNECTIONS, max_answer_bytes: int = MAX_ANSWER_BYTES
+    ) -> None:
         try:
             import aiohttp  # noqa: PLC0415 (an extra that only this needs)
         except ImportError:
@@ -39,6 +49,7 @@ class HTTPTransport:
         self._aiohttp = aiohttp
         self._config = config
         self._connections = connections
+        self._max_answer_bytes = max_answer_bytes
         self._credential = Credential(config)
         self._session: aiohttp.ClientSession | None = None
         self._stamp: object = None
@@ -52,16 +63,15 @@ class HTTPTransport:
         return answer
 
     async def _once(self, request: ClientRequest) -> _HTTPResponse:
-        session = await self._open()
-        headers = [*request.headers, *await self._credential.headers()]
         total = None if request.streams else request.timeout_s
-        timeout = self._aiohttp.ClientTimeout(total=total, connect=CONNECT_S)
-        url = self._url(request)
+        timeout = self._aiohttp.ClientTimeout(total=total, connect=CONNECT_S, sock_read=request.silence_s)
         try:
             async with asyncio.timeout(request.timeout_s):
+                headers = [*request.headers, *await self._credential.headers()]
+                session = await self._open()
                 response = await session.request(
                     request.method,
-                    url,
+                    self._url(request),
                     data=request.body or None,
                     headers=headers,
                     timeout=timeout,
@@ -69,30 +79,54 @@ class HTTPTransport:
                     proxy=self._config.proxy_url or None,
                     server_hostname=self._config.tls_server_name or None,
                 )
-        except (self._aiohttp.ClientConnectorError, self._aiohttp.ConnectionTimeoutError) as error:
-            raise TransportError(f"{self._config.server}: {error}", sent=False) from None
         except (self._aiohttp.ClientError, OSError) as error:
-            raise TransportError(f"{self._config.server}: {error or type(error).__name__}", sent=True) from None
-        return _HTTPResponse(response, self._config.server)
+            raise self._failure(error, request.timeout_s) from None
+        return _HTTPResponse(response, self._config.server, self._max_answer_bytes, self._aiohttp.ClientError)
 
     async def connect(self, request: ClientRequest, protocols: Sequence[str]) -> ClientConnection | ClientResponse:
-        session = await self._open()
-        headers = [*request.headers, *await self._credential.headers()]
+        try:
+            return await self._upgraded(request, protocols)
+        except self._aiohttp.WSServerHandshakeError as refusal:
+            if refusal.status == 401 and await self._credential.renew():
+                try:
+                    return await self._upgraded(request, protocols)
+                except self._aiohttp.WSServerHandshakeError as second:
+                    refusal = second
+            status = refusal.status
+        if status < 400:
+            raise TransportError(f"{self._config.server}: the upgrade was answered with {status}", sent=True)
+        return await self.send(request)  # a WebSocket's refusal has no body to read: ask again without the upgrade
+
+    async def _upgraded(self, request: ClientRequest, protocols: Sequence[str]) -> ClientConnection:
         try:
             async with asyncio.timeout(request.timeout_s):
+                headers = [*request.headers, *await self._credential.headers()]
+                session = await self._open()
                 socket = await session.ws_connect(
                     self._url(request),
                     protocols=protocols,
                     headers=headers,
+                    heartbeat=HEARTBEAT_S,
                     proxy=self._config.proxy_url or None,
                     server_hostname=self._config.tls_server_name or None,
-                    max_msg_size=0,
+                    max_msg_size=MAX_MESSAGE_BYTES,
                 )
         except self._aiohttp.WSServerHandshakeError:
-            return await self.send(request)  # a WebSocket's refusal has no body to read: ask again without the upgrade
+            raise
         except (self._aiohttp.ClientError, OSError) as error:
-            raise TransportError(f"{self._config.server}: {error or type(error).__name__}", sent=True) from None
+            raise self._failure(error, request.timeout_s) from None
         return _WebSocket(socket)
+
+    def _failure(self, error: Exception, timeout_s: float | None) -> TransportError:
+        """What became of a request that has no answer. One that got no connection wasn't sent."""
+        server = self._config.server
+        if isinstance(error, self._aiohttp.ConnectionTimeoutError):
+            why = f"no connection within {CONNECT_S:g} s; at most {self._connections} are open at a time"
+            return TransportError(f"{server}: {why}", sent=False)
+        unsent = isinstance(error, self._aiohttp.ClientConnectorError | self._aiohttp.ClientProxyConnectionError)
+        if isinstance(error, TimeoutError):
+            return TransportError(f"{server}: no answer within {timeout_s:g} s", sent=True)
+        return TransportError(f"{server}: {error or type(error).__name__}", sent=not unsent)
 
     async def close(self) -> None:
         session, self._session = self._session, None
@@ -125,27 +159,45 @@ class HTTPTransport:
 
 
 class _HTTPResponse(ClientResponse):
-    def __init__(self, response: aiohttp.ClientResponse, server: str) -> None:
+    """`broken` is what reading may raise besides an OSError."""
+
+    def __init__(self, response: aiohttp.ClientResponse, server: str, max_bytes: int, broken: type[Exception]) -> None:
         self.status = response.status
-        self.headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
+        headers: dict[str, str] = {}
+        for line, value in response.headers.items():
+            name = line.lower()
+            headers[name] = f"{headers[name]}, {value}" if name in headers else value
+        self.headers: Mapping[str, str] = headers
         self._response = response
         self._server = server
+        self._max_bytes = max_bytes
+        self._broken: tuple[type[Exception], ...] = (broken, OSError, ValueError, EOFError)
 
     async def read(self) -> bytes:
+        """The body; of an error no more than somebody would read."""
+        refused = self.status >= 300
+        limit = MAX_ERROR_BYTES if refused else self._max_bytes
+        data = bytearray()
         try:
-            return await self._response.read()
-        except Exception as error:
-            raise self._broken(error) from None
+            async with aclosing(self.chunks()) as chunks:
+                async for chunk in chunks:
+                    data += chunk
+                    if len(data) > limit and not refused:
+                        why = "ask for smaller pages, or give HTTPTransport a larger max_answer_bytes"
+                        raise TransportError(f"{self._server}: an answer of more than {limit} bytes: {why}", sent=True)
+                    if len(data) > limit:
+                        break
+        finally:
+            self._response.close()  # unless it is whole: then the connection has been given back
+        return bytes(data[:limit])
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         try:
-            async for chunk in self._response.content.iter_any():
+            async for chunk in self._response.content.iter_chunked(_PIECE_BYTES):
                 yield chunk
-        except (TimeoutError, OSError, ValueError, EOFError) as error:
-            raise self._broken(error) from None
-
-    def _broken(self, error: Exception) -> TransportError:
-        return TransportError(f"{self._server}: the answer broke off: {error or type(error).__name__}", sent=True)
+        except self._broken as error:
+            why = "nothing came in time" if isinstance(error, TimeoutError) else error or type(error).__name__
+            raise TransportError(f"{self._server}: the answer broke off: {why}", sent=True) from None
 
     async def close(self) -> None:
         self._response.close()
@@ -159,13 +211,15 @@ class _WebSocket(ClientConnection):
     async def send(self, message: bytes) -> None:
         try:
             await self._socket.send_bytes(message)
-        except (OSError, ConnectionError) as error:
+        except OSError as error:
             raise TransportError(f"the connection has ended: {error}", sent=True) from None
 
     async def receive(self) -> bytes | None:
         message = await self._socket.receive()
         if isinstance(message.data, bytes):
             return message.data
+        if isinstance(message.data, Exception):
+            raise TransportError(f"the connection broke off: {message.data}", sent=True)
         return message.data.encode() if isinstance(message.data, str) else None
 
     async def close(self) -> None:

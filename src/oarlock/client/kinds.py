@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from oarlock.client.transport import TransportError
 from oarlock.meta.errors import NotFound, StatusError
 from oarlock.meta.kinds import GroupKind, GroupVersion
 from oarlock.schema.definitions import plural_of
@@ -103,7 +104,9 @@ class Discovery:
             if error.code == 404:
                 return
             raise
-        for item in tree.get("resources", ()):
-            if "/" not in item["name"]:
-                path = KindPath(api_version, item["kind"], item["name"], item["namespaced"])
-                self._known[api_version, item["kind"]] = path
+        try:
+            paths = [KindPath(api_version, one["kind"], one["name"], one["namespaced"]) for one in tree["resources"]]
+            found = {(api_version, path.kind): path for path in paths if "/" not in path.resource}
+        except (KeyError, TypeError):
+            raise TransportError(f"the answer at {root} is no APIResourceList", sent=True) from None
+        self._known.update(found)

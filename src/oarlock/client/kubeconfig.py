@@ -12,8 +12,10 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from oarlock.client.config import ClientConfig, ClientConfigError, ExecPlugin, OIDCProvider
+from oarlock.client.config import EXEC_VERSIONS, ClientConfig, ClientConfigError, ExecPlugin, OIDCProvider
+from oarlock.client.proxies import environment_proxy
 from oarlock.codec import yaml
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.context import User
@@ -22,6 +24,8 @@ __all__ = ["in_cluster_config", "load_config", "load_kubeconfig"]
 
 MAX_BYTES = 8 * 1024 * 1024
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+_SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
 
 _Tree = dict[str, Any]
 
@@ -46,45 +50,87 @@ def in_cluster_config(folder: Path = _SERVICE_ACCOUNT, environment: Mapping[str,
         raise ClientConfigError(
             f"this isn't a pod: there is no KUBERNETES_SERVICE_HOST, or no {token}; name a kubeconfig"
         )
-    namespace = folder / "namespace"
-    return ClientConfig(
-        server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
-        ca_file=folder / "ca.crt",
-        token_file=token,
-        namespace=namespace.read_text().strip() if namespace.exists() else "default",
-    )
+    server = f"https://{f'[{host}]' if ':' in host else host}:{port}"
+    if not _is_url(server):
+        raise ClientConfigError(f"KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT make no URL: {server!r}")
+    try:
+        namespace = (folder / "namespace").read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        namespace = "default"
+    proxy_url = environment_proxy(server, environment)
+    return ClientConfig(server, ca_file=folder / "ca.crt", token_file=token, namespace=namespace, proxy_url=proxy_url)
 
 
 def load_kubeconfig(path: str | Path | None = None, *, context: str = "") -> ClientConfig:
     """A context of a kubeconfig, the current one unless named. Raises ClientConfigError."""
     merged = _merged(_files(path))
-    name = context or _text(merged.get("current-context"))
+    name = context or merged.current
     if not name:
-        raise ClientConfigError(f"{_names(merged)}: there is no current-context; name one with context=…")
-    chosen = _named(merged, "contexts", name, "context")
-    cluster = _named(merged, "clusters", _text(chosen.get("cluster")), "cluster")
-    user_name = _text(chosen.get("user"))
-    user = _named(merged, "users", user_name, "user") if user_name else _Section({}, Path())
-    return _config(cluster, user, _text(chosen.get("namespace")) or "default")
+        raise ClientConfigError(f"{merged}: there is no current-context; name one with context=…")
+    chosen = merged.section("contexts", name)
+    cluster = merged.section("clusters", chosen.text("cluster"))
+    user_name = chosen.text("user")
+    user = merged.section("users", user_name) if user_name else _Section({}, Path(), "")
+    return _config(cluster, user, chosen.text("namespace") or "default")
 
 
 class _Section(dict[str, Any]):
-    """A cluster, user or context, with the file that it is from."""
+    """A mapping of a kubeconfig, with its file and its place there. What has a wrong type is an error."""
 
-    def __init__(self, tree: _Tree, file: Path) -> None:
+    def __init__(self, tree: _Tree, file: Path, place: str) -> None:
         super().__init__(tree)
         self.file = file
+        self.place = place
+
+    def wrong(self, key: str, why: str) -> ClientConfigError:
+        return ClientConfigError(f"{self.file}: {self.place}{key}{why}")
+
+    def text(self, key: str) -> str:
+        value = self.get(key)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise self.wrong(key, f" is a {type(value).__name__}, not a string")
+        if not value.isprintable():
+            raise self.wrong(key, " has a line break or another control character in it")
+        return value
+
+    def flag(self, key: str) -> bool:
+        value = self.get(key)
+        if not isinstance(value, bool | None):
+            raise self.wrong(key, " is true or false")
+        return bool(value)
+
+    def items_of(self, key: str) -> list[Any]:
+        value = self.get(key)
+        if not isinstance(value, list | None):
+            raise self.wrong(key, " is a list")
+        return value or []
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        values = self.items_of(key)
+        if not all(isinstance(one, str) for one in values):
+            raise self.wrong(key, " is a list of strings")
+        return tuple(values)
+
+    def section(self, key: str) -> _Section | None:
+        value = self.get(key)
+        if not isinstance(value, dict | None):
+            raise self.wrong(key, " is a mapping")
+        return None if value is None else _Section(value, self.file, f"{self.place}{key}.")
 
     def path(self, key: str) -> Path | None:
-        value = _text(self.get(key))
+        value = self.text(key)
         return self.file.parent / value if value else None
 
     def data(self, key: str) -> bytes:
-        value = _text(self.get(key))
+        value = self.get(key)
+        if not isinstance(value, str | None):
+            raise self.wrong(key, " isn't base64")
         try:
-            return base64.b64decode(value, validate=True)
+            return base64.b64decode("".join((value or "").split()), validate=True)
         except (binascii.Error, ValueError):
-            raise ClientConfigError(f"{self.file}: {key} isn't base64") from None
+            raise self.wrong(key, " isn't base64") from None
 
 
 def _files(path: str | Path | None) -> Sequence[Path]:
@@ -95,21 +141,41 @@ def _files(path: str | Path | None) -> Sequence[Path]:
     return [one for one in listed if one.exists() or len(listed) == 1] or [Path.home() / ".kube" / "config"]
 
 
-def _merged(files: Sequence[Path]) -> _Tree:
-    merged: _Tree = {"files": files, "clusters": {}, "users": {}, "contexts": {}}
+class _Kubeconfig:
+    """What the files say together."""
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        self.current = ""
+        self.sections: dict[str, dict[str, _Section]] = {plural: {} for plural in _SECTIONS}
+        self._files = files
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self._files))
+
+    def section(self, plural: str, name: str) -> _Section:
+        section = self.sections[plural].get(name)
+        if section is None:
+            known = ", ".join(sorted(self.sections[plural])) or "none"
+            raise ClientConfigError(f"{self}: there is no {_SECTIONS[plural]} {name!r}; there is: {known}")
+        return section
+
+
+def _merged(files: Sequence[Path]) -> _Kubeconfig:
+    merged = _Kubeconfig(files)
     for file in files:
         tree = _read(file)
-        if _text(tree.get("current-context")):
-            merged.setdefault("current-context", tree["current-context"])
-        for plural, singular in (("clusters", "cluster"), ("users", "user"), ("contexts", "context")):
-            for item in tree.get(plural) or ():
-                if not isinstance(item, dict) or not isinstance(item.get(singular) or {}, dict):
+        merged.current = merged.current or tree.text("current-context")
+        for plural, singular in _SECTIONS.items():
+            for item in tree.items_of(plural):
+                name = item.get("name") if isinstance(item, dict) else None
+                section = (item.get(singular) or {}) if isinstance(item, dict) else None
+                if not isinstance(name, str) or not isinstance(section, dict):
                     raise ClientConfigError(f"{file}: {plural}: each is a mapping with name and {singular}")
-                merged[plural].setdefault(item.get("name"), _Section(item.get(singular) or {}, file))
+                merged.sections[plural].setdefault(name, _Section(section, file, f"{singular} {name!r}: "))
     return merged
 
 
-def _read(file: Path) -> _Tree:
+def _read(file: Path) -> _Section:
     try:
         with file.open("rb") as opened:
             data = opened.read(MAX_BYTES + 1)
@@ -123,90 +189,104 @@ def _read(file: Path) -> _Tree:
         raise ClientConfigError(f"{file}: {error}") from None
     if tree is not None and not isinstance(tree, dict):
         raise ClientConfigError(f"{file}: this is no kubeconfig")
-    for plural in ("clusters", "users", "contexts"):
-        if not isinstance((tree or {}).get(plural) or [], list):
-            raise ClientConfigError(f"{file}: {plural} is a list")
-    return tree or {}
-
-
-def _named(merged: _Tree, plural: str, name: str, singular: str) -> _Section:
-    section: _Section | None = merged[plural].get(name)
-    if section is None:
-        known = ", ".join(str(one) for one in merged[plural]) or "none"
-        raise ClientConfigError(f"{_names(merged)}: there is no {singular} {name!r}; there is: {known}")
-    return section
-
-
-def _names(merged: _Tree) -> str:
-    return ", ".join(map(str, merged["files"]))
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+    return _Section(tree or {}, file, "")
 
 
 def _config(cluster: _Section, user: _Section, namespace: str) -> ClientConfig:
-    server = _text(cluster.get("server"))
-    if not server.startswith(("http://", "https://")):
-        raise ClientConfigError(f"{cluster.file}: server: {server!r} is no URL of a server")
-    as_user = _text(user.get("as"))
-    groups = tuple(one for one in user.get("as-groups") or () if isinstance(one, str))
+    server = cluster.text("server")
+    if not _is_url(server):
+        raise cluster.wrong("server", f": {server!r} is no URL of a server, such as https://127.0.0.1:6443")
+    proxy_url = cluster.text("proxy-url")
+    if proxy_url and not _is_url(proxy_url):
+        raise cluster.wrong("proxy-url", " is no URL that begins with http:// or https://")  # it may have a password
     return ClientConfig(
         server=server,
         ca_file=cluster.path("certificate-authority"),
         ca_data=cluster.data("certificate-authority-data"),
-        insecure=cluster.get("insecure-skip-tls-verify") is True,
-        tls_server_name=_text(cluster.get("tls-server-name")),
-        proxy_url=_text(cluster.get("proxy-url")),
+        insecure=cluster.flag("insecure-skip-tls-verify"),
+        tls_server_name=cluster.text("tls-server-name"),
+        proxy_url=proxy_url or environment_proxy(server, os.environ),
         cert_file=user.path("client-certificate"),
         cert_data=user.data("client-certificate-data"),
         key_file=user.path("client-key"),
         key_data=user.data("client-key-data"),
-        token=_text(user.get("token")),
+        token=user.text("token"),
         token_file=user.path("tokenFile"),
-        username=_text(user.get("username")),
-        password=_text(user.get("password")),
+        username=user.text("username"),
+        password=user.text("password"),
         exec_plugin=_exec(user),
         oidc=_oidc(user),
-        user=User(as_user, _text(user.get("as-uid")), groups) if as_user else None,
+        user=_impersonated(user),
         namespace=namespace,
     )
 
 
+def _is_url(text: str) -> bool:
+    """Whether this is the URL of a server or a proxy."""
+    try:
+        url = urlsplit(text)
+        return url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        return False
+
+
+def _impersonated(user: _Section) -> User | None:
+    name = user.text("as")
+    groups, uid, extra = user.texts("as-groups"), user.text("as-uid"), user.section("as-user-extra")
+    if not name and (groups or uid or extra):
+        raise user.wrong("as", " is missing: as-groups, as-uid and as-user-extra belong to somebody")
+    return User(name, uid, groups, {key: extra.texts(key) for key in extra or ()} if extra else {}) if name else None
+
+
 def _exec(user: _Section) -> ExecPlugin | None:
-    tree = user.get("exec")
-    if not isinstance(tree, dict):
+    section = user.section("exec")
+    if section is None:
         return None
-    command = _text(tree.get("command"))
+    command = section.text("command")
     if not command:
-        raise ClientConfigError(f"{user.file}: exec: command is missing")
+        raise section.wrong("command", " is missing")
     if os.sep in command:
         command = str(user.file.parent / command)
+    api_version = section.text("apiVersion") or EXEC_VERSIONS[0]
+    if api_version not in EXEC_VERSIONS:
+        raise section.wrong("apiVersion", f": {api_version!r} isn't known: {' or '.join(EXEC_VERSIONS)} is")
+    if section.text("interactiveMode") == "Always":
+        raise section.wrong("interactiveMode", ": a plugin that always wants a terminal can't be used by a program")
+    environment = [_Section(one, user.file, f"{section.place}env: ") for one in section.items_of("env") if _is_map(one)]
+    if len(environment) != len(section.items_of("env")):
+        raise section.wrong("env", " is a list of mappings with name and value")
     return ExecPlugin(
         command,
-        tuple(map(str, tree.get("args") or ())),
-        {_text(one.get("name")): _text(one.get("value")) for one in tree.get("env") or () if isinstance(one, dict)},
-        _text(tree.get("apiVersion")) or "client.authentication.k8s.io/v1",
-        _text(tree.get("installHint")),
-        tree.get("provideClusterInfo") is True,
-        _text(tree.get("interactiveMode")) or "IfAvailable",
+        section.texts("args"),
+        {one.text("name"): one.text("value") for one in environment},
+        api_version,
+        section.text("installHint"),
+        section.flag("provideClusterInfo"),
     )
 
 
+def _is_map(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
 def _oidc(user: _Section) -> OIDCProvider | None:
-    provider = user.get("auth-provider")
-    if not isinstance(provider, dict):
+    provider = user.section("auth-provider")
+    if provider is None:
         return None
-    if provider.get("name") != "oidc":
-        name = _text(provider.get("name"))
-        raise ClientConfigError(f"{user.file}: auth-provider {name!r} isn't known any more: use an exec plugin")
-    tree = _Section(provider.get("config") or {}, user.file)
+    if provider.text("name") != "oidc":
+        raise provider.wrong("name", f": {provider.text('name')!r} isn't known any more: use an exec plugin")
+    config = provider.section("config") or _Section({}, user.file, f"{provider.place}config.")
+    issuer, client_id = config.text("idp-issuer-url"), config.text("client-id")
+    if not _is_url(issuer):
+        raise config.wrong("idp-issuer-url", f": {issuer!r} is no URL")
+    if not client_id:
+        raise config.wrong("client-id", " is missing")
     return OIDCProvider(
-        _text(tree.get("idp-issuer-url")),
-        _text(tree.get("client-id")),
-        _text(tree.get("client-secret")),
-        _text(tree.get("id-token")),
-        _text(tree.get("refresh-token")),
-        tree.path("idp-certificate-authority"),
-        tree.data("idp-certificate-authority-data"),
+        issuer,
+        client_id,
+        config.text("client-secret"),
+        config.text("id-token"),
+        config.text("refresh-token"),
+        config.path("idp-certificate-authority"),
+        config.data("idp-certificate-authority-data"),
     )

@@ -5,28 +5,59 @@ Must not know: transports, paths. See also: `client`.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from oarlock.client.kinds import KindPath
+from oarlock.client.transport import TransportError
 from oarlock.codec import json
+from oarlock.schema.resources import Resource, Spoke
+from oarlock.schema.views import wire
 
-__all__ = ["Tree", "encoded", "metadata_of", "shown", "tree_of"]
+__all__ = ["ObjectPage", "Tree", "body_of", "encoded", "items_of", "metadata_of", "shown", "tree_of"]
+
+T = TypeVar("T")
 
 Tree = dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class ObjectPage(Generic[T]):
+    """One answer to a list. `remaining` is how many objects come after it, 0 if the server doesn't say."""
+
+    items: list[T]
+    resource_version: str
+    remaining: int
+
+
 def shown(tree: Tree, path: KindPath) -> Any:
-    """A tree from the server as the caller wants it: of the declared class, or as it is.
+    """A tree from the server as the caller wants it: of the declared class if it is of that kind, or as it is.
 
     Raises ViewError when it doesn't fit the class.
     """
-    return tree if path.projection is None else path.projection.view(tree)
+    if path.projection is None or (tree.get("apiVersion"), tree.get("kind")) != (path.api_version, path.kind):
+        return tree
+    return path.projection.view(tree)
 
 
 def tree_of(obj: Any, path: KindPath) -> Tree:
     """What is sent for an object: its fields with apiVersion and kind. A tree is not changed."""
     tree = obj if path.projection is None or isinstance(obj, dict) else path.projection.wire(obj)
     return {**tree, "apiVersion": path.api_version, "kind": path.kind}
+
+
+def body_of(body: Any) -> Any:
+    """What is sent as a request's body: the tree of a typed object, everything else as it is."""
+    return wire(body) if isinstance(body, Resource | Spoke) else body
+
+
+def items_of(page: Tree, path: KindPath) -> list[Tree]:
+    """The objects of a list. Servers leave out the type of each. Raises TransportError when it is no list."""
+    items = page.get("items") or []
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise TransportError(f"the answer is no list of {path.resource}", sent=True)
+    head = {"apiVersion": path.api_version, "kind": path.kind}
+    return [{**head, **item} for item in items]
 
 
 def metadata_of(tree: Tree) -> Tree:

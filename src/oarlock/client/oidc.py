@@ -11,6 +11,7 @@ import binascii
 import ssl
 import time
 from typing import Any
+from urllib.parse import quote_plus
 
 from oarlock.client.config import ClientConfigError, OIDCProvider
 from oarlock.codec import json
@@ -52,23 +53,31 @@ class OIDCTokens:
         if not self._refresh_token:
             raise ClientConfigError("the OpenID Connect token has expired and there is no refresh-token: log in again")
         found = await self._fetch(f"{provider.issuer.rstrip('/')}/.well-known/openid-configuration")
-        form = {
-            "grant_type": "refresh_token",
-            "refresh_token": self._refresh_token,
-            "client_id": provider.client_id,
-            "client_secret": provider.client_secret,
-        }
+        form = {"grant_type": "refresh_token", "refresh_token": self._refresh_token, "client_id": provider.client_id}
+        methods = found.get("token_endpoint_auth_methods_supported")
+        posted = isinstance(methods, list) and "client_secret_post" in methods
+        if posted and provider.client_secret:
+            form["client_secret"] = provider.client_secret
         endpoint = found.get("token_endpoint")
         if not isinstance(endpoint, str) or not endpoint.startswith("https://"):
             raise ClientConfigError(f"{provider.issuer}: its configuration names no https token_endpoint")
-        tokens = await self._fetch(endpoint, form)
+        tokens = await self._fetch(endpoint, form, {} if posted else self._basic())
         if not isinstance(tokens.get("id_token"), str):
             raise ClientConfigError(f"{provider.issuer}: the answer to the refresh token has no id_token: log in again")
         self._id_token = tokens["id_token"]
         if isinstance(tokens.get("refresh_token"), str):
             self._refresh_token = tokens["refresh_token"]
 
-    async def _fetch(self, url: str, form: dict[str, str] | None = None) -> dict[str, Any]:
+    def _basic(self) -> dict[str, str]:
+        """How a client with a secret says who it is unless the issuer wants it in the form. Source: RFC 6749 §2.3.1."""
+        if not self._provider.client_secret:
+            return {}
+        pair = f"{quote_plus(self._provider.client_id)}:{quote_plus(self._provider.client_secret)}"
+        return {"authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
+
+    async def _fetch(
+        self, url: str, form: dict[str, str] | None = None, headers: dict[str, str] | None = None
+    ) -> dict[str, Any]:
         import aiohttp  # noqa: PLC0415 (an extra that only this needs)
 
         provider = self._provider
@@ -78,7 +87,9 @@ class OIDCTokens:
             tls = ssl.create_default_context(cafile=ca, cadata=provider.ca_data.decode() or None)
             async with (
                 aiohttp.ClientSession(timeout=timeout) as session,
-                session.request("POST" if form else "GET", url, data=form, ssl=tls, allow_redirects=False) as answer,
+                session.request(
+                    "POST" if form else "GET", url, data=form, headers=headers, ssl=tls, allow_redirects=False
+                ) as answer,
             ):
                 data = b""
                 while len(data) < MAX_BYTES and (chunk := await answer.content.read(MAX_BYTES - len(data))):

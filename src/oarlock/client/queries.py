@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["ListQuery", "Pairs", "pairs"]
+__all__ = ["WATCH_S", "ListQuery", "Pairs", "pairs"]
 
 Pairs = Sequence[tuple[str, str]]
 

@@ -30,7 +30,8 @@ class ClientRequest:
     """One request. `path` is percent-encoded, without the query.
 
     `query` are names and values in order, not encoded; `headers` are lines with names in lower case. `timeout_s` is for
-    the whole answer, or for its head alone if it `streams`; None waits for ever.
+    the whole answer, or for its head alone if it `streams`; None waits for ever. A stream breaks when nothing has come
+    for `silence_s`.
     """
 
     method: str
@@ -40,6 +41,7 @@ class ClientRequest:
     body: bytes = b""
     timeout_s: float | None = None
     streams: bool = False
+    silence_s: float | None = None
 
 
 class ClientResponse(ABC):

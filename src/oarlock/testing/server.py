@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from oarlock.client.clock import TimerClock
+from oarlock.client.server_warnings import warnings_of
 from oarlock.endpoints.catalog import Catalog
 from oarlock.endpoints.http import BodySource, BodyTooLarge, Request, Response, ResponseBody
 from oarlock.meta.context import User
@@ -41,8 +41,6 @@ __all__ = ["ADMIN", "Answer", "Events", "InMemory", "Lines", "encoded", "header_
 
 ADMIN = User("admin", groups=("system:masters",))
 MAX_REQUEST_BYTES = 3 * 1024 * 1024
-_WARNING = re.compile(r'299 - "((?:[^"\\]|\\.)*)"')
-_ESCAPED = re.compile(r"\\(.)")
 READ_BYTES = 64 * 1024
 _WEBSOCKET = {
     "connection": "Upgrade",
@@ -67,7 +65,7 @@ class Answer:
     @property
     def warnings(self) -> list[str]:
         """The texts of its ``Warning`` headers (RFC 7234 §5.5), without quotes and escapes."""
-        return [_ESCAPED.sub(r"\1", text) for text in _WARNING.findall(self.headers.get("warning", ""))]
+        return warnings_of(self.headers.get("warning", ""))
 
     def __repr__(self) -> str:
         return f"<{self.status} {self.body[:200]!r}>"

@@ -141,7 +141,7 @@ async def test_a_list_comes_in_pages_and_only_what_is_selected(client: Client) -
 async def test_a_deleted_object_is_gone_unless_a_precondition_fails(client: Client) -> None:
     await client.create(boat("a"))
     with pytest.raises(errors.Conflict):
-        await client.delete(Boat, "a", namespace="default", options={"preconditions": {"uid": "another"}})
+        await client.delete(Boat, "a", namespace="default", uid="another")
     await client.delete(Boat, "a", namespace="default")
     with pytest.raises(errors.NotFound):
         await client.delete(Boat, "a", namespace="default")
