@@ -29,7 +29,7 @@ def parse_target(method: str, path: str, query_pairs: QueryPairs | Callable[[], 
     Verbs: ``get list watch create update patch delete deletecollection``; ``watch`` and ``proxy`` also for the legacy
     paths that begin with them; ``""`` for any other method. For a resource, `Target.path` is what follows the
     subresource (almost always ``""``); for a non-resource path it is the whole decoded path, and the verb is the method
-    in lower case. The query is used (or, if a callable, requested) only for lists.
+    in lower case. The query is used (or, if a callable, requested) only for collections.
 
     Raises `BadRequest` for a path that isn't valid percent-encoded UTF-8, and for ``…/watch`` with nothing after it.
     """
@@ -58,13 +58,18 @@ def parse_target(method: str, path: str, query_pairs: QueryPairs | Callable[[], 
         if len(parts) > first + 2 and parts[first + 2] not in _NAMESPACE_SUBRESOURCES:
             first += 2
     resource, name, subresource, rest = _relative(parts, first, proxied=verb == "proxy")
-    if not name and verb == "get":
-        pairs = query_pairs() if callable(query_pairs) else query_pairs
+    if name or verb not in ("get", "delete"):
+        return Target(verb, group, version, resource, subresource, namespace, name, path=rest)
+    pairs = query_pairs() if callable(query_pairs) else query_pairs
+    by_field, by_label = _first(pairs, "fieldSelector"), _first(pairs, "labelSelector")
+    if verb == "get":
         verb = "watch" if is_watch(pairs) else "list"
-        name = _selected_name(pairs)
-    elif not name and verb == "delete":
+        name = _selected_name(by_field)
+    else:
         verb = "deletecollection"
-    return Target(verb, group, version, resource, subresource, namespace, name, path=rest)
+    return Target(
+        verb, group, version, resource, "", namespace, name, "", rest, field_selector=by_field, label_selector=by_label
+    )
 
 
 def is_watch(query_pairs: QueryPairs) -> bool:
@@ -96,12 +101,16 @@ def _relative(parts: list[str], first: int, *, proxied: bool) -> tuple[str, str,
     return resource, name, subresource, "/".join(parts[first + 3 :]) if count > 3 else ""
 
 
-def _selected_name(query_pairs: QueryPairs) -> str:
+def _first(query_pairs: QueryPairs, name: str) -> str:
+    """The first value of a query parameter; the others don't count."""
+    return next((value for key, value in query_pairs if key == name), "")
+
+
+def _selected_name(selector: str) -> str:
     """The name in ``fieldSelector=metadata.name=…``, so that authorization for one name covers lists of it.
 
-    Only the first selector counts, if it can be parsed, and only a name that is valid in a path.
+    It counts only if it can be parsed, and only a name that is valid in a path.
     """
-    selector = next((value for key, value in query_pairs if key == "fieldSelector"), "")
     if "metadata.name" not in selector:
         return ""
     try:

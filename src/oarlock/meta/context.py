@@ -44,6 +44,7 @@ class Target:
 
     `verb` is a Kubernetes verb (``get list watch create update patch delete deletecollection``).
     For a non-resource path, `resource` is empty, `path` is the path and `verb` is the lower-case HTTP method.
+    `field_selector` and `label_selector` are those of a list, watch or deletecollection, as they were sent.
     """
 
     verb: str
@@ -55,6 +56,8 @@ class Target:
     name: str = ""
     kind: str = ""
     path: str = ""
+    field_selector: str = ""
+    label_selector: str = ""
 
     @property
     def group_resource(self) -> GroupResource:

@@ -70,7 +70,7 @@ def filters(config: ChainConfig) -> list[Filter]:
         recorded_warnings,
         answer_errors,
         authentication(config.authenticator, config.anonymous, config.audiences),
-        identity_headers(config.front_proxy),
+        identity_headers(config.front_proxy, config.authorizer),
         *([] if config.max_in_flight is None else [config.max_in_flight]),
         authorization(config.authorizer),
         *([] if config.memory is None else [config.memory]),

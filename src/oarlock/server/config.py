@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oarlock.server.options.groups.authentication import AuthenticationOptions
+from oarlock.server.options.groups.authorization import AuthorizationOptions
 from oarlock.server.options.groups.generic import GenericOptions
 from oarlock.server.options.groups.logs import LogOptions
 from oarlock.server.options.groups.serving import ServingOptions
@@ -26,7 +27,9 @@ DATA_DIRECTORY = "oarlock-data"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ServerConfig(ServingOptions, StorageOptions, AuthenticationOptions, GenericOptions, LogOptions):
+class ServerConfig(
+    ServingOptions, StorageOptions, AuthenticationOptions, AuthorizationOptions, GenericOptions, LogOptions
+):
     """The settings of one process, as ``oarlock serve --help`` and docs/flags.md describe them.
 
     Times are in seconds, sizes in bytes. Raises `ConfigError`, which tells every invalid value.

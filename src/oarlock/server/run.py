@@ -28,7 +28,7 @@ from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.admission.typed import TypedPlugin
 from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authn.front_proxy import FrontProxyHeaders
-from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer, forbidden
+from oarlock.policy.authz.authorizer import Authorizer, forbidden
 from oarlock.registry.informer import Informer
 from oarlock.registry.live_resources import LiveResources
 from oarlock.registry.settings import Settings
@@ -36,6 +36,7 @@ from oarlock.registry.stored_resource import StoredResource
 from oarlock.schema.resources import declared
 from oarlock.server import chain
 from oarlock.server.about import own_version
+from oarlock.server.authorization.assembly import ServerAuthorization
 from oarlock.server.config import EVERY_INTERFACE, ServerConfig
 from oarlock.server.filters.max_in_flight import MaxInFlight
 from oarlock.server.filters.memory import MemoryReserve, is_limited
@@ -113,7 +114,9 @@ class ServerParts:
         self.shutdown = Shutdown()
         self.unsent = Unsent(config.max_unsent_bytes)
         self.in_flight = MaxInFlight(config.max_read_only_in_flight, config.max_mutating_in_flight)
-        self.authorizer = server.authorizer or AlwaysAllow()
+        self.authorization = ServerAuthorization(server.authorizer, config, clock)
+        self.authorization.check(server.catalog)
+        self.authorizer = self.authorization.authorizer
         self.anonymous = anonymous_of(config)
         self.front_proxy = FrontProxyHeaders()
         self.audiences: tuple[str, ...] = ()
@@ -186,6 +189,7 @@ class ServerParts:
         # From here on nothing waits and nothing fails: the replacement is one step of the event loop.
         for informer in self.server.informers:
             informer.attach(lambda kind: _resource_of(route_table, kind))
+        self.authorization.attach(route_table.resources)
         self.router.replace(route_table, self.live.commit(loaded))
 
     async def _dispatch(self, state: RequestState) -> Response:

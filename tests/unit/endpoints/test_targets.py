@@ -65,7 +65,20 @@ def test_the_query_is_not_asked_for_without_need():
         raise AssertionError("asked for")
 
     assert parse_target("GET", "/apis/g/v1/things/a", query).verb == "get"
-    assert parse_target("DELETE", "/apis/g/v1/things", query).verb == "deletecollection"
+    assert parse_target("DELETE", "/apis/g/v1/things/a", query).verb == "delete"
+
+
+@pytest.mark.parametrize(("method", "query", "verb"), [("GET", "", "list"), ("GET", "watch=1&", "watch")])
+def test_selectors_are_part_of_what_is_asked_about_a_collection(method, query, verb):
+    asked = target_of(method, f"/apis/g/v1/things?{query}labelSelector=a%3Db&fieldSelector=x%3D1&fieldSelector=y%3D2")
+    assert (asked.verb, asked.label_selector, asked.field_selector) == (verb, "a=b", "x=1")
+    of_one = target_of(method, "/apis/g/v1/things/a?labelSelector=a%3Db")
+    assert (of_one.label_selector, of_one.field_selector) == ("", "")
+
+
+def test_so_they_are_of_a_deleted_collection():
+    asked = target_of("DELETE", "/apis/g/v1/things?labelSelector=a%3Db")
+    assert (asked.verb, asked.label_selector) == ("deletecollection", "a=b")
 
 
 @pytest.mark.parametrize(

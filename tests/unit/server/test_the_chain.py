@@ -162,28 +162,6 @@ async def test_a_path_that_cannot_be_decoded_is_400(chain: Any) -> None:
     assert (await chain.send("/apis/a/v1/%ff")).status == 400
 
 
-async def test_impersonation_is_refused_and_never_ignored(chain: Any) -> None:
-    reached: list[object] = []
-
-    async def reach(x: Any) -> Response:
-        reached.append(x)
-        return Response(200, [])
-
-    chain.dispatch = reach
-    response = await chain.send(headers={"impersonate-user": "bob"}, token="alice-token")
-    assert response.status == 403
-    assert status(response)["message"] == (
-        'users "bob" is forbidden: User "alice" cannot impersonate resource "users" in API group "" '
-        "at the cluster scope: impersonation is not supported by this server"
-    )
-    for name in ("impersonate-group", "impersonate-uid", "impersonate-extra-scopes"):
-        response = await chain.send(headers={name: "x"})
-        assert response.status == 400
-        assert "without impersonating a user" in status(response)["message"]
-    assert reached == []
-    assert (await chain.send(headers={"x-impersonate-user": "bob"})).status == 200
-
-
 async def test_what_is_not_allowed_is_403(chain: Any, header: Any) -> None:
     class OnlyReading(Authorizer):
         async def decide(self, user: User, target: Target) -> Decision:

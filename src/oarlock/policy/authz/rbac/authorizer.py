@@ -37,6 +37,8 @@ class RoleBasedAuthorizer(Authorizer):
         return self._decisions.held_bytes
 
     async def decide(self, user: User, target: Target) -> Decision:
+        if self.policy.renew is not None:
+            self.policy.renew()
         if self._generation != self.policy.generation:
             self._forget()
         key = (user.name, user.groups, target)
@@ -56,9 +58,6 @@ class RoleBasedAuthorizer(Authorizer):
 
 def _size(user: User, target: Target) -> int:
     """The characters of a question: what a client can make long."""
-    size = len(user.name) + sum(map(len, user.groups)) + 16 * len(user.groups)
-    return (
-        size
-        + sum(map(len, (target.verb, target.group, target.resource, target.subresource, target.namespace)))
-        + (len(target.name) + len(target.path))
-    )
+    texts = (user.name, *user.groups, target.group, target.resource, target.subresource, target.namespace)
+    more = (target.name, target.path, target.field_selector, target.label_selector)
+    return 16 * len(user.groups) + sum(map(len, texts)) + sum(map(len, more))

@@ -8,7 +8,7 @@ Source: k8s.io/kubernetes ``plugin/pkg/auth/authorizer/rbac``, ``pkg/registry/rb
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from oarlock.meta.context import Target, User
 from oarlock.policy.authz.authorizer import Decision, Outcome
@@ -90,10 +90,14 @@ class _Holder:
 
 
 class RoleBasedPolicy:
-    """Roles and bindings. `generation` grows with every change."""
+    """Roles and bindings. `generation` grows with every change.
+
+    `renew` is what to call before the next decision, because changes may have been missed; None if none were.
+    """
 
     def __init__(self) -> None:
         self.generation = 0
+        self.renew: Callable[[], None] | None = None
         self._roles: dict[RoleKey, AccessRole] = {}
         self._grants: dict[RoleKey, Grants] = {}
         self._bindings: dict[_Key, AccessBinding] = {}
@@ -144,9 +148,9 @@ class RoleBasedPolicy:
 
     def clear(self) -> None:
         """Forget everything."""
-        generation = self.generation
-        RoleBasedPolicy.__init__(self)
-        self.generation = generation + 1
+        self.generation += 1
+        for one in (self._roles, self._grants, self._bindings, self._bindings_of, self._holders):
+            one.clear()
 
     def _regrant(self, key: RoleKey, grants: Grants | None) -> None:
         if grants is None:
