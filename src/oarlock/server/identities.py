@@ -19,6 +19,7 @@ from oarlock.policy.authn.front_proxy import FrontProxy, FrontProxyHeaders, Fron
 from oarlock.policy.authn.token_file import TokenFile, TokenFileError
 from oarlock.policy.authn.tokens import BearerTokens, TokenAuthenticator
 from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer
+from oarlock.policy.authz.union import AuthorizerUnion
 from oarlock.server.config import ServerConfig
 from oarlock.server.credentials import BadFile, read_file, tokens_of
 from oarlock.server.options.option import ConfigError
@@ -122,7 +123,8 @@ def anonymous_of(config: ServerConfig) -> Anonymous:
 
 def check_anonymous(anonymous: Anonymous, authorizer: Authorizer) -> None:
     """Refuse to let everybody do everything. Raises `ConfigError`."""
-    if anonymous.paths is None and isinstance(authorizer, AlwaysAllow):
+    asked = authorizer.members if isinstance(authorizer, AuthorizerUnion) else (authorizer,)
+    if anonymous.paths is None and any(isinstance(one, AlwaysAllow) for one in asked):
         raise ConfigError(
             [
                 "--anonymous-auth: everybody could do everything, because every request is allowed: leave it out, name "

@@ -43,6 +43,10 @@ class AuthorizerUnion(Authorizer):
         """Ask these members from the next request on."""
         self._members = tuple((one, UsersCode(f"{type(one).__qualname__}.decide")) for one in members)
 
+    @property
+    def members(self) -> tuple[Authorizer, ...]:
+        return tuple(member for member, _ in self._members)
+
     async def decide(self, user: User, target: Target) -> Decision:
         if MASTERS in user.groups:
             return ALLOWED
