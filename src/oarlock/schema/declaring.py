@@ -41,7 +41,7 @@ __all__ = [
     "type_argument",
 ]
 
-_OURS = ("oarlock.schema", "oarlock.registry", "oarlock.policy", "oarlock.server")
+_OURS = ("oarlock.schema", "oarlock.registry", "oarlock.controllers", "oarlock.policy", "oarlock.server")
 _MACHINERY = frozenset({"typing", "types", "abc", "msgspec", "dataclasses", "contextlib"})
 
 

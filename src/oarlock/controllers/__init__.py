@@ -1,0 +1,40 @@
+"""Code that brings the world in line with objects: `Controller`, and what it needs.
+
+    class Databases(Controller[Database]):
+        async def reconcile(self, key: ObjectKey) -> Result | None: ...
+
+The same class runs in a server, beside it, and in a test; it needs a client and a clock, no server.
+Must not know: how a server works. Next: `controller`, `group`, `work_queue`.
+"""
+
+from __future__ import annotations
+
+from oarlock.controllers.base import ControllerNotRunning
+from oarlock.controllers.controller import Controller
+from oarlock.controllers.group import ControllerGroup, ControllerRun, run_controllers
+from oarlock.controllers.keys import ObjectKey
+from oarlock.controllers.owners import AlreadyOwned, owner_reference, set_controller_reference, set_owner_reference
+from oarlock.controllers.predicates import annotations_changed, any_of, generation_changed, labels_changed
+from oarlock.controllers.results import Result, TerminalError
+from oarlock.controllers.watched import ObjectSelection, Watched
+
+__all__ = [
+    "AlreadyOwned",
+    "Controller",
+    "ControllerGroup",
+    "ControllerNotRunning",
+    "ControllerRun",
+    "ObjectKey",
+    "ObjectSelection",
+    "Result",
+    "TerminalError",
+    "Watched",
+    "annotations_changed",
+    "any_of",
+    "generation_changed",
+    "labels_changed",
+    "owner_reference",
+    "run_controllers",
+    "set_controller_reference",
+    "set_owner_reference",
+]

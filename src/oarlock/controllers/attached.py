@@ -1,0 +1,41 @@
+"""`Attached`: what a controller has while it runs. See also: `controller`, `loop`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from oarlock.client.client import Client
+from oarlock.client.informer import RemoteInformer
+from oarlock.controllers.watched import shown_kind
+
+__all__ = ["Attached", "Informers"]
+
+
+class Informers(Mapping[Any, RemoteInformer[Any]]):
+    """The informers of a controller by kind: that which it reconciles, those it owns and watches."""
+
+    def __init__(self, informers: Mapping[Any, RemoteInformer[Any]]) -> None:
+        self._informers = dict(informers)
+
+    def __getitem__(self, kind: Any) -> RemoteInformer[Any]:
+        informer: RemoteInformer[Any] | None = self._informers.get(kind)
+        if informer is None:
+            there = ", ".join(map(shown_kind, self._informers))
+            raise KeyError(f"no informer of {kind!r}: name it in owns=[…] or watches=[…]; there is: {there}")
+        return informer
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._informers)
+
+    def __len__(self) -> int:
+        return len(self._informers)
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """The client and the informers of one run of a controller."""
+
+    client: Client
+    informers: Informers

@@ -1,0 +1,134 @@
+"""`ControllerBase`: all that a `Controller` is but how it runs alone, so that what runs it can know it.
+
+See also: `controller`, which users subclass.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from oarlock.controllers.declaration import (
+    ControllerOptions,
+    check_methods,
+    check_options,
+    given,
+    kind_of,
+    sequence,
+)
+from oarlock.controllers.keys import ObjectKey
+from oarlock.controllers.predicates import Predicate
+from oarlock.controllers.results import Result
+from oarlock.controllers.watched import Watched
+from oarlock.schema.foreign import Foreign
+
+if TYPE_CHECKING:
+    from oarlock.client.client import Client
+    from oarlock.client.informer import RemoteInformer
+    from oarlock.controllers.attached import Attached, Informers
+
+__all__ = ["ControllerBase", "ControllerNotRunning"]
+
+T = TypeVar("T")
+
+
+class ControllerNotRunning(RuntimeError):
+    """Nothing runs the controller, so it has no client and no informer."""
+
+
+class ControllerBase(Generic[T]):
+    """See `Controller`."""
+
+    __kind__: ClassVar[Any] = None
+    __options__: ClassVar[ControllerOptions] = ControllerOptions()
+
+    _attached: Attached | None = None
+
+    def __init_subclass__(
+        cls,
+        *,
+        of: Foreign[Any] | str | None = None,
+        name: str = "",
+        concurrency: int | None = None,
+        timeout_s: float | None = None,
+        resync_s: float | None = None,
+        namespace: str | None = None,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+        when: Predicate | None = None,
+        owns: Sequence[Any] | None = None,
+        watches: Sequence[Watched] | None = None,
+        finalizer: str | None = None,
+    ) -> None:
+        super().__init_subclass__()
+        subject = f"class {cls.__name__}"
+        keywords = {
+            "concurrency": concurrency,
+            "timeout_s": timeout_s,
+            "resync_s": resync_s,
+            "when": when,
+            "owns": sequence(subject, "owns", owns),
+            "watches": sequence(subject, "watches", watches),
+            "finalizer": finalizer,
+        }
+        selectors = {"namespace": namespace, "label_selector": label_selector, "field_selector": field_selector}
+        inherited = cls.__options__
+        options = replace(
+            inherited,
+            name=name or cls.__name__.lower(),
+            selection=replace(inherited.selection, **given(selectors)),
+            **given(keywords),
+        )
+        check_options(subject, options)
+        kind = kind_of(cls, ControllerBase, of)
+        cls.__options__ = options
+        cls.__kind__ = kind
+        if kind is not None:
+            check_methods(cls, ControllerBase, options)
+
+    async def reconcile(self, key: ObjectKey) -> Result | None:
+        """Make right what isn't, for the object called `key`, which may not exist any more.
+
+        What it raises is logged, and the key comes again after a back-off; a `TerminalError` ends that.
+        """
+        raise AssertionError("a controller's class isn't defined without it")
+
+    async def finalize(self, obj: T) -> Result | None:
+        """Undo what was done for an object that is being deleted, as it is on the server now.
+
+        Called until it returns None; then the finalizer is taken off. It may be called again for what is undone.
+        """
+        raise AssertionError("a controller with a finalizer isn't defined without it")
+
+    @property
+    def name(self) -> str:
+        """The name of its metrics, log lines and events."""
+        return self.__options__.name
+
+    @property
+    def log(self) -> logging.Logger:
+        return logging.getLogger(f"oarlock.controllers.{self.name}")
+
+    @property
+    def client(self) -> Client:
+        """A client whose writes are refused when this process has lost the lead."""
+        return self._attachment().client
+
+    @property
+    def informer(self) -> RemoteInformer[T]:
+        """The objects of the controller's kind. Don't change them: they are shared."""
+        informer: RemoteInformer[T] = self._attachment().informers[self.__kind__]
+        return informer
+
+    @property
+    def informers(self) -> Informers:
+        """The informers of its kind, of what it owns and of what it watches, by kind."""
+        return self._attachment().informers
+
+    def _attachment(self) -> Attached:
+        if self._attached is None:
+            name = type(self).__name__
+            raise ControllerNotRunning(f"{name} doesn't run: list it in APIServer(controllers=[…]), or oarlock run")
+        return self._attached

@@ -1,0 +1,136 @@
+"""What the class statement of a controller says, and what it can't say. See also: `controller`."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from oarlock.controllers.predicates import Predicate
+from oarlock.controllers.watched import EVERYTHING, ObjectSelection, Watched, check_kind, shown_kind
+from oarlock.schema.declaring import HookError, KeywordError, did_you_mean, type_argument
+from oarlock.schema.foreign import Foreign
+
+__all__ = ["ControllerOptions", "check_methods", "check_options", "given", "kind_of", "sequence"]
+
+MAX_CONCURRENCY = 1_000
+
+_HOOKS = {"reconcile": ["key"], "finalize": ["obj"]}
+_REPLACEABLE = {"run"}
+_QUALIFIED = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerOptions:
+    """The class keywords of a controller.
+
+    - `name` is that of its metrics, log lines and events; by default that of the class.
+    - `concurrency`: how many keys are reconciled at a time.
+    - `timeout_s`: a reconcile that takes longer is cancelled, which is a failure of its key.
+    - `resync_s`: every object is reconciled again after so long, though nothing changed; 0 for never.
+    - `selection`: which objects.
+    - `when`: which changes of an object count.
+    - `owns`: kinds whose objects are this controller's when an object of its kind is their controller.
+    - `watches`: other kinds, each with the keys that its objects stand for.
+    - `finalizer`: put on each object before the first reconcile; `finalize` is called before it is taken off.
+    """
+
+    name: str = ""
+    concurrency: int = 1
+    timeout_s: float = 300.0
+    resync_s: float = 36_000.0
+    selection: ObjectSelection = EVERYTHING
+    when: Predicate | None = None
+    owns: tuple[Any, ...] = ()
+    watches: tuple[Watched, ...] = ()
+    finalizer: str = ""
+
+
+def given(values: dict[str, Any]) -> dict[str, Any]:
+    """The class keywords that were given."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def sequence(subject: str, keyword: str, value: Any) -> tuple[Any, ...] | None:
+    """A list that was given as a class keyword, as a tuple."""
+    if value is None:
+        return None
+    if not isinstance(value, list | tuple):
+        shown = getattr(value, "__name__", repr(value))
+        raise KeywordError(subject, f"{keyword}={shown} is no list", f"write {keyword}=[{shown}]")
+    return tuple(value)
+
+
+def kind_of(cls: type, base: type, of: Foreign[Any] | str | None) -> Any:
+    """The kind of a controller; None for a generic base class of users' own."""
+    subject = f"class {cls.__name__}"
+    argument = type_argument(cls, base)
+    if isinstance(argument, TypeVar):
+        return None
+    if argument is None:
+        raise KeywordError(subject, "a controller of what?", f"write class {cls.__name__}(Controller[YourResource])")
+    inherited = getattr(cls, "__kind__", None)
+    kind = of if of is not None else inherited if isinstance(inherited, Foreign | str) else argument
+    check_kind(subject, kind)
+    return kind
+
+
+def check_options(subject: str, options: ControllerOptions) -> None:
+    """Raise KeywordError for an impossible value."""
+    concurrency = options.concurrency
+    if isinstance(concurrency, bool) or not isinstance(concurrency, int) or not 1 <= concurrency <= MAX_CONCURRENCY:
+        raise KeywordError(subject, f"concurrency={concurrency!r}", f"a number from 1 to {MAX_CONCURRENCY}")
+    for keyword, seconds in (("timeout_s", options.timeout_s), ("resync_s", options.resync_s)):
+        if not isinstance(seconds, int | float) or seconds < 0 or (keyword == "timeout_s" and not seconds):
+            raise KeywordError(subject, f"{keyword}={seconds!r}", "a number of seconds")
+    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", options.name):
+        raise KeywordError(subject, f"name={options.name!r}", "lower case letters, digits and '-', at most 63")
+    if options.finalizer and not _QUALIFIED.fullmatch(options.finalizer):
+        raise KeywordError(subject, f"finalizer={options.finalizer!r}", 'write finalizer="your.domain/what-for"')
+    if options.when is not None and not callable(options.when):
+        raise KeywordError(subject, f"when={options.when!r}", "a function of the old and the new object")
+    for kind in options.owns:
+        check_kind(f"{subject}, owns", kind)
+    for watched in options.watches:
+        if not isinstance(watched, Watched):
+            raise KeywordError(subject, f"watches=[{watched!r:.80}]", "write watches=[Watched(Kind, to=function)]")
+        check_kind(f"{subject}, watches", watched.kind)
+
+
+def check_methods(cls: Any, base: Any, options: ControllerOptions) -> None:
+    """Refuse a method that would never be called, and miss one that should be."""
+    called = {one.to for one in options.watches if isinstance(one.to, str)}
+    for klass in cls.__mro__:
+        if klass.__module__.startswith("oarlock.controllers.") or not issubclass(klass, base):
+            continue
+        for name, function in vars(klass).items():
+            if not name.startswith("_") and isinstance(function, types.FunctionType) and name not in called:
+                _check_method(cls, name, function)
+    for name in sorted(called):
+        if not callable(getattr(cls, name, None)):
+            raise HookError(f"class {cls.__name__}", f"watches say to={name!r}, and there is no such method")
+    if cls.reconcile is base.reconcile:
+        of = shown_kind(cls.__kind__)
+        advice = f"write async def reconcile(self, key: ObjectKey) -> Result | None, for the {of} called `key`"
+        raise HookError(f"class {cls.__name__}", "there is no reconcile", advice)
+    if bool(options.finalizer) != (cls.finalize is not base.finalize):
+        have, lack = ("finalizer=…", "finalize") if options.finalizer else ("finalize", "finalizer=…")
+        advice = "write both: the finalizer keeps the object until async def finalize(self, obj) has returned"
+        raise HookError(f"class {cls.__name__}", f"has {have} and no {lack}", advice)
+
+
+def _check_method(cls: type, name: str, function: types.FunctionType) -> None:
+    subject = f"{cls.__name__}.{name}"
+    if name in _REPLACEABLE:
+        return
+    if name not in _HOOKS:
+        what = "nothing calls it"
+        raise HookError(subject, what, f"{did_you_mean(name, _HOOKS)}; a helper's name starts with '_'")
+    wanted = f"async def {name}(self, {', '.join(_HOOKS[name])})"
+    if not inspect.iscoroutinefunction(function):
+        raise HookError(subject, "isn't async", f"write {wanted}")
+    parameters = [one for one in inspect.signature(function).parameters.values() if one.name != "self"]
+    if len([one for one in parameters if one.default is one.empty]) != 1:
+        raise HookError(subject, "has other parameters than it is called with", f"write {wanted}")

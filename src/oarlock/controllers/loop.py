@@ -1,0 +1,316 @@
+"""`ControllerLoop`: one controller at work: its queue, its workers, what puts keys into the queue.
+
+Nothing that user code raises ends it. See also: `controller`, `group`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from oarlock.client.clock import TimerClock
+from oarlock.client.informer import RemoteInformer
+from oarlock.client.objects import metadata_of, shown
+from oarlock.client.transport import TransportError
+from oarlock.controllers.base import ControllerBase
+from oarlock.controllers.finalizers import add_finalizer, remove_finalizer, tree_of_object
+from oarlock.controllers.keys import ObjectKey, checked_key, key_of, metadata_tree
+from oarlock.controllers.metrics import ControllerNumbers
+from oarlock.controllers.owners import controller_of, same_kind
+from oarlock.controllers.predicates import Predicate
+from oarlock.controllers.results import Result, TerminalError
+from oarlock.controllers.sources import FollowedKind, InformerPool
+from oarlock.controllers.watchdog import Watchdog
+from oarlock.controllers.watched import ObjectSelection
+from oarlock.controllers.work_queue import WorkQueue
+from oarlock.meta.errors import Conflict, StatusError
+
+__all__ = ["ControllerLoop"]
+
+SLICE = 500
+"""How many objects are put into the queue before others have a turn."""
+
+CANCEL_S = 2.0
+"""How long workers have to end when they are cancelled, in seconds of the machine."""
+
+KeysOf = Callable[[Any], Iterable[Any]]
+
+
+class _Feed:
+    """One informer that puts keys into the queue: which, and after which changes."""
+
+    def __init__(self, source: FollowedKind, keys_of: KeysOf, when: Predicate | None) -> None:
+        self.source = source
+        self.keys_of = keys_of
+        self.when = when
+
+
+class ControllerLoop:
+    """Follows the informers of a controller from the start; reconciles between `begin` and `end`."""
+
+    def __init__(
+        self, controller: ControllerBase[Any], pool: InformerPool, clock: TimerClock, namespace: str = ""
+    ) -> None:
+        self.controller = controller
+        self.options = controller.__options__
+        self._log = controller.log
+        self._clock = clock
+        self._results: dict[str, int] = {}
+        self._terminal_errors = 0
+        self._timeouts = 0
+        self._queue = WorkQueue(clock)
+        self._working = False
+        self._tasks: list[asyncio.Task[None]] = []
+        self._workers: list[asyncio.Task[None]] = []
+        self._refill: asyncio.Task[None] | None = None
+        self._watchdog = Watchdog(clock, self.options.timeout_s)
+        self._feeds = self._made_feeds(pool, namespace)
+        self.informers: dict[Any, RemoteInformer[Any]] = {}
+        for feed in self._feeds:
+            self.informers.setdefault(feed.source.kind, feed.source.informer)
+            feed.source.informer.add_handler(partial(self._changed, feed))
+
+    def _made_feeds(self, pool: InformerPool, namespace: str) -> list[_Feed]:
+        controller, options = self.controller, self.options
+        selection = options.selection if not namespace else _within(options.selection, namespace)
+        own = pool.get(controller.__kind__, selection)
+        feeds = [_Feed(own, lambda obj: (key_of(obj),), options.when)]
+        for kind in options.owns:
+            source = pool.get(kind, _within(None, selection.namespace))
+            feeds.append(_Feed(source, partial(_owner_keys, own), None))
+        for watched in options.watches:
+            source = pool.get(watched.kind, _within(watched.selection, watched.selection.namespace))
+            keys_of = getattr(controller, watched.to) if isinstance(watched.to, str) else watched.to
+            feeds.append(_Feed(source, keys_of, watched.when))
+        return feeds
+
+    # What puts keys into the queue
+
+    def _changed(self, feed: _Feed, old: Any, new: Any) -> None:
+        """The handler of an informer. What user code raises here is logged, by the informer."""
+        if not self._working or (feed.when is not None and not feed.when(old, new)):
+            return
+        if feed is self._feeds[0]:
+            self._queue.add(key_of(old if new is None else new))
+            return
+        if old is not None:
+            self._add_keys_of(feed, old)
+        if new is not None:
+            self._add_keys_of(feed, new)
+
+    def _add_keys_of(self, feed: _Feed, obj: Any) -> None:
+        for key in feed.keys_of(obj):
+            try:
+                self._queue.add(checked_key(key))
+            except ValueError as error:
+                self._log.warning("left out, of what %s stands for: %s", key_of(obj), error)
+
+    async def _add_all(self) -> None:
+        """Put every object's keys into the queue."""
+        count = 0
+        for feed in self._feeds:
+            for obj in feed.source.informer:
+                try:
+                    self._add_keys_of(feed, obj)
+                except Exception:
+                    self._log.exception("%s: which keys it stands for can't be told", key_of(obj))
+                count += 1
+                if count % SLICE == 0:
+                    await asyncio.sleep(0)
+
+    def _add_all_again(self) -> None:
+        """Called when keys were refused and there is room again."""
+        if self._working and (self._refill is None or self._refill.done()):
+            self._refill = asyncio.create_task(self._add_all(), name=f"{self.controller.name}: refill")
+
+    async def _resync(self) -> None:
+        while True:
+            await self._clock.sleep(self.options.resync_s * random.uniform(0.9, 1.1))
+            await self._add_all()
+
+    # Work
+
+    async def begin(self) -> None:
+        """Reconcile every object, and what changes from now on, once the informers are synced."""
+        self._queue = WorkQueue(self._clock, on_room=self._add_all_again, metrics=self._queue.metrics)
+        self._working = True
+        for feed in self._feeds:
+            await feed.source.ready.wait()
+        await self._add_all()
+        name = self.controller.name
+        self._workers = [
+            asyncio.create_task(self._work(), name=f"{name}: worker {n}") for n in range(self.options.concurrency)
+        ]
+        if self.options.resync_s:
+            self._tasks.append(asyncio.create_task(self._resync(), name=f"{name}: resync"))
+
+    async def end(self, grace_s: float) -> bool:
+        """Take no more keys; what is being reconciled has `grace_s` to end, and is cancelled then.
+
+        Returns whether all has ended: user code may go on although it was cancelled.
+        """
+        self._working = False
+        self._queue.shut_down(drain=False)
+        for task in (*self._tasks, *filter(None, (self._refill,))):
+            task.cancel()
+        self._tasks.clear()
+        late = await self._wait_for_workers(grace_s)
+        if late and grace_s > 0:
+            self._log.warning("%d reconciles have not ended within %g s, and are cancelled", len(late), grace_s)
+        for task in late:
+            task.cancel()
+        if late:
+            _, late = await asyncio.wait(late, timeout=CANCEL_S)
+        self._watchdog.stop()
+        if late:
+            self._log.error("%d reconciles go on although they were cancelled", len(late))
+        return not late
+
+    async def ended(self) -> None:
+        """Wait until every worker has ended, however long it goes on after it was cancelled."""
+        if self._workers:
+            await asyncio.wait(self._workers)
+
+    async def _wait_for_workers(self, grace_s: float) -> set[asyncio.Task[None]]:
+        """Those that haven't ended in this time. Time of the machine counts as well as that of the clock."""
+        running = {task for task in self._workers if not task.done()}
+        if not running or grace_s <= 0:
+            return running
+        timer = asyncio.ensure_future(self._clock.sleep(grace_s))
+        ending = asyncio.ensure_future(asyncio.wait(running))
+        try:
+            await asyncio.wait((timer, ending), timeout=grace_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            timer.cancel()
+            ending.cancel()
+        return {task for task in running if not task.done()}
+
+    async def _work(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        while (key := await self._queue.get()) is not None:
+            try:
+                await self._reconcile(key, task)
+            finally:
+                self._queue.done(key)
+            await asyncio.sleep(0)  # a reconcile that never waits lets others have a turn
+
+    async def _reconcile(self, key: ObjectKey, task: asyncio.Task[None]) -> None:
+        timed_out = False
+        self._watchdog.begin(task)
+        try:
+            try:
+                result = await self._call(key)
+            finally:
+                timed_out = self._watchdog.end(task)
+                if timed_out and task.cancelling():
+                    raise asyncio.CancelledError  # it is stopped as well
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError) and task.cancelling():
+                raise
+            self._failed(key, error, timed_out)
+        else:
+            self._succeeded(key, result)
+
+    async def _call(self, key: ObjectKey) -> Any:
+        """`reconcile`; before it the finalizer is put on. For an object that is being deleted, `finalize` instead."""
+        finalizer = self.options.finalizer
+        obj = self.informers[self.controller.__kind__].get(key.name, key.namespace) if finalizer else None
+        if obj is None:
+            return await self.controller.reconcile(key)
+        metadata = metadata_tree(obj)
+        if metadata.get("deletionTimestamp"):
+            return await self._finalize(key)
+        client = self.controller.client
+        if finalizer not in (metadata.get("finalizers") or ()):
+            await add_finalizer(client, self.controller.__kind__, key, finalizer)
+        return await self.controller.reconcile(key)
+
+    async def _finalize(self, key: ObjectKey) -> Any:
+        """`finalize`, for the object as it is on the server now: the informer may not know yet that it is done."""
+        controller, finalizer = self.controller, self.options.finalizer
+        kind, client = controller.__kind__, controller.client
+        tree = await tree_of_object(client, kind, key)
+        metadata = {} if tree is None else metadata_of(tree)
+        if tree is None or not metadata.get("deletionTimestamp") or finalizer not in (metadata.get("finalizers") or ()):
+            return None
+        result = await controller.finalize(shown(tree, await client.path(kind)))
+        if result is None:
+            await remove_finalizer(client, kind, key, finalizer, uid=metadata.get("uid", ""))
+        return result
+
+    def _succeeded(self, key: ObjectKey, result: Any) -> None:
+        if result is not None and not isinstance(result, Result):
+            self._failed(key, TypeError(f"reconcile returned {result!r:.200}: return None, or a Result"), False)
+            return
+        self._queue.forget(key)
+        self._count("success" if result is None else "requeue_after")
+        if result is not None:
+            self._queue.add_after(key, result.requeue_after_s)
+
+    def _failed(self, key: ObjectKey, error: BaseException, timed_out: bool) -> None:
+        self._count("error")
+        if timed_out:
+            self._timeouts += 1
+            wait_s = self._queue.retry(key)
+            text = "was cancelled after %g s, again in %.3g s"
+            self._log.error(f"reconcile of %s {text}", key, self.options.timeout_s, wait_s)
+        elif isinstance(error, TerminalError):
+            self._terminal_errors += 1
+            self._queue.forget(key)
+            self._log.error("reconcile of %s failed for good: %s", key, error)
+        else:
+            self._log_failure(key, error, self._queue.retry(key))
+
+    def _log_failure(self, key: ObjectKey, error: BaseException, wait_s: float) -> None:
+        if isinstance(error, StatusError | TransportError):
+            level = logging.INFO if isinstance(error, Conflict) else logging.ERROR
+            self._log.log(level, "reconcile of %s failed, again in %.3g s: %s", key, wait_s, error)
+        else:
+            self._log.error("reconcile of %s failed, again in %.3g s", key, wait_s, exc_info=error)
+
+    def _count(self, result: str) -> None:
+        self._results[result] = self._results.get(result, 0) + 1
+
+    # Seen from outside
+
+    async def idle(self) -> None:
+        """Wait until no key is worked on and none could be."""
+        await self._queue.idle()
+
+    def numbers(self, leading: bool | None = None) -> ControllerNumbers:
+        """A copy of the numbers now."""
+        unfinished_s, longest_s = self._queue.unfinished()
+        return ControllerNumbers(
+            self.controller.name,
+            self.options.concurrency,
+            self._queue.active,
+            dict(self._results),
+            self._terminal_errors,
+            self._timeouts,
+            len(self._queue),
+            unfinished_s,
+            longest_s,
+            self._queue.metrics.copy(),
+            leading,
+        )
+
+
+def _within(selection: ObjectSelection | None, namespace: str) -> ObjectSelection:
+    """The same objects, in this namespace only."""
+    return replace(selection or ObjectSelection(), namespace=namespace)
+
+
+def _owner_keys(own: FollowedKind, obj: Any) -> Iterable[ObjectKey]:
+    """The key of the object of our kind that is the controller of `obj`."""
+    reference = controller_of(obj)
+    if reference is None or own.path is None or not same_kind(reference, own.path.api_version, own.path.kind):
+        return ()
+    return (ObjectKey(key_of(obj).namespace if own.path.namespaced else "", reference["name"]),)

@@ -1,0 +1,109 @@
+"""`InformerPool`: the informers of several controllers, one for each kind and selection, which go on whatever happens.
+
+A kind that the server doesn't serve yet, or doesn't let us list, is tried again: it may come, or be allowed.
+See also: ``client.informer``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from oarlock.client.client import Client
+from oarlock.client.clock import TimerClock
+from oarlock.client.informer import RemoteInformer
+from oarlock.client.kinds import KindPath
+from oarlock.client.transport import TransportError
+from oarlock.controllers.watched import ObjectSelection, shown_kind
+from oarlock.meta.errors import StatusError
+
+__all__ = ["FollowedKind", "InformerPool"]
+
+log = logging.getLogger("oarlock.controllers")
+
+FIRST_WAIT_S = 1.0
+LONGEST_WAIT_S = 30.0
+
+
+@dataclass
+class FollowedKind:
+    """One informer with what is told to its followers. `path` is there when it is `ready`."""
+
+    kind: Any
+    selection: ObjectSelection
+    informer: RemoteInformer[Any]
+    path: KindPath | None = None
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class InformerPool:
+    """Runs informers from `get` until `stop`."""
+
+    def __init__(self, client: Client, clock: TimerClock, tell: Callable[[str], object]) -> None:
+        self._client = client
+        self._clock = clock
+        self._tell = tell
+        self._sources: dict[tuple[Any, ObjectSelection], FollowedKind] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def get(self, kind: Any, selection: ObjectSelection) -> FollowedKind:
+        """The informer of these objects, which begins with `start`."""
+        source = self._sources.get((kind, selection))
+        if source is None:
+            informer = RemoteInformer(
+                self._client,
+                kind,
+                namespace=selection.namespace,
+                label_selector=selection.label_selector,
+                field_selector=selection.field_selector,
+            )
+            source = self._sources[kind, selection] = FollowedKind(kind, selection, informer)
+        return source
+
+    def start(self) -> None:
+        for source in self._sources.values():
+            name = f"informer of {shown_kind(source.kind)}"
+            self._tasks.append(asyncio.create_task(self._keep(source), name=name))
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def synced(self) -> None:
+        """Wait until each has all objects that existed when it began."""
+        for source in self._sources.values():
+            await source.ready.wait()
+
+    async def _keep(self, source: FollowedKind) -> None:
+        wait_s = FIRST_WAIT_S
+        while True:
+            try:
+                source.path = await self._client.path(source.kind)
+                wait_s = await self._follow(source) or wait_s
+            except (StatusError, TransportError) as error:
+                text = error.message if isinstance(error, StatusError) else str(error)
+                self._tell(f"can't follow {shown_kind(source.kind)}, trying again in {wait_s:g} s: {text}")
+            except Exception:
+                log.exception("the informer of %s failed, trying again in %g s", shown_kind(source.kind), wait_s)
+            await self._clock.sleep(wait_s)
+            wait_s = min(wait_s * 2, LONGEST_WAIT_S)
+
+    async def _follow(self, source: FollowedKind) -> float:
+        """Follow until the informer gives up, which it does by raising."""
+        running = asyncio.ensure_future(source.informer.run())
+        syncing = asyncio.ensure_future(source.informer.synced())
+        try:
+            await asyncio.wait((running, syncing), return_when=asyncio.FIRST_COMPLETED)
+            if not running.done():
+                source.ready.set()
+            await running
+        finally:
+            for task in (running, syncing):
+                task.cancel()
+            await asyncio.wait((running, syncing))
+        return FIRST_WAIT_S

@@ -1,0 +1,51 @@
+"""The kinds that the controllers of these tests look after, and the server that has them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from oarlock import APIServer, Model, ObjectMeta, Resource
+from oarlock.client import Client
+from oarlock.testing import InMemory, VirtualClock
+
+GROUP = "fleet.example.com"
+
+
+class ShipSpec(Model):
+    boats: int = 0
+    flag: str = ""
+
+
+class ShipStatus(Model):
+    boats: int = 0
+
+
+class Ship(Resource, group=GROUP, version="v1", status_subresource=True):
+    """A ship, which has boats."""
+
+    spec: ShipSpec
+    status: ShipStatus | None = None
+
+
+class Boat(Resource, group=GROUP, version="v1"):
+    """A boat of a ship."""
+
+    oars: int = 2
+
+
+class Flag(Resource, group=GROUP, version="v1", scope="Cluster"):
+    """A flag that ships fly."""
+
+    colour: str = "white"
+
+
+@asynccontextmanager
+async def fleet(clock: VirtualClock) -> AsyncIterator[Client]:
+    """A client of a server that has no objects yet."""
+    async with InMemory(APIServer(serve=[Ship, Boat, Flag]), clock=clock) as api, api.client() as client:
+        yield client
+
+
+def ship(name: str, boats: int = 0, *, flag: str = "", namespace: str = "sea") -> Ship:
+    return Ship(metadata=ObjectMeta(name=name, namespace=namespace), spec=ShipSpec(boats=boats, flag=flag))
