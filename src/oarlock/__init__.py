@@ -60,12 +60,14 @@ if TYPE_CHECKING:
         MaxItems,
         MaxLength,
         MaxProperties,
+        MicroTime,
         MinItems,
         MinLength,
         MinProperties,
         MultipleOf,
         Name,
         Nullable,
+        NullIfAbsent,
         OmitEmpty,
         PatchMerge,
         PatchReplace,
@@ -116,6 +118,7 @@ __all__ = [
     "MaxItems",
     "MaxLength",
     "MaxProperties",
+    "MicroTime",
     "MinItems",
     "MinLength",
     "MinProperties",
@@ -124,6 +127,7 @@ __all__ = [
     "Name",
     "NotFoundValue",
     "NotSupported",
+    "NullIfAbsent",
     "Nullable",
     "ObjectMeta",
     "OmitEmpty",
@@ -198,7 +202,8 @@ if not TYPE_CHECKING:
         "schema.foreign_pydantic": "pydantic_shape",
         "schema.markers": (
             "JSON AsJSON Atomic Doc Embedded Format Ge Gt IntOrString Le ListMap ListSet Lt MaxItems MaxLength "
-            "MaxProperties MinItems MinLength MinProperties MultipleOf Name Nullable OmitEmpty PatchMerge PatchReplace "
+            "MaxProperties MicroTime MinItems MinLength MinProperties MultipleOf Name NullIfAbsent Nullable OmitEmpty "
+            "PatchMerge PatchReplace "
             "Pattern Proto Preserve Quantity RetainKeys Unique"
         ),
         "schema.resources": "Resource Spoke",

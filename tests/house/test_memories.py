@@ -21,6 +21,7 @@ FUNCTIONS = {
     "registry/resource_base.py: fields": "nothing",
     "schema/cel/signatures.py: overloads": "nothing",
     "schema/definition.py: _api_version": "groups and versions that are declared",
+    "schema/definition.py: _group_version": "groups and versions that are declared",
     "schema/foreign_dataclass.py: record": "nothing",
     "schema/foreign_dataclass.py: schema": "nothing",
     "schema/foreign_pydantic.py: renaming": "nothing",

@@ -55,6 +55,17 @@ def _serve(options: _Serve) -> int:
     return serve_with(load_server(options.server), options)
 
 
+def _up(options: ServeOptions) -> int:
+    """Serve a control plane: Kubernetes' own kinds, without nodes.
+
+    Writes an admin kubeconfig, and prints the kubectl line to try once it is ready.
+    """
+    set_up_logging(options.verbosity)
+    from oarlock.apps.controlplane.control_plane import ControlPlane  # noqa: PLC0415 (no other command needs it)
+
+    return serve_with(ControlPlane(), options)
+
+
 def _config(options: ServeOptions) -> None:
     """Print the effective configuration of a server, as a file for --config.
 
@@ -121,6 +132,7 @@ COMMANDS = CommandGroup(
     "Kubernetes-style API servers in Python.",
     (
         Command("serve", _Serve, _serve),
+        Command("up", ServeOptions, _up),
         Command("config", ServeOptions, _config),
         Command("check", ServerArgument, _check),
         Command("crd", _CRD, _crd),

@@ -18,6 +18,7 @@ from oarlock.endpoints.columns import TableColumns
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.in_protobuf import message_of
 from oarlock.endpoints.request_state import RequestState
+from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion, GroupVersionKind, version_priority
 from oarlock.patch.strategic_merge import MergeSchema, compile_schema
 from oarlock.registry.scale import SCALE, Scaling
@@ -36,7 +37,7 @@ __all__ = [
 ]
 
 GROUP_PRIORITY, VERSION_PRIORITY = 1000, 100
-"""The priorities of what is served here, which are those that Kubernetes gives to CustomResourceDefinitions."""
+"""The priorities of what is served here: those that Kubernetes gives to CustomResourceDefinitions."""
 
 
 class CatalogError(ValueError):
@@ -218,7 +219,9 @@ class CatalogGroup:
                 raise CatalogError(f"the kind {kind} is served twice: give one another kind")
             self.resources[names.plural] = entry
             self._plurals[names.kind] = names.plural
-        own = [GROUP_PRIORITY] if self.resources or not self.proxied else []
+        built_in = BUILT_IN_GROUPS.get(self.name)
+        priority = built_in.priority if built_in is not None else GROUP_PRIORITY
+        own = [priority] if self.resources or not self.proxied else []
         self.priority: int = max(own + [one.group_priority for one in self.proxied.values()])
         self._check_versions()
 

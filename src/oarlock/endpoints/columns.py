@@ -29,7 +29,7 @@ CREATED_DESCRIPTION = (
     "in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: "
     "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
 )
-CREATED = ".metadata.creationTimestamp"
+NAME, CREATED = ".metadata.name", ".metadata.creationTimestamp"
 AGE = Column("Age", CREATED, "date")
 
 
@@ -44,28 +44,35 @@ class TableColumns:
 
     def __init__(self, version: VersionDefinition) -> None:
         columns = version.columns or (AGE,)
-        self.of_metadata = all(column.json_path == CREATED for column in columns)
+        self.of_metadata = all(column.json_path in (NAME, CREATED) for column in columns)
         self.null_when_empty = self.of_metadata and not any(column.relative for column in columns)
-        self._cells = [compile_cell(column) for column in columns]
-        name = Column("Name", ".metadata.name", format="name", description=NAME_DESCRIPTION)
-        self.definitions: bytes = json.encode([_definition(column) for column in (name, *columns)])
+        if not any((column.name, column.json_path) == ("Name", NAME) for column in columns):
+            columns = (Column("Name", NAME, format="name"), *columns)
+        self._cells = [_name if one.json_path == NAME else compile_cell(one, version.schema) for one in columns]
+        self.definitions: bytes = json.encode([_definition(column) for column in columns])
 
     def cells(self, tree: Tree, now: float) -> list[Any]:
         """The cells of an object; only its metadata is read if they are `of_metadata`.
 
         `now` is in seconds since the epoch, for ages.
         """
-        return [tree["metadata"].get("name", ""), *(cell(tree, now) for cell in self._cells)]
+        return [cell(tree, now) for cell in self._cells]
+
+
+def _name(tree: Tree, now: float) -> str:
+    name: str = tree["metadata"].get("name", "")
+    return name
 
 
 def _description(column: Column) -> str:
-    return CREATED_DESCRIPTION if column.json_path == CREATED else f"The value at {column.json_path}."
+    known = {CREATED: CREATED_DESCRIPTION, NAME: NAME_DESCRIPTION}.get(column.json_path)
+    return known or (f"The value at {column.json_path}." if column.json_path else "")
 
 
 def _definition(column: Column) -> Tree:
     return {
         "name": column.name,
-        "type": column.type,
+        "type": "string" if column.type == "age" else column.type,
         "format": column.format,
         "description": column.description or _description(column),
         "priority": column.priority,

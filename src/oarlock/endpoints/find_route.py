@@ -56,7 +56,12 @@ class RouteFinder:
         if entry is None:
             raise NoSuchPath()
         resource = table.resources[(target.group, target.resource)]
-        verb, kind = choose(method, target, pairs, entry, resource)
+        place = target
+        if target.resource == "namespaces" and not entry.namespaced:
+            place = replace(target, namespace="", kind=entry.gvk.kind)
+        verb, kind = choose(method, place, pairs, entry, resource)
+        if place is not target:
+            verb = _at(place, verb)
         shown, represents = entry, WHOLE
         if target.subresource == "scale" and entry.scaling is not None:
             shown, represents = table.scale, entry.scaling
@@ -89,6 +94,16 @@ def _in_task(verb: Verb) -> Verb:
         return await verb(state, route)
 
     return wait_for_task
+
+
+def _at(place: Target, verb: Verb) -> Verb:
+    """`verb` on a Namespace: until then it is in the namespace that it is, in whose roles permissions may be."""
+
+    def go_there(state: RequestState, route: ResourceRoute) -> Awaitable[Response]:
+        state.target = place
+        return verb(state, route)
+
+    return go_there
 
 
 def _warned(verb: Verb, warning: str) -> Verb:

@@ -1,7 +1,7 @@
 """``/version``: the Kubernetes version this server is compatible with, and its own.
 
 Clients compare ``major``, ``minor`` and ``gitVersion`` (a semantic version) with their own version, so these are
-Kubernetes'; this server's own version is the build metadata. With 1.33, kubectl 1.32 to 1.34 don't warn about version
+Kubernetes'; this server's own version is the build metadata. With 1.34, kubectl 1.33 to 1.35 don't warn about version
 skew. Source: k8s.io/apimachinery ``version.Info``. See also: `own_paths`.
 """
 
@@ -17,8 +17,8 @@ from oarlock.endpoints.http import Response
 __all__ = ["KUBERNETES_MAJOR", "KUBERNETES_MINOR", "respond", "version_info"]
 
 KUBERNETES_MAJOR = "1"
-KUBERNETES_MINOR = "33"
-MINIMUM_MINOR = "32"
+KUBERNETES_MINOR = "34"
+MINIMUM_MINOR = "33"
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 

@@ -26,7 +26,11 @@ __all__ = ["StoredCollection", "resource_of"]
 
 T = TypeVar("T")
 
-_HOOKS = {"prepare": Hook(("new", "old", "ctx"), "plain"), "validate": Hook(("new", "old", "ctx"), "plain")}
+_HOOKS = {
+    "prepare": Hook(("new", "old", "ctx"), "plain"),
+    "validate": Hook(("new", "old", "ctx"), "plain"),
+    "mark_deleted": Hook(("new", "ctx"), "plain"),
+}
 
 _VERBS = "a StoredCollection is stored, its verbs are served as they are; a VirtualCollection has its own"
 _WRONG_GUESSES = {
@@ -107,3 +111,9 @@ class StoredCollection(Generic[T]):
         Runs in addition to schema validation, on create and on every update. Synchronous.
         """
         return ()
+
+    def mark_deleted(self, new: T, ctx: Context) -> None:
+        """Change `new` in place when a DELETE finds finalizers, and the object stays for them, marked as deleted.
+
+        Runs once, with the deletionTimestamp set. Synchronous.
+        """

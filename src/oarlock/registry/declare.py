@@ -73,7 +73,7 @@ def served_from(items: Sequence[Any]) -> list[Served]:
             ready.append(item)
         else:
             _sort_in(item, groups)
-    made = [(_served(group), _place(group.hub)) for group in groups.values()]
+    made = [(served, _place(group.hub)) for group in groups.values() for served in _of_each_api_group(group)]
     made += [(one, "") for one in ready]
     check_distinct(made)
     return [served for served, _ in made]
@@ -126,16 +126,23 @@ def _instance(item: Any) -> Collection:
     return made
 
 
-def _served(group: _Group) -> Served:
+def _of_each_api_group(group: _Group) -> list[Served]:
+    """One for each API group that has a version: the same objects, at the same keys, with the same hooks."""
+    first = group.hub.declaration.group if isinstance(group.hub, Foreign) else declared(group.hub).group
+    return [_served(group, name) for name in dict.fromkeys([first, *(declared(cls).group for cls in group.spokes)])]
+
+
+def _served(group: _Group, api_group: str) -> Served:
     collection = group.collection
     stored_as = type(collection).__stored_as__ if collection is not None else None
-    definition = definition_of(group.hub, group.spokes, stored_as)
-    classes = {definition.hub: group.hub} | {declared(cls).version: cls for cls in group.spokes}
+    definition = definition_of(group.hub, group.spokes, stored_as, api_group)
+    classes = {definition.hub: group.hub}
     converter: Converter = NoConversion()
     if group.spokes:
-        converter = ClassConverter(group.hub, group.spokes)
+        converter = ClassConverter(group.hub, group.spokes, api_group)
+        classes = converter.classes
         if stored_as not in (None, group.hub):
-            _check_loss(type(collection), converter, group.hub)
+            _check_loss(type(collection), converter, group.hub, definition.stored_as)
     hooks = Hooks(default={version: _default(cls) for version, cls in classes.items() if _has_default(cls)})
     virtual, projection = None, projection_of(group.hub)
     if collection is not None:
@@ -153,11 +160,11 @@ def _served(group: _Group) -> Served:
     return Served(definition, converter, hooks, virtual, projection)
 
 
-def _check_loss(collection: Any, converter: ClassConverter, hub: type) -> None:
+def _check_loss(collection: Any, converter: ClassConverter, hub: type, version: str) -> None:
     """Check that `loses` names every field that the storage version can't represent."""
     stored_as = collection.__stored_as__
     loses = collection.__loses__
-    lost = unrepresentable(converter, hub, declared(stored_as).version, loses)
+    lost = unrepresentable(converter, hub, version, loses)
     if lost:
         raise KeywordError(
             f"class {collection.__name__}",

@@ -1,16 +1,22 @@
 """Keys of objects in the store: ``/registry/{group}/{resource}/[{namespace}/]{name}``.
 
+Most of Kubernetes' own groups are stored without their name, as the core group is: ``/registry//leases/…``, which etcd
+has as ``/registry/leases/…``.
 See also: `stored_form`, for the values.
 """
 
 from __future__ import annotations
+
+from oarlock.meta.built_in import BUILT_IN_GROUPS
 
 __all__ = ["after_prefix", "object_key", "prefix_of", "split_key"]
 
 
 def prefix_of(group: str, resource: str) -> str:
     """The common prefix of a resource's keys; it ends with a slash."""
-    return f"/registry/{group}/{resource}/"
+    built_in = BUILT_IN_GROUPS.get(group)
+    place = "" if built_in is not None and built_in.stored_by_name else group
+    return f"/registry/{place}/{resource}/"
 
 
 def object_key(prefix: str, namespace: str, name: str) -> str:

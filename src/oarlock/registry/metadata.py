@@ -7,6 +7,8 @@ also: `create`, `update`, `delete`.
 
 from __future__ import annotations
 
+from typing import Any
+
 from oarlock.meta import times
 from oarlock.meta.context import Context, Target
 from oarlock.meta.errors import BadRequest
@@ -19,6 +21,7 @@ __all__ = [
     "fill_namespace",
     "fill_new",
     "is_deleting",
+    "is_held",
     "keep_system",
     "mark_deleted",
     "uuid4",
@@ -105,10 +108,24 @@ def is_deleting(metadata: Tree) -> bool:
     return bool(metadata.get("deletionTimestamp"))
 
 
-def mark_deleted(metadata: Tree, ctx: Context) -> None:
-    """Set the deletionTimestamp: the object is removed with its last finalizer. This increments generation."""
+def is_held(definition: ResourceDefinition, tree: Tree) -> bool:
+    """Whether finalizers keep an object that is being deleted."""
+    if tree["metadata"].get("finalizers"):
+        return True
+    here: Any = tree
+    for name in definition.finalizers_at.split(".")[1:]:
+        here = here.get(name) if isinstance(here, dict) else None
+    return bool(here) and here is not tree
+
+
+def mark_deleted(metadata: Tree, ctx: Context, *, grace: bool = True) -> None:
+    """Set the deletionTimestamp: the object is removed with its last finalizer. This increments generation.
+
+    `grace` sets the deletionGracePeriodSeconds too.
+    """
     metadata["deletionTimestamp"] = times.rfc3339(ctx.clock.now())
-    metadata["deletionGracePeriodSeconds"] = 0
+    if grace:
+        metadata["deletionGracePeriodSeconds"] = 0
     if metadata.get("generation"):
         metadata["generation"] += 1
 

@@ -23,6 +23,7 @@ from oarlock.schema.projections import Projection
 __all__ = ["collection_hooks", "part_hooks"]
 
 Prepare = Callable[[Tree, Tree | None, Context], Tree]
+MarkDeleted = Callable[[Tree, Context], Tree]
 Validate = Callable[[Tree, Tree | None, Context], Iterable[FieldError]]
 
 
@@ -35,7 +36,10 @@ def collection_hooks(collection: StoredCollection[Any], projection: Projection, 
         prepare = _prepare(collection, "prepare", projection, old)
     if type(collection).validate is not StoredCollection.validate:
         validate = _validate(collection, "validate", projection, old)
-    return replace(hooks, prepare=prepare, validate=validate)
+    mark_deleted: MarkDeleted | None = None
+    if type(collection).mark_deleted is not StoredCollection.mark_deleted:
+        mark_deleted = _mark_deleted(collection, projection)
+    return replace(hooks, prepare=prepare, validate=validate, mark_deleted=mark_deleted)
 
 
 def part_hooks(
@@ -78,6 +82,20 @@ def _prepare(collection: Any, method: str, projection: Projection, before: OldOb
         return made
 
     return prepare
+
+
+def _mark_deleted(collection: StoredCollection[Any], projection: Projection) -> MarkDeleted:
+    hook: Any = collection.mark_deleted
+    code = UsersCode(f"{type(collection).__qualname__}.mark_deleted")
+
+    def mark_deleted(new: Tree, ctx: Context) -> Tree:
+        session = projection.open(new)
+        code.in_place(on_the_loop(code.run, ctx, new, hook, session.object, ctx))
+        made = code.result(session)
+        code.same_object(new, made)
+        return made
+
+    return mark_deleted
 
 
 def _validate(collection: Any, method: str, projection: Projection, before: OldObjects) -> Validate:

@@ -35,11 +35,19 @@ _SYSTEM = ("apiVersion", "kind", "metadata")
 class DeclaredPart:
     """A part of a collection: its name, its fields as dotted paths, and the names of its hooks' methods."""
 
-    def __init__(self, name: str, fields: tuple[str, ...], versions: tuple[str, ...], shared: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        fields: tuple[str, ...],
+        versions: tuple[str, ...],
+        shared: bool,
+        verbs: tuple[str, ...] = VERBS,
+    ) -> None:
         self.name = name
         self.fields = fields
         self.versions = versions
         self.shared = shared
+        self.verbs = verbs
         self.prepare_method = ""
         self.validate_method = ""
 
@@ -62,10 +70,17 @@ class DeclaredPart:
 
     def definition(self, gvk: GroupVersionKind) -> Subresource:
         """Its entry in a version's definition."""
-        return Subresource(self.name, VERBS, gvk, fields=self.fields, shared=self.shared)
+        return Subresource(self.name, self.verbs, gvk, fields=self.fields, shared=self.shared)
 
 
-def part(name: str, *, fields: Sequence[str], versions: Sequence[str] = (), shared: bool = False) -> DeclaredPart:
+def part(
+    name: str,
+    *,
+    fields: Sequence[str],
+    versions: Sequence[str] = (),
+    shared: bool = False,
+    verbs: Sequence[str] = VERBS,
+) -> DeclaredPart:
     """A subresource `name` that answers GET, PUT and PATCH with the whole object, and changes only these `fields`.
 
         class Requests(StoredCollection[Request]):
@@ -78,7 +93,8 @@ def part(name: str, *, fields: Sequence[str], versions: Sequence[str] = (), shar
     A field is a path such as ``spec.finalizers``. What else a client sends is reset to the live object, and nobody owns
     it in managedFields. The fields are changed here and nowhere else: a write to the object itself, or to ``/status``,
     leaves them alone, and a new object is created without them. With `shared` those may change them too. `versions`
-    limits it to some versions; in each the fields must exist. Generation is incremented as for any other write.
+    limits it to some versions; in each the fields must exist. `verbs` are those of its three.
+    Generation is incremented as for any other write.
 
     The methods marked with ``@….prepare`` and ``@….validate`` take ``new, old, ctx`` in the hub version. They are
     synchronous, and run in addition to those of the collection.
@@ -103,7 +119,9 @@ def part(name: str, *, fields: Sequence[str], versions: Sequence[str] = (), shar
             raise DuplicateError(subject, f"the field {path!r} is named twice, or inside of another")
     if isinstance(versions, str):
         raise HookError(subject, f"versions={versions!r}", f"write versions=[{versions!r}]")
-    return DeclaredPart(name, tuple(paths), tuple(versions), shared)
+    if isinstance(verbs, str) or not verbs or not set(verbs) <= set(VERBS):
+        raise HookError(subject, f"verbs={verbs!r}", f"some of {list(VERBS)!r}")
+    return DeclaredPart(name, tuple(paths), tuple(versions), shared, tuple(verbs))
 
 
 def find_parts(cls: type, subresources: Iterable[DeclaredSubresource]) -> dict[str, DeclaredPart]:

@@ -92,6 +92,7 @@ class Hooks:
     - `default[version](tree, ctx)`: after the schema's defaults, in that version, in place, without side effects.
     - `prepare(new, old, ctx)`: in the hub version, may change `new` and returns it; old is None on create.
     - `validate(new, old, ctx)`: in the hub version, changes nothing, yields every error.
+    - `mark_deleted(new, ctx)`: in the hub version, of an object that stays until its finalizers are gone.
 
     `parts` are all the hooks of a write to a part, by subresource. `threadsafe` says that `prepare` and `validate` may
     be called in a thread, for large objects; what has to run on the event loop they run there themselves
@@ -101,6 +102,7 @@ class Hooks:
     default: Mapping[str, Callable[[Tree, Context], Tree]] = field(default_factory=dict)
     prepare: Callable[[Tree, Tree | None, Context], Tree] | None = None
     validate: Callable[[Tree, Tree | None, Context], Iterable[FieldError]] | None = None
+    mark_deleted: Callable[[Tree, Context], Tree] | None = None
     subresources: Mapping[str, AnyHook] = field(default_factory=dict)
     parts: Mapping[str, Hooks] = field(default_factory=dict)
     threadsafe: bool = False
@@ -153,11 +155,12 @@ class Served:
     def verbs(self) -> tuple[str, ...]:
         """The supported verbs, sorted, as in discovery."""
         if self.virtual is None:
-            return ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+            all_at_once = ("deletecollection",) if self.definition.delete_collection else ()
+            return ("create", "delete", *all_at_once, "get", "list", "patch", "update", "watch")
         v = self.virtual
         have = {verb for verb in ("create", "delete", "get", "list", "update", "watch") if getattr(v, verb) is not None}
         if {"get", "update"} <= have:
             have.add("patch")
-        if {"list", "delete"} <= have:
+        if {"list", "delete"} <= have and self.definition.delete_collection:
             have.add("deletecollection")
         return tuple(sorted(have))

@@ -75,7 +75,7 @@ class StoredForm:
         self, definition: ResourceDefinition, conversions: Conversions, select: Select, interner: Interner
     ) -> None:
         self.definition = definition
-        self.prefix = prefix_of(definition.group, definition.names.plural)
+        self.prefix = prefix_of(definition.store_group, definition.names.plural)
         self.api_version = definition.api_version(definition.stored_as)
         self.head = self.head_of(definition.stored_as)
         self._conversions = conversions

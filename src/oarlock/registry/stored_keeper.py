@@ -16,7 +16,7 @@ from oarlock.patch.apply.tracking import keep_times
 from oarlock.registry.body_bytes import tail_of
 from oarlock.registry.conversion import ConversionError, copy_tree
 from oarlock.registry.convertibility import StorableObject, storable
-from oarlock.registry.metadata import is_deleting, mark_deleted
+from oarlock.registry.metadata import is_deleting, is_held, mark_deleted
 from oarlock.registry.results import EntryItem, MutationResult, TreeItem
 from oarlock.registry.served import Tree
 from oarlock.registry.stored_form import STALE, Encoded
@@ -123,7 +123,8 @@ class StoredKeeper:
         stored, shown = new.stored, new.shown
         metadata = stored["metadata"]
         metadata["resourceVersion"] = shown["metadata"]["resourceVersion"] = str(entry.rev)
-        if is_deleting(metadata) and not metadata.get("finalizers") and not metadata.get("deletionGracePeriodSeconds"):
+        waits = is_held(write.definition, stored) or metadata.get("deletionGracePeriodSeconds")
+        if is_deleting(metadata) and not waits:
             if not write.ctx.dry_run and not (await resource.cache.writes.delete(entry.key, expect=entry.rev)).ok:
                 _refuse_overtaken(write, precondition)
                 return None
@@ -150,25 +151,39 @@ class StoredKeeper:
         entry = live.entry
         assert entry is not None
         metadata = live.tree["metadata"]
-        if not finalizers:
+        elsewhere = write.definition.finalizers_at
+        if not finalizers and not (elsewhere and is_held(write.definition, live.tree)):
             if not ctx.dry_run and not (await resource.cache.writes.delete(entry.key, expect=entry.rev)).ok:
                 return None
             return MutationResult(
                 EntryItem(resource, entry), removed=True, uid=metadata.get("uid", ""), name=entry.name
             )
-        if is_deleting(metadata) and metadata.get("finalizers") == finalizers:
+        if is_deleting(metadata) and metadata.get("finalizers", []) == finalizers:
             return MutationResult(EntryItem(resource, entry))
-        stored = await resource.tree(entry, write.definition.stored_as)
-        metadata = stored["metadata"]
-        metadata["finalizers"] = finalizers
-        if not is_deleting(metadata):
-            mark_deleted(metadata, ctx)
+        stored = await self._marked(write, entry, finalizers)
         if ctx.dry_run:
             shown = await resource.convert(stored, write.definition.stored_as, write.version)
             return MutationResult(TreeItem(shown))
         encoded = await resource.offload(live.size, resource.form.encode, stored)
         result, written = await self._put(entry.key, encoded, entry.rev, KEEP_TTL, renew=False)
         return MutationResult(EntryItem(resource, written)) if result.ok and written is not None else None
+
+    async def _marked(self, write: WriteRequest, entry: Entry, finalizers: list[str]) -> Tree:
+        """The object in the stored version with these finalizers, as one that is being deleted."""
+        definition, resource, hook = write.definition, self._resource, write.hooks.mark_deleted
+        stored = await resource.tree(entry, definition.stored_as)
+        metadata = stored["metadata"]
+        if finalizers:
+            metadata["finalizers"] = finalizers
+        else:
+            metadata.pop("finalizers", None)
+        if is_deleting(metadata):
+            return stored
+        mark_deleted(metadata, write.ctx, grace=not definition.finalizers_at)
+        if hook is None:
+            return stored
+        hub = await write.convert(stored, definition.stored_as, definition.hub)
+        return await write.convert(hook(hub, write.ctx), definition.hub, definition.stored_as)
 
     async def _is_stale(self, entry: Entry) -> bool:
         """Whether the same object is to be written again, because it is stored in an old form."""

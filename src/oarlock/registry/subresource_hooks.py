@@ -24,7 +24,7 @@ from oarlock.registry.virtual import VirtualCollection
 from oarlock.schema.declaring import HookError
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.projections import projection_of
-from oarlock.schema.resources import declared
+from oarlock.schema.resources import declared, version_name
 from oarlock.schema.views import wire
 
 __all__ = ["subresource_hooks", "with_subresources"]
@@ -114,7 +114,7 @@ class _Giving:
         if "parent" in found.parameters:
             arguments["parent"] = parent
             if self._parent is not None:
-                wanted = declared(found.parent).version
+                wanted = version_name(declared(found.parent), ctx.target.group)
                 made = await self.conversions.old(parent, ctx.target.version, wanted)
                 arguments["parent"] = self._parent.view(for_the_user(made) if self.virtual else made)
         return arguments
@@ -123,6 +123,7 @@ class _Giving:
 def _call(method: Any, giving: _Giving, definition: ResourceDefinition, code: UsersCode) -> Any:
     found, conversions = giving.found, giving.conversions
     body_lens = projection_of(found.body) if found.body is not None else None
+    known = {version.name for version in definition.versions}
 
     async def call(ctx: Context, parent: Tree, body: Tree | None, given: Mapping[str, Any] | None = None) -> Any:
         arguments = await giving.arguments(ctx, parent, given or {})
@@ -137,9 +138,10 @@ def _call(method: Any, giving: _Giving, definition: ResourceDefinition, code: Us
             return code.result(opened)
         tree = from_the_user(wire(answer))
         declaration = declared(type(answer))
-        if (declaration.group, declaration.kind) == (definition.group, definition.names.kind):
+        version = version_name(declaration, definition.group)
+        if declaration.kind == definition.names.kind and version in known:
             # an answer of the parent's own kind is in the request version
-            (tree,) = await conversions.convert([tree], declaration.version, ctx.target.version)
+            (tree,) = await conversions.convert([tree], version, ctx.target.version)
         return tree
 
     return call

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from oarlock.meta.times import TimeError, human_duration, parse_rfc3339
-from oarlock.schema.definition import Column
+from oarlock.schema.cel.gate import computed
+from oarlock.schema.definition import Column, Schema
 from oarlock.schema.jsonpath import compile_path
 
 __all__ = ["NEVER", "cell", "compile_cell"]
@@ -37,7 +38,7 @@ def cell(values: list[Any], column_type: str, now: float) -> Any:
             return value if type(value) in (int, float) else None
         case "boolean":
             return value if type(value) is bool else None
-        case "date":
+        case "date" | "age":
             return _age(value, now) if type(value) is str else None
     return None
 
@@ -67,10 +68,18 @@ def _age(value: str, now: float) -> str:
         return "<invalid>"
 
 
-def compile_cell(column: Column) -> Callable[[Any, float], Any]:
-    """A function ``(tree, now) → cell`` for `column`. `jsonpath.PathError` for a malformed path."""
-    find = compile_path(column.json_path)
+def compile_cell(column: Column, schema: Schema | None = None) -> Callable[[Any, float], Any]:
+    """A function ``(tree, now) → cell`` for `column`. `jsonpath.PathError` for a malformed path.
+
+    An expression needs the `schema` of the object.
+    """
     kind = column.type
+    if column.expression:
+        compute = computed(column.expression, schema)
+        if kind in ("date", "age"):
+            return lambda tree, now: _age(compute(tree) or "", now)
+        return lambda tree, now: compute(tree)
+    find = compile_path(column.json_path)
     if kind == "date" and not column.relative:
         return lambda tree, now: _time(find(tree))
     return lambda tree, now: cell(find(tree), kind, now)

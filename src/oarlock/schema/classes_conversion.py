@@ -17,7 +17,7 @@ from oarlock.schema.definition import Schema
 from oarlock.schema.folding import pair, same
 from oarlock.schema.object_schema import object_schema
 from oarlock.schema.plans import TidyPlan, plan_of, tidy
-from oarlock.schema.resources import Declared, declared
+from oarlock.schema.resources import Declared, declared, version_name
 from oarlock.schema.salvage import salvaged
 from oarlock.schema.views import Tree, view
 
@@ -37,10 +37,12 @@ class ClassConversion:
     threadsafe = True
     """``to_hub`` and ``from_hub`` depend on their object alone."""
 
-    def __init__(self, hub: type, spokes: Iterable[type]) -> None:
-        self._hub = declared(hub).version
+    def __init__(self, hub: type, spokes: Iterable[type], group: str | None = None) -> None:
+        """`group` is the one whose versions are called by their names alone, by default the hub's."""
+        own = declared(hub).group if group is None else group
+        self.classes: dict[str, Any] = {version_name(declared(cls), own): cls for cls in (hub, *spokes)}
+        self._hub = version_name(declared(hub), own)
         self._schema = object_schema(hub)
-        self.classes: dict[str, Any] = {declared(cls).version: cls for cls in (hub, *spokes)}
         self._steps: dict[tuple[str, str], _Step] = {}
         for source, cls in self.classes.items():
             for target, other in self.classes.items():

@@ -32,27 +32,38 @@ Schema = dict[str, Any]
 
 
 @lru_cache(maxsize=1024)
+def _group_version(group: str, version: str) -> GroupVersion:
+    """A version of a resource of `group`; one that belongs to another group has it in its name, even the core one."""
+    other, slash, name = version.rpartition("/")
+    return GroupVersion(other, name) if slash else GroupVersion(group, version)
+
+
+@lru_cache(maxsize=1024)
 def _api_version(group: str, version: str) -> str:
-    return str(GroupVersion(group, version))
+    return str(_group_version(group, version))
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """A printer column of ``kubectl get``.
 
-    `json_path` is a simple JSONPath from the object's root (``.spec.replicas``).
+    `json_path` is a simple JSONPath from the object's root (``.spec.replicas``). In its place, `expression` computes
+    the cell in CEL from the object, ``self``, which a CRD can't express: ``size(self.data)``. A column called Name at
+    ``.metadata.name`` takes the place of the first one, which every resource has.
     `type` is integer, number, string, boolean or date. A date is shown as an age (``5m``); with `relative=False` as
-    a time, which a CRD can't express. A column with a `priority` above 0 is shown only with ``-o wide``.
+    a time, which a CRD can't express. An ``age`` is a date that clients are told is a string, as in Kubernetes' own
+    kinds. A column with a `priority` above 0 is shown only with ``-o wide``.
     Source: CustomResourceDefinition additionalPrinterColumns.
     """
 
     name: str
-    json_path: str
-    type: Literal["integer", "number", "string", "boolean", "date"] = "string"
+    json_path: str = ""
+    type: Literal["integer", "number", "string", "boolean", "date", "age"] = "string"
     format: str = ""
     description: str = ""
     priority: int = 0
     relative: bool = True
+    expression: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +143,8 @@ class Names:
 class VersionDefinition:
     """One version of a resource.
 
+    The name of a version that belongs to another group, which is served there, has that group in it: ``apps/v1``, or
+    ``/v1`` for the core group.
     `selectable` are JSON paths of at most 8 scalar fields for field selectors (KEP-4358).
     `deprecated` with an empty `deprecation_warning` gives the standard warning.
     `status` serves ``/status`` with its own update rules.
@@ -164,6 +177,8 @@ class ResourceDefinition:
     - `ttl_s`: objects expire this many seconds after their last write.
     - `name_rule`: how object names are validated.
     - `gc_default`: the finalizer set by a DELETE without propagationPolicy.
+    - `finalizers_at`: the path of a list that keeps a deleted object as its metadata.finalizers do.
+    - `delete_collection`: all objects can be deleted at once.
     """
 
     group: str
@@ -180,6 +195,8 @@ class ResourceDefinition:
     ttl_s: int | None = None
     name_rule: Literal["dns-subdomain", "dns-label", "dns1035-label", "path-segment"] = "dns-subdomain"
     gc_default: Literal["background", "orphan"] = "background"
+    finalizers_at: str = ""
+    delete_collection: bool = True
 
     @property
     def namespaced(self) -> bool:
@@ -194,10 +211,20 @@ class ResourceDefinition:
         return GroupKind(self.group, self.names.kind)
 
     def gvk(self, version: str) -> GroupVersionKind:
-        return GroupVersionKind(self.group, version, self.names.kind)
+        place = _group_version(self.group, version)
+        return GroupVersionKind(place.group, place.version, self.names.kind)
 
     def api_version(self, version: str) -> str:
         return _api_version(self.group, version)
+
+    def version_in(self, group: str, version: str) -> str:
+        """What this definition calls a version of `group`, which is its own group or another with the same objects."""
+        return version if group == self.group else f"{group}/{version}"
+
+    @property
+    def store_group(self) -> str:
+        """The group in the keys of its objects: the hub's."""
+        return self.gvk(self.hub).group
 
     def version(self, name: str) -> VersionDefinition:
         """The version called `name`. KeyError when there is none."""

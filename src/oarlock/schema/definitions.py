@@ -8,16 +8,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
-from oarlock.schema.declaring import DuplicateError, FieldNameError, HintError, KeywordError, did_you_mean
+from oarlock.schema.cel.gate import computed
+from oarlock.schema.declaring import (
+    DuplicateError,
+    FieldNameError,
+    HintError,
+    KeywordError,
+    RuleError,
+    did_you_mean,
+)
 from oarlock.schema.defaults_check import default_mistakes
-from oarlock.schema.definition import Names, ResourceDefinition, Schema, VersionDefinition
+from oarlock.schema.definition import Column, Names, ResourceDefinition, Schema, VersionDefinition
 from oarlock.schema.foreign import Foreign
 from oarlock.schema.object_schema import object_schema
-from oarlock.schema.resources import ITEMS, REQUIRED_STATUS, Declared, declared
+from oarlock.schema.resources import ITEMS, REQUIRED_STATUS, Declared, declared, version_name
 
 __all__ = ["definition_of", "plural_of"]
+
+MOST_SELECTABLE = 16
+"""Each is kept with every object in memory. A CustomResourceDefinition may have 8."""
 
 _OF_ALL_VERSIONS = (
     "generation",
@@ -27,23 +39,33 @@ _OF_ALL_VERSIONS = (
     "ttl_s",
     "name_rule",
     "gc_default",
+    "finalizers_at",
+    "delete_collection",
 )
 
 
-def definition_of(hub: Any, spokes: Sequence[type] = (), stored_as: type | None = None) -> ResourceDefinition:
-    """The definition of a hub (or a `Foreign` type) and its spokes; `stored_as` is one of them, else the hub."""
+def definition_of(
+    hub: Any, spokes: Sequence[type] = (), stored_as: type | None = None, group: str | None = None
+) -> ResourceDefinition:
+    """The definition of a hub (or a `Foreign` type) and its spokes; `stored_as` is one of them, else the hub.
+
+    `group` is the one to serve, by default the hub's: the versions of other groups are known, and not served in it.
+    """
     declaration = _declaration(hub)
+    own = declaration.group if group is None else group
     versions: dict[str, VersionDefinition] = {}
     for cls in (hub, *spokes):
-        version = _declaration(cls).version
-        if version in versions:
-            what = f"two classes declare version {version!r}"
+        name = version_name(_declaration(cls), own)
+        if name in versions:
+            what = f"two classes declare version {name!r}"
             raise DuplicateError(f"{declaration.kind}.{declaration.group}", what, place=_declaration(cls).place)
-        versions[version] = _version(cls)
-    stored = _declaration(stored_as or hub)
+        version = _version(cls)
+        if _declaration(cls).group != own:
+            version = replace(version, name=name, served=False, columns=(), selectable=())
+        versions[name] = version
     facts = declaration.facts
     return ResourceDefinition(
-        group=declaration.group,
+        group=own,
         names=Names(
             plural=facts.get("plural") or plural_of(declaration.kind),
             kind=declaration.kind,
@@ -53,8 +75,8 @@ def definition_of(hub: Any, spokes: Sequence[type] = (), stored_as: type | None 
         ),
         scope=facts.get("scope", "Namespaced"),
         versions=tuple(versions.values()),
-        hub=declaration.version,
-        stored_as=stored.version,
+        hub=version_name(declaration, own),
+        stored_as=version_name(_declaration(stored_as or hub), own),
         **{key: facts[key] for key in _OF_ALL_VERSIONS if key in facts},  # type: ignore[literal-required]
     )
 
@@ -90,6 +112,8 @@ def _version(cls: Any) -> VersionDefinition:
     if isinstance(cls, Foreign):
         _check_foreign(declaration, version)
     _check_paths(declaration, version)
+    if declaration.facts.get("finalizers_at"):
+        _at(declaration, "finalizers_at", declaration.facts["finalizers_at"], schema)
     return version
 
 
@@ -134,14 +158,17 @@ def _check_paths(declaration: Declared, version: VersionDefinition) -> None:
         raise KeywordError(
             subject, "status_subresource=True without a status field", "add status: YourStatus | None = None", place
         )
-    if len(version.selectable) > 8:
-        raise KeywordError(subject, f"{len(version.selectable)} selectable fields", "at most 8", place)
+    if len(version.selectable) > MOST_SELECTABLE:
+        raise KeywordError(subject, f"{len(version.selectable)} selectable fields", f"at most {MOST_SELECTABLE}", place)
     for path in version.selectable:
         field_schema = _at(declaration, "selectable", path, version.schema)
         if field_schema is not None and field_schema.get("type") not in ("string", "integer", "boolean"):
             raise KeywordError(subject, f"selectable {path!r} isn't a string, integer or boolean", place=place)
     for column in version.columns:
-        _at(declaration, "column", column.json_path, version.schema)
+        if column.expression:
+            _check_expression(declaration, column, version.schema)
+        else:
+            _at(declaration, "column", column.json_path, version.schema)
     if version.scale is not None:
         for path in (
             version.scale.spec_replicas_path,
@@ -150,6 +177,16 @@ def _check_paths(declaration: Declared, version: VersionDefinition) -> None:
         ):
             if path:
                 _at(declaration, "scale", path, version.schema)
+
+
+def _check_expression(declaration: Declared, column: Column, schema: Schema) -> None:
+    subject = f"{declaration.kind} {declaration.version}, column {column.name}"
+    if column.json_path:
+        raise KeywordError(subject, "has a json_path and an expression", "say one of them", declaration.place)
+    try:
+        computed(column.expression, schema)
+    except ValueError as error:
+        raise RuleError(subject, f"its expression can't be computed: {error}", place=declaration.place) from error
 
 
 def _at(declaration: Declared, what: str, path: str, schema: Schema) -> Schema | None:

@@ -10,6 +10,7 @@ import types
 from collections.abc import Sequence
 from typing import Any, Literal, TypedDict, Union, get_args, get_origin, get_type_hints
 
+from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.schema.declaring import KeywordError, did_you_mean
 from oarlock.schema.definition import Column, Rule, Scale
 
@@ -38,7 +39,7 @@ class VersionFacts(TypedDict, total=False):
 
 
 class CommonFacts(VersionFacts, total=False):
-    """Class keywords for a resource in all its versions. `ResourceDefinition` describes the last seven.
+    """Class keywords for a resource in all its versions. `ResourceDefinition` describes the last nine.
 
     `plural` and `singular` are derived from the kind unless given.
     """
@@ -55,6 +56,8 @@ class CommonFacts(VersionFacts, total=False):
     ttl_s: int
     name_rule: Literal["dns-subdomain", "dns-label", "dns1035-label", "path-segment"]
     gc_default: Literal["background", "orphan"]
+    finalizers_at: str
+    delete_collection: bool
 
 
 class ResourceFacts(CommonFacts, total=False):
@@ -88,7 +91,7 @@ def check_facts(subject: str, named: dict[str, Any], facts: Any) -> None:
         if mismatch:
             raise KeywordError(subject, f"{keyword}={value!r}", mismatch)
     for keyword, value in {**facts, **named}.items():
-        if keyword in _NAMES:
+        if keyword in _NAMES and not (keyword == "group" and value in BUILT_IN_GROUPS):
             pattern, instead = _NAMES[keyword]
             if not (isinstance(value, str) and pattern.fullmatch(value)):
                 raise KeywordError(subject, f"{keyword}={value!r}", instead)

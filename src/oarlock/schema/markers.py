@@ -11,6 +11,7 @@ Source of the keys: OpenAPI v3 and the structural schemas of CustomResourceDefin
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Any
 
 __all__ = [
@@ -32,11 +33,14 @@ __all__ = [
     "MaxItems",
     "MaxLength",
     "MaxProperties",
+    "MicroTime",
+    "MicroTimeMark",
     "MinItems",
     "MinLength",
     "MinProperties",
     "MultipleOf",
     "Name",
+    "NullIfAbsent",
     "Nullable",
     "OmitEmpty",
     "PatchMerge",
@@ -219,6 +223,11 @@ class _Nullable:
 
 
 @dataclass(frozen=True, slots=True)
+class _NullIfAbsent:
+    """An absent value is written as null, as some fields of Kubernetes' own kinds are. The field's default is None."""
+
+
+@dataclass(frozen=True, slots=True)
 class _OmitEmpty:
     """The zero value (``""``, ``0``, ``False``, an empty list or dict) is treated as absent.
 
@@ -234,6 +243,11 @@ class IntOrStringMark:
 @dataclass(frozen=True, slots=True)
 class QuantityMark:
     """A Kubernetes quantity."""
+
+
+@dataclass(frozen=True, slots=True)
+class MicroTimeMark:
+    """A time with six digits of a second's fraction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +281,7 @@ Preserve = _Preserve()
 AsJSON = _AsJSON()
 Embedded = _Embedded()
 Nullable = _Nullable()
+NullIfAbsent = _NullIfAbsent()
 OmitEmpty = _OmitEmpty()
 PatchReplace = _PatchReplace()
 RetainKeys = _RetainKeys()
@@ -276,6 +291,9 @@ IntOrString = Annotated[int | str, IntOrStringMark()]
 
 Quantity = Annotated[int | str, QuantityMark()]
 """An amount such as ``"100m"``, ``"1Gi"`` or ``2``."""
+
+MicroTime = Annotated[datetime, MicroTimeMark()]
+"""A time that is always written with six digits of a second's fraction, as those of leases and events."""
 
 JSON = Annotated[Any, Preserve]
 """Anything JSON can say."""

@@ -15,16 +15,16 @@ from typing import Any, Final, Literal
 import msgspec
 
 from oarlock.schema import reflect
-from oarlock.schema.markers import ListMap
+from oarlock.schema.markers import ListMap, MicroTimeMark
 
-__all__ = ["TidyNode", "TidyPlan", "plan_of", "rfc3339", "tidy"]
+__all__ = ["TidyNode", "TidyPlan", "micro_time", "plan_of", "rfc3339", "tidy"]
 
 
 @dataclass(frozen=True, slots=True)
 class TidyNode:
     """The post-processing at one place. `keys` are the wire names of the map keys of a list."""
 
-    kind: Literal["time", "float", "list", "map", "model"]
+    kind: Literal["time", "micro time", "float", "list", "map", "model"]
     inner: Any = None
     keys: tuple[str, ...] = ()
 
@@ -70,7 +70,7 @@ def _node(hint: Any, plan: TidyPlan, inside: tuple[type, ...]) -> tuple[TidyNode
     apart = reflect.take_apart(hint)
     base = apart.base
     if base is datetime:
-        return TidyNode("time"), None
+        return TidyNode("micro time" if MicroTimeMark() in apart.markers else "time"), None
     if base is float:
         return TidyNode("float"), None
     if base in (Any, dict):
@@ -106,6 +106,8 @@ def _tidied(value: Any, node: TidyNode) -> Any:
         return None
     if kind == "time":
         return rfc3339(value)
+    if kind == "micro time":
+        return micro_time(value)
     if kind == "float":
         return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
     if kind == "model":
@@ -114,6 +116,15 @@ def _tidied(value: Any, node: TidyNode) -> Any:
     if kind == "list":
         return [_tidied(item, node.inner) for item in value]
     return {key: _tidied(item, node.inner) for key, item in value.items()}
+
+
+def micro_time(text: str) -> str:
+    """A time as Kubernetes' ``MicroTime`` is written: UTC, six digits of fraction, ``Z``. One without a zone is UTC."""
+    if len(text) == 27 and text[26] == "Z":
+        return text
+    moment = datetime.fromisoformat(text)
+    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    return moment.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def rfc3339(text: str) -> str:

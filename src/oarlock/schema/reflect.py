@@ -32,7 +32,9 @@ from oarlock.schema.markers import (
     IntOrStringMark,
     ListMap,
     ListSet,
+    MicroTimeMark,
     Nullable,
+    NullIfAbsent,
     OmitEmpty,
     PatchMerge,
     PatchReplace,
@@ -239,6 +241,10 @@ def _field(f: StructField, path: str, inside: tuple[type, ...]) -> Schema:
         raise HintError(path, f"None doesn't fit {_shown(f.hint)}", "write X | None = None")
     if hint.optional and (Nullable in hint.markers or default is not None):
         schema["nullable"] = True
+    if NullIfAbsent in hint.markers:
+        if default is not None:
+            raise HintError(path, "NullIfAbsent with another default", "write X | None = None")
+        schema.update(nullable=True, default=None)
     if OmitEmpty in hint.markers:
         if f.required:
             raise HintError(path, "OmitEmpty without a default", "give it its zero value")
@@ -394,6 +400,8 @@ def _mark(schema: Schema, marker: Any, hint: Hint, path: str) -> None:
         if schema["items"].get("type") in ("object", "array", None):
             raise HintError(path, "only a list of scalars can be a set", 'write ListMap("name") for a list of models')
         schema["x-kubernetes-list-type"] = "set"
+    elif isinstance(marker, MicroTimeMark):
+        schema["x-oarlock-micro-time"] = True
     elif isinstance(marker, Proto):
         schema[NUMBER] = marker.number
     elif isinstance(marker, ListMap):

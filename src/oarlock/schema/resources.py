@@ -25,7 +25,7 @@ from oarlock.schema.facts import ResourceFacts, VersionFacts, check_facts
 from oarlock.schema.rules_check import check_rules
 from oarlock.schema.shapes import Model, ObjectMeta, field
 
-__all__ = ["ITEMS", "REQUIRED_STATUS", "Declared", "HubT", "Resource", "Spoke", "declared"]
+__all__ = ["ITEMS", "REQUIRED_STATUS", "Declared", "HubT", "Resource", "Spoke", "declared", "version_name"]
 
 
 ITEMS = (
@@ -55,6 +55,11 @@ class Declared:
     @property
     def gvk(self) -> GroupVersionKind:
         return GroupVersionKind(self.group, self.version, self.kind)
+
+
+def version_name(declaration: Declared, group: str) -> str:
+    """What a definition of `group` calls a declared version: of another group with that in it (`VersionDefinition`)."""
+    return declaration.version if declaration.group == group else f"{declaration.group}/{declaration.version}"
 
 
 class Resource(Model):
@@ -87,7 +92,10 @@ HubT = TypeVar("HubT", bound=Resource)
 
 
 class Spoke(Model, Generic[HubT]):
-    """Another version of the same kind. Group, names and scope are the hub's. Keywords: `VersionFacts`.
+    """Another version of the same kind. Names and scope are the hub's. Keywords: `VersionFacts`.
+
+    With `group`, it is served in this group, the hub in its own: the same objects are in both, stored once, at the
+    hub's keys. Without, its group is the hub's.
 
     `to_hub` and `from_hub` are pure and should preserve all fields of the spoke (`oarlock.testing.assert_round_trips`).
     Metadata that they don't set is carried over; of metadata that they set, only labels and annotations are used.
@@ -95,15 +103,16 @@ class Spoke(Model, Generic[HubT]):
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
 
-    def __init_subclass__(cls, *, version: str, **facts: Unpack[VersionFacts]) -> None:
+    def __init_subclass__(cls, *, version: str, group: str | None = None, **facts: Unpack[VersionFacts]) -> None:
         _check_spoke_keywords(cls, facts)
         hub = _hub_of(cls)
         of = declared(hub)
-        check_facts(f"class {cls.__name__}", {"version": version}, facts)
+        group = of.group if group is None else group
+        check_facts(f"class {cls.__name__}", {"group": group, "version": version}, facts)
         _check_fields(cls, facts)
         _check_conversion(cls, hub, version)
         check_rules(cls, facts.get("rules", ()))
-        _keep(cls, Declared(of.group, version, of.kind, hub, cast(ResourceFacts, facts), caller_place()))
+        _keep(cls, Declared(group, version, of.kind, hub, cast(ResourceFacts, facts), caller_place()))
 
     def to_hub(self) -> HubT:
         """This object in the hub version."""
@@ -130,8 +139,8 @@ def declared(cls: Any) -> Declared:
 def _check_spoke_keywords(cls: type, keywords: Any) -> None:
     for key in keywords:
         if key not in VersionFacts.__annotations__:
-            of_hub = key == "group" or key in ResourceFacts.__annotations__
-            hint = "a spoke has its hub's" if of_hub else did_you_mean(key, {*VersionFacts.__annotations__, "version"})
+            own = {*VersionFacts.__annotations__, "version", "group"}
+            hint = "a spoke has its hub's" if key in ResourceFacts.__annotations__ else did_you_mean(key, own)
             raise KeywordError(f"class {cls.__name__}", f"unknown keyword {key!r}", hint)
 
 

@@ -84,6 +84,7 @@ class Node:
     embedded: bool = False
     int_or_string: bool = False
     omit_empty: bool = False
+    micro_time: bool = False
     list_type: str = ""
     list_keys: tuple[str, ...] = ()
     map_type: str = ""
@@ -151,6 +152,7 @@ _SCALARS: dict[str, tuple[str, str, str]] = {
     "x-kubernetes-list-type": ("list_type", "str", "node"),
     "x-kubernetes-map-type": ("map_type", "str", "node"),
     "x-oarlock-omit-empty": ("omit_empty", "bool", "node"),
+    "x-oarlock-micro-time": ("micro_time", "bool", "node"),
     "enum": ("enum", "list", "constraints"),
     "minimum": ("minimum", "number", "constraints"),
     "maximum": ("maximum", "number", "constraints"),

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from oarlock.meta.fielderrors import WrongType
-from oarlock.meta.times import TimeError, parse_rfc3339
+from oarlock.meta.times import TimeError, parse_rfc3339, parse_rfc3339_micro
 from oarlock.schema.structural import Node
 from oarlock.schema.where import Key, Where, render
 
@@ -167,6 +167,8 @@ def _expected(value: Any, node: Node) -> str:
     """The expected type, in JSON's terms."""
     if node.int_or_string:
         return "an integer or a string"
+    if node.micro_time and type(value) is str:
+        return 'a time such as "2006-01-02T15:04:05.000000Z"'
     if node.type == "string" and node.format in _TEXT_FORMATS and type(value) is str:
         return _TEXT_FORMATS[node.format]
     if node.type == "integer" and type(value) is int:
@@ -181,10 +183,18 @@ _TEXT_FORMATS = {"date-time": 'a time such as "2006-01-02T15:04:05Z"', "byte": "
 
 def _fits_format(node: Node, value: str) -> bool:
     if node.format == "date-time":
-        return _is_time(value)
+        return _is_micro_time(value) if node.micro_time else _is_time(value)
     try:
         binascii.a2b_base64(value.encode().translate(None, b"\r\n"), strict_mode=True)
     except (ValueError, UnicodeEncodeError):
+        return False
+    return True
+
+
+def _is_micro_time(value: str) -> bool:
+    try:
+        parse_rfc3339_micro(value)
+    except TimeError:
         return False
     return True
 

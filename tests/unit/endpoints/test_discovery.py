@@ -179,4 +179,4 @@ def test_the_version_has_every_field_clients_read(recorded):
     response = version("0.1.0")
     tree = json.loads(response.body)
     assert tree.keys() == recorded(22)["tree"].keys()
-    assert tree["gitVersion"] == "v1.33.0+oarlock-0.1.0"
+    assert tree["gitVersion"] == "v1.34.0+oarlock-0.1.0"

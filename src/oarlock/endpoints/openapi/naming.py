@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.kinds import GroupVersionKind
 
 __all__ = ["META", "camel", "definition_name", "group_tag", "meta_name", "title"]
@@ -22,9 +23,10 @@ def meta_name(kind: str) -> str:
 
 
 def definition_name(gvk: GroupVersionKind) -> str:
-    """``wardle.example.com/v1 Flunder`` → ``com.example.wardle.v1.Flunder``."""
-    domain = ".".join(reversed(gvk.group.split("."))) if gvk.group else "core"
-    return f"{domain}.{gvk.version}.{gvk.kind}"
+    """``wardle.example.com/v1 Flunder`` → ``com.example.wardle.v1.Flunder``; Kubernetes' own kinds as it names them."""
+    built_in = BUILT_IN_GROUPS.get(gvk.group)
+    package = built_in.package if built_in is not None else ".".join(reversed(gvk.group.split(".")))
+    return f"{package}.{gvk.version}.{gvk.kind}"
 
 
 def title(text: str) -> str:

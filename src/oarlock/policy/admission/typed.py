@@ -15,6 +15,7 @@ from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.registry.old_objects import OldObjects
 from oarlock.registry.users_code import UsersCode
 from oarlock.registry.workers import Offload
+from oarlock.schema.definition import ResourceDefinition, VersionDefinition
 from oarlock.schema.folding import Session, fold
 from oarlock.schema.projections import Open, Projection, projection_of
 from oarlock.schema.resources import Resource, declared
@@ -83,7 +84,9 @@ class TypedPlugin:
                     return False
             else:
                 definition = request.served.definition
-                if definition.names.kind != self._kind or definition.group != self._group:
+                if definition.names.kind != self._kind or (
+                    definition.group != self._group and self._name_in(definition) not in map(_name, definition.versions)
+                ):
                     return False
         return self._every_subresource or request.ctx.target.subresource in self._subresources
 
@@ -92,7 +95,7 @@ class TypedPlugin:
     ) -> Tree | None:
         if not self._mutates:
             return new
-        ctx, versions = request.ctx, _Versions(request, self._version, offload)
+        ctx, versions = request.ctx, self._versions(request, offload)
         if new is None:
             review = await self._review(versions, None, old, None)
             self._mutate.in_place(await self._mutate.wait(ctx, None, self._plugin.mutate, review))
@@ -111,13 +114,20 @@ class TypedPlugin:
     ) -> None:
         if not self._validates:
             return
-        versions = _Versions(request, self._version, offload)
+        versions = self._versions(request, offload)
         model = None
         if new is not None:
             model = await offload(self._projection.view, await versions.of_plugin(new, hub[0]))
         review = await self._review(versions, model, old, hub[1])
         hook: Any = self._plugin.validate
         self._validate.nothing(await self._validate.wait(request.ctx, new, hook, review), _RAISES)
+
+    def _versions(self, request: AdmissionRequest, offload: Offload) -> _Versions:
+        version = self._name_in(request.served.definition) if self._version else ""
+        return _Versions(request, version, offload)
+
+    def _name_in(self, definition: ResourceDefinition) -> str:
+        return definition.version_in(self._group, self._version)
 
     async def _review(self, versions: _Versions, model: Any, old: Tree | None, hub_old: Tree | None) -> Review[Any]:
         old_model = None
@@ -126,6 +136,10 @@ class TypedPlugin:
             old_model = await versions.offload(self._old_objects.view, tree)
         request = versions.request
         return Review(cast(Operation, request.operation), request.ctx, model, old_model)
+
+
+def _name(version: VersionDefinition) -> str:
+    return version.name
 
 
 class _Versions:

@@ -6,12 +6,13 @@ together. See also: `rules`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from oarlock.meta.fielderrors import FieldError
 from oarlock.schema.structural import Node
 
-__all__ = ["Rules", "rules_of"]
+__all__ = ["Rules", "computed", "rules_of"]
 
 
 class Rules(Protocol):
@@ -29,6 +30,13 @@ def rules_of(schema: Any, node: Node, path: str = "") -> tuple[Rules | None, lis
     from oarlock.schema.cel import rules  # noqa: PLC0415 (loaded by the first schema that has rules)
 
     return rules.compile_rules(schema, node, path)
+
+
+def computed(expression: str, schema: Any) -> Callable[[Any], Any]:
+    """A function that computes `expression` of an object; None where it can't. CompileError."""
+    from oarlock.schema.cel import computing  # noqa: PLC0415 (loaded by the first expression)
+
+    return computing.computed(expression, schema)
 
 
 def _any(node: Node) -> bool:

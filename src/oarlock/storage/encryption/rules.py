@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.kinds import GroupResource
 from oarlock.storage.encryption.kms.provider import KmsProvider
 from oarlock.storage.encryption.transformer import Transformer, plain
@@ -68,7 +69,11 @@ class EncryptionRules:
 
     def _find(self, prefix: str) -> Transformer:
         group, _, resource = prefix[_SKIP:-1].partition("/")
-        for name in (GroupResource(group, resource), GroupResource(group, ANY), GroupResource(ANY, ANY)):
+        names = [GroupResource(group, resource), GroupResource(group, ANY)]
+        if not group:
+            # a group that is stored without its name has no resource that another such group has too
+            names[1:1] = [GroupResource(name, resource) for name, one in BUILT_IN_GROUPS.items() if one.stored_by_name]
+        for name in (*names, GroupResource(ANY, ANY)):
             if name in self._rules:
                 return self._rules[name]
         return self._plain

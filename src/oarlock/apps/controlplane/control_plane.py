@@ -1,0 +1,68 @@
+"""`ControlPlane`: an `APIServer` that serves Kubernetes' own kinds, and a user's beside them.
+
+    server = ControlPlane(serve=[Databases], controllers=[DatabaseController()])
+
+See also: `parts`, what it is made of.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from oarlock.apps.controlplane.parts import ControlPlanePart, standard_parts
+from oarlock.client.client import Client
+from oarlock.policy.admission.plugin import Admission
+from oarlock.policy.authz.authorizer import Authorizer
+from oarlock.registry.informer import Informer
+from oarlock.server.app import APIServer
+from oarlock.server.own_work import Runnable, ServerHook
+from oarlock.storage.backend import Backend
+
+__all__ = ["ControlPlane"]
+
+
+class ControlPlane(APIServer):
+    """What kube-apiserver is without nodes: namespaces, configuration, events and leases, and what you serve in it.
+
+    The keywords are those of `APIServer`; what you list comes after the control plane's own. Raises what that raises.
+    """
+
+    def __init__(
+        self,
+        *,
+        serve: Sequence[Any] = (),
+        admission: Sequence[Admission[Any]] = (),
+        informers: Sequence[Informer[Any]] = (),
+        controllers: Sequence[Runnable] = (),
+        authorizer: Authorizer | None = None,
+        on_start: ServerHook | None = None,
+        on_stop: ServerHook | None = None,
+        name: str = "oarlock",
+        storage: Backend | None = None,
+    ) -> None:
+        parts = standard_parts()
+        super().__init__(
+            serve=[item for part in parts for item in part.serve] + [*serve],
+            admission=[plugin for part in parts for plugin in part.admission] + [*admission],
+            informers=[informer for part in parts for informer in part.informers] + [*informers],
+            controllers=[one for part in parts for one in part.controllers] + [*controllers],
+            authorizer=authorizer,
+            on_start=_start_of(parts, on_start),
+            on_stop=on_stop,
+            name=name,
+            storage=storage,
+        )
+
+
+def _start_of(parts: Sequence[ControlPlanePart], users: ServerHook | None) -> ServerHook:
+    async def start(client: Client) -> None:
+        for part in parts:
+            if part.start is not None:
+                await part.start(client)
+        made = users(client) if users is not None else None
+        if inspect.isawaitable(made):
+            await made
+
+    return start

@@ -1,0 +1,67 @@
+"""What a control plane is made of: a list of `ControlPlanePart`.
+
+Whoever adds to the control plane writes a module beside this one, with a function that makes its part, and lists it in
+`standard_parts`. A part is made anew for each control plane: informers and plugins belong to one server.
+See also: `control_plane`, which puts them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from oarlock.apps.controlplane.config_maps import ConfigMapCollection
+from oarlock.apps.controlplane.events import EventCollection
+from oarlock.apps.controlplane.leases import LeaseCollection
+from oarlock.apps.controlplane.namespaces import NamespaceCollection, NamespaceLifecycle, create_system_namespaces
+from oarlock.apps.controlplane.secrets import SecretCollection
+from oarlock.apps.kinds import core, events
+from oarlock.client.client import Client
+from oarlock.policy.admission.plugin import Admission
+from oarlock.registry.informer import Informer
+from oarlock.server.own_work import Runnable
+
+__all__ = ["ControlPlanePart", "standard_parts"]
+
+
+@dataclass(frozen=True, slots=True)
+class ControlPlanePart:
+    """What one part adds to the server; see `APIServer` for each field.
+
+    `start` is called once everything is served, before anybody is told that the server is ready.
+    """
+
+    name: str
+    serve: Sequence[Any] = ()
+    admission: Sequence[Admission[Any]] = ()
+    informers: Sequence[Informer[Any]] = ()
+    controllers: Sequence[Runnable] = ()
+    start: Callable[[Client], Awaitable[None]] | None = None
+
+
+def standard_parts() -> list[ControlPlanePart]:
+    """Every part, in the order in which their admission plugins are asked and their `start` is called."""
+    return [_namespaces(), _configuration(), _coordination()]
+
+
+def _namespaces() -> ControlPlanePart:
+    """NamespaceCollection, and what they ask of every object in them."""
+    known = Informer(core.Namespace)
+    return ControlPlanePart(
+        "namespaces",
+        serve=[NamespaceCollection],
+        admission=[NamespaceLifecycle(known)],
+        informers=[known],
+        start=create_system_namespaces,
+    )
+
+
+def _configuration() -> ControlPlanePart:
+    """Configuration, secrets and identities of programs."""
+    return ControlPlanePart("configuration", serve=[ConfigMapCollection, SecretCollection, core.ServiceAccount])
+
+
+def _coordination() -> ControlPlanePart:
+    """What programs agree on and tell: leases and events."""
+    return ControlPlanePart("coordination", serve=[LeaseCollection, EventCollection, events.Event])

@@ -1,0 +1,68 @@
+"""What the server does with secrets beyond storing them. Source: Kubernetes' validation of Secret."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from oarlock.apps.controlplane.keys_of_data import MOST_BYTES, changed_although_immutable, forbidden, key_errors
+from oarlock.apps.kinds.core import Secret
+from oarlock.meta.context import Context
+from oarlock.meta.fielderrors import FieldError, Invalid, Required, TooLong
+from oarlock.registry.collection import StoredCollection
+
+__all__ = ["SERVICE_ACCOUNT_NAME", "SERVICE_ACCOUNT_TOKEN", "SecretCollection"]
+
+SERVICE_ACCOUNT_TOKEN = "kubernetes.io/service-account-token"
+SERVICE_ACCOUNT_NAME = "kubernetes.io/service-account.name"
+"""The annotation that names the account of such a secret."""
+
+_DOCKER_KEYS = {"kubernetes.io/dockercfg": ".dockercfg", "kubernetes.io/dockerconfigjson": ".dockerconfigjson"}
+_REQUIRED = {
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+}
+_BASIC = ("username", "password")
+
+
+class SecretCollection(StoredCollection[Secret]):
+    """Secrets have what their type needs, and keep their type."""
+
+    def validate(self, new: Secret, old: Secret | None, ctx: Context) -> Iterator[FieldError]:
+        yield from key_errors("data", new.data)
+        if sum(map(len, new.data.values())) > MOST_BYTES:
+            yield TooLong("data", MOST_BYTES)
+        yield from _missing_parts(new)
+        if old is None:
+            return
+        if new.type != old.type:
+            yield Invalid("type", new.type, "field is immutable")
+        for name in changed_although_immutable(new, old, ("data",)):
+            yield forbidden(name)
+
+
+def _missing_parts(secret: Secret) -> Iterator[FieldError]:
+    kind = secret.type
+    if kind == SERVICE_ACCOUNT_TOKEN and not secret.metadata.annotations.get(SERVICE_ACCOUNT_NAME):
+        yield Required(f"metadata.annotations[{SERVICE_ACCOUNT_NAME}]")
+    for key in _REQUIRED.get(kind, ()):
+        if (not secret.data.get(key)) if kind == "kubernetes.io/ssh-auth" else key not in secret.data:
+            yield Required(f"data[{key}]")
+    if kind == "kubernetes.io/basic-auth" and not any(key in secret.data for key in _BASIC):
+        for key in _BASIC:
+            yield Required(f"data[{key}]")
+    if kind in _DOCKER_KEYS:
+        yield from _docker_errors(secret, _DOCKER_KEYS[kind])
+
+
+def _docker_errors(secret: Secret, key: str) -> Iterator[FieldError]:
+    if key not in secret.data:
+        yield Required(f"data[{key}]")
+        return
+    try:
+        tree = json.loads(secret.data[key])
+    except ValueError:
+        yield Invalid(f"data[{key}]", "<secret contents redacted>", "unexpected end of JSON input")
+    else:
+        if not isinstance(tree, dict):
+            yield Invalid(f"data[{key}]", "<secret contents redacted>", "is no JSON object")

@@ -1,0 +1,48 @@
+"""``coordination.k8s.io``: leases, by which the processes of a program agree on who acts.
+
+Source: Kubernetes API reference, Lease v1. See also: ``controlplane.leases``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from oarlock.apps.kinds.columns import AGE
+from oarlock.schema.definition import Column
+from oarlock.schema.markers import Doc, Format, MicroTime
+from oarlock.schema.resources import Resource
+from oarlock.schema.shapes import Model
+
+__all__ = ["Lease", "LeaseSpec"]
+
+_HOLDER = (
+    "holderIdentity contains the identity of the holder of a current lease. If Coordinated Leader Election is used, "
+    "the holder identity must be equal to the elected LeaseCandidate.metadata.name field."
+)
+
+
+class LeaseSpec(Model):
+    """Who holds a lease, since when, and for how long."""
+
+    holder_identity: Annotated[str | None, Doc(_HOLDER)] = None
+    lease_duration_seconds: Annotated[
+        int | None, Format("int32"), Doc("How long the lease is valid after its last renewal, in seconds.")
+    ] = None
+    acquire_time: Annotated[MicroTime | None, Doc("When its holder acquired it.")] = None
+    renew_time: Annotated[MicroTime | None, Doc("When its holder renewed it last.")] = None
+    lease_transitions: Annotated[
+        int | None, Format("int32"), Doc("How often it has passed from one holder to another.")
+    ] = None
+
+
+class Lease(
+    Resource,
+    group="coordination.k8s.io",
+    version="v1",
+    generation=False,
+    create_on_update=True,
+    columns=[Column("Holder", ".spec.holderIdentity", description=_HOLDER), AGE],
+):
+    """A lease that one holder has at a time."""
+
+    spec: LeaseSpec = LeaseSpec()

@@ -1,0 +1,255 @@
+"""The core group, ``/api/v1``: namespaces, configuration, secrets, service accounts, events.
+
+Source: Kubernetes API reference, v1. See also: `events`, the newer group of the same events.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from oarlock.apps.kinds.columns import AGE
+from oarlock.schema.definition import Column
+from oarlock.schema.markers import (
+    Atomic,
+    Doc,
+    Format,
+    ListMap,
+    MicroTime,
+    Name,
+    NullIfAbsent,
+    OmitEmpty,
+    PatchMerge,
+)
+from oarlock.schema.resources import Resource
+from oarlock.schema.shapes import Model
+
+__all__ = [
+    "ConfigMap",
+    "Event",
+    "EventSeries",
+    "EventSource",
+    "LocalObjectReference",
+    "Namespace",
+    "NamespaceCondition",
+    "NamespaceSpec",
+    "NamespaceStatus",
+    "ObjectReference",
+    "Secret",
+    "ServiceAccount",
+]
+
+Text = Annotated[str, OmitEmpty]
+
+
+class ObjectReference(Model):
+    """Names an object, or a part of one."""
+
+    kind: Text = ""
+    namespace: Text = ""
+    name: Text = ""
+    uid: Text = ""
+    api_version: Text = ""
+    resource_version: Text = ""
+    field_path: Annotated[str, OmitEmpty, Doc("A part of the object, such as spec.containers{name}.")] = ""
+
+
+class LocalObjectReference(Model):
+    """Names an object in the same namespace."""
+
+    name: Text = ""
+
+
+# Namespaces ---------------------------------------------------------------------------------------
+
+
+class NamespaceSpec(Model):
+    """What must happen before a namespace can go."""
+
+    finalizers: Annotated[list[str], OmitEmpty, Atomic, Doc("Who must have finished before it is removed.")] = []
+
+
+class NamespaceCondition(Model):
+    """How far the deletion of a namespace is."""
+
+    type: str
+    status: str
+    last_transition_time: Annotated[datetime | None, NullIfAbsent] = None
+    reason: Text = ""
+    message: Text = ""
+
+
+class NamespaceStatus(Model):
+    """Whether a namespace is in use."""
+
+    phase: Text = ""
+    conditions: Annotated[list[NamespaceCondition], OmitEmpty, ListMap("type"), PatchMerge("type")] = []
+
+
+class Namespace(
+    Resource,
+    group="",
+    version="v1",
+    scope="Cluster",
+    short_names=["ns"],
+    name_rule="dns-label",
+    generation=False,
+    unconditional_update=True,
+    delete_collection=False,
+    finalizers_at=".spec.finalizers",
+    status_subresource=True,
+    selectable=[".status.phase"],
+    columns=[Column("Status", ".status.phase", description="The status of the namespace"), AGE],
+):
+    """A scope for names."""
+
+    spec: NamespaceSpec = NamespaceSpec()
+    status: NamespaceStatus | None = None
+
+
+# Configuration ------------------------------------------------------------------------------------
+
+_DATA = (
+    "Data contains the configuration data. Each key must consist of alphanumeric characters, '-', '_' or '.'. Values "
+    "with non-UTF-8 byte sequences must use the BinaryData field. The keys stored in Data must not overlap with the "
+    "keys in the BinaryData field, this is enforced during validation process."
+)
+_SECRET_TYPE = (
+    "Used to facilitate programmatic handling of secret data. More info: "
+    "https://kubernetes.io/docs/concepts/configuration/secret/#secret-types"
+)
+_SECRET_DATA = (
+    "Data contains the secret data. Each key must consist of alphanumeric characters, '-', '_' or '.'. The serialized "
+    "form of the secret data is a base64 encoded string, representing the arbitrary (possibly non-string) data value "
+    "here. Described in https://tools.ietf.org/html/rfc4648#section-4"
+)
+
+
+class ConfigMap(
+    Resource,
+    group="",
+    version="v1",
+    short_names=["cm"],
+    generation=False,
+    unconditional_update=True,
+    columns=[
+        Column(
+            "Data", expression="size(self.?data.orValue({})) + size(self.?binaryData.orValue({}))", description=_DATA
+        ),
+        AGE,
+    ],
+):
+    """Configuration for programs, as texts and bytes by key."""
+
+    immutable: bool | None = None
+    data: Annotated[dict[str, str], OmitEmpty, Doc(_DATA)] = {}
+    binary_data: Annotated[dict[str, bytes], OmitEmpty] = {}
+
+
+class Secret(
+    Resource,
+    group="",
+    version="v1",
+    generation=False,
+    unconditional_update=True,
+    selectable=[".type"],
+    columns=[
+        Column("Type", ".type", description=_SECRET_TYPE),
+        Column("Data", expression="size(self.?data.orValue({}))", description=_SECRET_DATA),
+        AGE,
+    ],
+):
+    """Data that not everybody who reads configuration may see."""
+
+    immutable: bool | None = None
+    data: Annotated[dict[str, bytes], OmitEmpty, Doc(_SECRET_DATA)] = {}
+    string_data: Annotated[dict[str, str], OmitEmpty, Doc("Texts that are written into data, and never shown.")] = {}
+    type: Annotated[str, Doc(_SECRET_TYPE)] = "Opaque"
+
+    def default(self) -> None:
+        if self.string_data:
+            self.data = {**self.data, **{key: text.encode() for key, text in self.string_data.items()}}
+            self.string_data = {}
+        self.type = self.type or "Opaque"
+
+
+class ServiceAccount(
+    Resource,
+    group="",
+    version="v1",
+    short_names=["sa"],
+    generation=False,
+    unconditional_update=True,
+    delete_returns="object",
+    columns=[AGE],
+):
+    """An identity for programs."""
+
+    secrets: Annotated[list[ObjectReference], OmitEmpty, PatchMerge("name"), Atomic] = []
+    image_pull_secrets: Annotated[list[LocalObjectReference], OmitEmpty, PatchMerge("name"), Atomic] = []
+    automount_service_account_token: bool | None = None
+
+
+# Events -------------------------------------------------------------------------------------------
+
+
+class EventSource(Model):
+    """Who saw it."""
+
+    component: Text = ""
+    host: Text = ""
+
+
+class EventSeries(Model):
+    """How often it was seen again, and when last."""
+
+    count: Annotated[int, OmitEmpty, Format("int32")] = 0
+    last_observed_time: Annotated[MicroTime | None, NullIfAbsent] = None
+
+
+class Event(
+    Resource,
+    group="",
+    version="v1",
+    short_names=["ev"],
+    name_rule="path-segment",
+    generation=False,
+    unconditional_update=True,
+    create_on_update=True,
+    ttl_s=3600,
+    selectable=[
+        ".involvedObject.kind",
+        ".involvedObject.namespace",
+        ".involvedObject.name",
+        ".involvedObject.uid",
+        ".involvedObject.apiVersion",
+        ".involvedObject.resourceVersion",
+        ".involvedObject.fieldPath",
+        ".reason",
+        ".reportingComponent",
+        ".type",
+    ],
+):
+    """Something that happened to an object."""
+
+    involved_object: Annotated[ObjectReference, Doc("The object that this event is about.")]
+    reason: Annotated[
+        str,
+        OmitEmpty,
+        Doc(
+            "This should be a short, machine understandable string that gives the reason for the transition into the "
+            "object's current status."
+        ),
+    ] = ""
+    message: Annotated[str, OmitEmpty, Doc("A human-readable description of the status of this operation.")] = ""
+    source: EventSource = EventSource()
+    first_timestamp: Annotated[datetime | None, NullIfAbsent] = None
+    last_timestamp: Annotated[datetime | None, NullIfAbsent] = None
+    count: Annotated[int, OmitEmpty, Format("int32")] = 0
+    type: Annotated[str, OmitEmpty, Doc("Normal or Warning; more may come.")] = ""
+    event_time: Annotated[MicroTime | None, NullIfAbsent] = None
+    series: EventSeries | None = None
+    action: Text = ""
+    related: ObjectReference | None = None
+    reporting_component: Annotated[str, Name("reportingComponent")] = ""
+    reporting_instance: str = ""

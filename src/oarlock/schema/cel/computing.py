@@ -1,0 +1,40 @@
+"""Computes a value of an object by an expression, such as the cell of a column.
+
+See also: `rule`, for expressions that are true or false; ``schema.cells``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from oarlock.schema.cel.declared import declare
+from oarlock.schema.cel.expression import Variable, check_text
+from oarlock.schema.cel.problems import CelError, CompileError
+from oarlock.schema.definition import Schema
+from oarlock.schema.structural import parse
+
+__all__ = ["computed"]
+
+MOST_COST = 1_000_000
+"""The limit of one evaluation, as that of a rule."""
+
+
+def computed(expression: str, schema: Schema) -> Callable[[Any], Any]:
+    """A function that computes `expression` with ``self``, an object of this schema; None where it can't be computed.
+
+    Raises CompileError.
+    """
+    decl = declare(parse(schema), root=True)
+    if decl is None:
+        raise CompileError("ERROR: nothing is known of the object")
+    program = check_text(expression, {"self": Variable(decl.type, decl)}).program()
+
+    def compute(tree: Any) -> Any:
+        try:
+            value, _ = program.run((tree,), MOST_COST)
+        except CelError:
+            return None
+        return value
+
+    return compute

@@ -1,0 +1,84 @@
+"""A control plane in memory: Kubernetes' own kinds where clients look for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from oarlock.apps.controlplane.control_plane import ControlPlane
+from oarlock.testing import InMemory
+
+MERGE = {"content-type": "application/merge-patch+json"}
+
+
+@pytest.mark.anyio
+async def test_the_core_group_is_at_api() -> None:
+    async with InMemory(ControlPlane()) as api:
+        assert (await api.get("/api")).json["versions"] == ["v1"]
+        names = {one["name"] for one in (await api.get("/api/v1")).json["resources"]}
+        assert {"namespaces", "namespaces/status", "namespaces/finalize", "configmaps", "secrets", "events"} <= names
+        assert (await api.get("/apis/v1")).status == 404
+
+
+@pytest.mark.anyio
+async def test_system_namespaces_are_there_and_stay() -> None:
+    async with InMemory(ControlPlane()) as api:
+        found = (await api.get("/api/v1/namespaces")).json["items"]
+        names = ["default", "kube-node-lease", "kube-public", "kube-system"]
+        assert [item["metadata"]["name"] for item in found] == names
+        assert all(item["status"] == {"phase": "Active"} for item in found)
+        refused = await api.request("DELETE", "/api/v1/namespaces/default")
+        assert (refused.status, refused.json["message"]) == (
+            403,
+            'namespaces "default" is forbidden: this namespace may not be deleted',
+        )
+
+
+@pytest.mark.anyio
+async def test_nothing_is_created_where_there_is_no_namespace() -> None:
+    async with InMemory(ControlPlane()) as api:
+        answer = await api.post("/api/v1/namespaces/none/configmaps", {"metadata": {"name": "a"}})
+        assert (answer.status, answer.json["message"]) == (404, 'namespaces "none" not found')
+
+
+@pytest.mark.anyio
+async def test_a_deleted_namespace_waits_for_its_finalizers() -> None:
+    async with InMemory(ControlPlane()) as api:
+        await api.post("/api/v1/namespaces", {"metadata": {"name": "a"}})
+        deleted = await api.request("DELETE", "/api/v1/namespaces/a")
+        assert (deleted.status, deleted.json["status"]) == (200, {"phase": "Terminating"})
+        assert deleted.json["spec"] == {"finalizers": ["kubernetes"]}
+        refused = await api.post("/api/v1/namespaces/a/configmaps", {"metadata": {"name": "b"}})
+        assert (refused.status, refused.json["details"]["causes"][0]["reason"]) == (403, "NamespaceTerminating")
+        again = await api.post("/api/v1/namespaces", {"metadata": {"name": "a"}})
+        assert again.json["message"] == 'object is being deleted: namespaces "a" already exists'
+        finished = {"metadata": {"name": "a"}, "spec": {"finalizers": []}}
+        assert (await api.request("PUT", "/api/v1/namespaces/a/finalize", finished)).status == 200
+        assert (await api.get("/api/v1/namespaces/a")).status == 404
+
+
+@pytest.mark.anyio
+async def test_keys_are_those_of_kubernetes() -> None:
+    async with InMemory(ControlPlane()) as api:
+        await api.post("/api/v1/namespaces/default/secrets", {"metadata": {"name": "s"}})
+        await api.post("/apis/coordination.k8s.io/v1/namespaces/default/leases", {"metadata": {"name": "l"}})
+        keys = [kv.key for kv in (await api.parts.backend.list("/registry/", "/registry0")).kvs]
+        assert {"/registry//secrets/default/s", "/registry//leases/default/l"} <= {*keys}  # in etcd, with one slash
+
+
+@pytest.mark.anyio
+async def test_an_event_is_in_both_groups() -> None:
+    async with InMemory(ControlPlane()) as api:
+        event = {"metadata": {"name": "e"}, "involvedObject": {"kind": "Node", "name": "n"}, "message": "up"}
+        made = await api.post("/api/v1/namespaces/default/events", event)
+        assert (made.status, made.json["eventTime"], made.json["source"]) == (201, None, {})
+        other = (await api.get("/apis/events.k8s.io/v1/namespaces/default/events/e")).json
+        assert (other["note"], other["regarding"]) == ("up", {"kind": "Node", "name": "n"})
+
+
+@pytest.mark.anyio
+async def test_texts_of_a_secret_become_data() -> None:
+    async with InMemory(ControlPlane()) as api:
+        secret = {"metadata": {"name": "s"}, "data": {"a": "MQ==", "b": "Mg=="}, "stringData": {"b": "two"}}
+        made = (await api.post("/api/v1/namespaces/default/secrets", secret)).json
+        assert (made["data"], made["type"]) == ({"a": "MQ==", "b": "dHdv"}, "Opaque")
+        assert "stringData" not in made
