@@ -81,41 +81,49 @@ class HTTPTransport:
                 )
         except (self._aiohttp.ClientError, OSError) as error:
             raise self._failure(error, request.timeout_s) from None
-        return _HTTPResponse(response, self._config.server, self._max_answer_bytes, self._aiohttp.ClientError)
+        return self._response(response)
 
     async def connect(self, request: ClientRequest, protocols: Sequence[str]) -> ClientConnection | ClientResponse:
-        try:
-            return await self._upgraded(request, protocols)
-        except self._aiohttp.WSServerHandshakeError as refusal:
-            if refusal.status == 401 and await self._credential.renew():
-                try:
-                    return await self._upgraded(request, protocols)
-                except self._aiohttp.WSServerHandshakeError as second:
-                    refusal = second
-            status = refusal.status
-        if status < 400:
-            raise TransportError(f"{self._config.server}: the upgrade was answered with {status}", sent=True)
-        return await self.send(request)  # a WebSocket's refusal has no body to read: ask again without the upgrade
+        answer = await self._upgraded(request, protocols)
+        if isinstance(answer, ClientResponse) and answer.status == 401 and await self._credential.renew():
+            answer = await self._upgraded(request, protocols)
+        if isinstance(answer, ClientResponse) and answer.status < 400:
+            raise TransportError(f"{self._config.server}: the upgrade was answered with {answer.status}", sent=True)
+        return answer
 
-    async def _upgraded(self, request: ClientRequest, protocols: Sequence[str]) -> ClientConnection:
+    async def _upgraded(self, request: ClientRequest, protocols: Sequence[str]) -> ClientConnection | ClientResponse:
+        refusals: list[_RefusedUpgrade] = []
+
+        async def read_refusal(session: object, context: object, end: aiohttp.TraceRequestEndParams) -> None:
+            if end.response.status != 101:  # aiohttp's error has no body, and this is the last moment that there is one
+                refusals.append(_RefusedUpgrade(await self._response(end.response).read(), end.response))
+
+        trace = self._aiohttp.TraceConfig()
+        trace.on_request_end.append(read_refusal)
         try:
             async with asyncio.timeout(request.timeout_s):
                 headers = [*request.headers, *await self._credential.headers()]
-                session = await self._open()
-                socket = await session.ws_connect(
-                    self._url(request),
-                    protocols=protocols,
-                    headers=headers,
-                    heartbeat=HEARTBEAT_S,
-                    proxy=self._config.proxy_url or None,
-                    server_hostname=self._config.tls_server_name or None,
-                    max_msg_size=MAX_MESSAGE_BYTES,
-                )
-        except self._aiohttp.WSServerHandshakeError:
-            raise
+                connector = (await self._open()).connector
+                async with self._aiohttp.ClientSession(
+                    connector=connector, connector_owner=False, trace_configs=[trace]
+                ) as session:
+                    socket = await session.ws_connect(
+                        self._url(request),
+                        protocols=protocols,
+                        headers=headers,
+                        heartbeat=HEARTBEAT_S,
+                        proxy=self._config.proxy_url or None,
+                        server_hostname=self._config.tls_server_name or None,
+                        max_msg_size=MAX_MESSAGE_BYTES,
+                    )
         except (self._aiohttp.ClientError, OSError) as error:
+            if refusals:
+                return refusals[0]
             raise self._failure(error, request.timeout_s) from None
         return _WebSocket(socket)
+
+    def _response(self, response: aiohttp.ClientResponse) -> _HTTPResponse:
+        return _HTTPResponse(response, self._config.server, self._max_answer_bytes, self._aiohttp.ClientError)
 
     def _failure(self, error: Exception, timeout_s: float | None) -> TransportError:
         """What became of a request that has no answer. One that got no connection wasn't sent."""
@@ -126,6 +134,8 @@ class HTTPTransport:
         unsent = isinstance(error, self._aiohttp.ClientConnectorError | self._aiohttp.ClientProxyConnectionError)
         if isinstance(error, TimeoutError):
             return TransportError(f"{server}: no answer within {timeout_s:g} s", sent=True)
+        if isinstance(error, self._aiohttp.ClientHttpProxyError):  # its text has the proxy's URL, with the password
+            return TransportError(f"{server}: the proxy answered {error.status} {error.message}", sent=False)
         return TransportError(f"{server}: {error or type(error).__name__}", sent=not unsent)
 
     async def close(self) -> None:
@@ -163,11 +173,7 @@ class _HTTPResponse(ClientResponse):
 
     def __init__(self, response: aiohttp.ClientResponse, server: str, max_bytes: int, broken: type[Exception]) -> None:
         self.status = response.status
-        headers: dict[str, str] = {}
-        for line, value in response.headers.items():
-            name = line.lower()
-            headers[name] = f"{headers[name]}, {value}" if name in headers else value
-        self.headers: Mapping[str, str] = headers
+        self.headers = _headers(response)
         self._response = response
         self._server = server
         self._max_bytes = max_bytes
@@ -201,6 +207,33 @@ class _HTTPResponse(ClientResponse):
 
     async def close(self) -> None:
         self._response.close()
+
+
+class _RefusedUpgrade(ClientResponse):
+    """The answer to an upgrade that was refused, read already."""
+
+    def __init__(self, body: bytes, response: aiohttp.ClientResponse) -> None:
+        self.status = response.status
+        self.headers = _headers(response)
+        self._body = body
+
+    async def read(self) -> bytes:
+        return self._body
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        yield self._body
+
+    async def close(self) -> None:
+        self._body = b""
+
+
+def _headers(response: aiohttp.ClientResponse) -> Mapping[str, str]:
+    """Lines of one name joined, names in lower case."""
+    headers: dict[str, str] = {}
+    for line, value in response.headers.items():
+        name = line.lower()
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
 
 
 class _WebSocket(ClientConnection):

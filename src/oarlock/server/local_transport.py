@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import replace
 from urllib.parse import urlencode
 
 from oarlock.client.transport import ClientConnection, ClientRequest, ClientResponse, TransportError
@@ -16,6 +17,8 @@ from oarlock.endpoints.http import BodySource, BodyTooLarge, Handler, Request, R
 from oarlock.meta.context import Clock, User
 from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import Credentials, Identity, authenticated
+from oarlock.server.local_connection import LocalConnection
+from oarlock.server.local_streams import WEBSOCKET_HEADERS, BufferedStream, MemoryTunnel
 
 __all__ = ["APISERVER", "FixedUser", "LocalTransport"]
 
@@ -24,7 +27,6 @@ log = logging.getLogger("oarlock.client")
 APISERVER = User("system:apiserver", groups=("system:masters",))
 
 _PEER = Peer("127.0.0.1", 1)
-_CONGESTED_BYTES = 64 * 1024
 _READ_BYTES = 64 * 1024
 
 
@@ -48,6 +50,7 @@ class LocalTransport:
         self._clock = clock
         self._max_body = max_body
         self._streams: set[_StreamedResponse] = set()
+        self._tunnels: set[MemoryTunnel] = set()
 
     async def send(self, request: ClientRequest) -> ClientResponse:
         try:
@@ -57,18 +60,35 @@ class LocalTransport:
                     return await _whole(response)
         except TimeoutError:
             raise TransportError(f"no answer within {request.timeout_s} s", sent=True) from None
-        stream = _LocalStream(response)
+        stream = BufferedStream(response)
         answer = _StreamedResponse(response, stream, self._streams.discard)
         self._streams.add(answer)
         response.stream(stream)
         return answer
 
     async def connect(self, request: ClientRequest, protocols: Sequence[str]) -> ClientConnection | ClientResponse:
-        raise TransportError("in the server's own process nothing is upgraded: call the collection", sent=False)
+        lines = [*request.headers, *WEBSOCKET_HEADERS.items(), ("sec-websocket-protocol", ", ".join(protocols))]
+        try:
+            async with asyncio.timeout(request.timeout_s):
+                response = await self._handle(self._request(replace(request, headers=lines)))
+                if response.stream is None:
+                    return await _whole(response)
+        except TimeoutError:
+            raise TransportError(f"no answer within {request.timeout_s} s", sent=True) from None
+        tunnel = MemoryTunnel(response)
+        response.stream(tunnel)
+        if response.status != 101:
+            tunnel.leave()
+            raise TransportError(f"the upgrade was answered with {response.status}", sent=True)
+        self._tunnels.add(tunnel)
+        tunnel.on_close(lambda: self._tunnels.discard(tunnel))
+        return LocalConnection(tunnel, _joined(response).get("sec-websocket-protocol", ""))
 
     async def close(self) -> None:
         for stream in tuple(self._streams):
             await stream.close()
+        for tunnel in tuple(self._tunnels):
+            tunnel.leave()
 
     def _request(self, request: ClientRequest) -> Request:
         async def read() -> bytes:
@@ -120,75 +140,10 @@ async def _whole(response: Response) -> ClientResponse:
     return _WholeResponse(response, data)
 
 
-class _LocalStream:
-    """The server's end of a streamed answer (`oarlock.endpoints.http.Stream`)."""
-
-    def __init__(self, response: Response) -> None:
-        self.closed = False
-        self.broken = False
-        self._response = response
-        self._callbacks: list[Callable[[], None]] = []
-        self._pieces: list[bytes] = []
-        self._size = 0
-        self._changed = asyncio.Event()
-
-    def write(self, data: bytes) -> None:
-        if not self.closed:
-            self._pieces.append(data)
-            self._size += len(data)
-            self._changed.set()
-
-    @property
-    def buffered(self) -> int:
-        return self._size
-
-    async def drained(self) -> None:
-        while self._size > _CONGESTED_BYTES and not self.closed:
-            await self._change()
-
-    def close(self) -> None:
-        self._end(whole=True)
-
-    def abort(self) -> None:
-        self.broken = not self.closed
-        self._end(whole=False)
-
-    def on_close(self, callback: Callable[[], None]) -> None:
-        if self.closed:
-            callback()
-        else:
-            self._callbacks.append(callback)
-
-    async def take(self) -> bytes:
-        """All that was written and not yet taken; ``b""`` at the end."""
-        while not self._pieces and not self.closed:
-            await self._change()
-        data, self._pieces, self._size = b"".join(self._pieces), [], 0
-        self._changed.set()
-        return data
-
-    async def _change(self) -> None:
-        self._changed.clear()
-        await self._changed.wait()
-
-    def _end(self, whole: bool) -> None:
-        if self.closed:
-            return
-        self.closed = True
-        self._changed.set()
-        callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            try:
-                callback()
-            except Exception:
-                log.exception("a callback of a closed stream failed")
-        self._response.sent(whole)
-
-
 class _StreamedResponse(ClientResponse):
-    """The client's end of a `_LocalStream`."""
+    """The client's end of a `BufferedStream`."""
 
-    def __init__(self, response: Response, stream: _LocalStream, ended: Callable[[_StreamedResponse], None]) -> None:
+    def __init__(self, response: Response, stream: BufferedStream, ended: Callable[[_StreamedResponse], None]) -> None:
         self.status = response.status
         self.headers = _joined(response)
         self._stream = stream
@@ -198,9 +153,9 @@ class _StreamedResponse(ClientResponse):
         return b"".join([chunk async for chunk in self.chunks()])
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        while chunk := await self._stream.take():
+        while chunk := await self._stream.to_client.take():
             yield chunk
-        if self._stream.broken:
+        if self._stream.aborted:
             raise TransportError("the server broke the answer off", sent=True)
 
     async def close(self) -> None:

@@ -27,12 +27,13 @@ from oarlock.meta.context import User
 from oarlock.meta.peer import Peer
 from oarlock.server.app import APIServer
 from oarlock.server.config import ServerConfig
+from oarlock.server.local_streams import CONGESTED_BYTES, WEBSOCKET_HEADERS, MemoryStream, MemoryTunnel
 from oarlock.server.local_transport import FixedUser
 from oarlock.server.run import Running, ServerParts
 from oarlock.storage.backend import Backend
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
-from oarlock.testing.connections import CONGESTED_BYTES, MemoryStream, MemoryTunnel, RawClient, WebSocketClient
+from oarlock.testing.connections import RawClient, WebSocketClient
 
 if TYPE_CHECKING:
     from oarlock.client.client import Client
@@ -42,12 +43,6 @@ __all__ = ["ADMIN", "Answer", "Events", "InMemory", "Lines", "encoded", "header_
 ADMIN = User("admin", groups=("system:masters",))
 MAX_REQUEST_BYTES = 3 * 1024 * 1024
 READ_BYTES = 64 * 1024
-_WEBSOCKET = {
-    "connection": "Upgrade",
-    "upgrade": "websocket",
-    "sec-websocket-version": "13",
-    "sec-websocket-key": "AAAAAAAAAAAAAAAAAAAAAA==",
-}
 
 
 class Answer:
@@ -268,7 +263,11 @@ class InMemory:
         self, path: str, protocol: str = "v5.channel.k8s.io", **headers: str
     ) -> AsyncIterator[WebSocketClient]:
         """Connect to a subresource while the context lasts. Raises AssertionError when refused."""
-        upgrade = {**_WEBSOCKET, **({"sec-websocket-protocol": protocol} if protocol else {}), **header_names(headers)}
+        upgrade = {
+            **WEBSOCKET_HEADERS,
+            **({"sec-websocket-protocol": protocol} if protocol else {}),
+            **header_names(headers),
+        }
         tunnel, answer = await self._open_tunnel(path, upgrade)
         client = WebSocketClient(tunnel, answer.get("sec-websocket-protocol", ""))
         try:
