@@ -1,0 +1,59 @@
+"""`Demand`: how many seats a priority level could have used, over time."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+__all__ = ["Demand", "DemandFigures"]
+
+KEPT = 0.977
+"""The part of the smoothed demand that outlasts a period: half of it is left after five minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemandFigures:
+    """The demand of a period, in seats. `smoothed` rises at once and falls slowly."""
+
+    most: int = 0
+    average: float = 0.0
+    deviation: float = 0.0
+    smoothed: float = 0.0
+
+
+class Demand:
+    """Integrates a number of seats over time. `seats` is its present value; `most` its highest in this period."""
+
+    __slots__ = ("_elapsed_s", "_integral", "_squares", "figures", "most", "seats")
+
+    def __init__(self) -> None:
+        self.seats = 0
+        self.most = 0
+        self.figures = DemandFigures()
+        """Of the last period."""
+        self._elapsed_s = 0.0
+        self._integral = 0.0
+        self._squares = 0.0
+
+    def last(self, elapsed_s: float) -> None:
+        """`seats` has been what it is for so long."""
+        seats = self.seats
+        self._elapsed_s += elapsed_s
+        if seats:
+            self._integral += seats * elapsed_s
+            self._squares += seats * seats * elapsed_s
+
+    def end_period(self) -> None:
+        """Make the figures of the period that ends, and begin the next."""
+        figures = self.figures
+        if self._elapsed_s > 0:
+            average = self._integral / self._elapsed_s
+            deviation = math.sqrt(max(0.0, self._squares / self._elapsed_s - average * average))
+            envelope = average + deviation
+            smoothed = max(envelope, KEPT * figures.smoothed + (1 - KEPT) * envelope)
+            figures = DemandFigures(self.most, average, deviation, smoothed)
+        else:
+            figures = DemandFigures(self.most, figures.average, figures.deviation, figures.smoothed)
+        self.figures = figures
+        self.most = self.seats
+        self._elapsed_s = self._integral = self._squares = 0.0

@@ -1,0 +1,110 @@
+"""The state of all levels, queues and requests as tables, for an administrator who looks for who waits and why.
+
+A table has a header and its cells are padded, as kubectl's documentation shows them. Source: "API Priority and
+Fairness", Debug endpoints; k8s.io/apiserver ``util/flowcontrol/apf_controller_debug``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from oarlock.meta.times import rfc3339_micro
+from oarlock.policy.fairness.engine import Fairness
+from oarlock.policy.fairness.level import PriorityLevel, Ticket
+
+__all__ = ["dump_levels", "dump_queues", "dump_requests"]
+
+_LEVEL_COLUMNS = (
+    *("PriorityLevelName", "ActiveQueues", "IsIdle", "IsQuiescing", "WaitingRequests", "ExecutingRequests"),
+    *("DispatchedRequests", "RejectedRequests", "TimedoutRequests", "CancelledRequests"),
+)
+_QUEUE_COLUMNS = (
+    *("PriorityLevelName", "Index", "PendingRequests", "ExecutingRequests", "SeatsInUse", "NextDispatchR"),
+    *("InitialSeatsSum", "MaxSeatsSum", "TotalWorkSum"),
+)
+_REQUEST_COLUMNS = (
+    *("PriorityLevelName", "FlowSchemaName", "QueueIndex", "RequestIndexInQueue", "FlowDistingsher", "ArriveTime"),
+    *("InitialSeats", "FinalSeats", "AdditionalLatency", "StartTime"),
+)
+
+Row = Sequence[object]
+
+
+def dump_levels(fairness: Fairness) -> str:
+    """A row for each level."""
+    return _table(_LEVEL_COLUMNS, (_level_row(fairness.levels[name]) for name in sorted(fairness.levels)))
+
+
+def dump_queues(fairness: Fairness) -> str:
+    """A row for each queue that has requests; all others are empty."""
+    return _table(_QUEUE_COLUMNS, (row for level in fairness.levels.values() for row in _queue_rows(level)))
+
+
+def dump_requests(fairness: Fairness, epoch_s: float) -> str:
+    """A row for each request that waits, then for each that is carried out.
+
+    `epoch_s` is what the monotonic clock showed at the epoch: negative, in seconds.
+    """
+
+    def shown(monotonic_s: float) -> str:
+        return rfc3339_micro(monotonic_s - epoch_s)
+
+    return _table(_REQUEST_COLUMNS, (row for one in fairness.levels.values() for row in _request_rows(one, shown)))
+
+
+def _level_row(level: PriorityLevel) -> Row:
+    counts = [one.copy() for one in level.counts.values()]
+    refused: dict[str, int] = {}
+    for one in counts:
+        for reason, number in one.refused.items():
+            refused[reason] = refused.get(reason, 0) + number
+    active = sum(bool(line.waiting) for line in level.lines.values())
+    states = (_word(level.is_idle), _word(level.is_leaving), level.waiting, level.executing)
+    ends = (sum(refused.values()), refused.get("time-out", 0), refused.get("cancelled", 0))
+    return (level.settings.name, active, *states, sum(one.dispatched for one in counts), *ends)
+
+
+def _queue_rows(level: PriorityLevel) -> Iterator[Row]:
+    for index, line in sorted(level.lines.items()):
+        if line.waiting or line.executing or line.seats:
+            works = [ticket.work for ticket in line.waiting]
+            sums = (sum(one.seats for one in works), sum(one.most for one in works), f"{line.waiting_work:.8f}ss")
+            yield (
+                *(level.settings.name, index, len(line.waiting), line.executing, line.seats, f"{line.start_r:.8f}ss"),
+                *sums,
+            )
+
+
+def _request_rows(level: PriorityLevel, shown: Callable[[float], str]) -> Iterator[Row]:
+    for index, line in sorted(level.lines.items()):
+        for place, ticket in enumerate(line.waiting):
+            yield _request_row(ticket, index, place, shown)
+    for ticket in sorted((one for one in level.tickets if one.has_begun), key=lambda one: one.began):
+        yield _request_row(ticket, ticket.line.index if ticket.line is not None else -1, -1, shown)
+
+
+def _request_row(ticket: Ticket, index: int, place: int, shown: Callable[[float], str]) -> Row:
+    flow, work = ticket.flow, ticket.work
+    began = shown(ticket.began) if ticket.has_begun else "0001-01-01T00:00:00Z"
+    head = (flow.level.settings.name, flow.schema.name, index, place, flow.distinguisher, shown(ticket.arrived))
+    return (*head, work.seats, work.final_seats, f"{work.final_s:g}s", began)
+
+
+def _word(truth: bool) -> str:
+    return "true" if truth else "false"
+
+
+def _table(columns: Sequence[str], rows: Iterator[Row]) -> str:
+    """Cells are padded to the widest of their column, and end with a comma but for the last."""
+    lines = [columns, *(tuple(map(_cell, row)) for row in rows)]
+    widths = [max(8, *(len(line[at]) + 2 for line in lines)) for at in range(len(columns) - 1)]
+    texts = []
+    for line in lines:
+        padded = (f"{cell},".ljust(width) for cell, width in zip(line, widths, strict=False))
+        texts.append("".join(padded) + line[-1] + "\n")
+    return "".join(texts)
+
+
+def _cell(value: object) -> str:
+    """A cell on one line: a name may have been chosen by a client."""
+    return "".join(one if one.isprintable() else "?" for one in str(value))

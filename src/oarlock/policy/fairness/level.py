@@ -1,0 +1,394 @@
+"""`PriorityLevel`: a number of seats, and queues of requests that wait for them, served fairly.
+
+The seats are divided among the queues as if they were served all at once, each at the same rate ("virtual time", in
+seat-seconds per queue). A request begins when it is at the head of the queue whose virtual finish is the earliest, and
+enough seats are free. A flow that sends much is thereby only ahead of itself.
+
+Pure: it is told what happens, and calls `Ticket.wake` when a request may begin. Nothing here waits.
+Source: KEP-1040, "Fair queuing for server requests"; k8s.io/apiserver ``fairqueuing/queueset``.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+from itertools import count
+
+from oarlock.policy.fairness.borrowing import SeatLimits
+from oarlock.policy.fairness.counts import FlowCounts, Refusal
+from oarlock.policy.fairness.demand import Demand
+from oarlock.policy.fairness.settings import LevelSettings, SchemaSettings
+from oarlock.policy.fairness.shuffle_sharding import flow_number, hand
+from oarlock.policy.fairness.work import ESTIMATED_S, Work
+
+__all__ = ["Flow", "Pace", "PriorityLevel", "Ticket", "WaitingLine"]
+
+KEPT_QUEUES = 512
+"""How many queues are kept although they are empty."""
+
+
+class Pace:
+    """What all levels share: how many requests wait, and the rule for wide requests.
+
+    In a process with one thread, requests on many seats that begin in the same turn of the event loop hold up
+    everything else, however few there may be. So once one has begun, `on_wide` is called, and no other begins until
+    `Fairness.next_turn`.
+    """
+
+    __slots__ = ("is_taken", "most_waiting", "on_wide", "waiting")
+
+    def __init__(self, most_waiting: int) -> None:
+        self.most_waiting = most_waiting
+        self.waiting = 0
+        self.is_taken = False
+        self.on_wide: Callable[[], None] | None = None
+
+
+class Flow:
+    """The requests of a schema with the same distinguisher and verb. `hand` are the queues they may wait in.
+
+    `work` is what each of them takes; None if that has to be estimated. `headers` is for whoever answers.
+    """
+
+    __slots__ = ("counts", "distinguisher", "durations", "hand", "headers", "level", "schema", "verb", "work")
+
+    def __init__(self, level: PriorityLevel, schema: SchemaSettings, distinguisher: str, verb: str) -> None:
+        self.level = level
+        self.schema = schema
+        self.distinguisher = distinguisher
+        self.verb = verb
+        self.hand: tuple[int, ...] = ()
+        if level.settings.queuing is not None:
+            queuing = level.settings.queuing
+            self.hand = hand(flow_number(schema.name, distinguisher), queuing.queues, queuing.hand_size)
+        self.work: Work | None = None
+        self.headers: list[tuple[str, str]] = []
+        self.counts = level.counts_of(schema.name)
+        self.durations = self.counts.watched if verb == "watch" else self.counts.executed
+
+
+class Ticket:
+    """A request on a level: it waits in a queue, then takes its seats, until `PriorityLevel.leave`.
+
+    `has_begun` says which; `wake` is called when one that waits begins. Times are monotonic seconds.
+    """
+
+    __slots__ = ("arrived", "arrived_r", "began", "flow", "has_begun", "line", "wake", "work")
+
+    def __init__(self, flow: Flow, work: Work, arrived: float) -> None:
+        self.flow = flow
+        self.work = work
+        self.arrived = arrived
+        self.arrived_r = 0.0
+        self.began = arrived
+        self.has_begun = False
+        self.wake: Callable[[], None] | None = None
+        self.line: WaitingLine | None = None
+        """The queue it is or was in; None on a level without queues."""
+
+    def sent(self, whole: bool) -> None:
+        """The answer to the request has been sent, or was cut."""
+        self.flow.level.leave(self)
+
+
+class WaitingLine:
+    """A queue of a level. `start_r` is when, in virtual time, its head would begin."""
+
+    __slots__ = ("executing", "index", "seats", "start_r", "waiting", "waiting_work")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.waiting: deque[Ticket] = deque()
+        self.waiting_work = 0.0
+        self.executing = 0
+        self.seats = 0
+        self.start_r = 0.0
+
+    def bound(self) -> None:
+        """A queue that had less to do than it might is not ahead for that: its head can't begin before it arrived."""
+        if self.waiting and self.start_r < self.waiting[0].arrived_r:
+            self.start_r = self.waiting[0].arrived_r
+
+
+class PriorityLevel:
+    """A level. `limit` is how many seats it has at present; `limits` say how many it may have.
+
+    `monotonic` is the clock. `is_leaving` says that nothing configures it any more: it ends when it is idle.
+    """
+
+    def __init__(self, settings: LevelSettings, limits: SeatLimits, pace: Pace, monotonic: Callable[[], float]) -> None:
+        self.settings = settings
+        self.limits = limits
+        self.limit = limits.initial
+        self.demand = Demand()
+        self.target = 0.0
+        self.is_leaving = False
+        self.tickets: set[Ticket] = set()
+        self.counts: dict[str, FlowCounts] = {}
+        self.lines: dict[int, WaitingLine] = {}
+        self.waiting = 0
+        self.executing = 0
+        self.seats_in_use = 0
+        self.r = 0.0
+        """The virtual time: how many seat-seconds each active queue has had."""
+        self._pace = pace
+        self._monotonic = monotonic
+        self._synced = monotonic()
+        self._active = 0
+        self._enqueued = 0
+        self._last_index = 0
+        self._lingering: list[tuple[float, int, Ticket]] = []
+        self._numbers = count()
+
+    def counts_of(self, schema: str) -> FlowCounts:
+        counts = self.counts.get(schema)
+        if counts is None:
+            counts = self.counts[schema] = FlowCounts()
+        return counts
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.tickets and not self._lingering
+
+    @property
+    def due(self) -> float | None:
+        """When seats become free by themselves that somebody waits for; None if never."""
+        return self._lingering[0][0] if self._lingering and self.waiting else None
+
+    @property
+    def most_seats(self) -> int:
+        """The most seats that are estimated for one request, so that wide ones don't have the level for themselves."""
+        queuing, nominal = self.settings.queuing, self.limits.nominal
+        if queuing is None:
+            return 10
+        return max(1, min(-(-nominal * 15 // 100), nominal // queuing.hand_size))
+
+    # What happens
+
+    def arrive(self, flow: Flow, work: Work) -> Ticket | None:
+        """A request comes: its ticket, which has begun or waits; None if the request is refused."""
+        now = self._advance()
+        ticket = Ticket(flow, work, now)
+        if self.settings.queuing is None or not flow.hand:
+            if not self.settings.exempt and not self._fits(work.most):
+                flow.counts.refuse(Refusal.NO_SEATS)
+                return None
+            self._begin(ticket, None, now)
+            return ticket
+        line = self._choose(flow.hand)
+        ticket.line = line
+        ticket.arrived_r = self.r
+        if not self.waiting and self._fits(work.most):
+            if not line.executing:
+                line.start_r = self.r
+                self._active += 1
+            elif line.start_r < self.r:
+                line.start_r = self.r
+            self._begin(ticket, line, now)
+            return ticket
+        return ticket if self._enqueue(ticket, line, now) else None
+
+    def leave(self, ticket: Ticket, reason: str = Refusal.CANCELLED) -> None:
+        """A request has ended, or waits no longer, for `reason`. Does nothing the second time."""
+        if ticket not in self.tickets:
+            return
+        self.tickets.discard(ticket)
+        now = self._advance()
+        if ticket.has_begun:
+            self._finish(ticket, now)
+        else:
+            self._give_up(ticket, now, reason)
+        if self.waiting:
+            self._dispatch(now)
+
+    def tick(self) -> None:
+        """Time has passed, or a rule has changed: begin what can begin."""
+        now = self._advance()
+        if self.waiting:
+            self._dispatch(now)
+
+    # How
+
+    def _advance(self) -> float:
+        """Let virtual time pass up to now, with what has been going on since the last time; returns now."""
+        now = self._monotonic()
+        while self._lingering and self._lingering[0][0] <= now:
+            due, _, ticket = heapq.heappop(self._lingering)
+            self._pass(due)
+            self._release(ticket)
+        self._pass(now)
+        return now
+
+    def _pass(self, now: float) -> None:
+        elapsed = now - self._synced
+        if elapsed > 0.0:
+            self.demand.last(elapsed)
+            if self._active:
+                wanted = self.demand.seats
+                self.r += elapsed * (wanted if wanted < self.limit else self.limit) / self._active
+            self._synced = now
+
+    def _choose(self, hand: tuple[int, ...]) -> WaitingLine:
+        """The queue of the hand with the least work waiting; each in turn if that is the same."""
+        size = len(hand)
+        offset = self._enqueued % size
+        self._enqueued += 1
+        lines = self.lines
+        best = lines.get(hand[offset])
+        if best is None:
+            best = self._line(hand[offset])
+        if self.waiting:
+            for step in range(1, size):
+                index = hand[(offset + step) % size]
+                line = lines.get(index)
+                if line is None:
+                    line = self._line(index)
+                if line.waiting_work < best.waiting_work:
+                    best = line
+        return best
+
+    def _line(self, index: int) -> WaitingLine:
+        if len(self.lines) >= KEPT_QUEUES:
+            self.lines = {i: line for i, line in self.lines.items() if line.waiting or line.executing or line.seats}
+        line = self.lines[index] = WaitingLine(index)
+        return line
+
+    def _fits(self, seats: int) -> bool:
+        """Whether a request can begin now. One that is wider than the limit begins when it is alone."""
+        if seats > 1 and self._pace.is_taken:
+            return False
+        if seats > self.limit:
+            return self.seats_in_use == 0 and self.limit > 0
+        return self.seats_in_use + seats <= self.limit
+
+    def _enqueue(self, ticket: Ticket, line: WaitingLine, now: float) -> bool:
+        queuing, pace, counts = self.settings.queuing, self._pace, ticket.flow.counts
+        most = queuing.length_limit if queuing is not None else 0
+        if len(line.waiting) >= most or pace.waiting >= pace.most_waiting:
+            counts.refuse(Refusal.QUEUE_FULL)
+            return False
+        if not line.waiting and not line.executing:
+            line.start_r = self.r
+            self._active += 1
+        line.waiting.append(ticket)
+        line.waiting_work += ticket.work.estimate
+        line.bound()
+        self.tickets.add(ticket)
+        self.waiting += 1
+        pace.waiting += 1
+        self._demand(ticket.work.most)
+        self._dispatch(now)
+        if not ticket.has_begun:
+            counts.lengths.add(len(line.waiting))
+        return True
+
+    def _dispatch(self, now: float) -> None:
+        """Begin as many waiting requests as can begin, the one with the earliest virtual finish first."""
+        while self.waiting and self.seats_in_use < self.limit:
+            line = self._next_line()
+            ticket = line.waiting[0]
+            if not self._fits(ticket.work.most):
+                return
+            self._unqueue(ticket, line)
+            self._last_index = line.index
+            if ticket.wake is not None:
+                ticket.flow.counts.waited.add(now - ticket.arrived)
+            ticket.work = ticket.work.within(self.limit)
+            self._begin(ticket, line, now)
+            line.bound()
+            if ticket.wake is not None:
+                ticket.wake()
+
+    def _next_line(self) -> WaitingLine:
+        """The queue whose head finishes first in virtual time; of several, the next one after the last that was."""
+        best: WaitingLine | None = None
+        best_finish, last = 0.0, self._last_index
+        for line in self.lines.values():
+            if line.waiting:
+                finish = line.start_r + line.waiting[0].work.estimate
+                if (
+                    best is None
+                    or finish < best_finish
+                    or (finish == best_finish and (line.index <= last, line.index) < (best.index <= last, best.index))
+                ):
+                    best, best_finish = line, finish
+        assert best is not None, "somebody waits, in no queue"
+        return best
+
+    def _unqueue(self, ticket: Ticket, line: WaitingLine) -> None:
+        line.waiting.remove(ticket)  # the first, but for one that is cancelled
+        line.waiting_work = line.waiting_work - ticket.work.estimate if line.waiting else 0.0
+        self.waiting -= 1
+        self._pace.waiting -= 1
+        self._demand(-ticket.work.most)
+
+    def _begin(self, ticket: Ticket, line: WaitingLine | None, now: float) -> None:
+        work, counts = ticket.work, ticket.flow.counts
+        seats = work.most
+        ticket.began = now
+        ticket.has_begun = True
+        self.tickets.add(ticket)
+        self.executing += 1
+        self.seats_in_use += seats
+        self._demand(seats)
+        if line is not None:
+            line.executing += 1
+            line.seats += seats
+            line.start_r += work.estimate
+        if seats == 1 and ticket.wake is None:
+            counts.at_once += 1
+            return
+        counts.dispatched += 1
+        counts.seats.add(seats)
+        if ticket.wake is None:
+            counts.waited.add(0.0)
+            counts.lengths.add(1)
+        if seats > 1:
+            pace = self._pace
+            if pace.on_wide is not None and not pace.is_taken:
+                pace.is_taken = True
+                pace.on_wide()
+
+    def _finish(self, ticket: Ticket, now: float) -> None:
+        work, line, took = ticket.work, ticket.line, now - ticket.began
+        self.executing -= 1
+        if line is not None:
+            line.executing -= 1
+            line.start_r += work.seats * (took - ESTIMATED_S)
+            if line.waiting:
+                line.bound()
+            elif not line.executing:
+                self._active -= 1
+                if not self._active:
+                    self.r = 0.0
+        ticket.flow.durations.add(took)
+        if work.final_s > 0.0:
+            heapq.heappush(self._lingering, (now + work.final_s, next(self._numbers), ticket))
+        else:
+            self._release(ticket)
+
+    def _release(self, ticket: Ticket) -> None:
+        seats, line = ticket.work.most, ticket.line
+        self.seats_in_use -= seats
+        self._demand(-seats)
+        if line is not None:
+            line.seats -= seats
+
+    def _give_up(self, ticket: Ticket, now: float, reason: str) -> None:
+        line = ticket.line
+        assert line is not None, "it waited in no queue"
+        self._unqueue(ticket, line)
+        line.bound()
+        if not line.waiting and not line.executing:
+            self._active -= 1
+            if not self._active:
+                self.r = 0.0
+        ticket.flow.counts.refuse(reason)
+        ticket.flow.counts.given_up.add(now - ticket.arrived)
+
+    def _demand(self, seats: int) -> None:
+        demand = self.demand
+        demand.seats += seats
+        if demand.seats > demand.most:
+            demand.most = demand.seats

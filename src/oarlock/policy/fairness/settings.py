@@ -1,0 +1,136 @@
+"""The settings of priority levels and flow schemas, read from the objects that configure them.
+
+The objects are trees of ``flowcontrol.apiserver.k8s.io/v1``: validated when they were written, but perhaps by another
+release, so what can't be used is refused here too. See also: `builtin`, which has the objects every server begins with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from oarlock.policy.fairness.shuffle_sharding import MOST_BITS, bits_of_hand
+
+__all__ = ["CATCH_ALL", "EXEMPT", "BrokenSettings", "LevelSettings", "QueueSettings", "SchemaSettings"]
+
+EXEMPT = "exempt"
+"""The name of the only level without limits, and of the schema that nobody can change."""
+CATCH_ALL = "catch-all"
+"""The name of the level and the schema for requests that no other schema matches."""
+
+DEFAULT_SHARES = 30
+MOST_QUEUES = 10_000_000
+_DISTINGUISHERS = ("", "ByUser", "ByNamespace")
+
+
+class BrokenSettings(ValueError):
+    """An object that configures nothing: what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """Each flow is dealt `hand_size` of the `queues`, of which one may have up to `length_limit` requests."""
+
+    queues: int
+    hand_size: int
+    length_limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class LevelSettings:
+    """A PriorityLevelConfiguration. Without `queuing`, requests over the limit are refused at once."""
+
+    name: str
+    uid: str
+    exempt: bool
+    shares: int
+    lendable_percent: int
+    borrowing_percent: int | None
+    queuing: QueueSettings | None
+
+    @classmethod
+    def read(cls, tree: Mapping[str, Any]) -> LevelSettings:
+        """The settings of an object. Raises BrokenSettings."""
+        name, uid, spec = _head(tree)
+        exempt = spec.get("type") == "Exempt"
+        if exempt != (name == EXEMPT) or spec.get("type") not in ("Exempt", "Limited"):
+            raise BrokenSettings("spec.type must be 'Exempt' if and only if the name is 'exempt', else 'Limited'")
+        limits = spec.get("exempt" if exempt else "limited")
+        if not isinstance(limits, dict):
+            if not exempt:
+                raise BrokenSettings("spec.limited must not be empty when type is Limited")
+            limits = {}
+        return cls(
+            name,
+            uid,
+            exempt,
+            shares=_number(limits, "nominalConcurrencyShares", 0 if exempt else DEFAULT_SHARES),
+            lendable_percent=_number(limits, "lendablePercent", 0, most=100),
+            borrowing_percent=(
+                None if limits.get("borrowingLimitPercent") is None else _number(limits, "borrowingLimitPercent", 0)
+            ),
+            queuing=None if exempt else _queuing(limits.get("limitResponse")),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaSettings:
+    """A FlowSchema. `rules` are those of the object; ``matching`` compiles them."""
+
+    name: str
+    uid: str
+    precedence: int
+    level: str
+    distinguisher: str
+    rules: Sequence[Mapping[str, Any]]
+
+    @classmethod
+    def read(cls, tree: Mapping[str, Any]) -> SchemaSettings:
+        """The settings of an object. Raises BrokenSettings."""
+        name, uid, spec = _head(tree)
+        method = spec.get("distinguisherMethod")
+        distinguisher = method.get("type", "") if isinstance(method, dict) else ""
+        if distinguisher not in _DISTINGUISHERS:
+            raise BrokenSettings(f"spec.distinguisherMethod.type is {distinguisher!r}")
+        level = spec.get("priorityLevelConfiguration")
+        level_name = level.get("name") if isinstance(level, dict) else None
+        if not isinstance(level_name, str) or not level_name:
+            raise BrokenSettings("spec.priorityLevelConfiguration.name must reference a priority level")
+        rules = spec.get("rules")
+        if not isinstance(rules, list | type(None)) or not all(isinstance(rule, dict) for rule in rules or ()):
+            raise BrokenSettings("spec.rules is no list of rules")
+        return cls(name, uid, _number(spec, "matchingPrecedence", 1000), level_name, distinguisher, tuple(rules or ()))
+
+
+def _head(tree: Mapping[str, Any]) -> tuple[str, str, Mapping[str, Any]]:
+    metadata, spec = tree.get("metadata"), tree.get("spec")
+    if not isinstance(metadata, dict) or not isinstance(spec, dict):
+        raise BrokenSettings("spec must not be empty")
+    return metadata.get("name", ""), metadata.get("uid", ""), spec
+
+
+def _number(tree: Mapping[str, Any], field: str, default: int, *, least: int = 0, most: int | None = None) -> int:
+    value = tree.get(field)
+    if value is None:
+        return default
+    if not isinstance(value, int) or isinstance(value, bool) or value < least or (most is not None and value > most):
+        raise BrokenSettings(f"{field} is {value!r}")
+    return value
+
+
+def _queuing(response: Any) -> QueueSettings | None:
+    kind = response.get("type") if isinstance(response, dict) else None
+    queuing = response.get("queuing") if isinstance(response, dict) else None
+    if kind not in ("Queue", "Reject") or (kind == "Queue") != isinstance(queuing, dict):
+        raise BrokenSettings("spec.limited.limitResponse has a queuing if and only if its type is 'Queue'")
+    if not isinstance(queuing, dict):
+        return None
+    settings = QueueSettings(
+        _number(queuing, "queues", 64, least=1, most=MOST_QUEUES),
+        _number(queuing, "handSize", 8, least=1),
+        _number(queuing, "queueLengthLimit", 50, least=1),
+    )
+    if settings.hand_size > settings.queues or bits_of_hand(settings.queues, settings.hand_size) > MOST_BITS:
+        raise BrokenSettings(f"handSize {settings.hand_size} doesn't go with {settings.queues} queues")
+    return settings
