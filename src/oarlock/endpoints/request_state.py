@@ -8,7 +8,7 @@ Must not know: how routes are found (`router`). See also: `route`, the two kinds
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -68,10 +68,13 @@ class Route(ABC):
 class RequestState:
     """The state of a request. `deadline` is in monotonic seconds; `route` is None until the router has found it.
 
-    `unsent` is the process's budget of bytes that wait for slow clients.
+    `unsent` is the process's budget of bytes that wait for slow clients. `on_initial_sent`, if there is one, is called
+    once a watch has sent the objects it begins with.
     """
 
-    __slots__ = ("audit_id", "clock", "deadline", "notes", "request", "route", "target", "unsent", "user")
+    __slots__ = (
+        *("audit_id", "clock", "deadline", "notes", "on_initial_sent", "request", "route", "target", "unsent", "user"),
+    )
 
     def __init__(self, request: Request, clock: Clock, unsent: Unsent = UNLIMITED) -> None:
         self.request = request
@@ -83,6 +86,7 @@ class RequestState:
         self.deadline = float("inf")
         self.notes = Notes()
         self.route: Route | None = None
+        self.on_initial_sent: Callable[[], None] | None = None
 
     def context(self, *, target: Target | None = None, options: Any = None, dry_run: bool = False) -> Context:
         """The immutable facts of this request for the packages below."""

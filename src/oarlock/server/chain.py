@@ -25,6 +25,7 @@ from oarlock.server.filters.authentication import authentication
 from oarlock.server.filters.authorization import authorization
 from oarlock.server.filters.deadline import deadline
 from oarlock.server.filters.errors import answer_errors
+from oarlock.server.filters.fairness import FairnessFilter
 from oarlock.server.filters.filter import Filter, Next
 from oarlock.server.filters.identity_headers import identity_headers
 from oarlock.server.filters.max_in_flight import MaxInFlight
@@ -50,7 +51,7 @@ class ChainConfig:
     authorizer: Authorizer = field(default_factory=AlwaysAllow)
     observe: Callable[[RequestState, Response], None] = _unobserved
     shutdown: Shutdown = field(default_factory=Shutdown)
-    max_in_flight: MaxInFlight | None = field(default_factory=MaxInFlight)
+    max_in_flight: MaxInFlight | FairnessFilter | None = field(default_factory=MaxInFlight)
     memory: MemoryReserve | None = None
     anonymous: Anonymous = NOBODY
     front_proxy: FrontProxyHeaders = field(default_factory=FrontProxyHeaders)

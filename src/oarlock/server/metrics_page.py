@@ -13,6 +13,7 @@ from typing import Protocol
 
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.unsent import Unsent
+from oarlock.server.filters.fairness import FairnessFilter
 from oarlock.server.filters.max_in_flight import MaxInFlight
 from oarlock.server.health import Health
 from oarlock.server.metrics import (
@@ -41,7 +42,7 @@ class Sources:
 
     requests: RequestMetrics
     store: StoreMetrics
-    in_flight: MaxInFlight
+    in_flight: MaxInFlight | FairnessFilter
     unsent: Unsent
     objects: Callable[[], ByResource]
     watch_events: Callable[[], ByGroupVersion]

@@ -29,6 +29,7 @@ from oarlock.policy.admission.typed import TypedPlugin
 from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authn.front_proxy import FrontProxyHeaders
 from oarlock.policy.authz.authorizer import Authorizer, forbidden
+from oarlock.policy.fairness.engine import Fairness
 from oarlock.registry.informer import Informer
 from oarlock.registry.live_resources import LiveResources
 from oarlock.registry.settings import Settings
@@ -38,6 +39,8 @@ from oarlock.server import chain
 from oarlock.server.about import own_version
 from oarlock.server.authorization.assembly import ServerAuthorization
 from oarlock.server.config import EVERY_INTERFACE, ServerConfig
+from oarlock.server.fairness_debug import FairnessPages
+from oarlock.server.filters.fairness import FairnessFilter
 from oarlock.server.filters.max_in_flight import MaxInFlight
 from oarlock.server.filters.memory import MemoryReserve, is_limited
 from oarlock.server.filters.shutdown import Leaving, Shutdown
@@ -113,7 +116,7 @@ class ServerParts:
         self.router = Router(self._own_response)
         self.shutdown = Shutdown()
         self.unsent = Unsent(config.max_unsent_bytes)
-        self.in_flight = MaxInFlight(config.max_read_only_in_flight, config.max_mutating_in_flight)
+        self.in_flight = self._in_flight()
         self.authorization = ServerAuthorization(server.authorizer, config, clock)
         self.authorization.check(server.catalog)
         self.authorizer = self.authorization.authorizer
@@ -125,7 +128,10 @@ class ServerParts:
         self.store_mark: StoreMark | None = None
         checks = checks_of(self._conditions())
         self.health = Health(checks if encryption is None else [*checks, *encryption.checks()])
-        self.own_paths = (*self.health.paths, *MetricsPage.paths)
+        fair = self.in_flight if isinstance(self.in_flight, FairnessFilter) else None
+        self.fairness_pages = None if fair is None else FairnessPages(fair.fairness, clock)
+        debug_paths = () if self.fairness_pages is None else self.fairness_pages.paths
+        self.own_paths = (*self.health.paths, *MetricsPage.paths, *debug_paths)
         self.request_metrics = RequestMetrics(frozenset((*self.own_paths, "/version")))
         reloads = encryption.counts if encryption is not None and encryption.reloads else None
         sources = Sources(
@@ -201,7 +207,22 @@ class ServerParts:
 
     async def _own_response(self, state: RequestState) -> Response | None:
         """Answer the server's own paths."""
-        return await self.health.respond(state) or await self.metrics.respond(state.request.path)
+        path, debug = state.request.path, self.fairness_pages
+        own = None if debug is None else debug.respond(path)
+        return own or await self.health.respond(state) or await self.metrics.respond(path)
+
+    def _in_flight(self) -> MaxInFlight | FairnessFilter:
+        """What limits the requests that are carried out at a time."""
+        config, wanted = self.config, self.config.enable_priority_and_fairness
+        if wanted or (wanted is None and _serves_flow_schemas(self.server.catalog)):
+            seats = config.max_read_only_in_flight + config.max_mutating_in_flight
+            fairness = Fairness(seats, self.clock.monotonic)
+            return FairnessFilter(fairness, self.clock, self._stored, config.request_timeout_s)
+        return MaxInFlight(config.max_read_only_in_flight, config.max_mutating_in_flight)
+
+    def _stored(self, group: str, resource: str) -> int | None:
+        found = self.live.resources.get((group, resource))
+        return len(found.cache) if isinstance(found, StoredResource) else None
 
     async def _authorize(self, ctx: Context, verb: str) -> None:
         target = replace(ctx.target, verb=verb)
@@ -306,6 +327,8 @@ class Running:
             self.run_in_background(parts.store_mark.run())
         if parts.encryption is not None and parts.encryption.reloads:
             self.run_in_background(parts.encryption.follow())
+        if isinstance(parts.in_flight, FairnessFilter):
+            self.run_in_background(parts.in_flight.rebalance())
         parts.server.running = self
         await self._own_work.start()
         parts.started = True
@@ -390,6 +413,12 @@ async def assemble(parts: ServerParts, authenticator: Authenticator, listen: Lis
     host = parts.config.bind_address
     host = f"[{host}]" if ":" in host else host
     return Running(parts, listening, f"https://{host}:{listening.port}")
+
+
+def _serves_flow_schemas(catalog: Catalog) -> bool:
+    """Whether priority and fairness can be configured by objects."""
+    group = catalog.groups.get("flowcontrol.apiserver.k8s.io")
+    return group is not None and "flowschemas" in group.resources
 
 
 def _resource_of(table: RouteTable, kind: type[Any]) -> tuple[StoredResource, str]:

@@ -51,6 +51,7 @@ def stored_events(resource: StoredResource) -> EventSource:
             bookmarks=options.allow_watch_bookmarks,
             annotated=begin.annotated,
             timeout_s=watch.timeout_s,
+            on_initial_sent=state.on_initial_sent,
         )
         return lambda stream: Watcher(resource, route, stream, frames, start).run()
 

@@ -54,7 +54,10 @@ WAITING_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a watch begins and what it selects. `after` None means now."""
+    """Where a watch begins and what it selects. `after` None means now.
+
+    `on_initial_sent` is called once the initial objects were written, unless the watch ends before.
+    """
 
     namespace: str
     name: str
@@ -64,6 +67,7 @@ class Start:
     bookmarks: bool
     annotated: bool
     timeout_s: float
+    on_initial_sent: Callable[[], None] | None = None
 
 
 class Watcher:
@@ -174,9 +178,16 @@ class Watcher:
             rest = iter(chunk)
         if stream.closed:
             return
-        if self._start.initial and self._start.bookmarks and self._start.annotated:
-            stream.write(self._frames.bookmark(self._after, initial_end=True))
+        self._end_initial()
         self._catch_up(until)
+
+    def _end_initial(self) -> None:
+        """All initial objects are written."""
+        start = self._start
+        if start.initial and start.bookmarks and start.annotated:
+            self._stream.write(self._frames.bookmark(self._after, initial_end=True))
+        if start.on_initial_sent is not None:
+            start.on_initial_sent()
 
     def _catch_up(self, until: float) -> None:
         """Write the missed and the waiting events, likewise in slices; then the watch is live."""
@@ -226,8 +237,7 @@ class Watcher:
                     if stream.closed or not self._write_added(entry):
                         return
                 await self._keep_pace(pacer)
-        if self._start.initial and self._start.bookmarks and self._start.annotated:
-            stream.write(self._frames.bookmark(self._after, initial_end=True))
+        self._end_initial()
         self._schedule_bookmark()
         await self._follow_on()
 

@@ -53,6 +53,7 @@ class Fairness:
         """The part of its target that each level got when seats were last divided."""
         self.pace = Pace(waiting_bytes // _REQUEST_BYTES)
         self._monotonic = monotonic
+        self._turns = 0
         self._matchers: list[SchemaMatcher] = []
         self._flows: Memo[tuple[Any, ...], Flow] = Memo(_FLOWS_BYTES, entry_bytes=_FLOW_BYTES, per_byte=3)
         self.known_flow = self._flows.get
@@ -133,9 +134,11 @@ class Fairness:
     def next_turn(self) -> None:
         """A turn of the event loop has begun in which one wide request may begin."""
         self.pace.is_taken = False
-        for level in self.levels.values():
-            if level.waiting:
-                level.tick()
+        waiting = [level for level in self.levels.values() if level.waiting]
+        self._turns += 1
+        first = self._turns % len(waiting) if waiting else 0
+        for level in waiting[first:] + waiting[:first]:  # none is always the first
+            level.tick()
 
     def tick(self) -> None:
         """Begin what can begin by now."""

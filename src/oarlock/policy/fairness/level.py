@@ -33,16 +33,17 @@ class Pace:
 
     In a process with one thread, requests on many seats that begin in the same turn of the event loop hold up
     everything else, however few there may be. So once one has begun, `on_wide` is called, and no other begins until
-    `Fairness.next_turn`.
+    `Fairness.next_turn`. `on_due` is called when seats that somebody waits for will become free by themselves.
     """
 
-    __slots__ = ("is_taken", "most_waiting", "on_wide", "waiting")
+    __slots__ = ("is_taken", "most_waiting", "on_due", "on_wide", "waiting")
 
     def __init__(self, most_waiting: int) -> None:
         self.most_waiting = most_waiting
         self.waiting = 0
         self.is_taken = False
         self.on_wide: Callable[[], None] | None = None
+        self.on_due: Callable[[], None] | None = None
 
 
 class Flow:
@@ -281,6 +282,8 @@ class PriorityLevel:
         self._dispatch(now)
         if not ticket.has_begun:
             counts.lengths.add(len(line.waiting))
+            if self._lingering and pace.on_due is not None:
+                pace.on_due()
         return True
 
     def _dispatch(self, now: float) -> None:
@@ -365,6 +368,8 @@ class PriorityLevel:
         ticket.flow.durations.add(took)
         if work.final_s > 0.0:
             heapq.heappush(self._lingering, (now + work.final_s, next(self._numbers), ticket))
+            if self.waiting and self._pace.on_due is not None:
+                self._pace.on_due()
         else:
             self._release(ticket)
 

@@ -78,7 +78,7 @@ def _nobody() -> None:
     """The default `on_full`."""
 
 
-def turned_away() -> Response:
+def turned_away(retry_after_s: int = 1) -> Response:
     response = plain(429, TEXT)
-    response.headers.append(("retry-after", "1"))
+    response.headers.append(("retry-after", str(retry_after_s)))
     return response

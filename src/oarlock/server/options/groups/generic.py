@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from oarlock.server.options.option import OptionGroup, option
-from oarlock.server.options.types import DurationType, IntegerType, SizeType
+from oarlock.server.options.types import BooleanType, DurationType, IntegerType, SizeType
 
 __all__ = ["GenericOptions"]
 
@@ -28,7 +28,8 @@ class GenericOptions(OptionGroup):
     max_read_only_in_flight: int = option(
         400,
         IntegerType(minimum=1),
-        "How many reading requests are carried out at a time, watches left out; beyond it: 429.",
+        "How many reading requests are carried out at a time, watches left out; beyond it: 429. With priority and"
+        " fairness, the two limits together are the seats of all priority levels.",
         flag="max-requests-inflight",
     )
     max_mutating_in_flight: int = option(
@@ -36,6 +37,12 @@ class GenericOptions(OptionGroup):
         IntegerType(minimum=1),
         "How many writing requests are carried out at a time; beyond it: 429.",
         flag="max-mutating-requests-inflight",
+    )
+    enable_priority_and_fairness: bool | None = option(
+        None,
+        BooleanType(),
+        "Let requests wait in queues by priority level and flow instead of refusing them; unless given,"
+        " where FlowSchemas are served.",
     )
     max_request_bytes: int = option(3 * _MIB, SizeType(), "Refuse larger bodies with 413.")
     max_unsent_bytes: int = option(

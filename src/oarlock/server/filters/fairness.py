@@ -1,0 +1,231 @@
+"""Priority and fairness: a request begins when its priority level has seats for it, and waits in a queue until then.
+
+In the place of `max_in_flight`, with which it shares what is refused and how. A request keeps its seats until its
+answer has been sent, a watch until its initial objects have been; others that go on for long take none. A request that
+begins at once needs neither task nor timer. Source: KEP-1040; k8s.io/apiserver ``server/filters``
+priority-and-fairness. See also: ``policy.fairness``, which decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from oarlock.client.clock import TimerClock
+from oarlock.endpoints.errors import error_response
+from oarlock.endpoints.http import Response
+from oarlock.endpoints.request_state import RequestState
+from oarlock.policy.fairness.counts import Refusal
+from oarlock.policy.fairness.engine import REBALANCE_S, Fairness
+from oarlock.policy.fairness.level import Flow, Ticket
+from oarlock.policy.fairness.retry_after import RefusalHistory
+from oarlock.policy.fairness.work import NARROW, Work, list_work, write_work
+from oarlock.server.filters.filter import Next
+from oarlock.server.filters.max_in_flight import turned_away
+from oarlock.server.filters.shutdown import ALWAYS_ANSWERED
+
+__all__ = ["FairnessFilter", "StoredCount"]
+
+LONGEST_WAIT_S = 60.0
+_PART_OF_DEADLINE = 4
+"""A request may wait for this part of its time."""
+
+_LISTING = ("list", "watch")
+_READING = frozenset({"get", "list", "watch", "head", "options"})
+
+StoredCount = Callable[[str, str], int | None]
+"""How many objects of a group and resource are stored; None for one whose objects are elsewhere."""
+
+_Watched = tuple[str, str, str, str]
+"""Group, resource, namespace, name."""
+
+
+class FairnessFilter:
+    """A filter. `clock` ends what waits for too long; `timeout_s` is for requests without a deadline.
+
+    `on_full` is called for every request that is refused.
+    """
+
+    def __init__(self, fairness: Fairness, clock: TimerClock, stored: StoredCount, timeout_s: float = 60.0) -> None:
+        self.fairness = fairness
+        self.on_full: Callable[[], None] = _nobody
+        self._clock = clock
+        self._stored = stored
+        self._timeout_s = timeout_s
+        self._history: dict[str, RefusalHistory] = {}
+        self._watches: dict[_Watched, int] = {}
+        self._ticking: asyncio.Task[None] | None = None
+        fairness.pace.on_wide = self._await_turn
+        fairness.pace.on_due = self._await_due
+
+    @property
+    def read_only(self) -> int:
+        """The reading requests that are carried out."""
+        return sum(ticket.flow.verb in _READING for ticket in self._begun())
+
+    @property
+    def mutating(self) -> int:
+        """The writing requests that are carried out."""
+        return sum(ticket.flow.verb not in _READING for ticket in self._begun())
+
+    def _begun(self) -> list[Ticket]:
+        return [one for level in self.fairness.levels.values() for one in level.tickets if one.has_begun]
+
+    async def rebalance(self) -> None:
+        """Divide the seats anew every 10 s, until cancelled."""
+        while True:
+            await self._clock.sleep(REBALANCE_S)
+            self.fairness.rebalance()
+
+    async def __call__(self, state: RequestState, next: Next) -> Response:
+        unsent, target, user = state.unsent, state.target, state.user
+        if unsent.size >= unsent.limit and not state.request.path.startswith(ALWAYS_ANSWERED):
+            return turned_away()
+        if target.subresource and state.route is not None and state.route.endless:
+            return await next(state)
+        resource = target.resource
+        key = (
+            *(user.name, user.groups, target.verb, target.group, resource, target.subresource, target.namespace),
+            "" if resource else target.path,
+        )
+        flow = self.fairness.known_flow(key) or self._classify(key, state)
+        ticket = flow.level.arrive(flow, flow.work or self._estimate(state, flow))
+        if ticket is None or not (ticket.has_begun or await self._has_begun(ticket, state)):
+            return self._refuse(flow)
+        try:
+            if ticket.work.most > 1:
+                state.on_initial_sent = partial(ticket.sent, True)
+            response = await next(state)
+        except Exception as error:
+            try:
+                response = error_response(error, state)
+                error.__traceback__ = None  # as in `answer_errors`, which doesn't see it now
+            except BaseException:
+                ticket.sent(False)
+                raise
+        except BaseException:
+            ticket.sent(False)
+            raise
+        response.headers += flow.headers
+        if response.stream is None:
+            response.on_sent(ticket.sent)
+        else:
+            self._stream(state, response, ticket)
+        return response
+
+    # Before
+
+    def _classify(self, key: tuple[object, ...], state: RequestState) -> Flow:
+        target = state.target
+        flow = self.fairness.flow_of(key, state.user, target, target.path)
+        uids = {"flowschema": flow.schema.uid, "prioritylevel": flow.level.settings.uid}
+        flow.headers = [(f"x-kubernetes-pf-{name}-uid", uid) for name, uid in uids.items() if uid]
+        return flow
+
+    def _estimate(self, state: RequestState, flow: Flow) -> Work:
+        target, most = state.target, flow.level.most_seats
+        if target.verb in _LISTING:
+            stored = self._stored(target.group, target.resource)
+            if not stored or state.route is None:
+                return NARROW
+            return list_work(stored, state.route.pairs, most, watch=target.verb == "watch", named=bool(target.name))
+        watches = self._watches
+        if not watches or (target.resource == "serviceaccounts" and target.subresource == "token"):
+            return NARROW
+        place = (target.group, target.resource)
+        told = watches.get((*place, "", ""), 0)
+        if target.namespace:
+            told += watches.get((*place, target.namespace, ""), 0)
+        if target.name:
+            told += watches.get((*place, target.namespace, target.name), 0)
+        return write_work(told, most)
+
+    async def _has_begun(self, ticket: Ticket, state: RequestState) -> bool:
+        """Wait in the queue: True once the request may be carried out, False when it has waited for too long."""
+        future = asyncio.get_running_loop().create_future()
+        ticket.wake = partial(_settle, future)
+        received = state.request.received
+        allowed_s = min(state.deadline - received, self._timeout_s) / _PART_OF_DEADLINE
+        rest_s = received + min(allowed_s, LONGEST_WAIT_S) - self._clock.monotonic()
+        timer = asyncio.create_task(self._expire(ticket, future, rest_s), name="fairness: a place in a queue")
+        try:
+            await future
+        except BaseException:
+            ticket.flow.level.leave(ticket)
+            raise
+        finally:
+            timer.cancel()
+        return ticket.has_begun
+
+    async def _expire(self, ticket: Ticket, future: asyncio.Future[None], rest_s: float) -> None:
+        await self._clock.sleep(rest_s)
+        if not ticket.has_begun:
+            ticket.flow.level.leave(ticket, Refusal.TIME_OUT)
+            _settle(future)
+
+    def _refuse(self, flow: Flow) -> Response:
+        self.on_full()
+        name = flow.level.settings.name
+        history = self._history.get(name)
+        if history is None:
+            self._history = {one: self._history[one] for one in self.fairness.levels if one in self._history}
+            history = self._history[name] = RefusalHistory()
+        response = turned_away(history.add(self._clock.monotonic()))
+        response.headers += flow.headers
+        return response
+
+    # After
+
+    def _stream(self, state: RequestState, response: Response, ticket: Ticket) -> None:
+        if state.target.verb != "watch":
+            ticket.sent(True)
+            return
+        if ticket.work.most == 1:
+            ticket.sent(True)
+        else:
+            response.on_sent(ticket.sent)
+        target = state.target
+        watched = (target.group, target.resource, target.namespace, target.name)
+        self._watches[watched] = self._watches.get(watched, 0) + 1
+        response.on_sent(partial(self._forget, watched))
+
+    def _forget(self, watched: _Watched, whole: bool) -> None:
+        left = self._watches[watched] - 1
+        if left:
+            self._watches[watched] = left
+        else:
+            del self._watches[watched]
+
+    # Time
+
+    def _await_turn(self) -> None:
+        asyncio.get_running_loop().call_soon(self.fairness.next_turn)
+
+    def _await_due(self) -> None:
+        if self._ticking is None:
+            self._ticking = asyncio.create_task(self._tick(), name="fairness: seats that become free")
+            self._ticking.add_done_callback(self._ticked)
+
+    def _ticked(self, task: asyncio.Task[None]) -> None:
+        self._ticking = None
+
+    async def _tick(self) -> None:
+        while (due := self.fairness.due) is not None:
+            await self._clock.sleep(max(0.0, due - self._clock.monotonic()))
+            self.fairness.tick()
+
+    async def close(self) -> None:
+        """End what waits for the clock."""
+        if self._ticking is not None:
+            self._ticking.cancel()
+            await asyncio.wait([self._ticking])
+
+
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _nobody() -> None:
+    """The default `on_full`."""
