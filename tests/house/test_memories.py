@@ -50,6 +50,7 @@ MEMOS = {
     "policy/authn/certificates.py: self._known",
     "policy/authn/tokens.py: self.remembered",
     "policy/authz/rbac/authorizer.py: self._decisions",
+    "policy/fairness/engine.py: self._flows",
     "schema/cel/regexes.py: _compiled",
     "server/filters/warnings.py: _alone",
 }

@@ -30,6 +30,7 @@ from oarlock.policy.authn.authenticator import Credentials
 from oarlock.policy.authz.rbac.authorizer import RoleBasedAuthorizer
 from oarlock.policy.authz.rbac.policy import RoleBasedPolicy
 from oarlock.policy.authz.rbac.roles import read_binding
+from oarlock.policy.fairness.engine import Fairness
 from oarlock.schema import objectmeta
 from oarlock.schema.cel import regexes
 from oarlock.schema.patterns import CompiledPattern
@@ -133,10 +134,19 @@ async def sets_of_fields() -> list[Memo[Any, Any]]:
     return [tracker._read, tracker._cache._results]
 
 
+async def flows() -> list[Memo[Any, Any]]:
+    fairness = Fairness(600, lambda: 0.0)
+    for n in range(20_000):
+        user, target = User(f"user-{n:0400}", groups=(f"group-{n}",)), Target("get", path=f"/{n:0400}")
+        fairness.flow_of((user.name, user.groups, target.path), user, target, target.path)
+    return [fairness._flows]
+
+
 ATTACKS: dict[str, tuple[Attack, int]] = {
     "endpoints/route_table.py: self.routes": (routes, 40 * MIB),
     "endpoints/respond.py: _forms": (accepts, 2 * MIB),
     "policy/authz/rbac/authorizer.py: self._decisions": (decisions, 10 * MIB),
+    "policy/fairness/engine.py: self._flows": (flows, 6 * MIB),
     "policy/authn/tokens.py: self.remembered": (headers, 20 * MIB),
     "server/filters/warnings.py: _alone": (noted, MIB),
     "schema/cel/regexes.py: _compiled": (patterns, MIB),

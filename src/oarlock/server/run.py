@@ -39,7 +39,10 @@ from oarlock.server import chain
 from oarlock.server.about import own_version
 from oarlock.server.authorization.assembly import ServerAuthorization
 from oarlock.server.config import EVERY_INTERFACE, ServerConfig
-from oarlock.server.fairness_debug import FairnessPages
+from oarlock.server.fairness.feed import GROUP as FLOW_CONTROL
+from oarlock.server.fairness.feed import KINDS as FLOW_CONTROL_KINDS
+from oarlock.server.fairness.feed import FairnessFeed
+from oarlock.server.fairness.pages import FairnessPages
 from oarlock.server.filters.fairness import FairnessFilter
 from oarlock.server.filters.max_in_flight import MaxInFlight
 from oarlock.server.filters.memory import MemoryReserve, is_limited
@@ -130,6 +133,7 @@ class ServerParts:
         self.health = Health(checks if encryption is None else [*checks, *encryption.checks()])
         fair = self.in_flight if isinstance(self.in_flight, FairnessFilter) else None
         self.fairness_pages = None if fair is None else FairnessPages(fair.fairness, clock)
+        self.fairness_feed = None if fair is None else FairnessFeed(fair.fairness)
         debug_paths = () if self.fairness_pages is None else self.fairness_pages.paths
         self.own_paths = (*self.health.paths, *MetricsPage.paths, *debug_paths)
         self.request_metrics = RequestMetrics(frozenset((*self.own_paths, "/version")))
@@ -196,6 +200,8 @@ class ServerParts:
         for informer in self.server.informers:
             informer.attach(lambda kind: _resource_of(route_table, kind))
         self.authorization.attach(route_table.resources)
+        if self.fairness_feed is not None:
+            self.fairness_feed.attach(route_table.resources)
         self.router.replace(route_table, self.live.commit(loaded))
 
     async def _dispatch(self, state: RequestState) -> Response:
@@ -327,8 +333,8 @@ class Running:
             self.run_in_background(parts.store_mark.run())
         if parts.encryption is not None and parts.encryption.reloads:
             self.run_in_background(parts.encryption.follow())
-        if isinstance(parts.in_flight, FairnessFilter):
-            self.run_in_background(parts.in_flight.rebalance())
+        if isinstance(parts.in_flight, FairnessFilter) and parts.fairness_feed is not None:
+            self.run_in_background(parts.in_flight.run(parts.fairness_feed.renew))
         parts.server.running = self
         await self._own_work.start()
         parts.started = True
@@ -417,8 +423,8 @@ async def assemble(parts: ServerParts, authenticator: Authenticator, listen: Lis
 
 def _serves_flow_schemas(catalog: Catalog) -> bool:
     """Whether priority and fairness can be configured by objects."""
-    group = catalog.groups.get("flowcontrol.apiserver.k8s.io")
-    return group is not None and "flowschemas" in group.resources
+    group = catalog.groups.get(FLOW_CONTROL)
+    return group is not None and all(plural in group.resources for plural in FLOW_CONTROL_KINDS)
 
 
 def _resource_of(table: RouteTable, kind: type[Any]) -> tuple[StoredResource, str]:

@@ -14,7 +14,7 @@ from oarlock.meta.kinds import GroupResource
 from oarlock.policy.fairness import builtin
 from oarlock.policy.fairness.engine import Fairness
 from oarlock.policy.fairness.level import PriorityLevel
-from oarlock.server.fairness_debug import FairnessPages
+from oarlock.server.fairness.pages import FairnessPages
 from oarlock.server.filters.fairness import FairnessFilter
 from oarlock.testing.clock import VirtualClock
 
@@ -256,7 +256,6 @@ async def test_seats_that_become_free_by_themselves_wake_who_waits(
     assert not waits.done()
     await clock.run(0.015)
     assert (await waits).status == 200
-    await fair.close()
 
 
 async def test_long_refusals_raise_the_time_to_come_again(

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Claim", "SeatLimits", "divide", "nominal_limits"]
+__all__ = ["SeatClaim", "SeatLimits", "divide", "nominal_limits"]
 
 LEAST_TARGET = 0.001
 
@@ -30,7 +30,7 @@ class SeatLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class SeatClaim:
     """What a level needs: `target` seats, and between `least` and `most` of them in any case."""
 
     least: float
@@ -50,7 +50,7 @@ def nominal_limits(
     return SeatLimits(nominal, nominal - _rounded(nominal * lendable_percent / 100), nominal + borrowed)
 
 
-def divide(total: float, claims: Sequence[Claim]) -> tuple[list[float], float]:
+def divide(total: float, claims: Sequence[SeatClaim]) -> tuple[list[float], float]:
     """`total` seats divided among `claims`, and the fraction of its target that each got, as far as its bounds allow.
 
     The sum of the parts is `total` if the bounds can have that sum; else it is the nearest that they can have.

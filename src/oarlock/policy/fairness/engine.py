@@ -15,8 +15,8 @@ from typing import Any
 from oarlock.meta.context import Target, User
 from oarlock.meta.memo import Memo
 from oarlock.policy.fairness import builtin
-from oarlock.policy.fairness.borrowing import Claim, SeatLimits, divide, nominal_limits
-from oarlock.policy.fairness.level import Flow, Pace, PriorityLevel
+from oarlock.policy.fairness.borrowing import SeatClaim, SeatLimits, divide, nominal_limits
+from oarlock.policy.fairness.level import Flow, PriorityLevel, SharedBounds
 from oarlock.policy.fairness.matching import SchemaMatcher, compile_schema, in_order
 from oarlock.policy.fairness.settings import CATCH_ALL, BrokenSettings, LevelSettings, SchemaSettings
 from oarlock.policy.fairness.work import NARROW
@@ -51,7 +51,7 @@ class Fairness:
         self.levels: dict[str, PriorityLevel] = {}
         self.fair_fraction = 0.0
         """The part of its target that each level got when seats were last divided."""
-        self.pace = Pace(waiting_bytes // _REQUEST_BYTES)
+        self.shared = SharedBounds(waiting_bytes // _REQUEST_BYTES)
         self._monotonic = monotonic
         self._turns = 0
         self._matchers: list[SchemaMatcher] = []
@@ -99,7 +99,7 @@ class Fairness:
             limits = self._limits(one, all_shares)
             level = before.get(name)
             if level is None:
-                level = PriorityLevel(one, limits, self.pace, self._monotonic)
+                level = PriorityLevel(one, limits, self.shared, self._monotonic)
             level.settings, level.limits, level.is_leaving = one, limits, False
             self.levels[name] = level
         for name, level in now_leaving.items():
@@ -119,6 +119,8 @@ class Fairness:
             if one.level in known:
                 matchers[one.name] = one
         self._matchers = in_order(map(compile_schema, matchers.values()))
+        for level in self.levels.values():
+            level.forget_counts(matchers)
         self._flows.drop(lambda flow: True)
 
     # Time
@@ -133,7 +135,7 @@ class Fairness:
 
     def next_turn(self) -> None:
         """A turn of the event loop has begun in which one wide request may begin."""
-        self.pace.is_taken = False
+        self.shared.is_taken = False
         waiting = [level for level in self.levels.values() if level.waiting]
         self._turns += 1
         first = self._turns % len(waiting) if waiting else 0
@@ -178,11 +180,11 @@ class Fairness:
             level.tick()
 
 
-def _claim(level: PriorityLevel) -> Claim:
+def _claim(level: PriorityLevel) -> SeatClaim:
     """A level keeps what it has used of its nominal seats, and is given what it would use, as far as possible."""
     limits, figures = level.limits, level.demand.figures
     least = max(limits.minimum, min(limits.nominal, figures.most))
-    return Claim(least, limits.maximum, max(least, figures.smoothed))
+    return SeatClaim(least, limits.maximum, max(least, figures.smoothed))
 
 
 def _read(trees: Iterable[Tree], read: Callable[[Tree], Any]) -> Iterable[Any]:

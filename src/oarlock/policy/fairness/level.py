@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from itertools import count
 
 from oarlock.policy.fairness.borrowing import SeatLimits
@@ -22,13 +22,13 @@ from oarlock.policy.fairness.settings import LevelSettings, SchemaSettings
 from oarlock.policy.fairness.shuffle_sharding import flow_number, hand
 from oarlock.policy.fairness.work import ESTIMATED_S, Work
 
-__all__ = ["Flow", "Pace", "PriorityLevel", "Ticket", "WaitingLine"]
+__all__ = ["Flow", "PriorityLevel", "SharedBounds", "Ticket", "WaitingLine"]
 
 KEPT_QUEUES = 512
 """How many queues are kept although they are empty."""
 
 
-class Pace:
+class SharedBounds:
     """What all levels share: how many requests wait, and the rule for wide requests.
 
     In a process with one thread, requests on many seats that begin in the same turn of the event loop hold up
@@ -118,7 +118,9 @@ class PriorityLevel:
     `monotonic` is the clock. `is_leaving` says that nothing configures it any more: it ends when it is idle.
     """
 
-    def __init__(self, settings: LevelSettings, limits: SeatLimits, pace: Pace, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self, settings: LevelSettings, limits: SeatLimits, shared: SharedBounds, monotonic: Callable[[], float]
+    ) -> None:
         self.settings = settings
         self.limits = limits
         self.limit = limits.initial
@@ -133,7 +135,7 @@ class PriorityLevel:
         self.seats_in_use = 0
         self.r = 0.0
         """The virtual time: how many seat-seconds each active queue has had."""
-        self._pace = pace
+        self._shared = shared
         self._monotonic = monotonic
         self._synced = monotonic()
         self._active = 0
@@ -147,6 +149,11 @@ class PriorityLevel:
         if counts is None:
             counts = self.counts[schema] = FlowCounts()
         return counts
+
+    def forget_counts(self, schemas: Container[str]) -> None:
+        """Only `schemas` are configured now; those of requests that are still here are remembered too."""
+        here = {ticket.flow.schema.name for ticket in self.tickets}
+        self.counts = {name: one for name, one in self.counts.items() if name in schemas or name in here}
 
     @property
     def is_idle(self) -> bool:
@@ -257,16 +264,16 @@ class PriorityLevel:
 
     def _fits(self, seats: int) -> bool:
         """Whether a request can begin now. One that is wider than the limit begins when it is alone."""
-        if seats > 1 and self._pace.is_taken:
+        if seats > 1 and self._shared.is_taken:
             return False
         if seats > self.limit:
             return self.seats_in_use == 0 and self.limit > 0
         return self.seats_in_use + seats <= self.limit
 
     def _enqueue(self, ticket: Ticket, line: WaitingLine, now: float) -> bool:
-        queuing, pace, counts = self.settings.queuing, self._pace, ticket.flow.counts
+        queuing, shared, counts = self.settings.queuing, self._shared, ticket.flow.counts
         most = queuing.length_limit if queuing is not None else 0
-        if len(line.waiting) >= most or pace.waiting >= pace.most_waiting:
+        if len(line.waiting) >= most or shared.waiting >= shared.most_waiting:
             counts.refuse(Refusal.QUEUE_FULL)
             return False
         if not line.waiting and not line.executing:
@@ -277,13 +284,13 @@ class PriorityLevel:
         line.bound()
         self.tickets.add(ticket)
         self.waiting += 1
-        pace.waiting += 1
+        shared.waiting += 1
         self._demand(ticket.work.most)
         self._dispatch(now)
         if not ticket.has_begun:
             counts.lengths.add(len(line.waiting))
-            if self._lingering and pace.on_due is not None:
-                pace.on_due()
+            if self._lingering and shared.on_due is not None:
+                shared.on_due()
         return True
 
     def _dispatch(self, now: float) -> None:
@@ -323,7 +330,7 @@ class PriorityLevel:
         line.waiting.remove(ticket)  # the first, but for one that is cancelled
         line.waiting_work = line.waiting_work - ticket.work.estimate if line.waiting else 0.0
         self.waiting -= 1
-        self._pace.waiting -= 1
+        self._shared.waiting -= 1
         self._demand(-ticket.work.most)
 
     def _begin(self, ticket: Ticket, line: WaitingLine | None, now: float) -> None:
@@ -348,10 +355,10 @@ class PriorityLevel:
             counts.waited.add(0.0)
             counts.lengths.add(1)
         if seats > 1:
-            pace = self._pace
-            if pace.on_wide is not None and not pace.is_taken:
-                pace.is_taken = True
-                pace.on_wide()
+            shared = self._shared
+            if shared.on_wide is not None and not shared.is_taken:
+                shared.is_taken = True
+                shared.on_wide()
 
     def _finish(self, ticket: Ticket, now: float) -> None:
         work, line, took = ticket.work, ticket.line, now - ticket.began
@@ -368,8 +375,8 @@ class PriorityLevel:
         ticket.flow.durations.add(took)
         if work.final_s > 0.0:
             heapq.heappush(self._lingering, (now + work.final_s, next(self._numbers), ticket))
-            if self.waiting and self._pace.on_due is not None:
-                self._pace.on_due()
+            if self.waiting and self._shared.on_due is not None:
+                self._shared.on_due()
         else:
             self._release(ticket)
 

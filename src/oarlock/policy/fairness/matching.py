@@ -53,7 +53,7 @@ class _Subjects:
 
 
 @dataclass(frozen=True, slots=True)
-class _ResourceRule:
+class _ResourceMatcher:
     verbs: _Names
     groups: _Names
     resources: _Names
@@ -68,7 +68,7 @@ class _ResourceRule:
 
 
 @dataclass(frozen=True, slots=True)
-class _PathRule:
+class _PathMatcher:
     """Paths outside the resources. A path of a rule also matches what is below it."""
 
     verbs: _Names
@@ -81,10 +81,10 @@ class _PathRule:
 
 
 @dataclass(frozen=True, slots=True)
-class _PolicyRule:
+class _RuleMatcher:
     subjects: _Subjects
-    resource_rules: tuple[_ResourceRule, ...]
-    path_rules: tuple[_PathRule, ...]
+    resource_rules: tuple[_ResourceMatcher, ...]
+    path_rules: tuple[_PathMatcher, ...]
 
     def matches(self, user: User, target: Target, path: str) -> bool:
         if not self.subjects.include(user):
@@ -99,7 +99,7 @@ class SchemaMatcher:
     """A flow schema that can be asked."""
 
     settings: SchemaSettings
-    rules: tuple[_PolicyRule, ...]
+    rules: tuple[_RuleMatcher, ...]
 
     def matches(self, user: User, target: Target, path: str) -> bool:
         """Whether a request is for this schema. `path` is compared when `target` is no resource."""
@@ -114,7 +114,7 @@ class SchemaMatcher:
 def compile_schema(settings: SchemaSettings) -> SchemaMatcher:
     """`settings` with their rules compiled. What makes no sense in a rule matches nothing."""
     rules = (
-        _PolicyRule(
+        _RuleMatcher(
             _subjects(_trees(rule, "subjects")),
             tuple(map(_resource_rule, _trees(rule, "resourceRules"))),
             tuple(map(_path_rule, _trees(rule, "nonResourceRules"))),
@@ -161,14 +161,14 @@ def _text(subject: Mapping[str, Any], field: str | None) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _resource_rule(rule: Mapping[str, Any]) -> _ResourceRule:
+def _resource_rule(rule: Mapping[str, Any]) -> _ResourceMatcher:
     verbs, groups, resources, namespaces = (
         _Names.of(rule.get(field)) for field in ("verbs", "apiGroups", "resources", "namespaces")
     )
-    return _ResourceRule(verbs, groups, resources, namespaces, rule.get("clusterScope") is True)
+    return _ResourceMatcher(verbs, groups, resources, namespaces, rule.get("clusterScope") is True)
 
 
-def _path_rule(rule: Mapping[str, Any]) -> _PathRule:
+def _path_rule(rule: Mapping[str, Any]) -> _PathMatcher:
     paths = _Names.of(rule.get("nonResourceURLs")).names
     folders = tuple(path.removesuffix("*").rstrip("/") + "/" for path in paths)
-    return _PathRule(_Names.of(rule.get("verbs")), "*" in paths, paths, folders)
+    return _PathMatcher(_Names.of(rule.get("verbs")), "*" in paths, paths, folders)

@@ -41,6 +41,10 @@ _Watched = tuple[str, str, str, str]
 """Group, resource, namespace, name."""
 
 
+def _nobody() -> None:
+    """Nobody wants to know."""
+
+
 class FairnessFilter:
     """A filter. `clock` ends what waits for too long; `timeout_s` is for requests without a deadline.
 
@@ -56,8 +60,8 @@ class FairnessFilter:
         self._history: dict[str, RefusalHistory] = {}
         self._watches: dict[_Watched, int] = {}
         self._ticking: asyncio.Task[None] | None = None
-        fairness.pace.on_wide = self._await_turn
-        fairness.pace.on_due = self._await_due
+        fairness.shared.on_wide = self._await_turn
+        fairness.shared.on_due = self._await_due
 
     @property
     def read_only(self) -> int:
@@ -72,11 +76,16 @@ class FairnessFilter:
     def _begun(self) -> list[Ticket]:
         return [one for level in self.fairness.levels.values() for one in level.tickets if one.has_begun]
 
-    async def rebalance(self) -> None:
-        """Divide the seats anew every 10 s, until cancelled."""
-        while True:
-            await self._clock.sleep(REBALANCE_S)
-            self.fairness.rebalance()
+    async def run(self, renew: Callable[[], None] = _nobody) -> None:
+        """Every 10 s, call `renew` and divide the seats anew, until cancelled."""
+        try:
+            while True:
+                await self._clock.sleep(REBALANCE_S)
+                renew()
+                self.fairness.rebalance()
+        finally:
+            if self._ticking is not None:
+                self._ticking.cancel()
 
     async def __call__(self, state: RequestState, next: Next) -> Response:
         unsent, target, user = state.unsent, state.target, state.user
@@ -215,17 +224,7 @@ class FairnessFilter:
             await self._clock.sleep(max(0.0, due - self._clock.monotonic()))
             self.fairness.tick()
 
-    async def close(self) -> None:
-        """End what waits for the clock."""
-        if self._ticking is not None:
-            self._ticking.cancel()
-            await asyncio.wait([self._ticking])
-
 
 def _settle(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
-
-
-def _nobody() -> None:
-    """The default `on_full`."""

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oarlock.policy.fairness.borrowing import SeatLimits
-from oarlock.policy.fairness.level import Flow, Pace, PriorityLevel, Ticket
+from oarlock.policy.fairness.level import Flow, PriorityLevel, SharedBounds, Ticket
 from oarlock.policy.fairness.settings import LevelSettings, QueueSettings, SchemaSettings
 from oarlock.policy.fairness.work import NARROW, Work
 
@@ -27,7 +27,7 @@ class Time:
 def level_of(time: Time, seats: int, queues: int = 64, hand: int = 6, length: int = 50, **how: Any) -> PriorityLevel:
     queuing = QueueSettings(queues, hand, length) if queues else None
     configured = LevelSettings("level", "u", how.pop("exempt", False), 1, 0, None, queuing)
-    level = PriorityLevel(configured, SeatLimits(seats, seats, seats), how.pop("pace", Pace(10_000)), time)
+    level = PriorityLevel(configured, SeatLimits(seats, seats, seats), how.pop("shared", SharedBounds(10_000)), time)
     level.limit = seats
     return level
 
@@ -118,15 +118,15 @@ def test_a_full_queue_refuses_and_another_flow_still_finds_one() -> None:
 
 
 def test_what_waits_is_bounded_on_all_levels_together() -> None:
-    time, pace = Time(), Pace(5)
-    levels = [level_of(time, 1, pace=pace) for _ in range(3)]
+    time, shared = Time(), SharedBounds(5)
+    levels = [level_of(time, 1, shared=shared) for _ in range(3)]
     waiting = [level.arrive(flow_of(level, "a"), NARROW) for level in levels for _ in range(10)]
     assert sum(one is not None and not one.has_begun for one in waiting) == 5
-    assert pace.waiting == 5
+    assert shared.waiting == 5
     for ticket in waiting:
         if ticket is not None:
             ticket.flow.level.leave(ticket)
-    assert pace.waiting == 0
+    assert shared.waiting == 0
 
 
 def test_a_level_without_queues_refuses_what_finds_no_seat() -> None:
@@ -191,17 +191,17 @@ def test_final_seats_over_the_limit_are_taken_for_longer_instead() -> None:
 
 
 def test_one_wide_request_begins_a_turn_and_narrow_ones_pass() -> None:
-    pace = Pace(100)
+    shared = SharedBounds(100)
     asked: list[str] = []
-    pace.on_wide = lambda: asked.append("turn")
-    level = level_of(Time(), 100, pace=pace)
+    shared.on_wide = lambda: asked.append("turn")
+    level = level_of(Time(), 100, shared=shared)
     wide = [level.arrive(flow_of(level, "greedy"), Work(8)) for _ in range(3)]
     narrow = level.arrive(flow_of(level, "other"), NARROW)
     assert [one is not None and one.has_begun for one in wide] == [True, False, False]
     assert narrow is not None
     assert narrow.has_begun
     assert asked == ["turn"]
-    pace.is_taken = False
+    shared.is_taken = False
     level.tick()
     assert sum(one is not None and one.has_begun for one in wide) == 2
 

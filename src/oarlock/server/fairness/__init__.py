@@ -1,0 +1,1 @@
+"""Priority and fairness of a server beside the filter: where its settings come from, what it shows."""

@@ -1,0 +1,91 @@
+"""`FairnessFeed`: keeps a `Fairness` configured by the FlowSchemas and PriorityLevelConfigurations in the watch cache.
+
+All of them are read again when some have changed, once in a turn of the event loop: they are few, and a schema means
+nothing without its level. Must not know: what they mean. See also: ``policy.fairness``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from oarlock.policy.fairness.engine import Fairness
+from oarlock.registry.stored_resource import StoredResource
+from oarlock.storage.backend import Unavailable
+from oarlock.storage.cache.events import CacheEvent, Subscription, TooOld
+
+__all__ = ["GROUP", "KINDS", "FairnessFeed"]
+
+log = logging.getLogger("oarlock.fairness")
+
+GROUP = "flowcontrol.apiserver.k8s.io"
+KINDS = ("prioritylevelconfigurations", "flowschemas")
+_VERSION = "v1"
+
+
+class FairnessFeed:
+    """Reads `KINDS` into `fairness`, and follows them. While nothing is stored, the built-in objects count."""
+
+    def __init__(self, fairness: Fairness) -> None:
+        self._fairness = fairness
+        self._resources: tuple[StoredResource, ...] = ()
+        self._subscriptions: list[Subscription] = []
+        self._reading: asyncio.Handle | None = None
+        self._is_behind = False
+
+    def attach(self, resources: Mapping[tuple[str, str], Any]) -> None:
+        """Follow these, unless they are followed already."""
+        all_of = [resources.get((GROUP, plural)) for plural in KINDS]
+        found = tuple(one for one in all_of if isinstance(one, StoredResource))
+        if found != self._resources:
+            self._resources = found if len(found) == len(KINDS) else ()
+            self._begin()
+
+    def renew(self) -> None:
+        """Begin again if the cache has lost its place. Called every few seconds."""
+        if self._is_behind:
+            self._begin()
+
+    def _begin(self) -> None:
+        for subscription in self._subscriptions:
+            subscription.close()
+        self._subscriptions.clear()
+        try:
+            for one in self._resources:
+                self._subscriptions.append(one.cache.subscribe(one.cache.rev, self._changed, self._closed))
+        except (Unavailable, TooOld):
+            self._is_behind = True
+            return
+        self._is_behind = False
+        self._read()
+
+    def _closed(self, error: Exception | None) -> None:
+        self._is_behind = error is not None
+
+    def _changed(self, events: Sequence[CacheEvent]) -> None:
+        if self._reading is None:
+            self._reading = asyncio.get_running_loop().call_soon(self._read)
+
+    def _read(self) -> None:
+        self._reading = None
+        if self._resources:
+            levels, schemas = map(_trees, self._resources)
+            if levels or schemas:
+                self._fairness.configure(levels, schemas)
+
+
+def _trees(resource: StoredResource) -> list[Mapping[str, Any]]:
+    """The objects of a resource; one that can't be read counts as absent."""
+    trees: list[Mapping[str, Any]] = []
+    for chunk in resource.cache.snapshot().range(*resource.range("")):
+        for entry in chunk:
+            try:
+                tree = None if entry.broken else resource.tree_now(entry, _VERSION)
+            except Exception as error:
+                tree = None
+                log.error("%s can't be read, and configures nothing: %r", entry.key, error)
+            if tree is not None:
+                trees.append(tree)
+    return trees
