@@ -10,18 +10,18 @@ Must not know: keys, revisions. See also: `errors`, for what failures mean; `wat
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import ssl
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import grpc
-import grpc.aio
-
-from oarlock.storage.backend import OutcomeUnknown, StorageError, Unavailable
+from oarlock.storage.backend import StorageError, Unavailable
 from oarlock.storage.etcd.address import EtcdAddress
 from oarlock.storage.etcd.errors import Meaning, as_storage_error, meaning_of
 from oarlock.storage.etcd.messages import Message, messages
+from oarlock.storage.grpc.calls import Metadata
+from oarlock.storage.grpc.channel import GrpcChannel, GrpcTarget
+from oarlock.storage.grpc.errors import GrpcError
 
 __all__ = ["Endpoint", "EtcdClient", "EtcdDeadlines", "Rpc", "Rpcs"]
 
@@ -29,22 +29,9 @@ PROBE_EVERY_S = 0.5
 """How often a member that didn't answer is asked whether it is there again."""
 PAUSE_S = 0.05
 """How long to wait when no member can be reached."""
-LARGEST_MESSAGE = 64 << 20
+KEEPALIVE_S = 10.0
 
-_OPTIONS: Final = (
-    ("grpc.max_receive_message_length", LARGEST_MESSAGE),
-    ("grpc.max_send_message_length", -1),
-    ("grpc.keepalive_time_ms", 10_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
-    ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 3_000),
-    ("grpc.max_reconnect_backoff_ms", 1_000),
-    ("grpc.enable_retries", 0),
-    ("grpc.use_local_subchannel_pool", 1),
-    ("grpc.enable_http_proxy", 0),
-)
-_HAS_LEADER: Final = grpc.aio.Metadata(("hasleader", "true"))
+_HAS_LEADER: Final[Metadata] = (("hasleader", "true"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,24 +73,15 @@ class Endpoint:
     """One member. While a `probe` asks whether it answers again, others are asked first; `answered` is when it did."""
 
     host: str
-    channel: grpc.aio.Channel
-    stubs: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    channel: GrpcChannel
     probe: asyncio.Task[None] | None = None
     answered: float = 0.0
 
-    def stub(self, rpc: Rpc) -> Callable[..., Any]:
-        stub = self.stubs.get(rpc.path)
-        if stub is None:
-            stub = self.channel.unary_unary(
-                rpc.path, request_serializer=_serialize, response_deserializer=rpc.answer.FromString
-            )
-            self.stubs[rpc.path] = stub
-        return stub
-
-
-def _serialize(message: Message) -> bytes:
-    data: bytes = message.SerializeToString()
-    return data
+    async def call(self, rpc: Rpc, request: Message, timeout_s: float, metadata: Metadata) -> Message:
+        """The answer. Raises `GrpcError`."""
+        data = request.SerializeToString()
+        answer = await self.channel.unary(rpc.path, data, timeout_s=timeout_s, metadata=metadata)
+        return rpc.answer.FromString(answer)
 
 
 class EtcdClient:
@@ -113,7 +91,7 @@ class EtcdClient:
         self.address = address
         self.deadlines = deadlines
         self.endpoints: list[Endpoint] = []
-        self.metadata = _HAS_LEADER
+        self.metadata: Metadata = _HAS_LEADER
         self._turn = 0
         self._closed = False
         self._signing_in: asyncio.Task[None] | None = None
@@ -125,19 +103,24 @@ class EtcdClient:
         self._password = address.password
         if address.password_file is not None:
             self._password = _content(address.password_file, "password-file").decode(errors="replace").rstrip("\r\n")
-        credentials = None
         if address.tls:
-            credentials = grpc.ssl_channel_credentials(
-                _content(address.ca, "ca") if address.ca is not None else None,
-                _content(address.key, "key") if address.key is not None else None,
-                _content(address.cert, "cert") if address.cert is not None else None,
-            )
+            self._tls()
         for host in address.hosts:
-            if credentials is None:
-                channel = grpc.aio.insecure_channel(host, options=_OPTIONS)
-            else:
-                channel = grpc.aio.secure_channel(host, credentials, options=_OPTIONS)
-            self.endpoints.append(Endpoint(host, channel))
+            name, _, port = host.rpartition(":")
+            target = GrpcTarget(name.strip("[]"), int(port), tls=self._tls if address.tls else None)
+            self.endpoints.append(Endpoint(host, GrpcChannel(target, keepalive_s=KEEPALIVE_S)))
+
+    def _tls(self) -> ssl.SSLContext:
+        """The settings of a connection, from the files as they are now. Raises `StorageError`."""
+        address = self.address
+        authorities = None if address.ca is None else _content(address.ca, "ca").decode("latin-1")
+        context = ssl.create_default_context(cadata=authorities)
+        if address.cert is not None and address.key is not None:
+            _content(address.cert, "cert")
+            _content(address.key, "key")
+            context.load_cert_chain(address.cert, address.key)
+        context.set_alpn_protocols(["h2"])
+        return context
 
     async def close(self) -> None:
         self._closed = True
@@ -173,7 +156,7 @@ class EtcdClient:
         while True:
             try:
                 await self.ask(endpoint, Rpcs.STATUS, messages.StatusRequest(), within_s=self.deadlines.probe_s)
-            except grpc.aio.AioRpcError:
+            except GrpcError:
                 await asyncio.sleep(PROBE_EVERY_S)
             else:
                 endpoint.probe, endpoint.answered = None, asyncio.get_running_loop().time()
@@ -188,9 +171,9 @@ class EtcdClient:
         return await self._call(rpc, request, self.deadlines.call_s, write=True)
 
     async def ask(self, endpoint: Endpoint, rpc: Rpc, request: Message, *, within_s: float | None = None) -> Message:
-        """The answer of this member; raises gRPC's error."""
+        """The answer of this member; raises `GrpcError`."""
         timeout = within_s or self.deadlines.attempt_s
-        return await endpoint.stub(rpc)(request, timeout=timeout, metadata=self.metadata)
+        return await endpoint.call(rpc, request, timeout, self.metadata)
 
     async def _call(self, rpc: Rpc, request: Message, within_s: float, *, write: bool) -> Message:
         loop = asyncio.get_running_loop()
@@ -202,18 +185,13 @@ class EtcdClient:
             try:
                 timeout = min(self.deadlines.attempt_s, left)
                 metadata = _HAS_LEADER if rpc is Rpcs.AUTHENTICATE else self.metadata
-                answer = await endpoint.stub(rpc)(request, timeout=timeout, metadata=metadata)
+                answer = await endpoint.call(rpc, request, timeout, metadata)
                 endpoint.answered = loop.time()
                 return answer
-            except grpc.aio.AioRpcError as error:
+            except GrpcError as error:
                 failure = error
-            except grpc.aio.UsageError:  # the channel was closed meanwhile
-                raise Unavailable("the store is closed") from None
-            except asyncio.CancelledError:
-                if self._closed and not _is_cancelled():
-                    kind = OutcomeUnknown if write else Unavailable
-                    raise kind("the store is closed") from None
-                raise
+            if self._closed and failure.unsent:
+                raise Unavailable("the store is closed")
             if self._closed:
                 raise as_storage_error(failure, endpoint.host, write=write)
             meaning = meaning_of(failure)
@@ -247,16 +225,11 @@ class EtcdClient:
     async def _sign_in(self) -> None:
         request = messages.AuthenticateRequest(name=self.address.user, password=self._password)
         answer = await self._call(Rpcs.AUTHENTICATE, request, self.deadlines.call_s, write=False)
-        self.metadata = grpc.aio.Metadata(*_HAS_LEADER, ("token", answer.token))
+        self.metadata = (*_HAS_LEADER, ("token", answer.token))
 
 
 def _answered(endpoint: Endpoint) -> float:
     return endpoint.answered
-
-
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _content(path: Path, name: str) -> bytes:

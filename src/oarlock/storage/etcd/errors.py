@@ -10,9 +10,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-import grpc
-
 from oarlock.storage.backend import OutcomeUnknown, StorageError, Unavailable
+from oarlock.storage.grpc.errors import GrpcCode, GrpcError
 from oarlock.storage.passwords import without_password
 
 __all__ = [
@@ -69,20 +68,14 @@ _NOT_DONE_TEXTS = (
     "not supported for learner",
     "too many requests",
     "not capable",
-    "failed to connect",
-    "connections to all backends failing",
-    "connection refused",
-    "name resolution",
-    "dns resolution",
-    "handshake failed",
-    "no route to host",
 )
 
 
-def meaning_of(error: grpc.aio.AioRpcError) -> Meaning:
+def meaning_of(error: GrpcError) -> Meaning:
     """What `error` says of the call."""
-    text = (error.details() or "").lower()
-    code = error.code()
+    if error.unsent:
+        return Meaning.NOT_DONE
+    text, code = error.details.lower(), error.code
     if any(one in text for one in _TOKEN_TEXTS):
         return Meaning.TOKEN
     if code in _TRANSIENT or any(one in text for one in ("too many requests", "not capable")):
@@ -92,19 +85,19 @@ def meaning_of(error: grpc.aio.AioRpcError) -> Meaning:
 
 _TRANSIENT: Final = frozenset(
     {
-        grpc.StatusCode.UNAVAILABLE,
-        grpc.StatusCode.DEADLINE_EXCEEDED,
-        grpc.StatusCode.CANCELLED,
-        grpc.StatusCode.UNKNOWN,
-        grpc.StatusCode.INTERNAL,
-        grpc.StatusCode.ABORTED,
+        GrpcCode.UNAVAILABLE,
+        GrpcCode.DEADLINE_EXCEEDED,
+        GrpcCode.CANCELLED,
+        GrpcCode.UNKNOWN,
+        GrpcCode.INTERNAL,
+        GrpcCode.ABORTED,
     }
 )
 
 
-def as_storage_error(error: grpc.aio.AioRpcError, host: str, *, write: bool) -> StorageError:
+def as_storage_error(error: GrpcError, host: str, *, write: bool) -> StorageError:
     """The error for the caller of a backend."""
-    meaning, text = meaning_of(error), error.details() or error.code().name
+    meaning, text = meaning_of(error), error.details or error.code.name
     if NO_SPACE in text:
         return NoSpace() if write else Unavailable(NO_SPACE_ADVICE, NO_SPACE_RETRY_S)
     if "permission denied" in text:

@@ -16,15 +16,13 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-import grpc
-import grpc.aio
-
 from oarlock.storage.backend import Compacted, Event, Rev, StorageError
 from oarlock.storage.etcd.client import EtcdClient, Rpcs
 from oarlock.storage.etcd.epochs import Epochs
 from oarlock.storage.etcd.keys import KeyMap
 from oarlock.storage.etcd.messages import Message, messages
 from oarlock.storage.etcd.watch_stream import WatchStream, event_of
+from oarlock.storage.grpc.errors import GrpcError
 from oarlock.storage.watchers import Watchers
 
 __all__ = ["EtcdFeed", "tells_progress"]
@@ -102,7 +100,7 @@ class EtcdFeed:
         async with self._asking:
             if not await self.reach(rev, GRACE_S):
                 if self._truthful and self._stream is not None:
-                    await self._stream.ask()
+                    self._stream.ask()
                 else:
                     await self._mark()
                 return
@@ -187,7 +185,7 @@ class EtcdFeed:
     async def _is_truthful(self, stream: WatchStream) -> bool:
         try:
             status = await self._client.ask(stream.endpoint, Rpcs.STATUS, messages.StatusRequest())
-        except grpc.aio.AioRpcError:
+        except GrpcError:
             return False
         return tells_progress(status.version)
 

@@ -12,9 +12,6 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-import grpc
-import grpc.aio
-
 from oarlock.meta.context import Clock
 from oarlock.storage.backend import (
     KEEP_TTL,
@@ -51,6 +48,7 @@ from oarlock.storage.etcd.leases import Leases
 from oarlock.storage.etcd.messages import EQUAL, MOD, NOSPACE, Message, messages
 from oarlock.storage.etcd.reads import Reads
 from oarlock.storage.etcd.replay import replay
+from oarlock.storage.grpc.errors import GrpcCode, GrpcError
 from oarlock.storage.watchers import RangeWatch
 
 __all__ = ["MAX_VALUE", "EtcdStore"]
@@ -116,9 +114,9 @@ class EtcdStore:
     async def _reason(self, endpoint: Any) -> str:
         try:
             status = await self.client.ask(endpoint, Rpcs.STATUS, messages.StatusRequest())
-        except grpc.aio.AioRpcError as error:
+        except GrpcError as error:
             self.client.avoid(endpoint)
-            if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+            if error.code is GrpcCode.UNIMPLEMENTED:
                 return f"what listens at {endpoint.host} is no etcd"
             return str(as_storage_error(error, endpoint.host, write=False))
         return "" if status.version else f"what listens at {endpoint.host} is no etcd"
@@ -356,7 +354,7 @@ class EtcdStore:
         for endpoint in self.client.endpoints:
             try:
                 answer = await self.client.ask(endpoint, Rpcs.HASH, request, within_s=self.client.deadlines.call_s)
-            except grpc.aio.AioRpcError as error:
+            except GrpcError as error:
                 raise Unavailable(str(as_storage_error(error, endpoint.host, write=False))) from None
             hashes.setdefault((answer.hash, answer.compact_revision), []).append(endpoint.host)
         if len({compacted for _, compacted in hashes}) > 1 or len(hashes) == 1:

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
-
-import grpc
-import grpc.aio
 
 from oarlock.storage.backend import Compacted, Event, Op, Rev, StorageError, Unavailable
 from oarlock.storage.etcd.client import Endpoint, EtcdClient
 from oarlock.storage.etcd.errors import Meaning, as_storage_error, meaning_of
 from oarlock.storage.etcd.keys import KeyMap, Span
 from oarlock.storage.etcd.messages import DELETE, Message, messages
+from oarlock.storage.grpc.calls import GrpcStream
+from oarlock.storage.grpc.errors import GrpcCode, GrpcError
 
 __all__ = ["WatchStream", "event_of"]
 
@@ -27,12 +25,8 @@ SILENCE_S = 1.0
 SIGN_S = 2.0
 """How long that may take."""
 
-_PING = messages.WatchRequest(progress_request=messages.WatchProgressRequest())
-
-
-def _serialize(message: Message) -> bytes:
-    data: bytes = message.SerializeToString()
-    return data
+_WATCH = "/etcdserverpb.Watch/Watch"
+_PING: bytes = messages.WatchRequest(progress_request=messages.WatchProgressRequest()).SerializeToString()
 
 
 class WatchStream:
@@ -43,19 +37,11 @@ class WatchStream:
         self._client = client
         loop = asyncio.get_running_loop()
         self._time = loop.time
-        stub = endpoint.channel.stream_stream(
-            "/etcdserverpb.Watch/Watch",
-            request_serializer=_serialize,
-            response_deserializer=messages.WatchResponse.FromString,
+        self._stream: GrpcStream | None = None
+        create = messages.WatchCreateRequest(
+            key=span.start, range_end=span.end, start_revision=start, prev_kv=True, fragment=True
         )
-        self._call: Any = stub(metadata=client.metadata)
-        self._create = messages.WatchRequest(
-            create_request=messages.WatchCreateRequest(
-                key=span.start, range_end=span.end, start_revision=start, prev_kv=True, fragment=True
-            )
-        )
-        self._created = False
-        self._writing = asyncio.Lock()
+        self._create: bytes = messages.WatchRequest(create_request=create).SerializeToString()
         self._silent = False
         self._sign = asyncio.Event()
         self._heard = self._time()
@@ -63,44 +49,36 @@ class WatchStream:
 
     def cancel(self) -> None:
         self._pinger.cancel()
-        self._call.cancel()
+        if self._stream is not None:
+            self._stream.close()
 
-    async def ask(self) -> None:
+    def ask(self) -> None:
         """Ask for progress: an answer comes, on this stream."""
-        try:
-            await self._write(_PING)
-        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-            pass  # `read` tells
-
-    async def _write(self, message: Message) -> None:
-        async with self._writing:
-            await self._call.write(message)
+        if self._stream is not None:
+            self._stream.write(_PING)  # if it has ended, `read` tells
 
     async def read(self) -> Message:
         """The next message. Raises `Compacted` (with 0 for the current revision) or `Unavailable`."""
+        client = self._client
         try:
-            if not self._created:
-                self._created = True
-                await self._write(self._create)
-            answer = await self._call.read()
-        except grpc.aio.AioRpcError as error:
+            if self._stream is None:
+                timeout_s = client.deadlines.attempt_s
+                stream = await self.endpoint.channel.stream(_WATCH, timeout_s=timeout_s, metadata=client.metadata)
+                stream.write(self._create)
+                self._stream = stream
+            data = await self._stream.read()
+        except GrpcError as error:
             raise await self._failure(error) from None
-        except asyncio.InvalidStateError:
-            raise self._broken("the stream has ended") from None
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if self._silent and not (task is not None and task.cancelling()):
-                raise self._broken("no answer in time") from None
-            raise
-        if answer is grpc.aio.EOF:
+        if data is None:
             raise self._broken("the stream has ended")
+        answer: Message = messages.WatchResponse.FromString(data)
         self._heard = self._time()
         self._sign.set()
         if answer.canceled:
             raise await self._cancelled(answer)
         return answer
 
-    async def _failure(self, error: grpc.aio.AioRpcError) -> StorageError:
+    async def _failure(self, error: GrpcError) -> StorageError:
         if self._silent:
             return self._broken("no answer in time")
         if meaning_of(error) is Meaning.TOKEN and self._client.address.user:
@@ -131,12 +109,13 @@ class WatchStream:
                 continue
             self._sign.clear()
             try:
-                async with asyncio.timeout(SIGN_S if self._created else self._client.deadlines.attempt_s):
-                    await self.ask()
+                async with asyncio.timeout(self._client.deadlines.attempt_s if self._stream is None else SIGN_S):
+                    self.ask()
                     await self._sign.wait()
             except TimeoutError:
                 self._silent = True
-                self._call.cancel()
+                if self._stream is not None:
+                    self._stream.cancel(GrpcError(GrpcCode.DEADLINE_EXCEEDED, "no answer in time"))
                 return
 
 
