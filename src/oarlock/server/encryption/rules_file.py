@@ -127,9 +127,6 @@ class _RulesBuilder:
     def _kms(self, settings: KmsSettings) -> NamedCipher:
         provider = self._known.get(settings)
         if provider is None:
-            try:
-                provider = KmsProvider(settings, self._clock)
-            except ImportError:
-                raise EncryptionFileError(f"{self._path}: kms needs grpcio; {_INSTALL}") from None
+            provider = KmsProvider(settings, self._clock)
         self._providers.append(provider)
         return NamedCipher(provider.prefix, provider)

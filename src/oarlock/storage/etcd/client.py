@@ -104,7 +104,10 @@ class EtcdClient:
         if address.password_file is not None:
             self._password = _content(address.password_file, "password-file").decode(errors="replace").rstrip("\r\n")
         if address.tls:
-            self._tls()
+            try:
+                self._tls()
+            except (OSError, ValueError) as error:
+                raise StorageError(f"ca, cert or key of the etcd URL can't be used: {error}") from None
         for host in address.hosts:
             name, _, port = host.rpartition(":")
             target = GrpcTarget(name.strip("[]"), int(port), tls=self._tls if address.tls else None)

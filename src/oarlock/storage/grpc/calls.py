@@ -15,9 +15,8 @@ from typing import Final, Protocol
 
 from oarlock.storage.grpc.errors import GrpcCode, GrpcError
 
-__all__ = ["LARGEST_MESSAGE", "Call", "CallSender", "GrpcStream", "Metadata", "UnaryCall", "prefixed"]
+__all__ = ["CallSender", "GrpcCall", "GrpcStream", "Metadata", "UnaryCall", "prefixed"]
 
-LARGEST_MESSAGE = 64 << 20
 QUEUED_BYTES = 16 << 20
 """How much of a stream waits to be read, before its sender is made to wait."""
 
@@ -33,22 +32,24 @@ def prefixed(message: bytes) -> bytes:
 
 
 class CallSender(Protocol):
-    """What a call needs of its connection."""
+    """What a call needs of its connection. `largest` is how many bytes a message may have that comes."""
 
-    def send(self, call: Call, data: bytes) -> None:
+    largest: int
+
+    def send(self, call: GrpcCall, data: bytes) -> None:
         """Send as soon as flow control allows."""
         ...
 
-    def give_up(self, call: Call) -> None:
+    def give_up(self, call: GrpcCall) -> None:
         """Reset the stream: nothing is received for it any more."""
         ...
 
-    def take_in(self, call: Call) -> None:
+    def take_in(self, call: GrpcCall) -> None:
         """Allow the sender as many bytes as have been taken from the call since."""
         ...
 
 
-class Call(ABC):
+class GrpcCall(ABC):
     """One stream of a connection. `begun`: its header fields were handed to the socket."""
 
     __slots__ = ("_buffer", "begun", "ended", "headers_seen", "received", "sender", "stream_id", "unsent", "window")
@@ -84,8 +85,9 @@ class Call(ABC):
             compressed, size = _PREFIX.unpack_from(buffer)
             if compressed:
                 raise GrpcError(GrpcCode.INTERNAL, "the answer is compressed, which was not asked for")
-            if size > LARGEST_MESSAGE:
-                raise GrpcError(GrpcCode.RESOURCE_EXHAUSTED, f"message larger than max ({size} vs. {LARGEST_MESSAGE})")
+            if size > self.sender.largest:
+                why = f"message larger than max ({size} vs. {self.sender.largest})"
+                raise GrpcError(GrpcCode.RESOURCE_EXHAUSTED, why)
             if len(buffer) < size + _PREFIX_BYTES:
                 return
             message = bytes(memoryview(buffer)[_PREFIX_BYTES : _PREFIX_BYTES + size])
@@ -116,7 +118,7 @@ class Call(ABC):
     def on_end(self, error: GrpcError | None) -> None: ...
 
 
-class UnaryCall(Call):
+class UnaryCall(GrpcCall):
     """One message there, one back."""
 
     __slots__ = ("_message", "answer")
@@ -145,7 +147,7 @@ class UnaryCall(Call):
             self.answer.set_result(self._message)
 
 
-class GrpcStream(Call):
+class GrpcStream(GrpcCall):
     """Messages both ways, until one side ends it. One task reads."""
 
     __slots__ = ("_error", "_loop", "_messages", "_queued", "_waiter")

@@ -20,11 +20,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from oarlock.storage.grpc.calls import GrpcStream, Metadata
-from oarlock.storage.grpc.connection import GrpcConnection
+from oarlock.storage.grpc.connection import ConnectionSettings, GrpcConnection
 from oarlock.storage.grpc.errors import GrpcCode, GrpcError
 
 __all__ = ["GrpcChannel", "GrpcTarget"]
 
+LARGEST_MESSAGE = 64 << 20
 CONNECT_S = 3.0
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 1.0
@@ -51,11 +52,13 @@ class GrpcTarget:
 
 
 class GrpcChannel:
-    """Used from one event loop. With `keepalive_s`, see `GrpcConnection`."""
+    """Used from one event loop. For `keepalive_s` and `largest` see `ConnectionSettings`."""
 
-    def __init__(self, target: GrpcTarget, *, keepalive_s: float = 0) -> None:
+    def __init__(self, target: GrpcTarget, *, keepalive_s: float = 0, largest: int = LARGEST_MESSAGE) -> None:
         self._target: Final = target
-        self._keepalive_s: Final = keepalive_s
+        self._settings: Final = ConnectionSettings(
+            "http" if target.tls is None else "https", target.authority, keepalive_s, largest
+        )
         self._connection: GrpcConnection | None = None
         self._connections: Final[weakref.WeakSet[GrpcConnection]] = weakref.WeakSet()
         self._connecting: asyncio.Task[GrpcConnection] | None = None
@@ -140,9 +143,7 @@ class GrpcChannel:
 
     async def _connect(self) -> GrpcConnection:
         """A connection whose server has shown that it speaks HTTP/2. Raises `GrpcError`."""
-        target = self._target
-        scheme = "http" if target.tls is None else "https"
-        connection = GrpcConnection(scheme, target.authority, self._ended, self._keepalive_s)
+        connection = GrpcConnection(self._settings, self._ended)
         self._connections.add(connection)
         try:
             async with asyncio.timeout(CONNECT_S):

@@ -17,10 +17,10 @@ from typing import Any, Final
 from oarlock.http2 import frames as h2
 from oarlock.http2.frames import ErrorCode, Http2Error
 from oarlock.http2.header_blocks import BlockDecoder, BlockEncoder, Fields
-from oarlock.storage.grpc.calls import Call, GrpcStream, Metadata, UnaryCall, prefixed
+from oarlock.storage.grpc.calls import GrpcCall, GrpcStream, Metadata, UnaryCall, prefixed
 from oarlock.storage.grpc.errors import GrpcCode, GrpcError, error_of_trailers
 
-__all__ = ["GrpcConnection"]
+__all__ = ["ConnectionSettings", "GrpcConnection"]
 
 STREAM_WINDOW = 4 << 20
 CONNECTION_WINDOW = 64 << 20
@@ -33,6 +33,8 @@ MOST_FIELDS = 64
 UNSENT_ANSWERS_BYTES = 1 << 20
 """A server that asks for more signs of life than it reads is left."""
 PING_WAIT_S = 5.0
+ANSWER_S = 0.02
+"""How long the answer to a sign of life waits for something to be sent with it."""
 
 _CANCEL = 8
 _OF_RESETS: Final = {
@@ -47,32 +49,40 @@ _STREAM_ID = 0x7FFF_FFFF
 class _Waiting:
     """A call that begins when the server takes another, and what it sends first."""
 
-    call: Call
+    call: GrpcCall
     path: str
     metadata: Metadata
     data: bytes
     end: bool
 
 
-class GrpcConnection(asyncio.Protocol):
-    """Made by a channel. `on_end` is called when no new call may begin on it.
+@dataclass(frozen=True, slots=True)
+class ConnectionSettings:
+    """`largest` is how many bytes a message may have that comes.
 
     With `keepalive_s`, a server that is silent for so long while calls are under way is asked for a sign of life.
     """
 
-    def __init__(
-        self, scheme: str, authority: str, on_end: Callable[[GrpcConnection], None], keepalive_s: float
-    ) -> None:
+    scheme: str
+    authority: str
+    keepalive_s: float
+    largest: int
+
+
+class GrpcConnection(asyncio.Protocol):
+    """Made by a channel. `on_end` is called when no new call may begin on it."""
+
+    def __init__(self, settings: ConnectionSettings, on_end: Callable[[GrpcConnection], None]) -> None:
         self._loop: Final = asyncio.get_running_loop()
-        self._scheme: Final = scheme.encode()
-        self._authority: Final = authority.encode()
+        self._settings: Final = settings
+        self.largest = settings.largest
         self._fields: Final[dict[tuple[str, Metadata], Fields]] = {}
         self._on_end: Final = on_end
-        self._keepalive_s: Final = keepalive_s
+        self._keepalive_s: Final = settings.keepalive_s
         self._transport: asyncio.Transport | None = None
         self._encoder: Final = BlockEncoder()
         self._decoder: Final = BlockDecoder(BLOCK_BYTES, BLOCK_FIELDS)
-        self._calls: Final[dict[int, Call]] = {}
+        self._calls: Final[dict[int, GrpcCall]] = {}
         self._waiting: Final[deque[_Waiting]] = deque()
         self._next_id = 1
         self._output: list[bytes] = []
@@ -84,6 +94,7 @@ class GrpcConnection(asyncio.Protocol):
         self._unread_answers = 0
         self._heard = self._loop.time()
         self._pinging: asyncio.TimerHandle | None = None
+        self._answering: asyncio.TimerHandle | None = None
         self.ready: Final[asyncio.Future[None]] = self._loop.create_future()
         """Done when the server has shown that it speaks HTTP/2. Raises `GrpcError`."""
         self.usable = True
@@ -108,7 +119,7 @@ class GrpcConnection(asyncio.Protocol):
         self._begin(stream, path, metadata, b"", end=False)
         return stream
 
-    def _begin(self, call: Call, path: str, metadata: Metadata, data: bytes, *, end: bool) -> None:
+    def _begin(self, call: GrpcCall, path: str, metadata: Metadata, data: bytes, *, end: bool) -> None:
         if not self.usable:
             call.end(GrpcError(GrpcCode.UNAVAILABLE, "the connection has ended", unsent=True))
             return
@@ -134,19 +145,21 @@ class GrpcConnection(asyncio.Protocol):
         if fields is None:
             if len(self._fields) >= MOST_FIELDS:
                 self._fields.clear()
-            head = [(b":method", b"POST"), (b":scheme", self._scheme), (b":authority", self._authority)]
+            settings = self._settings
+            head = [(b":method", b"POST"), (b":scheme", settings.scheme.encode())]
+            head += [(b":authority", settings.authority.encode())]
             head += [(b":path", path.encode()), (b"te", b"trailers"), (b"content-type", b"application/grpc")]
             head += [(name.encode(), value.encode()) for name, value in metadata]
             fields = self._fields[path, metadata] = [(name, value, False) for name, value in head]
         return fields
 
-    def send(self, call: Call, data: bytes) -> None:
+    def send(self, call: GrpcCall, data: bytes) -> None:
         if call.begun:
             self._send(call, data, end=False)
         else:
             call.unsent.append(data)
 
-    def _send(self, call: Call, data: bytes, *, end: bool) -> None:
+    def _send(self, call: GrpcCall, data: bytes, *, end: bool) -> None:
         if not call.unsent and len(data) <= min(self._window, call.window, h2.MAX_FRAME_BYTES):
             self._window -= len(data)
             call.window -= len(data)
@@ -157,7 +170,7 @@ class GrpcConnection(asyncio.Protocol):
             call.unsent.append(b"")
         self._pump(call)
 
-    def _pump(self, call: Call) -> None:
+    def _pump(self, call: GrpcCall) -> None:
         """Send what the windows allow. An empty piece stands for the end of what the call sends."""
         unsent = call.unsent
         while unsent:
@@ -176,17 +189,17 @@ class GrpcConnection(asyncio.Protocol):
             else:
                 unsent[0] = data[size:]
 
-    def give_up(self, call: Call) -> None:
+    def give_up(self, call: GrpcCall) -> None:
         if self._calls.get(call.stream_id) is call:
             self._write(h2.rst_stream_frame(call.stream_id, _CANCEL))
             self._remove(call)
 
-    def take_in(self, call: Call) -> None:
+    def take_in(self, call: GrpcCall) -> None:
         if call.received >= ALLOWED_ANEW_BYTES and self._calls.get(call.stream_id) is call:
             self._write(h2.window_update_frame(call.stream_id, call.received))
             call.received = 0
 
-    def _remove(self, call: Call) -> None:
+    def _remove(self, call: GrpcCall) -> None:
         self._calls.pop(call.stream_id, None)
         while self.usable and self._waiting and len(self._calls) < self._most_calls:
             one = self._waiting.popleft()
@@ -217,14 +230,18 @@ class GrpcConnection(asyncio.Protocol):
         if transport is not None:
             transport.write(b"".join(self._output) + h2.goaway_frame(0, ErrorCode.NO_ERROR))
             self._output.clear()
-            transport.close()
+            if transport.get_write_buffer_size():
+                transport.abort()  # who doesn't read would keep it open
+            else:
+                transport.close()
         self._fail(why)
 
     def _fail(self, why: str) -> None:
         self._end_use()
-        if self._pinging is not None:
-            self._pinging.cancel()
-            self._pinging = None
+        for timer in (self._pinging, self._answering):
+            if timer is not None:
+                timer.cancel()
+        self._pinging = self._answering = None
         if not self.ready.done():
             self.ready.set_exception(GrpcError(GrpcCode.UNAVAILABLE, f"failed to connect: {why}", unsent=True))
             self.ready.exception()  # whoever waits has it
@@ -240,11 +257,16 @@ class GrpcConnection(asyncio.Protocol):
             self._on_end(self)
 
     def _write(self, data: bytes) -> None:
-        if not self._output:
+        if self._answering is not None:
+            self._answering.cancel()
+            self._answering = None
+            self._loop.call_soon(self._flush)
+        elif not self._output:
             self._loop.call_soon(self._flush)
         self._output.append(data)
 
     def _flush(self) -> None:
+        self._answering = None
         if self._transport is not None and self._output:
             self._transport.write(b"".join(self._output))
         self._output.clear()
@@ -314,7 +336,7 @@ class GrpcConnection(asyncio.Protocol):
             self._on_window(stream_id, payload)
         elif kind == h2.PING:
             if not flags & h2.ACK:
-                self._answer(h2.ping_frame(payload[:8].ljust(8, b"\0"), ack=True))
+                self._answer_soon(h2.ping_frame(payload[:8].ljust(8, b"\0"), ack=True))
         elif kind == h2.RST_STREAM:
             self._on_reset(stream_id, int.from_bytes(payload[:4], "big"))
         elif kind == h2.GOAWAY:
@@ -322,8 +344,14 @@ class GrpcConnection(asyncio.Protocol):
         elif kind == h2.PUSH_PROMISE:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "it pushes")
 
-    def _answer(self, data: bytes) -> None:
-        self._write(data)
+    def _answer_soon(self, data: bytes) -> None:
+        """Send it with what is sent next: Go's servers ask after each request, and one answer in time is enough."""
+        if self._answering is None and not self._output:
+            self._answering = self._loop.call_later(ANSWER_S, self._flush)
+        self._output.append(data)
+        self._count_answer(data)
+
+    def _count_answer(self, data: bytes) -> None:
         self._unread_answers += len(data)
         if self._transport is not None and not self._transport.get_write_buffer_size():
             self._unread_answers = len(data)
@@ -365,7 +393,7 @@ class GrpcConnection(asyncio.Protocol):
             if call is not None:
                 self._on_fields(call, fields, end)
 
-    def _on_fields(self, call: Call, fields: Fields, end: bool) -> None:
+    def _on_fields(self, call: GrpcCall, fields: Fields, end: bool) -> None:
         found = {bytes(name): bytes(value) for name, value, _ in fields}
         if end:
             self._remove(call)
@@ -396,7 +424,9 @@ class GrpcConnection(asyncio.Protocol):
                 self._most_calls = value
             elif name == h2.HEADER_TABLE_SIZE:
                 self._encoder.resize(value)
-        self._answer(h2.frame(h2.SETTINGS, h2.ACK, 0, b""))
+        acknowledgement = h2.frame(h2.SETTINGS, h2.ACK, 0, b"")
+        self._write(acknowledgement)
+        self._count_answer(acknowledgement)
         if not self.ready.done():
             self.ready.set_result(None)
         self._pump_all()

@@ -107,7 +107,7 @@ class _Seed:
 
 
 class KmsProvider:
-    """A `Cipher`. Make it on the event loop that uses it; raises `ImportError` without grpcio.
+    """A `Cipher`. Make it on the event loop that uses it.
 
     `on_recovery` is called when a key could be decrypted that couldn't before.
     """
