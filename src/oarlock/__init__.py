@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from oarlock.client.informer import Informer
     from oarlock.meta import errors
     from oarlock.meta.context import Clock, Context, Target, User
     from oarlock.meta.errors import Denied
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from oarlock.registry.channels import Channel, Channels, Pipe, TerminalSize
     from oarlock.registry.collection import StoredCollection
     from oarlock.registry.declare import served_from
-    from oarlock.registry.informer import Informer
     from oarlock.registry.pages import Page
     from oarlock.registry.part import part
     from oarlock.registry.served import Served
@@ -176,6 +176,7 @@ __all__ = [
 # a visible __getattr__ would make type checkers accept any name
 if not TYPE_CHECKING:
     _WHERE = {
+        "client.informer": "Informer",
         "meta": "errors",
         "meta.context": "Clock Context Target User",
         "meta.errors": "Denied",
@@ -189,7 +190,6 @@ if not TYPE_CHECKING:
         "registry.channels": "Channel Channels Pipe TerminalSize",
         "registry.collection": "StoredCollection",
         "registry.declare": "served_from",
-        "registry.informer": "Informer",
         "registry.pages": "Page",
         "registry.part": "part",
         "registry.served": "Served",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from oarlock.client.client import Client
 from oarlock.client.config import ClientConfig, ClientConfigError
 from oarlock.client.connecting import connect
-from oarlock.client.informer import RemoteInformer
+from oarlock.client.informer import Informer
 from oarlock.client.keywords import ClientSettings
 from oarlock.client.kubeconfig import in_cluster_config, load_config
 from oarlock.client.objects import ObjectPage
@@ -27,9 +27,9 @@ __all__ = [
     "ClientSettings",
     "CommandOutput",
     "CommandResult",
+    "Informer",
     "ObjectPage",
     "RemoteCommand",
-    "RemoteInformer",
     "RetryPolicy",
     "TransportError",
     "WatchEvent",

@@ -16,6 +16,7 @@ from dataclasses import fields
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, cast, overload
 
+from oarlock.client.informer import Informer
 from oarlock.client.keywords import (
     ClientKeywords,
     ClientSettings,
@@ -61,7 +62,7 @@ class Client:
     """
 
     def __init__(self, transport: Transport, **settings: Unpack[ClientKeywords]) -> None:
-        self._transport = transport
+        self.transport = transport
         self._requests = Requests(transport, ClientSettings(**settings))
         self._discovery = Discovery(self._fetch)
         self._paths: dict[Any, KindPath] = {}
@@ -76,7 +77,7 @@ class Client:
 
     async def close(self) -> None:
         """Close the connections, also those of the clients made by `using` and `as_user`."""
-        await self._transport.close()
+        await self.transport.close()
 
     @property
     def settings(self) -> ClientSettings:
@@ -86,7 +87,7 @@ class Client:
     def using(self, **settings: Unpack[ClientKeywords]) -> Client:
         """A client on the same connections with other settings; those that aren't given stay."""
         own = {field.name: getattr(self.settings, field.name) for field in fields(ClientSettings)}
-        return Client(self._transport, **cast("ClientKeywords", {**own, **settings}))
+        return Client(self.transport, **cast("ClientKeywords", {**own, **settings}))
 
     def as_user(self, user: User) -> Client:
         """A client on the same connections that acts as `user`, if this one may impersonate."""
@@ -195,12 +196,23 @@ class Client:
         collection = path.collection(namespace)
 
         async def begin(resource_version: str) -> ClientResponse:
-            pairs = query.watch_pairs(resource_version)
-            return await self._requests.open(collection, pairs, streams=True, silence_s=_SILENCE_S)
+            return await self.open(collection, query.watch_pairs(resource_version), streams=True)
 
-        async with aclosing(resumed(begin, query.resource_version, self.pause)) as events:
-            async for event in events:
-                yield event
+        async with aclosing(resumed(begin, query.resource_version, self.pause)) as batches:
+            async for batch in batches:
+                for event in batch:
+                    yield event.type, event.object
+
+    @overload
+    def informer(self, kind: str, **selection: Unpack[SelectionKeywords]) -> Informer[Tree]: ...
+    @overload
+    def informer(self, kind: type[T], **selection: Unpack[SelectionKeywords]) -> Informer[T]: ...
+    def informer(self, kind: Any, **selection: Unpack[SelectionKeywords]) -> Informer[Any]:
+        """The objects of a kind in memory, kept current while the informer's context lasts (`async with`).
+
+        In the process of the server it reads the server's cache, if the user of this client may list the kind.
+        """
+        return Informer(kind, client=self, **selection)
 
     # Writing
 
@@ -424,8 +436,8 @@ class Client:
         return await self._requests.ask(method, path, query, body_of(body), headers)
 
     async def open(self, path: str, query: Pairs, *, streams: bool = False) -> ClientResponse:
-        """A GET whose body the caller reads. Raises the error that the answer stands for."""
-        return await self._requests.open(path, query, streams=streams)
+        """A GET, or with `streams` a watch, whose answer the caller reads. Raises the error that it stands for."""
+        return await self._requests.open(path, query, streams=streams, silence_s=_SILENCE_S if streams else None)
 
     async def pause(self, failures: int) -> None:
         """Wait before a watch is opened again: longer with each failure in a row, and not all clients together."""

@@ -1,13 +1,13 @@
-"""`RemoteInformer`: the objects of a kind in memory, kept current by a list and a watch.
+"""`Informer`: the objects of a kind in memory, kept current, with handlers and indices.
 
-    boats = RemoteInformer(client, Boat, namespace="default")
+    boats = client.informer(Boat, namespace="default")
     boats.add_handler(lambda old, new: print(old, new))
     async with boats:
         await boats.synced()
         boat = boats.get("a", "default")
 
-Objects are kept as bytes until they are first read. After a 410 it lists again and tells its handlers the difference.
-Source: client-go ``tools/cache``. See also: ``registry.informer``, the same in the server's own process.
+Over HTTP it lists and watches, and keeps the objects itself (`remote_objects`). In the process of the server it reads
+the server's own cache: nothing is copied, and it is as new as the last answer. Source: client-go ``tools/cache``.
 """
 
 from __future__ import annotations
@@ -16,90 +16,104 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
-import msgspec
-
-from oarlock.client.client import Client
 from oarlock.client.kinds import KindPath
-from oarlock.client.objects import Tree, metadata_of, shown
+from oarlock.client.observers import Change, Key, Observer, Observers, ReadableObject
 from oarlock.client.queries import ListQuery
+from oarlock.client.remote_objects import RemoteObjects
 from oarlock.client.transport import TransportError
-from oarlock.codec import json
-from oarlock.meta.errors import Expired, InvalidObject, StatusError
+from oarlock.client.watching import WatchingClient
+from oarlock.meta.errors import Expired, StatusError
 
-__all__ = ["RemoteInformer"]
+__all__ = ["CacheTransport", "Handler", "Informer", "NotRunning", "ObjectSource", "differences"]
 
 T = TypeVar("T")
-
-PAGE_SIZE = 2_000
+T_co = TypeVar("T_co", covariant=True)
 
 log = logging.getLogger("oarlock.client")
-
-Key = tuple[str, str]
-"""Namespace and name."""
 
 Handler = Callable[[T | None, T | None], object]
 """Called with the object before and after: None before it was created, and after it was deleted."""
 
-
-class _ObjectHead(msgspec.Struct, rename="camel"):
-    name: str
-    namespace: str = ""
-    resource_version: str = ""
+_COMPARED_AT_ONCE = 256
 
 
-class _Item(msgspec.Struct):
-    metadata: _ObjectHead
+class NotRunning(RuntimeError):
+    """The informer has no data, because nothing has started it."""
 
 
-class _ListMeta(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-    continue_: str = msgspec.field(default="", name="continue")
+class ObjectSource(Protocol[T_co]):
+    """Where an informer's objects are: its own memory, or the cache of the server in this process.
+
+    It tells the informer's `Observers` of changes while it is followed.
+    """
+
+    def get(self, name: str, namespace: str) -> T_co | None:
+        """The object; None if it doesn't exist, isn't selected or doesn't fit its class."""
+        ...
+
+    def __iter__(self) -> Iterator[T_co]: ...
+
+    def __len__(self) -> int: ...
+
+    def objects(self) -> Iterable[tuple[Key, ReadableObject[T_co]]]:
+        """All objects as they are now, not decoded. May be iterated over more than once."""
+        ...
+
+    async def follow(self, synced: Callable[[], None]) -> None:
+        """Stay current; call `synced` when everything is here. Returns or raises when it can't go on."""
+        ...
+
+    def close(self) -> None:
+        """Follow no longer. Safe to call twice."""
+        ...
 
 
-class _Page(msgspec.Struct):
-    metadata: _ListMeta
-    items: list[msgspec.Raw] = []
+class CacheTransport(Protocol):
+    """What a `Transport` may do besides: hand out the cache of a server in this process."""
+
+    def cached_objects(
+        self, path: KindPath, namespace: str, query: ListQuery, observers: Observers[Any]
+    ) -> ObjectSource[Any] | None:
+        """The objects of a list; None when they aren't in the cache, or can't be read without waiting."""
+        ...
 
 
-_page = msgspec.json.Decoder(_Page).decode
-_head = msgspec.json.Decoder(_Item).decode
-
-
-class _Entry(Generic[T]):
-    """One object: bytes until it is read, then typed. `object` is None too when it doesn't fit its class."""
-
-    __slots__ = ("data", "object", "version")
-
-    def __init__(self, data: bytes, version: str) -> None:
-        self.data = data
-        self.version = version
-        self.object: T | None = None
-
-
-class RemoteInformer(Generic[T]):
+class Informer(Generic[T]):
     """The objects of `kind`, as they were a moment ago. Don't change what it returns: it is shared by all readers.
 
-    With `namespace` or a selector, only those. An object that doesn't fit its class is left out and logged.
+    `kind` is a declared class, or ``group/version/Kind`` for trees; with `namespace` or a selector it has only those.
+    `client.informer(…)` makes one that follows while its context lasts. One that is made without a client is listed in
+    ``APIServer(informers=[…])`` and has data once that server runs. An object is decoded when it is first read. One
+    that doesn't fit its class is left out and logged.
     """
 
     def __init__(
-        self, client: Client, kind: type[T], *, namespace: str = "", label_selector: str = "", field_selector: str = ""
+        self,
+        kind: type[T],
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        client: WatchingClient | None = None,
     ) -> None:
         self.kind = kind
+        self.namespace = namespace
+        self.query = ListQuery(label_selector, field_selector)
+        self.observers: Observers[T] = Observers()
+        """Those that its source tells of changes."""
         self._client = client
-        self._namespace = namespace
-        self._query = ListQuery(label_selector, field_selector, page_size=PAGE_SIZE)
-        self._entries: dict[Key, _Entry[T]] = {}
-        self._handlers: list[Handler[T]] = []
         self._indices: dict[str, _Index[T]] = {}
+        self._source: ObjectSource[T] | None = None
         self._synced = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._path: KindPath | None = None
+        self._started = False
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self.run(), name=f"informer of {self.kind}")
+        if self._client is None:
+            raise NotRunning(f"{self._name} follows no server: make it with client.informer(…)")
+        self._task = asyncio.create_task(self.run(), name=self._name)
         return self
 
     async def __aexit__(
@@ -112,170 +126,219 @@ class RemoteInformer(Generic[T]):
     # Reading
 
     async def synced(self) -> None:
-        """Wait until everything that existed at the start is here. Raises what ended the informer."""
-        waiting = asyncio.ensure_future(self._synced.wait())
-        tasks = {waiting} if self._task is None else {waiting, self._task}
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            waiting.cancel()
-        if self._task is not None and self._task.done():
-            await self._task
+        """Wait until everything that existed at the start is here, and handlers were told of it.
+
+        Raises what ended the informer.
+        """
+        await self._unless_ended(self._synced.wait())
+        await self._unless_ended(self.observers.told())
 
     def get(self, name: str, namespace: str = "") -> T | None:
         """The object; None if it doesn't exist or doesn't fit its class."""
-        entry = self._entries.get((namespace, name))
-        return None if entry is None else self._read(entry)
+        source = self._source
+        if source is None:
+            self._check_started()
+            return None
+        return source.get(name, namespace)
 
     def __iter__(self) -> Iterator[T]:
-        for entry in tuple(self._entries.values()):
-            found = self._read(entry)
-            if found is not None:
-                yield found
+        if self._source is None:
+            self._check_started()
+            return iter(())
+        return iter(self._source)
 
     def __len__(self) -> int:
-        return len(self._entries)
+        """The number of objects, including those that don't fit their class."""
+        if self._source is None:
+            self._check_started()
+            return 0
+        return len(self._source)
 
     def add_index(self, name: str, keys: Callable[[T], Iterable[str]]) -> None:
-        """Keep an index: `keys` returns under which values an object is found. Call it before the start."""
-        self._indices[name] = _Index(keys)
+        """Keep an index: `keys` returns under which values an object is found."""
+        index = _Index(keys, self._name)
+        self._indices[name] = index
+        self._observe(index)
 
     def by_index(self, name: str, value: str) -> list[T]:
         """The objects under `value` in an index. Raises KeyError for an index that wasn't added."""
-        entries = (self._entries[key] for key in self._indices[name].of(value))
-        return [found for entry in entries if (found := self._read(entry)) is not None]
+        index = self._indices[name]
+        index.catch_up()
+        objects = (self.get(object_name, namespace) for namespace, object_name in index.of(value))
+        return [one for one in objects if one is not None]
 
     def add_handler(self, handler: Handler[T]) -> None:
-        """Call `handler` with the old and new object of each change; first with those that are here already.
+        """Call `handler` with the old and new object of each change; at first with those that are here already.
 
-        It runs in the event loop and may not wait. What it raises is logged.
+        It runs in the event loop, soon after the change, and may not wait. When changes come faster than it takes them,
+        it is called once for several changes of an object. What it raises is logged.
         """
-        self._handlers.append(handler)
-        for entry in tuple(self._entries.values()):
-            self._tell(handler, None, self._read(entry))
+        name = self._name
+
+        def tell(key: Key, old: ReadableObject[T] | None, new: ReadableObject[T] | None) -> None:
+            before = None if old is None else old.read()
+            after = None if new is None else new.read()
+            if before is None and after is None:
+                return
+            try:
+                handler(before, after)
+            except Exception:
+                log.exception("a handler of the %s failed", name)
+
+        self._observe(Observer(tell))
+
+    def _observe(self, observer: Observer[T]) -> None:
+        source = self._source
+        if source is not None:
+            observer.replay((key, None, one) for key, one in source.objects())
+        self.observers.add(observer)
 
     # Following
 
+    @property
+    def attached(self) -> bool:
+        """Whether it has a source, so that it has data."""
+        return self._source is not None
+
+    def attach(self, source: ObjectSource[T]) -> None:
+        """Read `source` from now on, which is complete, and tell handlers how it differs from the one before."""
+        before, self._source = self._source, source
+        if before is not None:
+            before.close()
+        if self.observers and before is not source:
+            old, new = () if before is None else before.objects(), source.objects()
+            self.observers.replay(lambda: differences(old, new))
+        self._synced.set()
+
     async def run(self) -> None:
-        """List and watch until cancelled. Raises StatusError when the server refuses for good, such as 403."""
-        self._path = await self._client.path(self.kind)
+        """Follow until cancelled. Raises StatusError when the server refuses at the start, such as 403."""
+        assert self._client is not None
+        self._started = True
+        path = await self._client.path(self.kind)
+        remote: RemoteObjects[T] | None = None
         failures = 0
-        while True:
-            try:
-                version = await self._list(self._path)
-                self._synced.set()
-                failures = 0
-                await self._follow(self._path, version)
-            except Expired:
-                failures = 1
-                log.info("the watch of %s can't be continued: listing again", self._path.resource)
-            except TransportError as error:
-                failures += 1
-                log.warning("%s can't be listed: %s", self._path.resource, error)
-            except StatusError as error:
-                if error.code not in (429, 500, 503, 504):
-                    raise
-                failures += 1
-                log.warning("%s can't be listed: %s", self._path.resource, error.message)
-            await self._client.pause(failures)
 
-    async def _list(self, path: KindPath) -> str:
-        """Take over what exists; returns the revision of the list."""
-        listed: dict[Key, _Entry[T]] = {}
-        token = ""
-        while True:
-            answer = await self._client.open(path.collection(self._namespace), self._query.pairs(token))
-            try:
-                page = _page(await answer.read())
-                for raw in page.items:
-                    data = bytes(raw)
-                    meta = _head(data).metadata
-                    listed[meta.namespace, meta.name] = _Entry(data, meta.resource_version)
-            except msgspec.MsgspecError as error:
-                raise TransportError(f"the answer is no list: {error}", sent=True) from None
-            token = page.metadata.continue_
-            if not token:
-                break
-        for key in tuple(self._entries):
-            if key not in listed:
-                self._replace(key, None)
-        for key, entry in listed.items():
-            known = self._entries.get(key)
-            if known is None or known.version != entry.version:
-                self._replace(key, entry)
-        return page.metadata.resource_version
+        def synced() -> None:
+            nonlocal failures
+            failures = 0
+            self._synced.set()
 
-    async def _follow(self, path: KindPath, version: str) -> None:
-        query = ListQuery(self._query.label_selector, self._query.field_selector, version)
-        async for event, tree in self._client.events(path, query, self._namespace):
-            if event != "BOOKMARK":
-                metadata = metadata_of(tree)
-                key = metadata.get("namespace", ""), metadata.get("name", "")
-                self._replace(key, None if event == "DELETED" else self._entry(tree, path))
-
-    def _entry(self, tree: Tree, path: KindPath) -> _Entry[T]:
-        entry: _Entry[T] = _Entry(b"", metadata_of(tree).get("resourceVersion", ""))
-        entry.object = self._shown(tree, path)
-        return entry
-
-    def _replace(self, key: Key, entry: _Entry[T] | None) -> None:
-        before = self._entries.pop(key, None)
-        if entry is not None:
-            self._entries[key] = entry
-        if not self._handlers and not self._indices:
-            return
-        old = None if before is None else self._read(before)
-        new = None if entry is None else self._read(entry)
-        for index in self._indices.values():
-            index.replace(key, new)
-        if old is not None or new is not None:
-            for handler in self._handlers:
-                self._tell(handler, old, new)
-
-    def _tell(self, handler: Handler[T], old: T | None, new: T | None) -> None:
         try:
-            handler(old, new)
-        except Exception:
-            log.exception("a handler of the informer of %s failed", self.kind)
+            while True:
+                try:
+                    cached = await self._cached(path)
+                    if cached is not None:
+                        remote = None
+                        self.attach(cached)
+                        await cached.follow(synced)
+                    else:
+                        if remote is None:
+                            remote = self._remote(path)
+                        await remote.follow(synced)
+                except Expired:
+                    failures += 1
+                    log.info("%s: history is forgotten, listing again", self._name)
+                except (TransportError, StatusError) as error:
+                    passing = isinstance(error, TransportError) or error.code in (429, 500, 503, 504)
+                    if not passing and not self._synced.is_set():
+                        raise
+                    failures += 1
+                    log.warning("%s: %s", self._name, error)
+                await self._client.pause(failures)
+        finally:
+            if self._source is not None:
+                self._source.close()
 
-    def _read(self, entry: _Entry[T]) -> T | None:
-        if entry.data:
-            assert self._path is not None
-            data, entry.data = entry.data, b""
-            head = {"apiVersion": self._path.api_version, "kind": self._path.kind}
-            entry.object = self._shown({**head, **json.decode(data)}, self._path)
-        return entry.object
+    def _remote(self, path: KindPath) -> RemoteObjects[T]:
+        assert self._client is not None
+        remote: RemoteObjects[T] = RemoteObjects(self._client, path, self.namespace, self.query, self.observers)
+        before, self._source = self._source, remote
+        if before is not None:
+            before.close()
+            remote.begin_with(before.objects())
+        return remote
 
-    def _shown(self, tree: Tree, path: KindPath) -> T | None:
-        try:
-            found: T = shown(tree, path)
-        except InvalidObject as error:
-            metadata: Any = metadata_of(tree)
-            name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}".lstrip("/")
-            log.warning("%s %s is left out of its informer: %s", path.kind, name, error.message)
+    async def _cached(self, path: KindPath) -> ObjectSource[T] | None:
+        """The server's own cache, if it is in this process. Raises StatusError if the user may not list it."""
+        assert self._client is not None
+        transport: Any = self._client.transport
+        if not hasattr(transport, "cached_objects"):
             return None
-        return found
+        cache: CacheTransport = transport
+        query = ListQuery(self.query.label_selector, self.query.field_selector, page_size=1)
+        answer = await self._client.open(path.collection(self.namespace), query.pairs(""))
+        await answer.read()
+        return cache.cached_objects(path, self.namespace, self.query, self.observers)
+
+    async def _unless_ended(self, waiting: Any) -> None:
+        """Wait; raises what ended the informer, if that is first."""
+        future = asyncio.ensure_future(waiting)
+        tasks = {future} if self._task is None else {future, self._task}
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            future.cancel()
+        if self._task is not None and self._task.done():
+            await self._task
+
+    @property
+    def _name(self) -> str:
+        return f"informer of {self.kind if isinstance(self.kind, str) else self.kind.__name__}"
+
+    def _check_started(self) -> None:
+        """Raises NotRunning unless it has been started."""
+        if not (self._started or self._task):
+            how = "list it in APIServer(informers=[…]), or make it with client.informer(…) and enter it with async with"
+            raise NotRunning(f"the {self._name} was read before it was started: {how}")
 
 
-class _Index(Generic[T]):
+def differences(
+    old: Iterable[tuple[Key, ReadableObject[T]]], new: Iterable[tuple[Key, ReadableObject[T]]]
+) -> Iterator[Change[T] | None]:
+    """What has changed between two states. None now and then, so that comparing may be paused."""
+    before: dict[Key, ReadableObject[T]] = {}
+    for number, (key, one) in enumerate(old):
+        before[key] = one
+        if not number % _COMPARED_AT_ONCE:
+            yield None
+    for key, one in new:
+        known = before.pop(key, None)
+        yield (key, known, one) if known is None or known.version != one.version else None
+    for key, known in before.items():
+        yield key, known, None
+
+
+class _Index(Observer[T]):
     """Values → the keys of objects."""
 
-    def __init__(self, keys: Callable[[T], Iterable[str]]) -> None:
+    def __init__(self, keys: Callable[[T], Iterable[str]], name: str) -> None:
+        super().__init__(self._replace)
         self._keys = keys
+        self._name = name
         self._objects: dict[str, dict[Key, None]] = {}
         self._values: dict[Key, tuple[str, ...]] = {}
 
     def of(self, value: str) -> Iterable[Key]:
-        return self._objects.get(value, ())
+        return tuple(self._objects.get(value, ()))
 
-    def replace(self, key: Key, new: T | None) -> None:
+    def _replace(self, key: Key, old: ReadableObject[T] | None, new: ReadableObject[T] | None) -> None:
         for value in self._values.pop(key, ()):
-            found = self._objects[value]
-            found.pop(key, None)
-            if not found:
+            keys = self._objects[value]
+            keys.pop(key, None)
+            if not keys:
                 del self._objects[value]
-        if new is not None:
-            values = tuple(self._keys(new))
+        values = () if new is None else self._values_of(new)
+        if values:
             self._values[key] = values
             for value in values:
                 self._objects.setdefault(value, {})[key] = None
+
+    def _values_of(self, new: ReadableObject[T]) -> tuple[str, ...]:
+        found = new.read()
+        if found is None:
+            return ()
+        try:
+            return tuple(self._keys(found))
+        except Exception:
+            log.exception("an index of the %s failed", self._name)
+            return ()

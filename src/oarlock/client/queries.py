@@ -41,5 +41,10 @@ class ListQuery:
         timeout = {"timeoutSeconds": str(WATCH_S), "allowWatchBookmarks": "true", "watch": "true"}
         return pairs({**self._selectors(), "resourceVersion": resource_version, **timeout})
 
+    def watch_list_pairs(self) -> Pairs:
+        """The parameters of a watch that begins with everything that exists (KEP-3157)."""
+        initial = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        return (*self.watch_pairs(""), *pairs(initial))
+
     def _selectors(self) -> dict[str, str]:
         return {"labelSelector": self.label_selector, "fieldSelector": self.field_selector}

@@ -1,4 +1,4 @@
-"""A watch that goes on by itself: it resumes at the last revision it has seen, and lists again when that is too old.
+"""A watch that goes on by itself: it resumes at the last revision it has seen.
 
 Source: the API conventions' section on efficient detection of changes; client-go ``tools/cache/reflector.go``.
 """
@@ -8,21 +8,44 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from oarlock.client.error_statuses import error_of_tree
-from oarlock.client.objects import Tree, metadata_of
-from oarlock.client.transport import ClientResponse, TransportError
+from oarlock.client.kinds import KindPath
+from oarlock.client.objects import metadata_of
+from oarlock.client.queries import Pairs
+from oarlock.client.transport import ClientResponse, Transport, TransportError
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.errors import StatusError
 
-__all__ = ["MAX_EVENT_BYTES", "WatchEvent", "events_of", "resumed"]
+__all__ = ["MAX_EVENT_BYTES", "Received", "WatchEvent", "WatchingClient", "batches_of", "resumed", "tree_event"]
 
 MAX_EVENT_BYTES = 8 * 1024 * 1024
 """How long one event may be: an object of 3 MiB with its managed fields fits."""
 
 T = TypeVar("T")
+
+
+class WatchingClient(Protocol):
+    """What an informer needs of a `Client`."""
+
+    @property
+    def transport(self) -> Transport:
+        """The way to the server."""
+        ...
+
+    async def path(self, kind: Any) -> KindPath:
+        """Where the objects of a kind are. Raises NotFound."""
+        ...
+
+    async def open(self, path: str, query: Pairs, *, streams: bool = False) -> ClientResponse:
+        """A GET, or with `streams` a watch. Raises StatusError, TransportError."""
+        ...
+
+    async def pause(self, failures: int) -> None:
+        """Wait, longer with each failure in a row; not at all without one."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,39 +57,75 @@ class WatchEvent(Generic[T]):
     resource_version: str
 
 
-async def events_of(answer: ClientResponse) -> AsyncGenerator[tuple[str, Tree], None]:
-    """Type and tree of each event of one watch request, until the server ends it.
+class Received(NamedTuple):
+    """An event as it came: its type, its object as whoever reads the line wants it, the object's revision."""
 
-    Raises StatusError for an ERROR event, and TransportError for a stream that breaks off or isn't one of events.
-    """
-    rest = b""
-    async for chunk in answer.chunks():
-        *lines, rest = (rest + chunk).split(b"\n")
-        if len(rest) > MAX_EVENT_BYTES:
-            raise TransportError(f"an event is longer than {MAX_EVENT_BYTES} bytes", sent=True)
-        for line in lines:
-            if line.strip():
-                yield _event(line)
-    if rest.strip():
-        raise TransportError("the watch broke off within an event", sent=True)
+    type: str
+    object: Any
+    version: str
 
 
-def _event(line: bytes) -> tuple[str, Tree]:
+def tree_event(line: bytes) -> Received:
+    """One line of a watch, with a tree. Raises StatusError for an ERROR event, TransportError for rubbish."""
     try:
         event: Any = json.decode(line)
         kind, tree = event["type"], event["object"]
     except (DecodeError, KeyError, TypeError):
-        raise TransportError(f"this is no event of a watch: {line[:200]!r}", sent=True) from None
+        raise _no_event(line) from None
     if kind == "ERROR":
         raise error_of_tree(tree if isinstance(tree, dict) else {})
     if not isinstance(kind, str) or not isinstance(tree, dict):
-        raise TransportError(f"this is no event of a watch: {line[:200]!r}", sent=True)
-    return kind, tree
+        raise _no_event(line)
+    version = metadata_of(tree).get("resourceVersion")
+    return Received(kind, tree, version if isinstance(version, str) else "")
+
+
+def _no_event(line: bytes) -> TransportError:
+    return TransportError(f"this is no event of a watch: {line[:200]!r}", sent=True)
+
+
+async def batches_of(
+    answer: ClientResponse, read: Callable[[bytes], Received] = tree_event
+) -> AsyncGenerator[list[Received], None]:
+    """The events of one watch request, as many at a time as arrive together, until the server ends it.
+
+    `read` makes an event of a line. Raises StatusError for an ERROR event, and TransportError for a stream that breaks
+    off or isn't one of events; what came before has been yielded then.
+    """
+    rest: list[bytes] = []
+    size = 0
+    async with aclosing(answer.chunks()) as chunks:
+        async for chunk in chunks:
+            head, newline, tail = chunk.rpartition(b"\n")
+            if not newline:
+                rest.append(chunk)
+                size += len(chunk)
+            else:
+                lines = b"".join([*rest, head]).split(b"\n")
+                rest, size = [tail], len(tail)
+                batch: list[Received] = []
+                try:
+                    for line in lines:
+                        if line.strip():
+                            batch.append(read(line))
+                except (StatusError, TransportError) as error:
+                    if batch:
+                        yield batch
+                    raise error from None
+                if batch:
+                    yield batch
+            if size > MAX_EVENT_BYTES:
+                raise TransportError(f"an event is longer than {MAX_EVENT_BYTES} bytes", sent=True)
+    if b"".join(rest).strip():
+        raise TransportError("the watch broke off within an event", sent=True)
 
 
 async def resumed(
-    begin: Callable[[str], Awaitable[ClientResponse]], resource_version: str, pause: Callable[[int], Awaitable[None]]
-) -> AsyncGenerator[tuple[str, Tree], None]:
+    begin: Callable[[str], Awaitable[ClientResponse]],
+    resource_version: str,
+    pause: Callable[[int], Awaitable[None]],
+    read: Callable[[bytes], Received] = tree_event,
+) -> AsyncGenerator[list[Received], None]:
     """The events of one watch after another, each from where the last ended, bookmarks included.
 
     `begin` opens a watch at a revision. `pause` is awaited with the number of failures in a row before it is opened
@@ -77,13 +136,11 @@ async def resumed(
         try:
             answer = await begin(resource_version)
             try:
-                async with aclosing(events_of(answer)) as events:
-                    async for kind, tree in events:
+                async with aclosing(batches_of(answer, read)) as batches:
+                    async for batch in batches:
                         failures = 0
-                        version = metadata_of(tree).get("resourceVersion")
-                        if isinstance(version, str) and version:
-                            resource_version = version
-                        yield kind, tree
+                        resource_version = batch[-1].version or resource_version
+                        yield batch
             finally:
                 await answer.close()
         except TransportError:

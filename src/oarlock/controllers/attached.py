@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from oarlock.client.client import Client
-from oarlock.client.informer import RemoteInformer
+from oarlock.client.informer import Informer
 from oarlock.controllers.watched import shown_kind
 
 __all__ = ["Attached", "Informers"]
 
 
-class Informers(Mapping[Any, RemoteInformer[Any]]):
+class Informers(Mapping[Any, Informer[Any]]):
     """The informers of a controller by kind: that which it reconciles, those it owns and watches."""
 
-    def __init__(self, informers: Mapping[Any, RemoteInformer[Any]]) -> None:
+    def __init__(self, informers: Mapping[Any, Informer[Any]]) -> None:
         self._informers = dict(informers)
 
-    def __getitem__(self, kind: Any) -> RemoteInformer[Any]:
-        informer: RemoteInformer[Any] | None = self._informers.get(kind)
+    def __getitem__(self, kind: Any) -> Informer[Any]:
+        informer: Informer[Any] | None = self._informers.get(kind)
         if informer is None:
             there = ", ".join(map(shown_kind, self._informers))
             raise KeyError(f"no informer of {kind!r}: name it in owns=[…] or watches=[…]; there is: {there}")

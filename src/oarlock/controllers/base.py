@@ -26,7 +26,7 @@ from oarlock.schema.foreign import Foreign
 
 if TYPE_CHECKING:
     from oarlock.client.client import Client
-    from oarlock.client.informer import RemoteInformer
+    from oarlock.client.informer import Informer
     from oarlock.controllers.attached import Attached, Informers
 
 __all__ = ["ControllerBase", "ControllerNotRunning"]
@@ -117,9 +117,9 @@ class ControllerBase(Generic[T]):
         return self._attachment().client
 
     @property
-    def informer(self) -> RemoteInformer[T]:
+    def informer(self) -> Informer[T]:
         """The objects of the controller's kind. Don't change them: they are shared."""
-        informer: RemoteInformer[T] = self._attachment().informers[self.__kind__]
+        informer: Informer[T] = self._attachment().informers[self.__kind__]
         return informer
 
     @property

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from oarlock.client.clock import TimerClock
-from oarlock.client.informer import RemoteInformer
+from oarlock.client.informer import Informer
 from oarlock.client.objects import metadata_of, shown
 from oarlock.client.transport import TransportError
 from oarlock.controllers.base import ControllerBase
@@ -70,7 +70,7 @@ class ControllerLoop:
         self._refill: asyncio.Task[None] | None = None
         self._watchdog = Watchdog(clock, self.options.timeout_s)
         self._feeds = self._made_feeds(pool, namespace)
-        self.informers: dict[Any, RemoteInformer[Any]] = {}
+        self.informers: dict[Any, Informer[Any]] = {}
         for feed in self._feeds:
             self.informers.setdefault(feed.source.kind, feed.source.informer)
             feed.source.informer.add_handler(partial(self._changed, feed))

@@ -14,7 +14,7 @@ from typing import Any
 
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
-from oarlock.client.informer import RemoteInformer
+from oarlock.client.informer import Informer
 from oarlock.client.kinds import KindPath
 from oarlock.client.transport import TransportError
 from oarlock.controllers.watched import ObjectSelection, shown_kind
@@ -34,7 +34,7 @@ class FollowedKind:
 
     kind: Any
     selection: ObjectSelection
-    informer: RemoteInformer[Any]
+    informer: Informer[Any]
     path: KindPath | None = None
     ready: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -53,8 +53,7 @@ class InformerPool:
         """The informer of these objects, which begins with `start`."""
         source = self._sources.get((kind, selection))
         if source is None:
-            informer = RemoteInformer(
-                self._client,
+            informer = self._client.informer(
                 kind,
                 namespace=selection.namespace,
                 label_selector=selection.label_selector,

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
+from oarlock.client.object_log import ObjectLog
 from oarlock.meta.errors import InvalidObject, StatusError
 from oarlock.meta.fielderrors import FieldError
 from oarlock.registry.conversion import ConversionError, Converter, Tree, lend, name_of
-from oarlock.registry.object_log import ObjectLog
 from oarlock.registry.workers import Offload
 from oarlock.schema.definition import ResourceDefinition
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from oarlock.client.object_log import ObjectLog
 from oarlock.registry.conversion import Tree, name_of
-from oarlock.registry.object_log import ObjectLog
 from oarlock.schema.projections import Projection
 from oarlock.schema.views import ViewError
 

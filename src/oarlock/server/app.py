@@ -11,12 +11,12 @@ import inspect
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from oarlock.client.informer import Informer
 from oarlock.endpoints.catalog import Catalog, Entry
 from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion
 from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.authz.authorizer import Authorizer
 from oarlock.registry.declare import served_from
-from oarlock.registry.informer import Informer
 from oarlock.schema.declaring import KeywordError, did_you_mean
 from oarlock.schema.resources import Resource, declared
 from oarlock.server.own_work import Runnable, ServerHook

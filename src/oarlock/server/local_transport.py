@@ -10,13 +10,20 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 from urllib.parse import urlencode
 
+from oarlock.client.kinds import KindPath
+from oarlock.client.observers import Observers
+from oarlock.client.queries import ListQuery
 from oarlock.client.transport import ClientConnection, ClientRequest, ClientResponse, TransportError
 from oarlock.endpoints.http import BodySource, BodyTooLarge, Handler, Request, Response
 from oarlock.meta.context import Clock, User
+from oarlock.meta.kinds import GroupVersion
 from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import Credentials, Identity, authenticated
+from oarlock.registry.cached_objects import CachedObjects, selection_of
+from oarlock.registry.stored_resource import StoredResource
 from oarlock.server.local_connection import LocalConnection
 from oarlock.server.local_streams import WEBSOCKET_HEADERS, BufferedStream, MemoryTunnel
 
@@ -25,6 +32,8 @@ __all__ = ["APISERVER", "FixedUser", "LocalTransport"]
 log = logging.getLogger("oarlock.client")
 
 APISERVER = User("system:apiserver", groups=("system:masters",))
+
+FindResource = Callable[[str, str], StoredResource | None]
 
 _PEER = Peer("127.0.0.1", 1)
 _READ_BYTES = 64 * 1024
@@ -43,12 +52,16 @@ class FixedUser:
 
 
 class LocalTransport:
-    """Requests to `handle`, a handler chain. `max_body` is how many bytes a request's body may have."""
+    """Requests to `handle`, a handler chain. `max_body` is how many bytes a request's body may have.
 
-    def __init__(self, handle: Handler, clock: Clock, *, max_body: int) -> None:
+    `find` returns a stored resource by group and plural, for informers; None if there is none.
+    """
+
+    def __init__(self, handle: Handler, clock: Clock, *, max_body: int, find: FindResource) -> None:
         self._handle = handle
         self._clock = clock
         self._max_body = max_body
+        self._find = find
         self._streams: set[_StreamedResponse] = set()
         self._tunnels: set[MemoryTunnel] = set()
 
@@ -90,6 +103,20 @@ class LocalTransport:
         for tunnel in tuple(self._tunnels):
             tunnel.leave()
 
+    def cached_objects(
+        self, path: KindPath, namespace: str, query: ListQuery, observers: Observers[Any]
+    ) -> CachedObjects[Any] | None:
+        """See ``client.informer.CacheTransport``. None for what isn't stored, and for conversions that wait."""
+        served = GroupVersion.parse(path.api_version)
+        resource = self._find(served.group, path.resource)
+        if resource is None or served.version not in resource.compiled:
+            return None
+        if resource.served.converter.waits and len(resource.definition.versions) > 1:
+            return None
+        show: Any = _as_it_is if path.projection is None else path.projection.view
+        selection = selection_of(resource, served.version, query)
+        return CachedObjects(resource, served.version, show, observers, namespace, selection)
+
     def _request(self, request: ClientRequest) -> Request:
         async def read() -> bytes:
             if len(request.body) > self._max_body:
@@ -102,6 +129,10 @@ class LocalTransport:
             first.setdefault(name, value)
         query = urlencode(request.query)
         return Request(request.method, request.path, query, first, lines, _PEER, read, self._clock.monotonic())
+
+
+def _as_it_is(tree: Any) -> Any:
+    return tree
 
 
 class _WholeResponse(ClientResponse):

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from oarlock.client.informer import Informer
 from oarlock.endpoints.catalog import Catalog, Entry
 from oarlock.endpoints.http import Handler, Response
 from oarlock.endpoints.request_state import RequestState
@@ -30,10 +31,11 @@ from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authn.front_proxy import FrontProxyHeaders
 from oarlock.policy.authz.authorizer import Authorizer, forbidden
 from oarlock.policy.fairness.engine import Fairness
-from oarlock.registry.informer import Informer
+from oarlock.registry.cached_objects import CachedObjects, selection_of
 from oarlock.registry.live_resources import LiveResources
 from oarlock.registry.settings import Settings
 from oarlock.registry.stored_resource import StoredResource
+from oarlock.schema.projections import projection_of
 from oarlock.schema.resources import declared
 from oarlock.server import chain
 from oarlock.server.about import own_version
@@ -148,6 +150,7 @@ class ServerParts:
             reloads,
         )
         self.metrics = MetricsPage(sources, self.health, workers_metrics)
+        self._informed: dict[Informer[Any], StoredResource] = {}
         self.started = False
         """Whether ``on_start`` has ended."""
         self.shutting_down = False
@@ -186,23 +189,36 @@ class ServerParts:
         if before is not None:
             catalog = await offload(catalog.sharing, before.catalog)
         change = catalog.since(before.catalog if before is not None else Catalog.of(()))
+        informers = self.server.informers
         loaded = await self.live.load(change.put, change.removed)
         try:
             about = About(own_version(), self.own_paths, address, offload)
             route_table = RouteTable(catalog, change, loaded.resources, self.admission, about, before)
-            for informer in self.server.informers:
-                _resource_of(route_table, informer.kind)
+            readers = [self._reader(informer, *_resource_of(route_table, informer.kind)) for informer in informers]
             await self.live.record(change.put)
         except BaseException:
             self.live.discard(loaded)
             raise
         # From here on nothing waits and nothing fails: the replacement is one step of the event loop.
-        for informer in self.server.informers:
-            informer.attach(lambda kind: _resource_of(route_table, kind))
+        for attach in readers:
+            attach()
         self.authorization.attach(route_table.resources)
         if self.fairness_feed is not None:
             self.fairness_feed.attach(route_table.resources)
         self.router.replace(route_table, self.live.commit(loaded))
+
+    def _reader(self, informer: Informer[Any], resource: StoredResource, version: str) -> Callable[[], None]:
+        """What lets the informer read `resource`, unless it does. Raises BadRequest for a wrong selector."""
+        selection = selection_of(resource, version, informer.query)
+
+        def attach() -> None:
+            if self._informed.get(informer) is not resource:
+                self._informed[informer] = resource
+                show = projection_of(informer.kind).view
+                objects = CachedObjects(resource, version, show, informer.observers, informer.namespace, selection)
+                informer.attach(objects)
+
+        return attach
 
     async def _dispatch(self, state: RequestState) -> Response:
         if state.route is None:  # no catalog yet: probes are answered already
@@ -259,6 +275,12 @@ class ServerParts:
             shutting_down=lambda: self.shutting_down,
             started=started,
         )
+
+    def stored_resource(self, group: str, plural: str) -> StoredResource | None:
+        """The resource that is served by this name, if it is stored here."""
+        table = self.router.route_table
+        resource = None if table is None else table.resources.get((group, plural))
+        return resource if isinstance(resource, StoredResource) else None
 
     def _is_served(self) -> bool:
         return self.router.route_table is not None
@@ -367,7 +389,8 @@ class Running:
         from oarlock.server.local_transport import APISERVER, FixedUser, LocalTransport  # noqa: PLC0415 (see above)
 
         handle = self.parts.handler(FixedUser(user or APISERVER), in_process=True)
-        transport = LocalTransport(handle, self.parts.clock, max_body=self.parts.config.max_request_bytes)
+        limit = self.parts.config.max_request_bytes
+        transport = LocalTransport(handle, self.parts.clock, max_body=limit, find=self.parts.stored_resource)
         return Client(transport, field_manager=field_manager)
 
     async def shut_down(self) -> None:

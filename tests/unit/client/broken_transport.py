@@ -15,6 +15,8 @@ class BreakingTransport:
         self.cuts: list[int] = []
         self.refusals: list[ClientResponse | TransportError] = []
         self.sent: list[ClientRequest] = []
+        self.streams: list[CutStream] = []
+        self.has_watch_list = True
 
     async def send(self, request: ClientRequest) -> ClientResponse:
         self.sent.append(request)
@@ -23,14 +25,26 @@ class BreakingTransport:
             if isinstance(refusal, TransportError):
                 raise refusal
             return refusal
+        if ("sendInitialEvents", "true") in request.query and not self.has_watch_list:
+            return Whole(422, b'{"kind":"Status","code":422,"reason":"Invalid","message":"Forbidden"}')
         answer = await self.inner.send(request)
-        return _Cut(answer, self.cuts.pop(0)) if request.streams and self.cuts else answer
+        if not request.streams or answer.status >= 400:
+            return answer
+        stream = CutStream(answer, self.cuts.pop(0) if self.cuts else None)
+        self.streams.append(stream)
+        return stream
 
     async def connect(self, request: ClientRequest, protocols: Sequence[str]) -> ClientConnection | ClientResponse:
         return await self.inner.connect(request, protocols)
 
     async def close(self) -> None:
         await self.inner.close()
+
+    async def cut(self) -> None:
+        """Break all streams off that are open now."""
+        for stream in self.streams:
+            await stream.cut()
+        self.streams.clear()
 
     @property
     def watches(self) -> list[str]:
@@ -56,24 +70,36 @@ class Whole(ClientResponse):
         self._body = b""
 
 
-class _Cut(ClientResponse):
-    def __init__(self, inner: ClientResponse, after: int) -> None:
+class CutStream(ClientResponse):
+    """A stream that breaks off after so many bytes, or when it is told to."""
+
+    def __init__(self, inner: ClientResponse, after: int | None) -> None:
         self.status = inner.status
         self.headers = inner.headers
+        self.size = 0
         self._inner = inner
         self._left = after
+        self._cut = False
 
     async def read(self) -> bytes:
         return await self._inner.read()
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        async for chunk in self._inner.chunks():
-            if len(chunk) >= self._left:
-                if self._left:
-                    yield chunk[: self._left]
-                raise TransportError("cut", sent=True)
-            self._left -= len(chunk)
-            yield chunk
+        try:
+            async for chunk in self._inner.chunks():
+                if self._left is not None and len(chunk) >= self._left:
+                    if self._left:
+                        yield chunk[: self._left]
+                    raise TransportError("cut", sent=True)
+                if self._left is not None:
+                    self._left -= len(chunk)
+                self.size += len(chunk)
+                yield chunk
+        except TransportError:
+            raise TransportError("cut", sent=True) from None
+
+    async def cut(self) -> None:
+        await self._inner.close()
 
     async def close(self) -> None:
         await self._inner.close()

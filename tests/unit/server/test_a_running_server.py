@@ -12,13 +12,13 @@ import pytest
 from token_users import by_token
 
 from oarlock import APIServer, Informer, Model, Resource, served_from
+from oarlock.client.informer import NotRunning
 from oarlock.endpoints.catalog import Catalog
 from oarlock.endpoints.http import Handler, Request, Response
 from oarlock.meta.context import Target, User
 from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import Union
 from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, Decision, Outcome
-from oarlock.registry.informer import NotRunning
 from oarlock.schema.declaring import DeclarationError
 from oarlock.server.app import NotServing
 from oarlock.server.config import ServerConfig

@@ -13,9 +13,9 @@ from typing import Any
 
 from oarlock.apps.controlplane.parts import ControlPlanePart, standard_parts
 from oarlock.client.client import Client
+from oarlock.client.informer import Informer
 from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.authz.authorizer import Authorizer
-from oarlock.registry.informer import Informer
 from oarlock.server.app import APIServer
 from oarlock.server.own_work import Runnable, ServerHook
 from oarlock.storage.backend import Backend

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 from oarlock.apps.kinds.core import Namespace, NamespaceStatus
 from oarlock.client.client import Client
+from oarlock.client.informer import Informer
 from oarlock.meta import errors, names
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.meta.kinds import GroupResource
 from oarlock.policy.admission.plugin import Admission, Review
 from oarlock.registry.collection import StoredCollection
-from oarlock.registry.informer import Informer
 from oarlock.registry.part import part
 from oarlock.schema.resources import Resource
 from oarlock.schema.shapes import ObjectMeta

@@ -18,8 +18,8 @@ from oarlock.apps.controlplane.namespaces import NamespaceCollection, NamespaceL
 from oarlock.apps.controlplane.secrets import SecretCollection
 from oarlock.apps.kinds import core, events
 from oarlock.client.client import Client
+from oarlock.client.informer import Informer
 from oarlock.policy.admission.plugin import Admission
-from oarlock.registry.informer import Informer
 from oarlock.server.own_work import Runnable
 
 __all__ = ["ControlPlanePart", "standard_parts"]

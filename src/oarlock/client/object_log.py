@@ -1,6 +1,6 @@
 """Rate-limited logging of objects that can't be read: each object once, a bounded number of lines a minute.
 
-Must not know: what is wrong with them. See also: ``informer`` and ``old_objects``, which log through it.
+Must not know: what is wrong with them.
 """
 
 from __future__ import annotations

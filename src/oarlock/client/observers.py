@@ -1,0 +1,156 @@
+"""`Observers`: the handlers and indices of an informer, told of every change in order, a few milliseconds at a time.
+
+A observer that is slower than the changes come is told the last of several changes of an object, with the object as it
+was told before: what waits is bounded by the number of objects. Must not know: where objects come from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from typing import Generic, Protocol, TypeVar
+
+__all__ = ["Change", "Key", "Observer", "Observers", "ReadableObject"]
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+SLICE_S = 0.005
+"""How long observers are told of changes before the event loop has its turn, in seconds."""
+
+Key = tuple[str, str]
+"""Namespace and name."""
+
+
+class ReadableObject(Protocol[T_co]):
+    """One object at one revision, decoded when it is read."""
+
+    @property
+    def version(self) -> str:
+        """Its resourceVersion."""
+        ...
+
+    def read(self) -> T_co | None:
+        """The object; None when it doesn't fit its class."""
+        ...
+
+
+Change = tuple[Key, ReadableObject[T] | None, ReadableObject[T] | None]
+"""An object before and after."""
+
+Tell = Callable[[Key, ReadableObject[T] | None, ReadableObject[T] | None], None]
+
+
+class Observer(Generic[T]):
+    """One handler or index: `tell` is called for each change. It may not raise."""
+
+    def __init__(self, tell: Tell[T]) -> None:
+        self._tell = tell
+        self._replays: deque[Iterator[Change[T] | None]] = deque()
+        self._changes: OrderedDict[Key, tuple[ReadableObject[T] | None, ReadableObject[T] | None]] = OrderedDict()
+
+    @property
+    def behind(self) -> bool:
+        """Whether there are changes it hasn't been told."""
+        return bool(self._replays or self._changes)
+
+    def replay(self, changes: Iterator[Change[T] | None]) -> None:
+        """Tell it these, before what happens from now on. None is a pause."""
+        self._queue_changes()
+        self._replays.append(changes)
+
+    def changed(self, key: Key, old: ReadableObject[T] | None, new: ReadableObject[T] | None) -> None:
+        known = self._changes.get(key)
+        if known is None:
+            self._changes[key] = (old, new)
+        elif known[0] is None and new is None:
+            del self._changes[key]  # it was never told of it
+        else:
+            self._changes[key] = (known[0], new)
+
+    def step(self) -> None:
+        """Tell it one change, if it is behind."""
+        if self._replays:
+            try:
+                change = next(self._replays[0])
+            except StopIteration:
+                self._replays.popleft()
+                return
+            if change is not None:
+                self._tell(*change)
+        elif self._changes:
+            key, (old, new) = self._changes.popitem(last=False)
+            self._tell(key, old, new)
+
+    def catch_up(self) -> None:
+        """Tell it everything now."""
+        while self.behind:
+            self.step()
+
+    def _queue_changes(self) -> None:
+        """What is waiting comes before the next replay."""
+        if self._changes:
+            self._replays.append(iter([(key, *pair) for key, pair in self._changes.items()]))
+            self._changes.clear()
+
+
+class Observers(Generic[T]):
+    """All observers of one informer. `now` returns monotonic seconds."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._all: list[Observer[T]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._scheduled = False
+        self._waiting: list[asyncio.Future[None]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._all)
+
+    def add(self, observer: Observer[T]) -> None:
+        self._all.append(observer)
+        if observer.behind:
+            self._schedule()
+
+    def changed(self, key: Key, old: ReadableObject[T] | None, new: ReadableObject[T] | None) -> None:
+        """An object was created (`old` is None), changed or deleted (`new` is None)."""
+        if self._all:
+            for observer in self._all:
+                observer.changed(key, old, new)
+            self._schedule()
+
+    def replay(self, changes: Callable[[], Iterator[Change[T] | None]]) -> None:
+        """Tell each observer the same changes, before what happens from now on."""
+        if self._all:
+            for observer in self._all:
+                observer.replay(changes())
+            self._schedule()
+
+    async def told(self) -> None:
+        """Wait until all have been told of everything."""
+        if any(observer.behind for observer in self._all):
+            future = asyncio.get_running_loop().create_future()
+            self._waiting.append(future)
+            await future
+
+    def _schedule(self) -> None:
+        loop = asyncio.get_running_loop()
+        if not self._scheduled or self._loop is not loop:  # a server may run again in another loop
+            self._scheduled, self._loop = True, loop
+            loop.call_soon(self._work)
+
+    def _work(self) -> None:
+        self._scheduled = False
+        until = self._now() + SLICE_S
+        while behind := [observer for observer in self._all if observer.behind]:
+            for observer in behind:
+                observer.step()
+            if self._now() > until:
+                self._schedule()
+                return
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)

@@ -1,0 +1,298 @@
+"""`RemoteObjects`: the objects of a kind in this process's memory, kept current over the network.
+
+Where the server can, one watch brings what exists and all changes (WatchList, KEP-3157); elsewhere a list in pages,
+then a watch. Objects are kept as bytes until they are first read. After a 410 everything is asked for again, and
+observers are told the difference. Source: client-go ``tools/cache/reflector.go``. See also: `informer`, `watching`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import aclosing
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from oarlock.client.error_statuses import error_of_tree
+from oarlock.client.kinds import KindPath
+from oarlock.client.object_log import ObjectLog
+from oarlock.client.objects import Tree, shown
+from oarlock.client.observers import Key, Observers, ReadableObject
+from oarlock.client.queries import ListQuery
+from oarlock.client.transport import ClientResponse, TransportError
+from oarlock.client.watching import Received, WatchingClient, batches_of, resumed
+from oarlock.codec import json
+from oarlock.meta.errors import Expired, InvalidObject, StatusError
+
+__all__ = ["RemoteObjects"]
+
+T = TypeVar("T")
+
+PAGE_SIZE = 1_000
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+_AT_ONCE = 250
+"""How many objects are taken over before the event loop has its turn."""
+
+_UNKNOWN_TO_SERVER = (400, 405, 415, 422, 501)
+"""What servers answer that don't have WatchList."""
+
+log = logging.getLogger("oarlock.client")
+
+
+class _ObjectHead(msgspec.Struct, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+    annotations: dict[str, str] | None = None
+
+
+class _Item(msgspec.Struct):
+    metadata: _ObjectHead
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _ItemPage(msgspec.Struct):
+    metadata: _ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+class _EventLine(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+_page = msgspec.json.Decoder(_ItemPage).decode
+_head = msgspec.json.Decoder(_Item).decode
+_event = msgspec.json.Decoder(_EventLine).decode
+
+
+class RemoteObjects(Generic[T]):
+    """An `ObjectSource`. With `namespace` or the selectors of `query`, only those objects."""
+
+    def __init__(
+        self, client: WatchingClient, path: KindPath, namespace: str, query: ListQuery, observers: Observers[T]
+    ) -> None:
+        self.path = path
+        self._client = client
+        self._namespace = namespace
+        self._query = ListQuery(query.label_selector, query.field_selector, page_size=PAGE_SIZE)
+        self._listeners = observers
+        self._objects: dict[Key, ReadableObject[T]] = {}
+        self._namespaces: dict[str, str] = {}
+        self._object_log = ObjectLog(log)
+        self._has_watch_list = True
+        """Until the server says otherwise."""
+
+    def begin_with(self, objects: Iterable[tuple[Key, ReadableObject[T]]]) -> None:
+        """Begin with what observers have been told of, so that they are told the difference."""
+        self._objects = dict(objects)
+
+    # Reading
+
+    def get(self, name: str, namespace: str) -> T | None:
+        found = self._objects.get((namespace, name))
+        return None if found is None else found.read()
+
+    def __iter__(self) -> Iterator[T]:
+        for one in tuple(self._objects.values()):
+            found = one.read()
+            if found is not None:
+                yield found
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def objects(self) -> Iterable[tuple[Key, ReadableObject[T]]]:
+        return tuple(self._objects.items())
+
+    def close(self) -> None:
+        """There is nothing to close: who follows is cancelled."""
+
+    # Following
+
+    async def follow(self, synced: Callable[[], None]) -> None:
+        """Ask for everything, call `synced`, and follow. Raises Expired, StatusError, TransportError."""
+        version = await self._initial_events(synced) if self._has_watch_list else ""
+        if not version:
+            version = await self._list()
+            synced()
+        await self._follow(version)
+
+    async def _initial_events(self, synced: Callable[[], None]) -> str:
+        """Take over what a WatchList brings and follow it to its end; returns the last revision.
+
+        ``""`` when the server doesn't have that.
+        """
+        collection = self.path.collection(self._namespace)
+        try:
+            answer = await self._client.open(collection, self._query.watch_list_pairs(), streams=True)
+        except StatusError as error:
+            if error.code not in _UNKNOWN_TO_SERVER:
+                raise
+            self._has_watch_list = False
+            return ""
+        missing: set[Key] | None = set(self._objects)
+        version = ""
+        try:
+            async with aclosing(batches_of(answer, _received)) as batches:
+                async for batch in batches:
+                    for number, event in enumerate(batch):
+                        if missing is None:
+                            version = event.version or version
+                            self._apply(event)
+                        elif _ends_initial_events(event):
+                            self._remove(missing)
+                            missing, version = None, event.version
+                            synced()
+                        else:
+                            missing.discard(self._apply(event))
+                        if not (number + 1) % _AT_ONCE:
+                            await asyncio.sleep(0)
+        except TransportError:
+            if missing is not None:
+                raise
+        except StatusError as error:
+            if missing is not None or error.code == 410:
+                raise
+        finally:
+            await answer.close()
+        if missing is not None:  # a server that doesn't know the parameter sends events without that end
+            self._has_watch_list = False
+        return version
+
+    async def _list(self) -> str:
+        """Take over what exists; returns the revision of the list.
+
+        When history is compacted while pages are read, the rest is asked for in one answer.
+        """
+        missing = set(self._objects)
+        token, query = "", self._query
+        while True:
+            try:
+                page = await self._read_page(query, token)
+            except Expired:
+                if not token:
+                    raise
+                token, query = "", ListQuery(query.label_selector, query.field_selector, page_size=0)
+                missing = set(self._objects)
+                continue
+            for number, raw in enumerate(page.items or ()):
+                missing.discard(self._put(bytes(raw), _head_of(raw)))
+                if not (number + 1) % _AT_ONCE:
+                    await asyncio.sleep(0)
+            token = page.metadata.continue_
+            if not token:
+                self._remove(missing)
+                return page.metadata.resource_version
+
+    async def _read_page(self, query: ListQuery, token: str) -> _ItemPage:
+        answer = await self._client.open(self.path.collection(self._namespace), query.pairs(token))
+        try:
+            return _page(await answer.read())
+        except msgspec.MsgspecError as error:
+            raise TransportError(f"the answer is no list: {error}", sent=True) from None
+
+    async def _follow(self, version: str) -> None:
+        collection, query = self.path.collection(self._namespace), self._query
+
+        async def begin(resource_version: str) -> ClientResponse:
+            return await self._client.open(collection, query.watch_pairs(resource_version), streams=True)
+
+        async with aclosing(resumed(begin, version, self._client.pause, _received)) as batches:
+            async for batch in batches:
+                for number, event in enumerate(batch):
+                    self._apply(event)
+                    if not (number + 1) % _AT_ONCE:
+                        await asyncio.sleep(0)
+
+    # Changing
+
+    def _apply(self, event: Received) -> Key:
+        if event.type == "BOOKMARK":
+            return "", ""
+        data, head = event.object
+        if event.type == "DELETED":
+            key = head.namespace, head.name
+            self._remove((key,))
+            return key
+        return self._put(data, head)
+
+    def _put(self, data: bytes, head: _ObjectHead) -> Key:
+        namespace = self._namespaces.setdefault(head.namespace, head.namespace)
+        key = namespace, head.name
+        before = self._objects.get(key)
+        if before is None or before.version != head.resource_version:
+            new: _RemoteObject[T] = _RemoteObject(data, head.resource_version, self)
+            self._objects[key] = new
+            if self._listeners:
+                self._listeners.changed(key, before, new)
+        return key
+
+    def _remove(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            before = self._objects.pop(key, None)
+            if before is not None:
+                self._listeners.changed(key, before, None)
+
+    def decoded(self, data: bytes) -> T | None:
+        """The typed object or tree; None, and a line in the log, when it doesn't fit its class."""
+        tree: Tree = {"apiVersion": self.path.api_version, "kind": self.path.kind, **json.decode(data)}
+        try:
+            found: T = shown(tree, self.path)
+        except InvalidObject as error:
+            metadata: Any = tree["metadata"]
+            name = "/".join(filter(None, (metadata.get("namespace"), metadata.get("name"))))
+            why = f"left out of its informer, because it doesn't fit its class: {error.message}"
+            self._object_log.warn(f"{self.path.kind} {name}", metadata.get("resourceVersion"), why)
+            return None
+        return found
+
+
+class _RemoteObject(Generic[T]):
+    """A `ReadableObject`: bytes until it is read, then typed. `object` is None too when it doesn't fit its class."""
+
+    __slots__ = ("data", "object", "source", "version")
+
+    def __init__(self, data: bytes, version: str, source: RemoteObjects[T]) -> None:
+        self.data = data
+        self.version = version
+        self.source = source
+        self.object: T | None = None
+
+    def read(self) -> T | None:
+        if self.data:
+            data, self.data = self.data, b""
+            self.object = self.source.decoded(data)
+        return self.object
+
+
+def _ends_initial_events(event: Received) -> bool:
+    annotations = event.object[1].annotations
+    return event.type == "BOOKMARK" and annotations is not None and annotations.get(INITIAL_EVENTS_END) == "true"
+
+
+def _head_of(data: msgspec.Raw) -> _ObjectHead:
+    try:
+        return _head(data).metadata
+    except msgspec.MsgspecError as error:
+        raise TransportError(f"this is no object: {error}", sent=True) from None
+
+
+def _received(line: bytes) -> Received:
+    """One line of a watch, the object of which stays as it is. Raises StatusError, TransportError."""
+    try:
+        event = _event(line)
+        if event.type == "ERROR":
+            status = json.decode(bytes(event.object))
+            raise error_of_tree(status if isinstance(status, dict) else {})
+    except msgspec.MsgspecError:
+        raise TransportError(f"this is no event of a watch: {line[:200]!r}", sent=True) from None
+    head = _head_of(event.object)
+    return Received(event.type, (bytes(event.object), head), head.resource_version)
