@@ -47,6 +47,7 @@ MEMOS = {
     "endpoints/route_table.py: self.routes",
     "patch/apply/owner_cache.py: self._results",
     "patch/apply/tracking.py: self._read",
+    "policy/audit/policy.py: self._decided",
     "policy/authn/certificates.py: self._known",
     "policy/authn/tokens.py: self.remembered",
     "policy/authz/rbac/authorizer.py: self._decisions",

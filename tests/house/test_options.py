@@ -21,6 +21,7 @@ SERVERS = options_of(ServerConfig)
 PYTHON: dict[type[types.OptionType], Any] = {
     types.BooleanType: bool,
     types.DurationType: float,
+    types.FractionType: float,
     types.IntegerType: int,
     types.PathType: Path,
     types.SizeType: int,

@@ -25,6 +25,7 @@ from oarlock.meta.peer import Peer
 from oarlock.patch.apply import elements
 from oarlock.patch.apply.schema import object_type
 from oarlock.patch.apply.tracking import FieldManager, FieldTracker
+from oarlock.policy.audit.policy_file import policy_of
 from oarlock.policy.authn.anonymous import Anonymous
 from oarlock.policy.authn.authenticator import Credentials
 from oarlock.policy.authz.rbac.authorizer import RoleBasedAuthorizer
@@ -142,12 +143,22 @@ async def flows() -> list[Memo[Any, Any]]:
     return [fairness._flows]
 
 
+async def recorded() -> list[Memo[Any, Any]]:
+    """Paths of a user whose requests are recorded by a policy of many rules."""
+    rules = [{"level": "None", "users": [str(i)]} for i in range(9)]
+    policy = policy_of({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [*rules, {"level": "Metadata"}]})
+    for i in range(8000):
+        policy.decide(User("alice", groups=("devs",)), Target("get", path=f"/{i}{'x' * (i % 1000)}"))
+    return [policy._decided]
+
+
 ATTACKS: dict[str, tuple[Attack, int]] = {
     "endpoints/route_table.py: self.routes": (routes, 40 * MIB),
     "endpoints/respond.py: _forms": (accepts, 2 * MIB),
     "policy/authz/rbac/authorizer.py: self._decisions": (decisions, 10 * MIB),
     "policy/fairness/engine.py: self._flows": (flows, 6 * MIB),
     "policy/authn/tokens.py: self.remembered": (headers, 20 * MIB),
+    "policy/audit/policy.py: self._decided": (recorded, 4 * MIB),
     "server/filters/warnings.py: _alone": (noted, MIB),
     "schema/cel/regexes.py: _compiled": (patterns, MIB),
     "patch/apply/tracking.py: self._read": (sets_of_fields, 20 * MIB),

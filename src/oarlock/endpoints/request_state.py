@@ -17,6 +17,7 @@ from oarlock.endpoints.http import Request, Response
 from oarlock.endpoints.unsent import UNLIMITED, Unsent
 from oarlock.endpoints.wait_group import WaitGroup
 from oarlock.meta.context import Clock, Context, Notes, Target, User
+from oarlock.policy.audit.event import AuditRecord
 
 __all__ = ["ANONYMOUS", "RequestState", "Route", "RouteKind"]
 
@@ -68,12 +69,13 @@ class Route(ABC):
 class RequestState:
     """The state of a request. `deadline` is in monotonic seconds; `route` is None until the router has found it.
 
-    `unsent` is the process's budget of bytes that wait for slow clients. `on_initial_sent`, if there is one, is called
-    once a watch has sent the objects it begins with.
+    `unsent` is the process's budget of bytes that wait for slow clients. `audit` is None for one that isn't recorded.
+    `on_initial_sent`, if there is one, is called once a watch has sent the objects it begins with.
     """
 
     __slots__ = (
-        *("audit_id", "clock", "deadline", "notes", "on_initial_sent", "request", "route", "target", "unsent", "user"),
+        *("audit", "audit_id", "clock", "deadline", "notes", "on_initial_sent", "request", "route", "target", "unsent"),
+        "user",
     )
 
     def __init__(self, request: Request, clock: Clock, unsent: Unsent = UNLIMITED) -> None:
@@ -87,6 +89,7 @@ class RequestState:
         self.notes = Notes()
         self.route: Route | None = None
         self.on_initial_sent: Callable[[], None] | None = None
+        self.audit: AuditRecord | None = None
 
     def context(self, *, target: Target | None = None, options: Any = None, dry_run: bool = False) -> Context:
         """The immutable facts of this request for the packages below."""

@@ -43,7 +43,7 @@ def _second(seconds: int) -> str:
 def rfc3339_micro(epoch_seconds: float) -> str:
     """``2006-01-02T15:04:05.000000Z``, always with six digits (``MicroTime``)."""
     seconds, micros = divmod(round(epoch_seconds * 1_000_000), 1_000_000)
-    return f"{_utc(seconds).isoformat()[:19]}.{micros:06d}Z"
+    return f"{_second(seconds)[:19]}.{micros:06d}Z"
 
 
 def _utc(seconds: int) -> datetime:

@@ -20,6 +20,7 @@ from oarlock.policy.authn.anonymous import NOBODY, Anonymous
 from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authn.front_proxy import FrontProxyHeaders
 from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer
+from oarlock.server.filters.audit import Audit
 from oarlock.server.filters.audit_id import audit_id
 from oarlock.server.filters.authentication import authentication
 from oarlock.server.filters.authorization import authorization
@@ -55,6 +56,7 @@ class ChainConfig:
     memory: MemoryReserve | None = None
     anonymous: Anonymous = NOBODY
     front_proxy: FrontProxyHeaders = field(default_factory=FrontProxyHeaders)
+    audit: Audit | None = None
     audiences: frozenset[str] = frozenset()
     request_timeout_s: float = 60.0
     random: Callable[[int], bytes] = os.urandom
@@ -62,6 +64,7 @@ class ChainConfig:
 
 def filters(config: ChainConfig) -> list[Filter]:
     """The filters in order; the last one calls the router."""
+    audit = config.audit
     return [
         audit_id(config.random),
         panic_recovery(config.observe),
@@ -70,7 +73,9 @@ def filters(config: ChainConfig) -> list[Filter]:
         deadline(config.request_timeout_s),
         recorded_warnings,
         answer_errors,
+        *([] if audit is None else [audit.unauthenticated]),
         authentication(config.authenticator, config.anonymous, config.audiences),
+        *([] if audit is None else [audit.record]),
         identity_headers(config.front_proxy, config.authorizer),
         *([] if config.max_in_flight is None else [config.max_in_flight]),
         authorization(config.authorizer),

@@ -21,6 +21,7 @@ from oarlock.policy.authn.certificates import CertificateBundleError
 from oarlock.policy.authn.token_file import TokenFileError
 from oarlock.registry.records import StoreTooNew
 from oarlock.schema.declaring import DeclarationError
+from oarlock.server.audit.server_audit import AuditError
 from oarlock.server.config import ServerConfig
 from oarlock.server.credentials import BadFile
 from oarlock.server.lifecycle import serve_until_signal
@@ -58,6 +59,7 @@ _CORRECTABLE = (
     CatalogError,
     WorkerFailed,
     StartTookTooLong,
+    AuditError,
 )
 
 

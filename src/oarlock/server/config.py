@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from oarlock.server.options.groups.audit import AuditOptions
 from oarlock.server.options.groups.authentication import AuthenticationOptions
 from oarlock.server.options.groups.authorization import AuthorizationOptions
 from oarlock.server.options.groups.generic import GenericOptions
@@ -28,7 +29,13 @@ DATA_DIRECTORY = "oarlock-data"
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ServerConfig(
-    ServingOptions, StorageOptions, AuthenticationOptions, AuthorizationOptions, GenericOptions, LogOptions
+    ServingOptions,
+    StorageOptions,
+    AuthenticationOptions,
+    AuthorizationOptions,
+    AuditOptions,
+    GenericOptions,
+    LogOptions,
 ):
     """The settings of one process, as ``oarlock serve --help`` and docs/flags.md describe them.
 

@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from oarlock.server.audit.counts import AuditCounts
 from oarlock.server.metrics import BOUNDS_S, Histogram, Numbers, ReloadCounts, Verdicts, WorkerProcess
 
 __all__ = ["write"]
@@ -57,6 +58,8 @@ class _MetricsCollector(Collector):
         yield from self._stored()
         if self._page.encryption is not None:
             yield from _reloads(self._page.encryption)
+        if self._page.audit is not None:
+            yield from _audit(self._page.audit)
 
     def _requests(self) -> Iterator[Metric]:
         total = CounterMetricFamily(
@@ -193,6 +196,21 @@ def _reloads(counts: ReloadCounts) -> Iterator[Metric]:
     info = GaugeMetricFamily(f"{prefix}_last_config_info", "The configuration in force.", labels=["hash"])
     info.add_metric([counts.digest], 1)
     yield from (total, last, info)
+
+
+def _audit(counts: AuditCounts) -> Iterator[Metric]:
+    prefix = "apiserver_audit"
+    yield CounterMetricFamily(f"{prefix}_event_total", "Audit events given to the sinks.", counts.events)
+    levels = CounterMetricFamily(f"{prefix}_level_total", "Requests by the policy's level.", labels=["level"])
+    for level, count in counts.levels.items():
+        levels.add_metric([level], count)
+    errors = CounterMetricFamily(f"{prefix}_error_total", "Audit events that were lost.", labels=["plugin"])
+    for plugin, count in counts.errors.items():
+        errors.add_metric([plugin], count)
+    yield from (levels, errors)
+    yield CounterMetricFamily(
+        f"{prefix}_requests_rejected_total", "Requests refused because they couldn't be recorded.", counts.rejected
+    )
 
 
 def _cumulative(histogram: Histogram) -> list[tuple[str, float]]:

@@ -14,6 +14,7 @@ from functools import partial
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState, RouteKind
 from oarlock.meta.context import Clock, Target
+from oarlock.server.audit.counts import AuditCounts
 from oarlock.server.health import Probe
 
 __all__ = [
@@ -209,6 +210,7 @@ class Numbers:
     objects: ByResource
     watch_events: ByGroupVersion
     encryption: ReloadCounts | None
+    audit: AuditCounts | None = None
 
 
 @dataclass(frozen=True, slots=True)

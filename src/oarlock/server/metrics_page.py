@@ -13,6 +13,7 @@ from typing import Protocol
 
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.unsent import Unsent
+from oarlock.server.audit.counts import AuditCounts
 from oarlock.server.filters.fairness import FairnessFilter
 from oarlock.server.filters.max_in_flight import MaxInFlight
 from oarlock.server.health import Health
@@ -47,6 +48,7 @@ class Sources:
     objects: Callable[[], ByResource]
     watch_events: Callable[[], ByGroupVersion]
     encryption: ReloadCounts | None = None
+    audit: AuditCounts | None = None
 
 
 class WorkersMetrics(Protocol):
@@ -105,6 +107,7 @@ class MetricsPage:
             dict(sources.objects()),
             dict(sources.watch_events()),
             None if sources.encryption is None else replace(sources.encryption),
+            None if sources.audit is None else sources.audit.copy(),
         )
 
     def _verdicts(self) -> Verdicts:

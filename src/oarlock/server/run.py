@@ -39,12 +39,14 @@ from oarlock.schema.projections import projection_of
 from oarlock.schema.resources import declared
 from oarlock.server import chain
 from oarlock.server.about import own_version
+from oarlock.server.audit.server_audit import ServerAudit
 from oarlock.server.authorization.assembly import ServerAuthorization
 from oarlock.server.config import EVERY_INTERFACE, ServerConfig
 from oarlock.server.fairness.feed import GROUP as FLOW_CONTROL
 from oarlock.server.fairness.feed import KINDS as FLOW_CONTROL_KINDS
 from oarlock.server.fairness.feed import FairnessFeed
 from oarlock.server.fairness.pages import FairnessPages
+from oarlock.server.filters.audit import Audit
 from oarlock.server.filters.fairness import FairnessFilter
 from oarlock.server.filters.max_in_flight import MaxInFlight
 from oarlock.server.filters.memory import MemoryReserve, is_limited
@@ -128,6 +130,7 @@ class ServerParts:
         self.anonymous = anonymous_of(config)
         self.front_proxy = FrontProxyHeaders()
         self.audiences: tuple[str, ...] = ()
+        self.audit = _audit(config, clock)
         self.admission = AdmissionChain(map(TypedPlugin, server.admission), self._authorize)
         self.store_integrity = StoreIntegrity(self.backend)
         self.store_mark: StoreMark | None = None
@@ -148,6 +151,7 @@ class ServerParts:
             self._objects,
             self._watch_events,
             reloads,
+            None if self.audit is None else self.audit.counts,
         )
         self.metrics = MetricsPage(sources, self.health, workers_metrics)
         self._informed: dict[Informer[Any], StoredResource] = {}
@@ -170,6 +174,7 @@ class ServerParts:
             shutdown=self.shutdown,
             max_in_flight=None if in_process else self.in_flight,
             memory=MemoryReserve() if is_limited() else None,
+            audit=None if self.audit is None else Audit(self.audit),
             request_timeout_s=self.config.request_timeout_s,
             anonymous=self.anonymous,
             front_proxy=self.front_proxy,
@@ -315,6 +320,14 @@ class ServerParts:
         )
 
 
+def _audit(config: ServerConfig, clock: TimerClock) -> ServerAudit | None:
+    if config.audit_policy_file is None:
+        return None
+    from oarlock.server.audit.build import audit_of  # noqa: PLC0415 (few servers need the sinks)
+
+    return audit_of(config, clock)
+
+
 class Running:
     """A server that has been started, at `url`."""
 
@@ -425,6 +438,8 @@ class Running:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        if self.parts.audit is not None:
+            await self.parts.audit.close()
         await self.parts.live.settings.workers.close()
         if self.parts.store_mark is not None and self.parts.opened:
             await self.parts.store_mark.save()

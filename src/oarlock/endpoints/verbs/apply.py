@@ -14,6 +14,7 @@ from oarlock.endpoints.bodies import body_weight
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.negotiation import CBOR, JSON, YAML
+from oarlock.endpoints.pacing import offload
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route import ResourceRoute
 from oarlock.endpoints.verbs.wording import PatchWording
@@ -41,6 +42,8 @@ async def apply(state: RequestState, route: ResourceRoute, *, in_cbor: bool = Fa
     resource = route.resource
     weight = _weight(data, in_cbor)
     config, problems = await resource.settings.workers.begin(weight, _decoded, data, in_cbor)
+    if state.audit is not None:
+        await offload(len(data), state.audit.add_patch, config)
     _check_kind(config, route.entry)
     ctx = state.context(options=options, dry_run=options.dry_run)
     _report(problems, ctx)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from oarlock.endpoints import bodies, respond
 from oarlock.endpoints.http import Response
+from oarlock.endpoints.pacing import offload
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route import ResourceRoute
 from oarlock.meta import options_parse
@@ -19,6 +20,8 @@ async def create(state: RequestState, route: ResourceRoute) -> Response:
     options = options_parse.create_options(route.pairs)
     workers = route.resource.settings.workers
     body = await bodies.read_object(workers, data, media, route.entry, options.field_validation)
+    if state.audit is not None:
+        await offload(len(data), state.audit.add_request, body.tree)
     ctx = state.context(options=options, dry_run=options.dry_run)
     result = await route.resource.create(ctx, route.version, body, route.gate)
     return await respond.item_response(state, route, result.item, accepted, 201)

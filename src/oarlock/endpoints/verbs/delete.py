@@ -65,6 +65,8 @@ async def options_of(state: RequestState, route: ResourceRoute) -> DeleteOptions
         tree = bodies.decode_protobuf(data, DELETE_OPTIONS, "DeleteOptions")
     else:
         tree, _ = bodies.decode_tree(data, media, "DeleteOptions", "Ignore")
+    if state.audit is not None:
+        state.audit.add_options(tree)
     kind, api_version = (("" if tree.get(key) is None else tree[key]) for key in ("kind", "apiVersion"))
     if kind not in ("", "DeleteOptions") or not isinstance(api_version, str):
         shown = kind if isinstance(kind, str) else _encode(kind).decode()

@@ -20,6 +20,7 @@ from oarlock.endpoints.negotiation import (
     STRATEGIC_MERGE_PATCH,
     patch_type,
 )
+from oarlock.endpoints.pacing import offload
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route import ResourceRoute
 from oarlock.endpoints.verbs.apply import apply
@@ -62,6 +63,8 @@ async def patch(state: RequestState, route: ResourceRoute) -> Response:
     size = weight(data)
     workers = route.resource.settings.workers
     change = await workers.begin(size, _decode, data, media, route.entry, options.field_validation)
+    if state.audit is not None:
+        await offload(len(data), state.audit.add_patch, data)
 
     def make(live: Tree) -> DecodedBody:
         try:

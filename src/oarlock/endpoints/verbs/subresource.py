@@ -86,6 +86,8 @@ async def _body(state: RequestState, route: ResourceRoute, hook: SubresourceHook
             shown = json_codec.encode(value).decode()
             raise BadRequest(f'the {name} of the body is {shown}, and this subresource takes "{expected}"')
         tree[name] = expected
+    if state.audit is not None:
+        state.audit.add_request(tree)
     ctx = state.context(options=options, dry_run=options.dry_run)
     body = DecodedBody(tree, BodyWording(kind.kind, kind.version), problems)
     return await _admitted(route, ctx, "CREATE" if hook.method == "POST" else "UPDATE", body, compiled), ctx.dry_run

@@ -6,6 +6,7 @@ from functools import partial
 
 from oarlock.endpoints import bodies, respond
 from oarlock.endpoints.http import Response
+from oarlock.endpoints.pacing import offload
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route import ResourceRoute
 from oarlock.meta import options_parse
@@ -26,6 +27,8 @@ async def update(state: RequestState, route: ResourceRoute) -> Response:
     workers = route.resource.settings.workers
     first = [await bodies.read_object(workers, data, media, route.entry, options.field_validation)]
     weight = first[0].weight
+    if state.audit is not None:
+        await offload(len(data), state.audit.add_request, first[0].tree)
 
     def make(live: Tree) -> DecodedBody:
         return first.pop() if first else decode()  # again, for a retry after a conflict

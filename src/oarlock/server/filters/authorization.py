@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
-from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, decided, forbidden
+from oarlock.policy.audit.event import AuditRecord
+from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, Decision, decided, forbidden
 from oarlock.registry.users_code import UsersCode
 from oarlock.registry.waiting import in_task
 from oarlock.server.filters.filter import Filter, Next
@@ -23,8 +24,17 @@ def authorization(authorizer: Authorizer) -> Filter:
             decision = await code.timed(state.clock, authorizer.decide(state.user, state.target))
         else:
             decision = await authorizer.decide(state.user, state.target)
+        if state.audit is not None:
+            _annotate(state.audit, decision)
         if decision is not ALLOWED and not decided(decision, code.name).allowed:
             raise forbidden(state.user, state.target, decision.reason)
         return await next(state)
 
     return authorize
+
+
+def _annotate(record: AuditRecord, decision: object) -> None:
+    """Say in the audit log who decided, and why."""
+    if isinstance(decision, Decision):
+        record.annotate("authorization.k8s.io/decision", "allow" if decision.allowed else "forbid")
+        record.annotate("authorization.k8s.io/reason", decision.reason)

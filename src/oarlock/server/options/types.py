@@ -19,6 +19,7 @@ from oarlock.storage.passwords import without_password
 __all__ = [
     "BooleanType",
     "DurationType",
+    "FractionType",
     "IntegerType",
     "OptionType",
     "PathType",
@@ -141,6 +142,38 @@ class IntegerType(OptionType):
 
     def tree(self, value: Any) -> Any:
         return value
+
+
+class FractionType(OptionType):
+    """A number between 0 and `maximum`, written in decimals."""
+
+    def __init__(self, unit: str = "NUMBER", *, maximum: float = 1e6) -> None:
+        self.unit = unit
+        self._maximum = maximum
+
+    def parse(self, text: str) -> float:
+        if not text.isascii() or len(text) > 32 or "_" in text:
+            raise ValueError("give a number, such as 0.001")
+        try:
+            return float(text)
+        except ValueError:
+            raise ValueError("give a number, such as 0.001") from None
+
+    def read(self, tree: Any) -> float:
+        if isinstance(tree, bool) or not isinstance(tree, int | float):
+            raise ValueError("write a number, without quotes")
+        return float(tree)
+
+    def problem(self, value: Any) -> str:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            return "must be a number"
+        return "" if 0 <= value <= self._maximum else f"must be between 0 and {self._maximum:g}"
+
+    def tree(self, value: Any) -> Any:
+        return value
+
+    def text(self, value: Any) -> str:
+        return f"{value:g}"
 
 
 class DurationType(OptionType):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
+from oarlock.server.audit.counts import AuditCounts
 from oarlock.server.metrics import Histogram, Numbers, ReloadCounts, RequestSnapshot, Verdicts
 
 __all__ = ["counters_of", "summed", "summed_verdicts"]
@@ -24,7 +25,8 @@ def counters_of(numbers: Numbers) -> Numbers:
     snapshot = RequestSnapshot(requests.codes, requests.durations, closed)
     in_flight = dict.fromkeys(numbers.in_flight, 0)
     cut, events = numbers.readers_cut, numbers.watch_events
-    return Numbers(snapshot, numbers.store, numbers.store_failed, in_flight, 0, cut, {}, events, numbers.encryption)
+    files = numbers.encryption, numbers.audit
+    return Numbers(snapshot, numbers.store, numbers.store_failed, in_flight, 0, cut, {}, events, *files)
 
 
 def summed(own: Numbers, others: Sequence[Numbers]) -> Numbers:
@@ -45,6 +47,7 @@ def summed(own: Numbers, others: Sequence[Numbers]) -> Numbers:
         objects=own.objects,
         watch_events=_joined((one.watch_events for one in every), _number),
         encryption=_reloads([one.encryption for one in every if one.encryption is not None]),
+        audit=_audit([one.audit for one in every if one.audit is not None]),
     )
 
 
@@ -63,6 +66,17 @@ def _reloads(every: Sequence[ReloadCounts]) -> ReloadCounts | None:
         succeeded_at=max(one.succeeded_at for one in every),
         failed_at=max(one.failed_at for one in every),
         digest=every[0].digest,
+    )
+
+
+def _audit(every: Sequence[AuditCounts]) -> AuditCounts | None:
+    if not every:
+        return None
+    return AuditCounts(
+        events=sum(one.events for one in every),
+        levels=_joined((one.levels for one in every), _number),
+        errors=_joined((one.errors for one in every), _number),
+        rejected=sum(one.rejected for one in every),
     )
 
 

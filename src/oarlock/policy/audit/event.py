@@ -1,0 +1,251 @@
+"""`AuditRecord`: what is recorded of one request; each stage makes an `AuditEvent` of it, a line of JSON.
+
+An event is encoded once, when it is made; after that it is bytes, so that what waits for a sink has a known size.
+Must not know: HTTP, sinks. Source: audit.k8s.io/v1 Event; k8s.io/apiserver ``audit/request``, ``audit/format``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from oarlock.meta.context import Target, User
+from oarlock.meta.gotext import quote
+from oarlock.meta.times import rfc3339_micro
+from oarlock.policy.audit.objects import encoded_object, metadata_of, object_json
+from oarlock.policy.audit.policy import Level, Recording, Stage
+
+__all__ = ["AuditEvent", "AuditRecord", "RequestFacts"]
+
+LONGEST_USER_AGENT = 1024
+TRUNCATED = "audit.k8s.io/truncated"
+_encode = msgspec.json.Encoder().encode
+_STAGE_BYTES = {stage: stage.value.encode() for stage in Stage}
+_NO_META: Mapping[str, str] = {}
+
+
+class RequestFacts(NamedTuple):
+    """What a request says of itself. `received` is in seconds since the epoch."""
+
+    audit_id: str
+    uri: str
+    source_ips: Sequence[str]
+    user_agent: str
+    received: float
+
+
+class AuditEvent:
+    """One stage of one request. `line` is its JSON, without a newline.
+
+    Its other forms are made from the record, so ask for them before the next stage.
+    """
+
+    __slots__ = ("_annotations", "_at", "_record", "_stage", "line")
+
+    def __init__(
+        self, record: AuditRecord, stage: Stage, at: float, annotations: Mapping[str, str], objects: bool = True
+    ) -> None:
+        self._record = record
+        self._stage = stage
+        self._at = at
+        self._annotations = annotations
+        self.line = self._line(objects)
+
+    @property
+    def has_objects(self) -> bool:
+        return bool(self._record.request_object or self._record.response_object)
+
+    def without_objects(self) -> AuditEvent:
+        """The same without the bodies of request and answer, and with an annotation that says so."""
+        return AuditEvent(self._record, self._stage, self._at, {**self._annotations, TRUNCATED: "true"}, objects=False)
+
+    def _line(self, objects: bool) -> bytes:
+        record, stage = self._record, self._stage
+        received = record.received_text
+        parts = [record.head(), _STAGE_BYTES[stage], record.about()]
+        if record.status is not None:
+            parts += (b',"responseStatus":', _status(record.status))
+        if objects and record.request_object:
+            parts += (b',"requestObject":', record.request_object)
+        if objects and record.response_object:
+            parts += (b',"responseObject":', record.response_object)
+        at = received if stage is Stage.REQUEST_RECEIVED else rfc3339_micro(self._at)
+        parts.append(f',"requestReceivedTimestamp":"{received}","stageTimestamp":"{at}"'.encode())
+        if self._annotations:
+            parts += (b',"annotations":', _encode(dict(sorted(self._annotations.items()))))
+        parts.append(b"}")
+        return _escaped(b"".join(parts))
+
+    def legacy(self) -> bytes:
+        """The event as one line of text, in kube-apiserver's ``legacy`` format."""
+        record, facts = self._record, self._record.facts
+        user, other = record.user, record.impersonated
+        ip = facts.source_ips[0] if facts.source_ips else "<unknown>"
+        status = str(record.status["code"]) if record.status else "<deferred>"
+        groups = ",".join(map(quote, user.groups)) if user.name and user.groups else "<none>"
+        as_groups = "<lookup>" if other is None else ",".join(map(quote, other.groups))
+        return (
+            f"{record.received_text} AUDIT: id={quote(facts.audit_id)} stage={quote(self._stage.value)} "
+            f"ip={quote(ip)} method={quote(record.target.verb)} user={quote(user.name or '<none>')} "
+            f"groups={quote(groups)} as={quote('<self>' if other is None else other.name)} "
+            f"asgroups={quote(as_groups)} user-agent={quote(record.user_agent)} "
+            f'namespace={quote(record.target.namespace or "<none>")} uri={quote(facts.uri)} response="{status}"'
+        ).encode()
+
+
+class AuditRecord:
+    """What is known of one request, from its receipt to the end of its answer. Mutable, used by one task at a time.
+
+    `user` is who was authenticated; `impersonated` who the request is carried out as, if that is another.
+    """
+
+    __slots__ = (
+        "_about",
+        "_annotations",
+        "_head",
+        "_object_meta",
+        "facts",
+        "impersonated",
+        "received_text",
+        "recording",
+        "request_object",
+        "response_object",
+        "status",
+        "target",
+        "truncated",
+        "user",
+    )
+
+    def __init__(self, recording: Recording, facts: RequestFacts, user: User, target: Target) -> None:
+        self.recording = recording
+        self.facts = facts
+        self.user = user
+        self.target = target
+        self.impersonated: User | None = None
+        self.request_object = b""
+        self.response_object = b""
+        self.status: Mapping[str, Any] | None = None
+        self.truncated = False
+        self.received_text = rfc3339_micro(facts.received)
+        self._annotations: list[tuple[str, str]] = []
+        self._object_meta: Mapping[str, str] | None = None
+        self._head = b""
+        self._about = b""
+
+    @property
+    def user_agent(self) -> str:
+        agent = self.facts.user_agent
+        return agent if len(agent) <= LONGEST_USER_AGENT else agent[:LONGEST_USER_AGENT] + "...TRUNCATED"
+
+    def annotate(self, key: str, value: str) -> None:
+        """Add an annotation; the first value of a key counts."""
+        self._annotations.append((key, value))
+
+    def add_request(self, tree: Mapping[str, Any]) -> None:
+        """The object in the request's body. Its name, uid and version complete the reference at every level."""
+        if self._object_meta is None:
+            self._object_meta, self._about = metadata_of(tree), b""
+        if self.recording.level >= Level.REQUEST:
+            self.request_object = encoded_object(tree, self.recording.omit_managed_fields)
+
+    def add_options(self, tree: Mapping[str, Any]) -> None:
+        """The DeleteOptions in the request's body."""
+        if self.recording.level >= Level.REQUEST:
+            self.request_object = object_json({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", **tree})
+
+    def add_patch(self, patch: Any) -> None:
+        """The patch in the request's body, as a tree or as the bytes of its JSON."""
+        if self.recording.level >= Level.REQUEST:
+            self.request_object = object_json(patch)
+
+    def add_response(self, body: Mapping[str, Any] | bytes) -> None:
+        """The answer's object, as a tree or as JSON."""
+        if self.recording.level >= Level.REQUEST_RESPONSE:
+            self.response_object = encoded_object(body, self.recording.omit_managed_fields)
+
+    def event(self, stage: Stage, at: float, noted: Iterable[tuple[str, str]] = ()) -> AuditEvent | None:
+        """The event of a stage, None if it is omitted. `noted` are annotations of hooks."""
+        if stage in self.recording.omitted:
+            return None
+        annotations: dict[str, str] = {}
+        if self._annotations or noted:
+            for key, value in (*self._annotations, *noted):
+                annotations.setdefault(key, value)
+        if self.truncated:
+            annotations[TRUNCATED] = "true"
+        return AuditEvent(self, stage, at, annotations)
+
+    # What is the same in every event of the request is encoded once.
+
+    def head(self) -> bytes:
+        if not self._head:
+            head = b'{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"%s","auditID":%s,"stage":"'
+            self._head = head % (self.recording.level.word.encode(), _encode(self.facts.audit_id))
+        return self._head
+
+    def about(self) -> bytes:
+        if not self._about:
+            facts = self.facts
+            parts = [
+                b'","requestURI":%s,"verb":%s' % (_encode(facts.uri), _encode(self.target.verb)),
+                b',"user":%s' % _user(self.user),
+            ]
+            if self.impersonated is not None:
+                parts.append(b',"impersonatedUser":%s' % _user(self.impersonated))
+            if facts.source_ips:
+                parts.append(b',"sourceIPs":%s' % _encode(facts.source_ips))
+            if facts.user_agent:
+                parts.append(b',"userAgent":%s' % _encode(self.user_agent))
+            if self.target.resource:
+                parts.append(b',"objectRef":%s' % self._object_reference())
+            self._about = b"".join(parts)
+        return self._about
+
+    def impersonate(self, user: User) -> None:
+        """From here on the request is carried out as `user`."""
+        self.impersonated, self._about = user, b""
+
+    def _object_reference(self) -> bytes:
+        target = self.target
+        meta = self._object_meta or _NO_META
+        fields = {
+            "resource": target.resource,
+            "namespace": target.namespace or meta.get("namespace", ""),
+            "name": target.name or meta.get("name", ""),
+            "uid": meta.get("uid", ""),
+            "apiGroup": target.group,
+            "apiVersion": target.version,
+            "resourceVersion": meta.get("resourceVersion", ""),
+            "subresource": target.subresource,
+        }
+        return _encode({name: value for name, value in fields.items() if value})
+
+
+def _user(user: User) -> bytes:
+    fields: dict[str, Any] = {"username": user.name} if user.name else {}
+    if user.uid:
+        fields["uid"] = user.uid
+    if user.groups:
+        fields["groups"] = user.groups
+    if user.extra:
+        fields["extra"] = dict(sorted(user.extra.items()))
+    return _encode(fields)
+
+
+def _status(status: Mapping[str, Any]) -> bytes:
+    if len(status) == 1:
+        return b'{"metadata":{},"code":%d}' % status["code"]
+    return _encode({"metadata": {}, **status})
+
+
+def _escaped(line: bytes) -> bytes:
+    """As Go's encoder: these characters occur inside of texts only."""
+    if b"&" in line:
+        line = line.replace(b"&", b"\\u0026")
+    if b"<" in line:
+        line = line.replace(b"<", b"\\u003c")
+    if b">" in line:
+        line = line.replace(b">", b"\\u003e")
+    return line

@@ -1,0 +1,175 @@
+"""`LogFile`: a file that lines are appended to, with rotation by size. Several processes may share it.
+
+A full file is renamed to ``audit-2026-11-22T20-44-36.123.log`` beside it, as kube-apiserver names them. Whoever renames
+holds a lock, and everybody looks once a second whether the file is still there, so others may rotate it too.
+Must not know: what a line is. Source: the lumberjack library's names and limits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gzip
+import logging
+import os
+import re
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from oarlock.meta.context import Clock
+from oarlock.server.files import locked
+
+__all__ = ["MEGABYTE", "LogFile", "Rotation"]
+
+log = logging.getLogger("oarlock.audit")
+
+LOOK_INTERVAL_S = 1.0
+MEGABYTE = 1024 * 1024
+_DAY_S = 86400.0
+_TIME = "%Y-%m-%dT%H-%M-%S"
+_BACKUP = r"-(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)\.\d{3}(?:-\d+)?"
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """When a file is rotated, and what of the old ones is kept. 0 is no limit."""
+
+    max_bytes: int = 100 * MEGABYTE
+    max_backups: int = 100
+    max_age_days: int = 366
+    compress: bool = False
+
+
+class LogFile:
+    """The file at `path`, created if missing. `later` runs what may take long in another thread. Raises OSError."""
+
+    def __init__(
+        self, path: Path, rotation: Rotation, clock: Clock, later: Callable[[Callable[[], None]], None]
+    ) -> None:
+        self.path = path
+        self._rotation = rotation
+        self._clock = clock
+        self._later = later
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._file = -1
+        self._inode = 0
+        self._size = 0
+        self.is_regular = True
+        self._open()
+        self._look_due = clock.monotonic() + LOOK_INTERVAL_S
+
+    def write(self, data: bytes) -> None:
+        """Append `data`, whole lines. Raises OSError."""
+        if self._clock.monotonic() >= self._look_due:
+            self._look()
+        limit = self._rotation.max_bytes
+        if limit and self.is_regular and self._size and self._size + len(data) > limit:
+            self._rotate(len(data))
+        if self._file < 0:
+            self._open()
+        written = os.write(self._file, data)
+        self._size += written
+        while written < len(data):
+            more = os.write(self._file, data[written:])
+            if not more:
+                raise OSError(errno.EIO, os.strerror(errno.EIO), str(self.path))
+            written += more
+            self._size += more
+
+    def close(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def _open(self) -> None:
+        access = os.O_RDWR if self.path.is_fifo() else os.O_WRONLY  # a pipe for writing only waits for its reader
+        self._file = os.open(self.path, access | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY, 0o600)
+        status = os.fstat(self._file)
+        self._inode, self._size = status.st_ino, status.st_size
+        self.is_regular = stat.S_ISREG(status.st_mode)
+
+    def _look(self) -> None:
+        """Find out whether another process has rotated the file, or written to it."""
+        self._look_due = self._clock.monotonic() + LOOK_INTERVAL_S
+        if not self.is_regular:
+            return
+        try:
+            status = os.stat(self.path)
+        except OSError:
+            status = None
+        if status is not None and status.st_ino == self._inode:
+            self._size = status.st_size
+        else:
+            self.close()
+            self._open()
+
+    def _rotate(self, room: int) -> None:
+        with locked(self.path.parent):
+            self._look()
+            if self._size and self._size + room > self._rotation.max_bytes:
+                os.rename(self.path, self._backup_name())
+                self.close()
+                self._open()
+        self._later(self._tidy)
+
+    def _backup_name(self) -> Path:
+        now = self._clock.now()
+        moment = datetime.fromtimestamp(now, UTC).strftime(_TIME)
+        stem = f"{self.path.stem}-{moment}.{int(now * 1000) % 1000:03d}"
+        names = [f"{stem}{self.path.suffix}", *(f"{stem}-{i}{self.path.suffix}" for i in range(1, 100))]
+        for name in names:
+            candidate = self.path.with_name(name)
+            if not candidate.exists() and not candidate.with_name(f"{name}.gz").exists():
+                return candidate
+        raise OSError(errno.EEXIST, "a hundred files were rotated in a millisecond", str(self.path))
+
+    def backups(self) -> list[Path]:
+        """The rotated files, newest first."""
+        return [path for _, path in sorted(self._backups(), reverse=True)]
+
+    def _backups(self) -> Iterator[tuple[str, Path]]:
+        suffix = re.escape(self.path.suffix)
+        pattern = re.compile(f"{re.escape(self.path.stem)}({_BACKUP}){suffix}(?:\\.gz)?")
+        for path in self.path.parent.iterdir():
+            match = pattern.fullmatch(path.name)
+            if match:
+                yield match[1], path
+
+    def _tidy(self) -> None:
+        """Remove what is too old or too much, and compress the rest."""
+        rotation = self._rotation
+        oldest = self._clock.now() - rotation.max_age_days * _DAY_S
+        try:
+            with locked(self.path.parent):
+                for count, path in enumerate(self.backups()):
+                    outnumbered = rotation.max_backups and count >= rotation.max_backups
+                    if outnumbered or (rotation.max_age_days and _time_in(path.name) < oldest):
+                        path.unlink(missing_ok=True)
+                    elif rotation.compress and path.suffix != ".gz":
+                        _compress(path)
+        except OSError as error:
+            log.error("old audit logs of %s can't be tidied up: %s", self.path, error)
+
+
+def _time_in(name: str) -> float:
+    found = re.findall(_BACKUP, name)
+    with contextlib.suppress(ValueError, IndexError):
+        return datetime.strptime(found[-1], _TIME).replace(tzinfo=UTC).timestamp()
+    return float("inf")
+
+
+def _compress(path: Path) -> None:
+    packed = path.with_name(f"{path.name}.gz")
+    temporary = path.with_name(f".{path.name}.gz.new")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with path.open("rb") as source, os.fdopen(descriptor, "wb") as raw, gzip.open(raw, "wb") as out:
+            shutil.copyfileobj(source, out, MEGABYTE)
+        os.replace(temporary, packed)
+        path.unlink()
+    finally:
+        temporary.unlink(missing_ok=True)

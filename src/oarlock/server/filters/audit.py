@@ -1,0 +1,216 @@
+"""Records requests in the audit log: when they are received, when their answer begins and ends, and when they fail.
+
+Two filters: `unauthenticated` stands before authentication and records whom it refuses; `record` stands after it and
+records everybody else. Source: k8s.io/apiserver ``endpoints/filters`` audit, authn_audit. See also: ``policy.audit``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import Awaitable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+from oarlock.codec import json as json_codec
+from oarlock.endpoints.errors import as_status_error, error_response
+from oarlock.endpoints.http import Response
+from oarlock.endpoints.request_state import RequestState
+from oarlock.meta.context import User
+from oarlock.meta.errors import Unauthorized
+from oarlock.meta.gotext import html_escape
+from oarlock.policy.audit.event import AuditRecord, RequestFacts
+from oarlock.policy.audit.policy import Level, Stage
+from oarlock.server.audit.answers import record_answer
+from oarlock.server.audit.server_audit import ServerAudit
+from oarlock.server.audit.sink import written_to_all
+from oarlock.server.filters.filter import Next
+from oarlock.server.filters.plain import plain
+
+__all__ = ["Audit"]
+
+_STATUS_FIELDS = ("status", "message", "reason", "details", "code")
+_CLOSED_EARLY = {"status": "Success", "message": "Connection closed early", "code": 200}
+_TIMED_OUT = {
+    "status": "Failure",
+    "message": "Timeout: request did not complete within the allotted timeout",
+    "reason": "Timeout",
+    "code": 504,
+}
+_STATUS_BYTES = 4096
+
+
+class Audit:
+    """The two filters of one server."""
+
+    def __init__(self, audit: ServerAudit) -> None:
+        self._policy = audit.policy
+        self._sinks = audit.sinks
+        self._counts = audit.counts
+        self._pending: set[asyncio.Task[None]] = set()
+
+    async def unauthenticated(self, state: RequestState, next: Next) -> Response:
+        """Record requests that authentication refuses, as from nobody."""
+        try:
+            return await next(state)
+        except Unauthorized as error:
+            if state.audit is None:
+                record = self._begin(state, User(""))
+                if record is not None:
+                    tree = error.status()
+                    record.status = {"message": _attempted(state), "code": tree["code"]}
+                    await self._written(record, Stage.RESPONSE_STARTED, state)
+            raise
+
+    async def record(self, state: RequestState, next: Next) -> Response:
+        """Record a request of a known user, or of an anonymous one."""
+        record = self._begin(state, state.user)
+        if record is None:
+            return await next(state)
+        state.audit = record
+        if not await self._written(record, Stage.REQUEST_RECEIVED, state):
+            self._counts.rejected += 1
+            request = state.request
+            uri = html_escape(f"{request.path}?{request.query}" if request.query else request.path)
+            return plain(500, f'Internal Server Error: "{uri}": failed to store audit event\n')
+        response = await self._answer(record, state, next)
+        if response.stream is not None or _is_long_running(state):
+            record.status = record.status or {"code": response.status}
+            await self._written(record, Stage.RESPONSE_STARTED, state)
+        if record.recording.level is Level.REQUEST_RESPONSE and not record.response_object and response.stream is None:
+            await record_answer(record, state, response)
+        if isinstance(response.body, bytes) and response.stream is None:
+            record.status = record.status or _status_of(state, response)
+            await self._written(record, Stage.RESPONSE_COMPLETE, state)
+        else:
+            record.status = record.status or {"code": response.status}
+            response.on_sent(lambda whole: self._write_later(record, Stage.RESPONSE_COMPLETE, state))
+        return response
+
+    async def _answer(self, record: AuditRecord, state: RequestState, next: Next) -> Response:
+        """The answer; that of an error too, as the event has its Status."""
+        try:
+            response = await next(state)
+        except Exception as error:
+            _note_user(record, state)
+            known = as_status_error(error, state)
+            if known is None:
+                message = f"APIServer panic'd: {error}"
+                record.status = {"status": "Failure", "message": message, "reason": "InternalError", "code": 500}
+                self._write_later(record, Stage.PANIC, state)
+                raise
+            error.__traceback__ = None  # an error that a cached route raises again would keep the request's frames
+            tree = known.status()
+            record.status = {name: tree[name] for name in _STATUS_FIELDS if tree.get(name)}
+            record.add_response(json_codec.encode(tree))
+            return error_response(known, state)
+        except BaseException:  # cancelled: the time is up, or nobody wants the answer any more
+            _note_user(record, state)
+            is_late = state.clock.monotonic() >= state.deadline
+            record.status = _TIMED_OUT if is_late else _CLOSED_EARLY
+            self._write_later(record, Stage.RESPONSE_COMPLETE, state)
+            raise
+        _note_user(record, state)
+        return response
+
+    def _begin(self, state: RequestState, user: User) -> AuditRecord | None:
+        recording = self._policy.decide(user, state.target)
+        word = recording.level.word
+        levels = self._counts.levels
+        levels[word] = levels.get(word, 0) + 1
+        if recording.level is Level.NONE:
+            return None
+        request, clock = state.request, state.clock
+        headers = request.headers
+        received = clock.now() - (clock.monotonic() - request.received)
+        uri = f"{request.path}?{request.query}" if request.query else request.path
+        facts = RequestFacts(state.audit_id, uri, _source_ips(state), headers.get("user-agent", ""), received)
+        return AuditRecord(recording, facts, user, state.target)
+
+    def _write(self, record: AuditRecord, stage: Stage, state: RequestState) -> Awaitable[bool] | bool:
+        event = record.event(stage, state.clock.now(), state.notes.annotations)
+        if event is None:
+            return True
+        self._counts.events += 1
+        return written_to_all(self._sinks, event)
+
+    async def _written(self, record: AuditRecord, stage: Stage, state: RequestState) -> bool:
+        written = self._write(record, stage, state)
+        return written if isinstance(written, bool) else await written
+
+    def _write_later(self, record: AuditRecord, stage: Stage, state: RequestState) -> None:
+        """The same where nothing may wait: nobody waits for the event to be written."""
+        written = self._write(record, stage, state)
+        if not isinstance(written, bool):
+            task = asyncio.ensure_future(_ignored(written))
+            self._pending.add(task)
+            task.add_done_callback(self._pending.discard)
+
+
+def _note_user(record: AuditRecord, state: RequestState) -> None:
+    """Note who the request was carried out as, if a filter behind this one has made that another."""
+    if state.user is not record.user:
+        record.impersonate(state.user)
+
+
+async def _ignored(written: Awaitable[bool]) -> None:
+    await written
+
+
+def _is_long_running(state: RequestState) -> bool:
+    route = state.route
+    return state.target.verb == "watch" or (route is not None and route.endless)
+
+
+def _source_ips(state: RequestState) -> list[str]:
+    """Where the request came from: what proxies say, then the connection. Source: apimachinery ``util/net``."""
+    headers = state.request.headers
+    address = state.request.peer.address
+    if "x-forwarded-for" not in headers and "x-real-ip" not in headers:
+        return [address] if address else []
+    ips = [one for text in headers.get("x-forwarded-for", "").split(",") if (one := text.strip()) and _is_ip(one)]
+    real = headers.get("x-real-ip", "").strip()
+    if real and _is_ip(real) and real not in ips:
+        ips.append(real)
+    if address and (not ips or ips[-1] != address):
+        ips.append(address)
+    return ips
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _attempted(state: RequestState) -> str:
+    """Which credentials a refused request had."""
+    methods = []
+    scheme, _, rest = state.request.headers.get("authorization", "").strip().partition(" ")
+    if scheme.lower() == "basic" and rest:
+        methods.append("basic")
+    if scheme.lower() == "bearer" and rest:
+        methods.append("bearer")
+    if any(name == "access_token" and value for name, value in parse_qsl(state.request.query[:4096])):
+        methods.append("access_token")
+    if state.request.peer.certificate is not None:
+        methods.append("x509")
+    if methods:
+        return f"Authentication failed, attempted: {', '.join(methods)}"
+    return "Authentication failed, no credentials provided"
+
+
+def _status_of(state: RequestState, response: Response) -> Mapping[str, Any]:
+    """The status of an answer; that of a deletion has details."""
+    body = response.body
+    if (
+        state.target.verb in ("delete", "deletecollection")
+        and isinstance(body, bytes)
+        and len(body) <= _STATUS_BYTES
+        and body.startswith(b'{"kind":"Status"')
+    ):
+        tree = json_codec.decode(body)
+        return {**{name: tree[name] for name in _STATUS_FIELDS if tree.get(name)}, "code": response.status}
+    return {"code": response.status}

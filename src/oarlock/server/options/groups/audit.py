@@ -1,0 +1,201 @@
+"""Options of audit: what is recorded of requests, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from oarlock.server.options.option import OptionGroup, Problem, option
+from oarlock.server.options.types import (
+    BooleanType,
+    DurationType,
+    FractionType,
+    IntegerType,
+    PathType,
+    StringType,
+)
+
+__all__ = ["AUDIT_FORMATS", "AUDIT_MODES", "AuditOptions", "SinkOptions"]
+
+AUDIT_MODES = ("batch", "blocking", "blocking-strict")
+AUDIT_FORMATS = ("json", "legacy")
+_VERSION = "audit.k8s.io/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """What the log and the webhook have in common. Sizes of events and batches are in bytes."""
+
+    mode: str
+    version: str
+    buffer_size: int
+    max_size: int
+    max_wait_s: float
+    throttle_enable: bool
+    throttle_qps: float
+    throttle_burst: int
+    truncate_enabled: bool
+    max_event_size: int
+    max_batch_size: int
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _LogOptions(OptionGroup):
+    title = "Audit"
+
+    audit_policy_file: Path | None = option(
+        None, PathType(), "Record requests as this policy says (audit.k8s.io/v1 Policy, YAML or JSON); needs a sink."
+    )
+    audit_log_path: Path | None = option(
+        None, PathType(), "Append events to this file, one in a line; - is standard output."
+    )
+    audit_log_maxage: int = option(366, IntegerType("DAYS"), "Remove rotated files that are older; 0 keeps them.")
+    audit_log_maxbackup: int = option(100, IntegerType(), "Keep so many rotated files; 0 keeps all.")
+    audit_log_maxsize: int = option(
+        100, IntegerType("MEGABYTES"), "Rotate the file before it is larger; 0 never rotates it."
+    )
+    audit_log_compress: bool = option(False, BooleanType(), "Compress rotated files with gzip.")
+    audit_log_format: str = option("json", StringType("FORMAT"), "Write json, or legacy: text without objects.")
+    audit_log_version: str = option(_VERSION, StringType("VERSION"), "The version of events; there is one.")
+
+    audit_log_mode: str = option(
+        "blocking",
+        StringType("MODE"),
+        "With batch requests don't wait, and what finds the buffer full is dropped; with blocking they wait until "
+        "their event is written; with blocking-strict they fail if the event of their receipt can't be.",
+    )
+    audit_log_batch_buffer_size: int = option(
+        10_000, IntegerType(minimum=1), "How many events wait at most, and 64 MiB of them; in batch mode."
+    )
+    audit_log_batch_max_size: int = option(
+        400, IntegerType(minimum=1), "How many events are written at a time; in batch mode."
+    )
+    audit_log_batch_max_wait_s: float = option(
+        0.0, DurationType(), "How long a batch may wait for more events; in batch mode."
+    )
+    audit_log_batch_throttle_enable: bool = option(
+        False, BooleanType(), "Whether the rate of batches is limited; in batch mode."
+    )
+    audit_log_batch_throttle_qps: float = option(
+        0.0, FractionType(), "So many batches a second on average; in batch mode."
+    )
+    audit_log_batch_throttle_burst: int = option(
+        1, IntegerType(minimum=1), "So many batches at once after a pause; in batch mode."
+    )
+    audit_log_truncate_enabled: bool = option(
+        False, BooleanType(), "Leave the objects out of events that are too large, and drop those that still are."
+    )
+    audit_log_truncate_max_event_size: int = option(
+        102_400, IntegerType("BYTES", minimum=1), "The size from which an event is too large."
+    )
+    audit_log_truncate_max_batch_size: int = option(
+        10_485_760, IntegerType("BYTES", minimum=1), "The size of a batch at most, if events are truncated."
+    )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AuditOptions(_LogOptions):
+    audit_webhook_config_file: Path | None = option(
+        None, PathType(), "Send events to the server that this kubeconfig names, as an EventList in a POST."
+    )
+    audit_webhook_initial_backoff_s: float = option(
+        10.0, DurationType(positive=True), "How long to wait before what failed is sent again; then longer each time."
+    )
+    audit_webhook_version: str = option(_VERSION, StringType("VERSION"), "The version of events; there is one.")
+
+    audit_webhook_mode: str = option(
+        "batch",
+        StringType("MODE"),
+        "With batch requests don't wait, and what finds the buffer full is dropped; with blocking they wait until "
+        "their event is written; with blocking-strict they fail if the event of their receipt can't be.",
+    )
+    audit_webhook_batch_buffer_size: int = option(
+        10_000, IntegerType(minimum=1), "How many events wait at most, and 64 MiB of them; in batch mode."
+    )
+    audit_webhook_batch_max_size: int = option(
+        400, IntegerType(minimum=1), "How many events are written at a time; in batch mode."
+    )
+    audit_webhook_batch_max_wait_s: float = option(
+        30.0, DurationType(), "How long a batch may wait for more events; in batch mode."
+    )
+    audit_webhook_batch_throttle_enable: bool = option(
+        True, BooleanType(), "Whether the rate of batches is limited; in batch mode."
+    )
+    audit_webhook_batch_throttle_qps: float = option(
+        10.0, FractionType(), "So many batches a second on average; in batch mode."
+    )
+    audit_webhook_batch_throttle_burst: int = option(
+        15, IntegerType(minimum=1), "So many batches at once after a pause; in batch mode."
+    )
+    audit_webhook_truncate_enabled: bool = option(
+        False, BooleanType(), "Leave the objects out of events that are too large, and drop those that still are."
+    )
+    audit_webhook_truncate_max_event_size: int = option(
+        102_400, IntegerType("BYTES", minimum=1), "The size from which an event is too large."
+    )
+    audit_webhook_truncate_max_batch_size: int = option(
+        10_485_760, IntegerType("BYTES", minimum=1), "The size of a batch at most, if events are truncated."
+    )
+
+    def check(self) -> Iterator[Problem]:
+        sinks = {"audit_log_path": self.audit_log_path, "audit_webhook_config_file": self.audit_webhook_config_file}
+        given = [name for name, value in sinks.items() if value is not None]
+        if self.audit_policy_file is None:
+            for name in given:
+                yield Problem(name, "records nothing without a policy: give `audit_policy_file` too")
+            return
+        if not given:
+            yield Problem("audit_policy_file", "has no sink: give `audit_log_path` or `audit_webhook_config_file` too")
+        if self.audit_log_format not in AUDIT_FORMATS:
+            yield Problem("audit_log_format", f"must be one of {', '.join(AUDIT_FORMATS)}")
+        if self.audit_log_path is not None:
+            yield from _check_sink("log", self.log_sink_options)
+        if self.audit_webhook_config_file is not None:
+            yield from _check_sink("webhook", self.webhook_sink_options)
+
+    @property
+    def log_sink_options(self) -> SinkOptions:
+        """Those of the log."""
+        return SinkOptions(
+            mode=self.audit_log_mode,
+            version=self.audit_log_version,
+            buffer_size=self.audit_log_batch_buffer_size,
+            max_size=self.audit_log_batch_max_size,
+            max_wait_s=self.audit_log_batch_max_wait_s,
+            throttle_enable=self.audit_log_batch_throttle_enable,
+            throttle_qps=self.audit_log_batch_throttle_qps,
+            throttle_burst=self.audit_log_batch_throttle_burst,
+            truncate_enabled=self.audit_log_truncate_enabled,
+            max_event_size=self.audit_log_truncate_max_event_size,
+            max_batch_size=self.audit_log_truncate_max_batch_size,
+        )
+
+    @property
+    def webhook_sink_options(self) -> SinkOptions:
+        """Those of the webhook."""
+        return SinkOptions(
+            mode=self.audit_webhook_mode,
+            version=self.audit_webhook_version,
+            buffer_size=self.audit_webhook_batch_buffer_size,
+            max_size=self.audit_webhook_batch_max_size,
+            max_wait_s=self.audit_webhook_batch_max_wait_s,
+            throttle_enable=self.audit_webhook_batch_throttle_enable,
+            throttle_qps=self.audit_webhook_batch_throttle_qps,
+            throttle_burst=self.audit_webhook_batch_throttle_burst,
+            truncate_enabled=self.audit_webhook_truncate_enabled,
+            max_event_size=self.audit_webhook_truncate_max_event_size,
+            max_batch_size=self.audit_webhook_truncate_max_batch_size,
+        )
+
+
+def _check_sink(sink: str, given: SinkOptions) -> Iterator[Problem]:
+    if given.mode not in AUDIT_MODES:
+        yield Problem(f"audit_{sink}_mode", f"must be one of {', '.join(AUDIT_MODES)}")
+    if given.version != _VERSION:
+        yield Problem(f"audit_{sink}_version", f"must be {_VERSION}: there is no other")
+    if given.throttle_enable and not given.throttle_qps:
+        yield Problem(f"audit_{sink}_batch_throttle_qps", "must be more than 0, or nothing would be sent")
+    if given.max_batch_size < given.max_event_size:
+        field = f"audit_{sink}_truncate_max_batch_size"
+        yield Problem(field, f"must be at least `audit_{sink}_truncate_max_event_size`")
