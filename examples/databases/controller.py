@@ -1,0 +1,51 @@
+"""The controller: lets each database have the servers that it wants, and tells how it is.
+
+The same file runs in the server (`server.py`), beside it (``oarlock run``), and in tests.
+"""
+
+from __future__ import annotations
+
+from oarlock.controllers import Controller, ObjectKey, Result, generation_changed
+
+from .api.v1 import Condition, Database, DatabaseStatus
+from .engines import Engines
+
+RETRY_S = 30.0
+
+
+class Databases(Controller[Database], finalizer="db.example.com/servers", when=generation_changed):
+    """Databases on `engines`."""
+
+    def __init__(self, engines: Engines) -> None:
+        self._engines = engines
+
+    async def reconcile(self, key: ObjectKey) -> Result | None:
+        database = self.informer.get(key.name, key.namespace)
+        if database is None:
+            return None
+        wanted = database.spec.replicas
+        addresses = await self._engines.run(str(key), wanted)
+        ready = Condition(type="Ready", status="True", reason="Running")
+        if len(addresses) < wanted:
+            why = f"there is room for {len(addresses)} of {wanted} servers"
+            ready = Condition(type="Ready", status="False", reason="NoRoom", message=why)
+        await self._tell(key, database, addresses, ready)
+        return None if ready.status == "True" else Result(requeue_after_s=RETRY_S)
+
+    async def finalize(self, obj: Database) -> Result | None:
+        await self._engines.drop(f"{obj.metadata.namespace}/{obj.metadata.name}")
+        return None
+
+    async def _tell(self, key: ObjectKey, database: Database, addresses: list[str], ready: Condition) -> None:
+        def change(newest: Database) -> None:
+            newest.status = DatabaseStatus(
+                ready_replicas=len(addresses),
+                addresses=addresses,
+                observed_generation=database.metadata.generation or 0,
+                conditions=[ready],
+            )
+
+        await self.client.change(Database, key.name, change, namespace=key.namespace, subresource="status")
+
+
+controllers = [Databases(Engines("servers"))]
