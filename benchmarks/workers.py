@@ -1,7 +1,8 @@
 """What do several processes on one port cost? Server CPU per GET, LIST and CREATE with 1 and 2 workers, on SQLite.
 
-16 requests in flight over HTTP/1.1; CPU is that of all processes of the server, user and system. Runs alternate, and
-each figure is the median of its runs. Then the memory of each process.
+16 requests in flight over HTTP/1.1 for each process, so that one has as much to do at a time. CPU is that of all
+processes of the server, user and system. Runs alternate, and each figure is the median of its runs. Then the memory of
+each process.
 
     python benchmarks/workers.py [seconds of a run] [runs]
 """
@@ -44,7 +45,7 @@ def main(seconds: float, runs: int) -> None:
             figures: dict[int, list[float]] = {workers: [] for workers in servers}
             for number in range(runs):
                 for workers, server in servers.items():
-                    load = Load(seconds=seconds, most=20_000)
+                    load = Load(seconds=seconds, most=20_000 * workers, in_flight=16 * workers)
                     figures[workers].append(run(server, operation(what, f"{workers}-{number}"), load).cpu_us)
             one, two = (statistics.median(figures[workers]) for workers in servers)
             print(f"{what}: {one:.0f} µs CPU in one process, {two:.0f} in two workers: {two / one:.2f} times as much")
