@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 
 from oarlock.client.transport import ClientConnection, ClientRequest, ClientResponse, Transport, TransportError
 
@@ -17,9 +17,12 @@ class BreakingTransport:
         self.sent: list[ClientRequest] = []
         self.streams: list[CutStream] = []
         self.has_watch_list = True
+        self.before: Callable[[], object] | None = None
 
     async def send(self, request: ClientRequest) -> ClientResponse:
         self.sent.append(request)
+        if self.before is not None and not request.streams:
+            self.before()
         if self.refusals:
             refusal = self.refusals.pop(0)
             if isinstance(refusal, TransportError):
