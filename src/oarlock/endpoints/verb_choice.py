@@ -41,6 +41,9 @@ _VERBS: Mapping[str, Verb] = {
     "delete": delete,
     "deletecollection": delete_collection,
 }
+_NAMED = frozenset(("get", "update", "patch", "delete"))
+"""Verbs of one object."""
+
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _SUBRESOURCE_VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch"}
 
@@ -66,6 +69,8 @@ def choose(
         return _of_subresource(method, target, pairs, entry, resource)
     if in_all_namespaces and target.verb not in ("list", "watch"):
         raise NoSuchPath() if target.name else MethodNotAllowed()
+    if target.name and not _NAMED.intersection(entry.verbs):
+        raise NoSuchPath()
     if method not in _METHODS or (target.verb != "watch" and target.verb not in _VERBS):
         raise MethodNotAllowed()
     if (target.verb == "create" and target.name) or (target.verb in ("update", "patch") and not target.name):

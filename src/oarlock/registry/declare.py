@@ -149,7 +149,8 @@ def _served(group: _Group, api_group: str) -> Served:
         definition = with_subresources(definition, collection)
         hooks = replace(hooks, subresources=subresource_hooks(collection, definition, converter))
         if isinstance(collection, VirtualCollection):
-            virtual = virtual_methods(collection, projection, namespaced=definition.namespaced)
+            nameless = definition.name_rule == "none"
+            virtual = virtual_methods(collection, projection, namespaced=definition.namespaced, nameless=nameless)
         else:
             hooks = collection_hooks(collection, projection, hooks)
     if isinstance(group.hub, Foreign):

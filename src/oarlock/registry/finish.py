@@ -88,7 +88,7 @@ def _check(write: WriteRequest, new: Tree, live: LiveObject | None, hub_new: Tre
     if live is not None and live.unread:
         found = _about_the_rest(write, found, new, live)
     if found:
-        raise InvalidObject(write.definition.group_kind, new["metadata"].get("name", ""), found)
+        raise InvalidObject(write.definition.hub_kind, new["metadata"].get("name", ""), found)
 
 
 def _refuse(write: WriteRequest, new: Tree, live: LiveObject | None, error: ViewError | ConversionError) -> None:
@@ -98,7 +98,7 @@ def _refuse(write: WriteRequest, new: Tree, live: LiveObject | None, error: View
         found += _besides(found, error)
     if not found:
         raise error
-    raise InvalidObject(write.definition.group_kind, new["metadata"].get("name", ""), found) from error
+    raise InvalidObject(write.definition.hub_kind, new["metadata"].get("name", ""), found) from error
 
 
 def _count_change(write: WriteRequest, new: Tree, live: LiveObject, hub_new: Tree | None, hub_old: Tree | None) -> None:

@@ -200,7 +200,7 @@ def _check_identity(write: WriteRequest, tree: Tree, live: LiveObject | None, ch
 
 def _uid_text(write: WriteRequest, uid: str, live_uid: str) -> str:
     why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {live_uid}"
-    key = write.keeper.key(write)
+    key = write.keeper.key(write).replace("//", "/")  # as etcd has those of Kubernetes' own kinds
     if not key:
         return why
     return f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}"

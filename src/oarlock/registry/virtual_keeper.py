@@ -56,11 +56,12 @@ class VirtualKeeper:
 
     async def create(self, write: WriteRequest, made: CheckedObject) -> MutationResult:
         resource, ctx, new = self._resource, write.ctx, made.tree
-        if await resource.taken(ctx, new):
+        asks = write.definition.name_rule == "none"
+        if not asks and await resource.taken(ctx, new):
             raise AlreadyExists(write.definition.group_resource, new["metadata"]["name"])
         create = resource.methods.create
         assert create is not None
-        if ctx.dry_run and "create" not in resource.methods.takes_dry_run:
+        if ctx.dry_run and not asks and "create" not in resource.methods.takes_dry_run:
             return MutationResult(TreeItem(new), created=True)
         return await self._answer(write, await create(await self._hub(write, made), ctx, ctx.dry_run), created=True)
 

@@ -27,17 +27,20 @@ __all__ = ["virtual_methods"]
 _EVENTS = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK")
 
 
-def virtual_methods(collection: VirtualCollection[Any], projection: Projection, *, namespaced: bool) -> VirtualMethods:
+def virtual_methods(
+    collection: VirtualCollection[Any], projection: Projection, *, namespaced: bool, nameless: bool = False
+) -> VirtualMethods:
     """The collection's methods, on trees in the hub version."""
-    adapter = _Adapter(collection, projection, namespaced)
+    adapter = _Adapter(collection, projection, namespaced, nameless)
     have = {verb: getattr(adapter, verb) for verb in VERBS if hasattr(collection, verb)}
     return VirtualMethods(**have, takes_dry_run=adapter.takes_dry_run, takes_options=adapter.takes_options)
 
 
 class _Adapter:
-    def __init__(self, collection: Any, projection: Projection, namespaced: bool) -> None:
+    def __init__(self, collection: Any, projection: Projection, namespaced: bool, nameless: bool) -> None:
         self._collection = collection
         self._projection = projection
+        self._nameless = nameless
         self._namespaced = namespaced
         self._foreign = isinstance(type(collection).__resource__, Foreign)
         name = type(collection).__qualname__
@@ -59,7 +62,7 @@ class _Adapter:
         except TypeError as error:
             raise TypeError(f"{self._code[verb].name}: {error}") from error
         metadata = tree.setdefault("metadata", {})
-        if self._namespaced and namespace:
+        if self._namespaced and namespace and not self._nameless:
             metadata.setdefault("namespace", namespace)
         return self._read(tree)
 

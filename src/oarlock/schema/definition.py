@@ -175,7 +175,8 @@ class ResourceDefinition:
     - `create_on_update`: a PUT to a name that doesn't exist creates the object.
     - `delete_returns`: the response of a DELETE once the object is gone.
     - `ttl_s`: objects expire this many seconds after their last write.
-    - `name_rule`: how object names are validated.
+    - `name_rule`: how object names are validated. With ``none`` objects have no names, nor other metadata that
+      the server sets, as those that only ask something: nobody keeps them.
     - `gc_default`: the finalizer set by a DELETE without propagationPolicy.
     - `finalizers_at`: the path of a list that keeps a deleted object as its metadata.finalizers do.
     - `delete_collection`: all objects can be deleted at once.
@@ -193,7 +194,7 @@ class ResourceDefinition:
     create_on_update: bool = False
     delete_returns: Literal["status", "object"] = "status"
     ttl_s: int | None = None
-    name_rule: Literal["dns-subdomain", "dns-label", "dns1035-label", "path-segment"] = "dns-subdomain"
+    name_rule: Literal["dns-subdomain", "dns-label", "dns1035-label", "path-segment", "none"] = "dns-subdomain"
     gc_default: Literal["background", "orphan"] = "background"
     finalizers_at: str = ""
     delete_collection: bool = True
@@ -205,6 +206,11 @@ class ResourceDefinition:
     @property
     def group_resource(self) -> GroupResource:
         return GroupResource(self.group, self.names.plural)
+
+    @property
+    def hub_kind(self) -> GroupKind:
+        """What errors in an object call it: the kind in the hub's group, whichever group it came through."""
+        return GroupKind(self.store_group, self.names.kind)
 
     @property
     def group_kind(self) -> GroupKind:

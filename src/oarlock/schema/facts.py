@@ -54,7 +54,7 @@ class CommonFacts(VersionFacts, total=False):
     create_on_update: bool
     delete_returns: Literal["status", "object"]
     ttl_s: int
-    name_rule: Literal["dns-subdomain", "dns-label", "dns1035-label", "path-segment"]
+    name_rule: Literal["dns-subdomain", "dns-label", "dns1035-label", "path-segment", "none"]
     gc_default: Literal["background", "orphan"]
     finalizers_at: str
     delete_collection: bool

@@ -40,6 +40,20 @@ def validate_object_meta(
     A trailing dash is allowed in a ``generateName``; the name itself has been generated before.
     """
     errors: list[FieldError] = []
+    if name_rule != "none":
+        _names(metadata, name_rule, path, errors)
+    _namespace(metadata.get("namespace") or "", namespaced, path, errors)
+    generation = metadata.get("generation")
+    if generation and generation < 0:
+        errors.append(Invalid("metadata.generation", generation, "must be greater than or equal to 0"))
+    for key, check in _CHECKS:
+        value = metadata.get(key)
+        if value:
+            check(value, path, errors)
+    return errors
+
+
+def _names(metadata: Metadata, name_rule: str, path: str, errors: list[FieldError]) -> None:
     complaints = _RULES[name_rule]
     prefix = metadata.get("generateName")
     if prefix:
@@ -51,15 +65,6 @@ def validate_object_meta(
     else:
         for text in complaints(name):
             errors.append(Invalid(f"{path}.name", name, text))
-    _namespace(metadata.get("namespace") or "", namespaced, path, errors)
-    generation = metadata.get("generation")
-    if generation and generation < 0:
-        errors.append(Invalid("metadata.generation", generation, "must be greater than or equal to 0"))
-    for key, check in _CHECKS:
-        value = metadata.get(key)
-        if value:
-            check(value, path, errors)
-    return errors
 
 
 def _namespace(namespace: str, namespaced: bool, path: str, errors: list[FieldError]) -> None:

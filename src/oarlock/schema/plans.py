@@ -8,25 +8,26 @@ found by their identity). Must not know: what a hook is. See also: `views`.
 from __future__ import annotations
 
 import typing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 import msgspec
 
 from oarlock.schema import reflect
-from oarlock.schema.markers import ListMap, MicroTimeMark
+from oarlock.schema.markers import ListMap, MicroTimeMark, NullIfAbsent
 
 __all__ = ["TidyNode", "TidyPlan", "micro_time", "plan_of", "rfc3339", "tidy"]
 
 
 @dataclass(frozen=True, slots=True)
 class TidyNode:
-    """The post-processing at one place. `keys` are the wire names of the map keys of a list."""
+    """The post-processing at one place. `keys` are the wire names of the map keys of a list; `null`: absent is null."""
 
-    kind: Literal["time", "micro time", "float", "list", "map", "model"]
+    kind: Literal["as it is", "time", "micro time", "float", "list", "map", "model"]
     inner: Any = None
     keys: tuple[str, ...] = ()
+    null: bool = False
 
 
 @dataclass(slots=True)
@@ -58,6 +59,8 @@ def _make(cls: Any, inside: tuple[type, ...]) -> TidyPlan:
     plan = TidyPlan(cls)
     for f in reflect.fields_of(cls):
         tidy, models = _node(f.hint, plan, (*inside, cls))
+        if NullIfAbsent in reflect.take_apart(f.hint).markers:
+            tidy = replace(tidy or TidyNode("as it is"), null=True)
         if tidy is not None:
             plan.tidy[f.wire] = tidy
         if models is not None:
@@ -98,12 +101,14 @@ def tidy(tree: Any, nodes: dict[str, TidyNode]) -> None:
         value = tree.get(name)
         if value is not None:
             tree[name] = _tidied(value, node)
+        elif node.null:
+            tree[name] = None
 
 
 def _tidied(value: Any, node: TidyNode) -> Any:
     kind = node.kind
-    if value is None:
-        return None
+    if value is None or kind == "as it is":
+        return value
     if kind == "time":
         return rfc3339(value)
     if kind == "micro time":

@@ -16,7 +16,7 @@ from oarlock.apps.controlplane.events import EventCollection
 from oarlock.apps.controlplane.leases import LeaseCollection
 from oarlock.apps.controlplane.namespaces import NamespaceCollection, NamespaceLifecycle, create_system_namespaces
 from oarlock.apps.controlplane.secrets import SecretCollection
-from oarlock.apps.kinds import core, events
+from oarlock.apps.kinds import core, events, flowcontrol, rbac
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
 from oarlock.policy.admission.plugin import Admission
@@ -42,7 +42,7 @@ class ControlPlanePart:
 
 def standard_parts() -> list[ControlPlanePart]:
     """Every part, in the order in which their admission plugins are asked and their `start` is called."""
-    return [_namespaces(), _configuration(), _coordination()]
+    return [_namespaces(), _configuration(), _coordination(), _access(), _flow_control()]
 
 
 def _namespaces() -> ControlPlanePart:
@@ -65,3 +65,13 @@ def _configuration() -> ControlPlanePart:
 def _coordination() -> ControlPlanePart:
     """What programs agree on and tell: leases and events."""
     return ControlPlanePart("coordination", serve=[LeaseCollection, EventCollection, events.Event])
+
+
+def _access() -> ControlPlanePart:
+    """Roles, and who has them."""
+    return ControlPlanePart("access", serve=[rbac.Role, rbac.ClusterRole, rbac.RoleBinding, rbac.ClusterRoleBinding])
+
+
+def _flow_control() -> ControlPlanePart:
+    """How requests share the server."""
+    return ControlPlanePart("flow control", serve=[flowcontrol.FlowSchema, flowcontrol.PriorityLevelConfiguration])

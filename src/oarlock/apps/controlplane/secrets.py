@@ -14,13 +14,14 @@ from oarlock.registry.collection import StoredCollection
 __all__ = ["SERVICE_ACCOUNT_NAME", "SERVICE_ACCOUNT_TOKEN", "SecretCollection"]
 
 SERVICE_ACCOUNT_TOKEN = "kubernetes.io/service-account-token"
+TLS = "kubernetes.io/tls"
 SERVICE_ACCOUNT_NAME = "kubernetes.io/service-account.name"
 """The annotation that names the account of such a secret."""
 
 _DOCKER_KEYS = {"kubernetes.io/dockercfg": ".dockercfg", "kubernetes.io/dockerconfigjson": ".dockerconfigjson"}
 _REQUIRED = {
     "kubernetes.io/ssh-auth": ("ssh-privatekey",),
-    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+    TLS: ("tls.crt", "tls.key"),
 }
 _BASIC = ("username", "password")
 
@@ -32,6 +33,8 @@ class SecretCollection(StoredCollection[Secret]):
         yield from key_errors("data", new.data)
         if sum(map(len, new.data.values())) > MOST_BYTES:
             yield TooLong("data", MOST_BYTES)
+        if new.type == TLS and old is None:
+            _warn_of_no_certificate(new, ctx)
         yield from _missing_parts(new)
         if old is None:
             return
@@ -39,6 +42,13 @@ class SecretCollection(StoredCollection[Secret]):
             yield Invalid("type", new.type, "field is immutable")
         for name in changed_although_immutable(new, old, ("data",)):
             yield forbidden(name)
+
+
+def _warn_of_no_certificate(secret: Secret, ctx: Context) -> None:
+    for key, what in (("tls.crt", "certificate"), ("tls.key", "key")):
+        if b"-----BEGIN " not in secret.data.get(key, b"-----BEGIN "):
+            ctx.warn(f"tls: failed to find any PEM data in {what} input")
+            return
 
 
 def _missing_parts(secret: Secret) -> Iterator[FieldError]:

@@ -33,6 +33,8 @@ class LeaseSpec(Model):
     lease_transitions: Annotated[
         int | None, Format("int32"), Doc("How often it has passed from one holder to another.")
     ] = None
+    strategy: Annotated[str | None, Doc("Not used: it is dropped.")] = None
+    preferred_holder: Annotated[str | None, Doc("Not used: it is dropped.")] = None
 
 
 class Lease(
@@ -46,3 +48,6 @@ class Lease(
     """A lease that one holder has at a time."""
 
     spec: LeaseSpec = LeaseSpec()
+
+    def default(self) -> None:
+        self.spec.strategy = self.spec.preferred_holder = None

@@ -5,10 +5,12 @@ Source: Kubernetes API reference, v1. See also: `events`, the newer group of the
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
 from oarlock.apps.kinds.columns import AGE
+from oarlock.apps.kinds.meta import Text
 from oarlock.schema.definition import Column
 from oarlock.schema.markers import (
     Atomic,
@@ -27,6 +29,7 @@ from oarlock.schema.shapes import Model
 __all__ = [
     "ConfigMap",
     "Event",
+    "EventFields",
     "EventSeries",
     "EventSource",
     "LocalObjectReference",
@@ -37,9 +40,8 @@ __all__ = [
     "ObjectReference",
     "Secret",
     "ServiceAccount",
+    "event_columns",
 ]
-
-Text = Annotated[str, OmitEmpty]
 
 
 class ObjectReference(Model):
@@ -193,6 +195,18 @@ class ServiceAccount(
 # Events -------------------------------------------------------------------------------------------
 
 
+_REASON = (
+    "This should be a short, machine understandable string that gives the reason for the transition into the object's "
+    "current status."
+)
+_MESSAGE = "A human-readable description of the status of this operation."
+_EVENT_TYPE = "Type of this event (Normal, Warning), new types could be added in the future"
+_LAST_SEEN = "The time at which the most recent occurrence of this event was recorded."
+_FIRST_SEEN = "The time at which the event was first recorded. (Time of server receipt is in TypeMeta.)"
+_SOURCE = "The component reporting this event. Should be a short machine understandable string."
+_PART = "A part of the object that this event is about, such as spec.containers{name}."
+
+
 class EventSource(Model):
     """Who saw it."""
 
@@ -205,6 +219,46 @@ class EventSeries(Model):
 
     count: Annotated[int, OmitEmpty, Format("int32")] = 0
     last_observed_time: Annotated[MicroTime | None, NullIfAbsent] = None
+
+
+_OBJECT = "self.{0}.?kind.orValue('').lowerAscii() + (has(self.{0}.name) ? '/' + self.{0}.name : '')"
+_SEEN = "(self.{0} != null ? string(self.{0}) : {1})"
+_FIRST = _SEEN.format("{first}", _SEEN.format("eventTime", "''"))
+_LAST = (
+    "has(self.series) && self.series.lastObservedTime != null ? string(self.series.lastObservedTime) : "
+    + _SEEN.format("{last}", _FIRST)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EventFields:
+    """How one of the groups of events calls what columns show."""
+
+    about: str
+    message: str
+    source: str
+    first: str
+    last: str
+    count: str
+
+
+def event_columns(names: EventFields) -> list[Column]:
+    """The columns of events, for the names that a group gives to their fields."""
+    times = {"first": names.first, "last": names.last}
+    source = f"self.{names.source}"
+    count = f"has(self.series) ? self.series.count : has(self.{names.count}) ? self.{names.count} : 1"
+    return [
+        Column("Last Seen", type="age", expression=_LAST.format(**times), description=_LAST_SEEN),
+        Column("Type", ".type", description=_EVENT_TYPE),
+        Column("Reason", ".reason", description=_REASON),
+        Column("Object", expression=_OBJECT.format(names.about), description="The object that this event is about."),
+        Column("Subobject", expression=f"self.{names.about}.?fieldPath.orValue('')", description=_PART, priority=1),
+        Column("Source", expression=f"{source}.?component.orValue('')", description=_SOURCE, priority=1),
+        Column("Message", f".{names.message}", description=_MESSAGE),
+        Column("First Seen", type="age", expression=_FIRST.format(**times), description=_FIRST_SEEN, priority=1),
+        Column("Count", expression=count, description="The number of times this event has occurred.", priority=1),
+        Column("Name", ".metadata.name", format="name", priority=1),
+    ]
 
 
 class Event(
@@ -229,6 +283,9 @@ class Event(
         ".reportingComponent",
         ".type",
     ],
+    columns=event_columns(
+        EventFields("involvedObject", "message", "source", "firstTimestamp", "lastTimestamp", "count")
+    ),
 ):
     """Something that happened to an object."""
 
@@ -236,12 +293,9 @@ class Event(
     reason: Annotated[
         str,
         OmitEmpty,
-        Doc(
-            "This should be a short, machine understandable string that gives the reason for the transition into the "
-            "object's current status."
-        ),
+        Doc(_REASON),
     ] = ""
-    message: Annotated[str, OmitEmpty, Doc("A human-readable description of the status of this operation.")] = ""
+    message: Annotated[str, OmitEmpty, Doc(_MESSAGE)] = ""
     source: EventSource = EventSource()
     first_timestamp: Annotated[datetime | None, NullIfAbsent] = None
     last_timestamp: Annotated[datetime | None, NullIfAbsent] = None

@@ -9,14 +9,13 @@ from datetime import datetime
 from typing import Annotated, Self
 
 from oarlock.apps.kinds import core
-from oarlock.apps.kinds.core import EventSource, ObjectReference
+from oarlock.apps.kinds.core import EventFields, EventSource, ObjectReference, event_columns
+from oarlock.apps.kinds.meta import Text
 from oarlock.schema.markers import Format, MicroTime, NullIfAbsent, OmitEmpty
 from oarlock.schema.resources import Spoke
 from oarlock.schema.shapes import Model
 
 __all__ = ["Event", "EventSeries"]
-
-Text = Annotated[str, OmitEmpty]
 
 
 class EventSeries(Model):
@@ -42,6 +41,16 @@ class Event(
         ".reportingController",
         ".type",
     ],
+    columns=event_columns(
+        EventFields(
+            "regarding",
+            "note",
+            "deprecatedSource",
+            "deprecatedFirstTimestamp",
+            "deprecatedLastTimestamp",
+            "deprecatedCount",
+        )
+    ),
 ):
     """Something that happened to an object."""
 

@@ -23,12 +23,15 @@ MOST_COST = 1_000_000
 def computed(expression: str, schema: Schema) -> Callable[[Any], Any]:
     """A function that computes `expression` with ``self``, an object of this schema; None where it can't be computed.
 
-    Raises CompileError.
+    Raises ValueError.
     """
     decl = declare(parse(schema), root=True)
     if decl is None:
-        raise CompileError("ERROR: nothing is known of the object")
-    program = check_text(expression, {"self": Variable(decl.type, decl)}).program()
+        raise ValueError("nothing is known of the object")
+    try:
+        program = check_text(expression, {"self": Variable(decl.type, decl)}).program()
+    except CompileError as error:
+        raise ValueError(str(error)) from error
 
     def compute(tree: Any) -> Any:
         try:

@@ -33,7 +33,7 @@ def rules_of(schema: Any, node: Node, path: str = "") -> tuple[Rules | None, lis
 
 
 def computed(expression: str, schema: Any) -> Callable[[Any], Any]:
-    """A function that computes `expression` of an object; None where it can't. CompileError."""
+    """A function that computes `expression` of an object; None where it can't. ValueError."""
     from oarlock.schema.cel import computing  # noqa: PLC0415 (loaded by the first expression)
 
     return computing.computed(expression, schema)

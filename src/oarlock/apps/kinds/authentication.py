@@ -1,0 +1,104 @@
+"""``authentication.k8s.io``: reviews of who somebody is, and requests for tokens. Nothing of it is kept.
+
+Source: Kubernetes API reference, v1.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from oarlock.apps.kinds.meta import Text
+from oarlock.schema.markers import Atomic, NullIfAbsent, OmitEmpty
+from oarlock.schema.resources import Resource
+from oarlock.schema.shapes import Model
+
+__all__ = [
+    "BoundObjectReference",
+    "SelfSubjectReview",
+    "SelfSubjectReviewStatus",
+    "TokenRequest",
+    "TokenRequestSpec",
+    "TokenRequestStatus",
+    "TokenReview",
+    "TokenReviewSpec",
+    "TokenReviewStatus",
+    "UserInfo",
+]
+
+GROUP = "authentication.k8s.io"
+
+
+class UserInfo(Model):
+    """Who somebody is."""
+
+    username: Text = ""
+    uid: Text = ""
+    groups: Annotated[list[str], OmitEmpty, Atomic] = []
+    extra: Annotated[dict[str, list[str]], OmitEmpty] = {}
+
+
+class TokenReviewSpec(Model):
+    """The token in question, and for whom it must be."""
+
+    token: Text = ""
+    audiences: Annotated[list[str], OmitEmpty, Atomic] = []
+
+
+class TokenReviewStatus(Model):
+    """Whose token it is, or why it isn't anybody's."""
+
+    authenticated: Annotated[bool, OmitEmpty] = False
+    user: UserInfo = UserInfo()
+    audiences: Annotated[list[str], OmitEmpty, Atomic] = []
+    error: Text = ""
+
+
+class TokenReview(Resource, group=GROUP, version="v1", scope="Cluster", name_rule="none", generation=False):
+    """Asks whose a token is."""
+
+    spec: TokenReviewSpec = TokenReviewSpec()
+    status: TokenReviewStatus = TokenReviewStatus()
+
+
+class SelfSubjectReviewStatus(Model):
+    """Who asks."""
+
+    user_info: UserInfo = UserInfo()
+
+
+class SelfSubjectReview(Resource, group=GROUP, version="v1", scope="Cluster", name_rule="none", generation=False):
+    """Asks who the sender is."""
+
+    status: SelfSubjectReviewStatus = SelfSubjectReviewStatus()
+
+
+class BoundObjectReference(Model):
+    """What a token is bound to."""
+
+    kind: Text = ""
+    api_version: Text = ""
+    name: Text = ""
+    uid: Text = ""
+
+
+class TokenRequestSpec(Model):
+    """For whom a token is to be, for how long, and what it ends with."""
+
+    audiences: Annotated[list[str], Atomic] = []
+    expiration_seconds: int | None = 3600
+    bound_object_ref: BoundObjectReference | None = None
+
+
+class TokenRequestStatus(Model):
+    """The token."""
+
+    token: str = ""
+    expiration_timestamp: Annotated[datetime | None, NullIfAbsent] = None
+
+
+class TokenRequest(Resource, group=GROUP, version="v1", name_rule="none", generation=False):
+    """Asks for a token of a service account; the body of its subresource ``token``."""
+
+    spec: TokenRequestSpec = TokenRequestSpec()
+    status: TokenRequestStatus = TokenRequestStatus()
