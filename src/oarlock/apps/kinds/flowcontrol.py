@@ -15,9 +15,11 @@ from oarlock.schema.resources import Resource
 from oarlock.schema.shapes import Model
 
 __all__ = [
+    "ExemptPriorityLevelConfiguration",
     "FlowDistinguisherMethod",
     "FlowSchema",
     "FlowSchemaSpec",
+    "FlowSchemaStatus",
     "GroupSubject",
     "LimitResponse",
     "LimitedPriorityLevelConfiguration",
@@ -26,6 +28,7 @@ __all__ = [
     "PriorityLevelConfiguration",
     "PriorityLevelConfigurationReference",
     "PriorityLevelConfigurationSpec",
+    "PriorityLevelConfigurationStatus",
     "QueuingConfiguration",
     "ResourcePolicyRule",
     "ServiceAccountSubject",
