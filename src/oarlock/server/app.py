@@ -25,6 +25,7 @@ from oarlock.storage.backend import Backend
 if TYPE_CHECKING:
     from oarlock.client.client import Client
     from oarlock.meta.context import User
+    from oarlock.server.identities import Identities
     from oarlock.server.run import Running
 
 __all__ = ["APIServer", "NotServing"]
@@ -100,6 +101,8 @@ class APIServer:
         self.source = "SERVER"
         """Where commands find this server; the command that found it says so."""
         self.running: Running | None = None
+        self.identities: Identities | None = None
+        """Who is let in, while it runs with options."""
 
     def main(self, argv: Sequence[str] | None = None) -> None:
         """Run the server, with the options of ``oarlock serve`` (`argv`, or the command line), until SIGTERM or SIGINT.

@@ -18,6 +18,7 @@ from pathlib import Path
 from oarlock.client.clock import SystemClock
 from oarlock.endpoints.catalog import CatalogError
 from oarlock.policy.authn.certificates import CertificateBundleError
+from oarlock.policy.authn.keys import KeyFileError
 from oarlock.policy.authn.token_file import TokenFileError
 from oarlock.registry.records import StoreTooNew
 from oarlock.schema.declaring import DeclarationError
@@ -53,6 +54,7 @@ _CORRECTABLE = (
     BadCertificateFile,
     TokenFileError,
     CertificateBundleError,
+    KeyFileError,
     StorageError,
     StoreTooNew,
     DeclarationError,

@@ -78,6 +78,11 @@ class ServerConfig(
         return self.data_directory / f"{self.store_name}.token"
 
     @property
+    def service_account_key(self) -> Path:
+        """The file of the generated key that signs tokens of service accounts."""
+        return self.data_directory / f"{self.store_name}.service-accounts.key"
+
+    @property
     def store_mark(self) -> Path:
         """The file in which a server remembers what it has seen of its store."""
         return self.data_directory / f"{self.store_name}.seen"

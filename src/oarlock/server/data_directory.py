@@ -1,6 +1,7 @@
 """The data directory: what a server generates and needs again at its next start, whatever its store.
 
     NAME.token        the admin's token (`credentials`)
+    NAME.service-accounts.key   signs tokens of service accounts (`token_keys`)
     NAME.kubeconfig   written anew at every start (`credentials`)
     NAME.seen         what was seen of the store (`store_mark`)
     pki/              the certificates (``serving.certs``)
@@ -37,7 +38,8 @@ def prepare_data_directory(config: ServerConfig) -> None:
     A new directory is its owner's only. Raises `BadFile`.
     """
     token, certificates = config.token_auth_file is None, config.cert_dir is None and config.tls_cert_file is None
-    if not (token or certificates):
+    keys = bool(config.service_account_issuer) and config.service_account_signing_key_file is None
+    if not (token or certificates or keys):
         return
     directory = config.data_directory
     with _as_bad_file(directory):
@@ -49,6 +51,8 @@ def prepare_data_directory(config: ServerConfig) -> None:
     earlier = config.default_data_directory
     if token:
         _copy(earlier, directory, [config.admin_token.name])
+    if keys:
+        _copy(earlier, directory, [config.service_account_key.name])
     if certificates:
         for pair in _PAIRS:
             _copy(earlier / "pki", directory / "pki", pair)

@@ -14,9 +14,13 @@ from typing import Any, Generic, Protocol, TypeVar
 from oarlock.meta.context import Clock, User
 from oarlock.policy.authn.anonymous import NOBODY, Anonymous
 from oarlock.policy.authn.authenticator import Authenticator, Union
+from oarlock.policy.authn.bootstrap_tokens import BootstrapTokens
 from oarlock.policy.authn.certificates import CertificateBundleError, ClientCertificates, load_bundle
 from oarlock.policy.authn.front_proxy import FrontProxy, FrontProxyHeaders, FrontProxyNames
+from oarlock.policy.authn.keys import KeyFileError
+from oarlock.policy.authn.service_accounts import ServiceAccountTokens
 from oarlock.policy.authn.token_file import TokenFile, TokenFileError
+from oarlock.policy.authn.token_issuer import TokenIssuer
 from oarlock.policy.authn.tokens import BearerTokens, TokenAuthenticator
 from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer
 from oarlock.policy.authz.union import AuthorizerUnion
@@ -24,12 +28,14 @@ from oarlock.server.config import ServerConfig
 from oarlock.server.credentials import BadFile, read_file, tokens_of
 from oarlock.server.options.option import ConfigError
 from oarlock.server.reloaded_files import ReloadedFiles
+from oarlock.server.stored_objects import LiveObjects
+from oarlock.server.token_keys import TokenKeys
 
 __all__ = ["Identities", "anonymous_of", "check_anonymous"]
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
-REFUSALS = (BadFile, TokenFileError, CertificateBundleError)
+REFUSALS = (BadFile, TokenFileError, CertificateBundleError, KeyFileError)
 
 
 class _Members(Protocol[T_contra]):
@@ -61,7 +67,7 @@ class Identities:
     """Who is let in by one server.
 
     Make it from the server's options. `clock` says when what expires has expired.
-    Raises `BadFile`, `TokenFileError`, `CertificateBundleError`.
+    Raises `BadFile`, `TokenFileError`, `CertificateBundleError`, `KeyFileError`.
     """
 
     def __init__(self, config: ServerConfig, clock: Clock) -> None:
@@ -69,10 +75,16 @@ class Identities:
         self._clock = clock
         self.tokens_in_file: list[tuple[str, User]] = tokens_of(config)  # makes the administrator's, if there is none
         self.front_proxy = FrontProxyHeaders()
-        self.audiences: tuple[str, ...] = ()
+        self.audiences = config.api_audiences or config.service_account_issuer[:1]
+        self.objects = LiveObjects()
+        self.issuer: TokenIssuer | None = None
+        self._keys = TokenKeys(config) if config.service_account_issuer else None
         requests, tokens = self._request_sources(), self._token_sources()
         # Before they are read, so that no change is missed.
-        self.files = (*requests.reloaded(lambda: self._union), *tokens.reloaded(lambda: self.tokens))
+        self.files: tuple[ReloadedFiles, ...] = (
+            *requests.reloaded(lambda: self._union),
+            *tokens.reloaded(lambda: self.tokens),
+        )
         self.tokens = BearerTokens(tokens.members(), clock, self.audiences)
         self._union = Union([*requests.members(), self.tokens])
 
@@ -107,7 +119,23 @@ class Identities:
         config, sources = self._config, _Sources[TokenAuthenticator]()
         file = config.token_auth_file or config.admin_token
         sources.add(lambda: TokenFile(tokens_of(config), self.audiences), file)
+        if self._keys is not None:
+            self._add_service_accounts(sources, self._keys)
+        if config.enable_bootstrap_token_auth:
+            sources.add(lambda: BootstrapTokens(self.objects, self.audiences, self._clock))
         return sources
+
+    def _add_service_accounts(self, sources: _Sources[TokenAuthenticator], keys: TokenKeys) -> None:
+        config, clock, issuers = self._config, self._clock, self._config.service_account_issuer
+        longest_s = config.service_account_max_token_expiration_s
+        self.issuer = TokenIssuer(issuers[0], keys.signing, keys.verifying, self.audiences, clock, longest_s)
+        objects = self.objects if config.service_account_lookup else None
+
+        def make() -> TokenAuthenticator:
+            keys.read()
+            return ServiceAccountTokens(issuers, keys.verifying, self.audiences, objects, clock)
+
+        sources.add(make, *keys.files)
 
 
 def _bundle(file: Path) -> Sequence[Any]:

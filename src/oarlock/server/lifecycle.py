@@ -178,7 +178,8 @@ async def start(
         return await serve(handler, serving, clock, parts.unsent)
 
     check_anonymous(parts.anonymous, parts.authorizer)
-    parts.front_proxy, parts.audiences = identities.front_proxy, identities.audiences
+    server.identities = identities
+    parts.let_in(identities)
     running = await assemble(parts, identities.authenticator, listen)
     try:
         await running.load()

@@ -52,7 +52,8 @@ from oarlock.server.filters.max_in_flight import MaxInFlight
 from oarlock.server.filters.memory import MemoryReserve, is_limited
 from oarlock.server.filters.shutdown import Leaving, Shutdown
 from oarlock.server.health import Conditions, Health, checks_of, in_time
-from oarlock.server.identities import anonymous_of
+from oarlock.server.identities import Identities, anonymous_of
+from oarlock.server.issuer_pages import IssuerPages
 from oarlock.server.metrics import RequestMetrics, StoreMetrics
 from oarlock.server.metrics_page import MetricsPage, Sources, WorkersMetrics
 from oarlock.server.own_work import OwnWork, Runnable, ServerHook
@@ -93,6 +94,7 @@ class ServerDescription(Protocol):
     on_stop: ServerHook | None
     source: str
     running: Running | None
+    identities: Identities | None
 
 
 class ServerParts:
@@ -131,6 +133,7 @@ class ServerParts:
         self.front_proxy = FrontProxyHeaders()
         self.audiences: tuple[str, ...] = ()
         self.audit = _audit(config, clock)
+        self.issuer_pages: IssuerPages | None = None
         self.admission = AdmissionChain(map(TypedPlugin, server.admission), self._authorize)
         self.store_integrity = StoreIntegrity(self.backend)
         self.store_mark: StoreMark | None = None
@@ -181,6 +184,14 @@ class ServerParts:
             audiences=frozenset(self.audiences),
         )
         return chain.build(chain.filters(chain_config), self._dispatch, self.clock, self.unsent)
+
+    def let_in(self, identities: Identities) -> None:
+        """Let in whom `identities` knows, from the first request on. Call it before the server listens."""
+        self.front_proxy, self.audiences = identities.front_proxy, identities.audiences
+        identities.objects.attach(self.live, self.cache)
+        if identities.issuer is not None:
+            self.issuer_pages = IssuerPages(identities.issuer, self.config.service_account_jwks_uri)
+            self.own_paths = (*self.own_paths, *self.issuer_pages.paths)
 
     def remember_store(self) -> None:
         """Remember in the data directory what is seen of the store, to find out when it was put back."""
@@ -236,7 +247,8 @@ class ServerParts:
         """Answer the server's own paths."""
         path, debug = state.request.path, self.fairness_pages
         own = None if debug is None else debug.respond(path)
-        return own or await self.health.respond(state) or await self.metrics.respond(path)
+        own = own or await self.health.respond(state) or await self.metrics.respond(path)
+        return self.issuer_pages.respond(state) if own is None and self.issuer_pages is not None else own
 
     def _in_flight(self) -> MaxInFlight | FairnessFilter:
         """What limits the requests that are carried out at a time."""

@@ -22,7 +22,7 @@ import yaml
 from oarlock.codec.yaml import DecodeError, decode
 from oarlock.server.options.layers import Layer
 from oarlock.server.options.option import Option
-from oarlock.server.options.types import PathType
+from oarlock.server.options.types import PathListType, PathType
 
 __all__ = ["API_VERSION", "KIND", "MAX_BYTES", "read_file"]
 
@@ -108,6 +108,8 @@ class _FileReader:
             return
         if isinstance(declared.type, PathType) and value is not None:
             value = self._path.parent / value
+        if isinstance(declared.type, PathListType):
+            value = tuple(self._path.parent / one for one in value)
         self._layer.values[declared.field] = value
         self._layer.places[declared.field] = place
 

@@ -22,6 +22,7 @@ __all__ = [
     "FractionType",
     "IntegerType",
     "OptionType",
+    "PathListType",
     "PathType",
     "SizeType",
     "StringListType",
@@ -302,6 +303,31 @@ class StringListType(OptionType):
 
     def tree(self, value: Any) -> Any:
         return list(value)
+
+
+class PathListType(OptionType):
+    """Files, in a flag separated by commas."""
+
+    unit = "FILES"
+
+    def parse(self, text: str) -> tuple[Path, ...]:
+        return tuple(dict.fromkeys(Path(part) for part in map(str.strip, text.split(",")) if part))
+
+    def read(self, tree: Any) -> tuple[Path, ...]:
+        if not isinstance(tree, list) or not all(isinstance(item, str) for item in tree):
+            raise ValueError("write a list of strings")
+        return tuple(dict.fromkeys(map(Path, tree)))
+
+    def problem(self, value: Any) -> str:
+        if not isinstance(value, tuple | list) or not all(isinstance(item, Path) for item in value):
+            return "must be a tuple of Paths"
+        return _text_problem("".join(map(str, value)))
+
+    def text(self, value: Any) -> str:
+        return ",".join(map(str, value))
+
+    def tree(self, value: Any) -> Any:
+        return list(map(str, value))
 
 
 def _text_problem(text: str) -> str:

@@ -6,9 +6,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from oarlock.server.options.option import OptionGroup, Problem, option
-from oarlock.server.options.types import BooleanType, PathType, StringListType
+from oarlock.server.options.types import (
+    BooleanType,
+    DurationType,
+    PathListType,
+    PathType,
+    StringListType,
+    StringType,
+)
 
 __all__ = ["AuthenticationOptions"]
 
@@ -19,6 +27,13 @@ def _exact_path(text: str) -> str:
     """A path of a URL without wildcards. Raises ValueError."""
     if not text.startswith("/") or "*" in text:
         raise ValueError(f"{text} is not an exact path; write /livez,/readyz,/healthz")
+    return text
+
+
+def _issuer(text: str) -> str:
+    """An issuer of tokens. Raises ValueError."""
+    if ":" in text and not urlsplit(text).scheme:
+        raise ValueError(f"{text!r} has a colon and is no URL")
     return text
 
 
@@ -74,11 +89,45 @@ class AuthenticationOptions(OptionGroup):
     requestheader_extra_headers_prefix: tuple[str, ...] = option(
         ("x-remote-extra-",), _HEADERS, "Beginnings of the front proxy's headers with more about the user."
     )
+    service_account_issuer: tuple[str, ...] = option(
+        (),
+        StringListType("ISSUERS", _issuer),
+        "Issue tokens of service accounts as the first of these, usually this server's URL, and accept those of all.",
+    )
+    service_account_signing_key_file: Path | None = option(
+        None, PathType(), "Sign tokens of service accounts with this private key (PEM); one in --data-dir unless given."
+    )
+    service_account_key_file: tuple[Path, ...] = option(
+        (),
+        PathListType(),
+        "Verify tokens of service accounts with these keys too (PEM), while one replaces another.",
+    )
+    service_account_lookup: bool = option(
+        True, BooleanType(), "Check that what a service account's token is bound to still exists."
+    )
+    service_account_max_token_expiration_s: float = option(
+        0.0, DurationType(), "Issue no token of a service account for longer; 0s leaves it at 2^32 seconds."
+    )
+    service_account_jwks_uri: str = option(
+        "", StringType("URL"), "Where clients find the keys of the issuer; /openid/v1/jwks of this server unless given."
+    )
+    api_audiences: tuple[str, ...] = option(
+        (), StringListType("NAMES"), "What tokens must be for to be accepted; the first issuer unless given."
+    )
+    enable_bootstrap_token_auth: bool = option(
+        False, BooleanType(), "Let machines in with bootstrap tokens, which are secrets in kube-system."
+    )
     write_kubeconfig: Path | None = option(
         None, PathType(), "Write a kubeconfig here; in --data-dir unless given, if a token is made."
     )
 
     def check(self) -> Iterator[Problem]:
+        if not self.service_account_issuer:
+            for name in ("service_account_signing_key_file", "service_account_key_file", "service_account_jwks_uri"):
+                if getattr(self, name):
+                    yield Problem(name, "give `service_account_issuer` too")
+        if 0 < self.service_account_max_token_expiration_s < 3600:
+            yield Problem("service_account_max_token_expiration_s", "must be at least 1h")
         if self.anonymous_auth and self.anonymous_paths:
             yield Problem("anonymous_paths", "says less than `anonymous_auth`: give one of them")
         if self.requestheader_client_ca_file is None:
