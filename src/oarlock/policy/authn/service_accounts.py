@@ -23,7 +23,7 @@ from oarlock.policy.authn.stored_objects import StoredObjects
 from oarlock.policy.authn.tokens import FOR_EVER, TokenAnswer
 from oarlock.registry.waiting import in_task
 
-__all__ = ["BoundObject", "ServiceAccountTokens", "TokenBinding", "user_of"]
+__all__ = ["LEGACY", "LEGACY_ISSUER", "BoundObject", "ServiceAccountTokens", "TokenBinding", "user_of"]
 
 LEGACY_ISSUER = "kubernetes/serviceaccount"
 LEGACY = "kubernetes.io/serviceaccount/"

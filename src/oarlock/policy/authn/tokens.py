@@ -19,7 +19,7 @@ from oarlock.policy.authn.authenticator import DEADLINE_S, BadCredentials, Crede
 from oarlock.policy.authn.bearer import bearer_token, subprotocol_token
 from oarlock.registry.waiting import in_task
 
-__all__ = ["BadToken", "BearerTokens", "TokenAnswer", "TokenAuthenticator"]
+__all__ = ["FOR_EVER", "BadToken", "BearerTokens", "TokenAnswer", "TokenAuthenticator"]
 
 log = logging.getLogger("oarlock.authn")
 
