@@ -23,6 +23,7 @@ PYTHON: dict[type[types.OptionType], Any] = {
     types.DurationType: float,
     types.FractionType: float,
     types.IntegerType: int,
+    types.PathListType: tuple[Path, ...],
     types.PathType: Path,
     types.SizeType: int,
     types.StringListType: tuple[str, ...],
