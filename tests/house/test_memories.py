@@ -15,6 +15,7 @@ FUNCTIONS = {
     "patch/apply/elements.py: _text_key": "texts of fewer than 128 characters",
     "patch/apply/elements.py: _text_value": "texts of fewer than 128 characters",
     "patch/apply/managers.py: _in_utc": "texts of fewer than 64 characters",
+    "policy/authn/jwt.py: _algorithm": "the algorithms of the keys that a server has",
     "registry/managed_fields.py: _writer": "managers of at most 128 bytes",
     "registry/scale.py: _applicable": "nothing",
     "registry/scale.py: _compiled": "nothing",
