@@ -13,10 +13,12 @@ from typing import Any
 
 from oarlock.apps.controlplane.config_maps import ConfigMapCollection
 from oarlock.apps.controlplane.events import EventCollection
+from oarlock.apps.controlplane.flow_control import FlowControl
+from oarlock.apps.controlplane.flow_schemas import FlowSchemaCollection, PriorityLevelCollection
 from oarlock.apps.controlplane.leases import LeaseCollection
 from oarlock.apps.controlplane.namespaces import NamespaceCollection, NamespaceLifecycle, create_system_namespaces
 from oarlock.apps.controlplane.secrets import SecretCollection
-from oarlock.apps.kinds import core, events, flowcontrol, rbac
+from oarlock.apps.kinds import core, events, rbac
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
 from oarlock.policy.admission.plugin import Admission
@@ -74,4 +76,6 @@ def _access() -> ControlPlanePart:
 
 def _flow_control() -> ControlPlanePart:
     """How requests share the server."""
-    return ControlPlanePart("flow control", serve=[flowcontrol.FlowSchema, flowcontrol.PriorityLevelConfiguration])
+    return ControlPlanePart(
+        "flow control", serve=[FlowSchemaCollection, PriorityLevelCollection], controllers=[FlowControl()]
+    )

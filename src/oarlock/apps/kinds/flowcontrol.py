@@ -217,7 +217,7 @@ class PriorityLevelConfigurationStatus(Model):
 
 
 def _limited(path: str, guard: str) -> str:
-    return f"has(self.spec.limited) && {guard} ? string(self.spec.limited.{path}) : '<none>'"
+    return f"has(self.spec.limited) && {guard} ? dyn(self.spec.limited.{path}) : dyn('<none>')"
 
 
 _QUEUING = "has(self.spec.limited.limitResponse.queuing)"

@@ -12,7 +12,7 @@ from typing import Any
 
 from oarlock.policy.fairness.shuffle_sharding import MOST_BITS, bits_of_hand
 
-__all__ = ["CATCH_ALL", "EXEMPT", "BrokenSettings", "LevelSettings", "QueueSettings", "SchemaSettings"]
+__all__ = ["CATCH_ALL", "EXEMPT", "MOST_QUEUES", "BrokenSettings", "LevelSettings", "QueueSettings", "SchemaSettings"]
 
 EXEMPT = "exempt"
 """The name of the only level without limits, and of the schema that nobody can change."""

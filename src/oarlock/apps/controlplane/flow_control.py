@@ -1,0 +1,110 @@
+"""`FlowControl`: keeps the built-in flow schemas and priority levels, and says of each schema whether its level exists.
+
+A mandatory object that was deleted or changed is put back; a suggested one is kept as it is built in while its
+annotation ``apf.kubernetes.io/autoupdate-spec`` says so. Every server of a store does this.
+Source: KEP-1040; Kubernetes' flow control ensurer. See also: ``policy.fairness.builtin``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from oarlock.client.client import Client
+from oarlock.client.clock import TimerClock
+from oarlock.client.transport import TransportError
+from oarlock.meta.errors import AlreadyExists, Conflict, NotFound, StatusError
+from oarlock.meta.times import rfc3339
+from oarlock.policy.fairness import builtin
+from oarlock.policy.fairness.upkeep import DanglingCondition, dangling, renewed
+
+__all__ = ["FlowControl"]
+
+log = logging.getLogger("oarlock.fairness")
+
+UPKEEP_S = 60.0
+"""How often the objects are looked at although nothing has been heard of them."""
+_PRODUCER = "api-priority-and-fairness-config-producer-v1"
+_CONSUMER = "api-priority-and-fairness-config-consumer-v1"
+_SCHEMA = f"{builtin.API_VERSION}/FlowSchema"
+_LEVEL = f"{builtin.API_VERSION}/PriorityLevelConfiguration"
+
+Tree = dict[str, Any]
+
+
+class FlowControl:
+    """A `Runnable` for ``APIServer(controllers=…)``."""
+
+    async def run(self, client: Client, clock: TimerClock) -> None:
+        """Work until cancelled."""
+        changed = asyncio.Event()
+        levels, schemas = client.informer(_LEVEL), client.informer(_SCHEMA)
+        for informer in (levels, schemas):
+            informer.add_handler(lambda old, new: changed.set())
+        async with levels, schemas:
+            await levels.synced()
+            await schemas.synced()
+            while True:
+                changed.clear()
+                try:
+                    producer = client.using(field_manager=_PRODUCER)
+                    await _keep(producer, _LEVEL, list(levels), builtin.MANDATORY_LEVELS, builtin.SUGGESTED_LEVELS)
+                    await _keep(producer, _SCHEMA, list(schemas), builtin.MANDATORY_SCHEMAS, builtin.SUGGESTED_SCHEMAS)
+                    await _tell(client, clock, {one["metadata"]["name"] for one in levels}, list(schemas))
+                except (StatusError, TransportError) as error:
+                    log.warning("the objects of priority and fairness could not be kept: %s", error)
+                await _either(changed, clock)
+
+
+async def _either(changed: asyncio.Event, clock: TimerClock) -> None:
+    """Wait until something has changed, or for a minute."""
+    waits = [asyncio.ensure_future(changed.wait()), asyncio.ensure_future(clock.sleep(UPKEEP_S))]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for one in waits:
+            one.cancel()
+
+
+async def _keep(
+    producer: Client, kind: str, stored: Sequence[Tree], mandatory: Sequence[Tree], suggested: Sequence[Tree]
+) -> None:
+    """Create what is missing, put back what was changed, delete what an earlier release had."""
+    by_name = {one["metadata"]["name"]: one for one in stored}
+    wanted = {one["metadata"]["name"]: one for one in (*mandatory, *suggested)}
+    must = {one["metadata"]["name"] for one in mandatory}
+    for name, tree in wanted.items():
+        with suppress(AlreadyExists, Conflict, NotFound):  # somebody else was faster, and an event tells of it
+            found = by_name.get(name)
+            if found is None:
+                await producer.create(tree, kind=kind)
+            elif (put_back := renewed(found, tree, mandatory=name in must)) is not None:
+                await producer.update(put_back, kind=kind)
+    for name, found in by_name.items():
+        if name not in wanted and (found["metadata"].get("annotations") or {}).get(builtin.AUTO_UPDATE) == "true":
+            with suppress(NotFound):
+                await producer.delete(kind, name)
+
+
+async def _tell(client: Client, clock: TimerClock, levels: set[str], schemas: Sequence[Tree]) -> None:
+    """Write the condition of each schema that hasn't the right one."""
+    for schema in schemas:
+        level = schema["spec"]["priorityLevelConfiguration"]["name"]
+        right = dangling(level, exists=level in levels)
+        conditions = (schema.get("status") or {}).get("conditions") or []
+        if any(one.get("type") == "Dangling" and right == _said(one) for one in conditions):
+            continue
+        status, reason, message = right
+        condition = {"type": "Dangling", "status": status, "lastTransitionTime": rfc3339(clock.now())}
+        metadata = {"name": schema["metadata"]["name"]}
+        applied: Tree = {"apiVersion": builtin.API_VERSION, "kind": "FlowSchema", "metadata": metadata}
+        applied["status"] = {"conditions": [{**condition, "reason": reason, "message": message}]}
+        with suppress(NotFound):
+            await client.apply(applied, subresource="status", field_manager=_CONSUMER, force=True)
+
+
+def _said(condition: Mapping[str, Any]) -> DanglingCondition:
+    return condition.get("status", ""), condition.get("reason", ""), condition.get("message", "")
