@@ -27,6 +27,7 @@ PYTHON: dict[type[types.OptionType], Any] = {
     types.PathType: Path,
     types.SizeType: int,
     types.StringListType: tuple[str, ...],
+    types.SeparateListType: tuple[str, ...],
     types.StringType: str,
     types.URLType: str,
 }

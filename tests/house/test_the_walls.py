@@ -59,7 +59,12 @@ DEFERRED = {
     "oarlock.server.lifecycle": {"oarlock.server.encryption.reload"},
     "oarlock.server.metrics_page": {"oarlock.server"},
     "oarlock.client.http_transport": {"yarl"},
-    "oarlock.server.run": {"oarlock.client.client", "oarlock.server.audit.build", "oarlock.server.local_transport"},
+    "oarlock.server.run": {
+        "oarlock.client.client",
+        "oarlock.server.audit.build",
+        "oarlock.server.debug_pages",
+        "oarlock.server.local_transport",
+    },
     "oarlock.storage.url": {
         "oarlock.storage.etcd.backend",
         "oarlock.storage.mysql.backend",

@@ -57,6 +57,8 @@ class ChainConfig:
     anonymous: Anonymous = NOBODY
     front_proxy: FrontProxyHeaders = field(default_factory=FrontProxyHeaders)
     audit: Audit | None = None
+    cors: Filter | None = None
+    connection_headers: Sequence[Filter] = ()
     audiences: frozenset[str] = frozenset()
     request_timeout_s: float = 60.0
     random: Callable[[int], bytes] = os.urandom
@@ -67,11 +69,13 @@ def filters(config: ChainConfig) -> list[Filter]:
     audit = config.audit
     return [
         audit_id(config.random),
+        *config.connection_headers,
         panic_recovery(config.observe),
         request_info(config.resolve, config.observe),
         config.shutdown,
         deadline(config.request_timeout_s),
         recorded_warnings,
+        *([] if config.cors is None else [config.cors]),
         answer_errors,
         *([] if audit is None else [audit.unauthenticated]),
         authentication(config.authenticator, config.anonymous, config.audiences),

@@ -12,6 +12,7 @@ from pathlib import Path
 from oarlock.server.options.groups.audit import AuditOptions
 from oarlock.server.options.groups.authentication import AuthenticationOptions
 from oarlock.server.options.groups.authorization import AuthorizationOptions
+from oarlock.server.options.groups.features import FeatureOptions
 from oarlock.server.options.groups.generic import GenericOptions
 from oarlock.server.options.groups.logs import LogOptions
 from oarlock.server.options.groups.serving import ServingOptions
@@ -35,6 +36,7 @@ class ServerConfig(
     AuthorizationOptions,
     AuditOptions,
     GenericOptions,
+    FeatureOptions,
     LogOptions,
 ):
     """The settings of one process, as ``oarlock serve --help`` and docs/flags.md describe them.

@@ -37,9 +37,12 @@ from oarlock.server.metrics_page import WorkersMetrics
 from oarlock.server.reloaded_files import ReloadedFiles, reload_changed
 from oarlock.server.run import Running, ServerDescription, ServerParts, assemble
 from oarlock.server.serving.certs import ensure_certificates, held_certificates
+from oarlock.server.serving.ciphers import VERSIONS, openssl_ciphers
 from oarlock.server.serving.config import ConnectionLimits, ServingConfig, Sharing
 from oarlock.server.serving.listener import Listener, serve
-from oarlock.server.serving.tls import BadCertificateFile, reload_certificate, server_context
+from oarlock.server.serving.named_pairs import NamedPair, parse_named_pair
+from oarlock.server.serving.sni import ServerNames
+from oarlock.server.serving.tls import CIPHERS, BadCertificateFile, TLSRules, reload_certificate, server_context
 from oarlock.storage.backend import Backend, StorageError
 from oarlock.storage.url import check_storage, open_backend
 
@@ -158,7 +161,12 @@ async def start(
         certificate = _given_certificate(config, config.tls_cert_file, config.tls_private_key_file)
     else:
         certificate = _generated_certificate(config, clock)
-    limits = ConnectionLimits(max_request_bytes=config.max_request_bytes, answer_timeout_s=config.request_timeout_s)
+    named = _named_certificates(config, certificate.tls)
+    limits = ConnectionLimits(
+        max_request_bytes=config.max_request_bytes,
+        answer_timeout_s=config.request_timeout_s,
+        max_concurrent_streams=config.http2_max_streams_per_connection or ConnectionLimits().max_concurrent_streams,
+    )
     serving = ServingConfig(
         host=config.bind_address,
         port=config.secure_port,
@@ -183,7 +191,7 @@ async def start(
     running = await assemble(parts, identities.authenticator, listen)
     try:
         await running.load()
-        running.files = (*identities.files, certificate.files)
+        running.files = (*identities.files, certificate.files, *named)
         running.run_in_background(reload_changed(running.files, certificate.renew))
         _print_usage(running, first_token(identities.tokens_in_file), certificate.ca, terminal)
     except BaseException:
@@ -267,13 +275,37 @@ def _generated_certificate(config: ServerConfig, clock: Clock) -> _ServingCertif
 
 def _tls(config: ServerConfig, certificate: Path, key: Path) -> ssl.SSLContext:
     ca = config.client_ca_file or config.requestheader_client_ca_file
+    suites = config.tls_cipher_suites
+    rules = TLSRules(VERSIONS[config.tls_min_version], openssl_ciphers(suites) if suites else CIPHERS)
     return server_context(
         certificate,
         key,
         http2=config.http2,
         client_certificates=ca is not None,
         client_ca=ca,
+        rules=rules,
     )
+
+
+def _named_certificates(config: ServerConfig, default: ssl.SSLContext) -> tuple[ReloadedFiles, ...]:
+    """Let `default` serve the certificates for other names too: their files."""
+    pairs = [parse_named_pair(text) for text in config.tls_sni_cert_key]
+    if not pairs:
+        return ()
+    watched: list[ReloadedFiles] = []
+    others: list[tuple[NamedPair, ssl.SSLContext]] = []
+    for pair in pairs:
+        files = pair.certificate, pair.key
+        context = _tls(config, *files)
+
+        def read(context: ssl.SSLContext = context, files: tuple[Path, Path] = files) -> None:
+            reload_certificate(context, *files)
+            names.refresh()
+
+        watched.append(ReloadedFiles(files, read, (BadCertificateFile,)))
+        others.append((pair, context))
+    names = ServerNames(default, others)
+    return tuple(watched)
 
 
 def _print_usage(running: Running, token: tuple[str, User], ca: bytes | None, terminal: Terminal) -> None:

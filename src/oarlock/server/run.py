@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import re2
 
 from oarlock.client.informer import Informer
 from oarlock.endpoints.catalog import Catalog, Entry
@@ -47,7 +50,10 @@ from oarlock.server.fairness.feed import KINDS as FLOW_CONTROL_KINDS
 from oarlock.server.fairness.feed import FairnessFeed
 from oarlock.server.fairness.pages import FairnessPages
 from oarlock.server.filters.audit import Audit
+from oarlock.server.filters.connection_headers import go_away, strict_transport_security
+from oarlock.server.filters.cors import cors
 from oarlock.server.filters.fairness import FairnessFilter
+from oarlock.server.filters.filter import Filter
 from oarlock.server.filters.max_in_flight import MaxInFlight
 from oarlock.server.filters.memory import MemoryReserve, is_limited
 from oarlock.server.filters.shutdown import Leaving, Shutdown
@@ -69,6 +75,7 @@ from oarlock.storage.compactor import Compactor
 if TYPE_CHECKING:
     from oarlock.client.client import Client
     from oarlock.client.clock import TimerClock
+    from oarlock.server.debug_pages import DebugPages
     from oarlock.server.encryption.reload import ServerEncryption
 
 __all__ = ["Running", "ServerDescription", "ServerParts", "assemble"]
@@ -143,7 +150,9 @@ class ServerParts:
         self.fairness_pages = None if fair is None else FairnessPages(fair.fairness, clock)
         self.fairness_feed = None if fair is None else FairnessFeed(fair.fairness)
         debug_paths = () if self.fairness_pages is None else self.fairness_pages.paths
-        self.own_paths = (*self.health.paths, *MetricsPage.paths, *debug_paths)
+        own_paths = (*self.health.paths, *MetricsPage.paths, *debug_paths)
+        self.debug_pages = _debug_pages(server.name, config, clock, own_paths)
+        self.own_paths = (*own_paths, *(() if self.debug_pages is None else self.debug_pages.paths))
         self.request_metrics = RequestMetrics(frozenset((*self.own_paths, "/version")))
         reloads = encryption.counts if encryption is not None and encryption.reloads else None
         sources = Sources(
@@ -178,6 +187,8 @@ class ServerParts:
             max_in_flight=None if in_process else self.in_flight,
             memory=MemoryReserve() if is_limited() else None,
             audit=None if self.audit is None else Audit(self.audit),
+            cors=_cors(self.config),
+            connection_headers=_connection_headers(self.config),
             request_timeout_s=self.config.request_timeout_s,
             anonymous=self.anonymous,
             front_proxy=self.front_proxy,
@@ -248,6 +259,8 @@ class ServerParts:
         path, debug = state.request.path, self.fairness_pages
         own = None if debug is None else debug.respond(path)
         own = own or await self.health.respond(state) or await self.metrics.respond(path)
+        if own is None and self.debug_pages is not None:
+            own = await self.debug_pages.respond(state)
         return self.issuer_pages.respond(state) if own is None and self.issuer_pages is not None else own
 
     def _in_flight(self) -> MaxInFlight | FairnessFilter:
@@ -330,6 +343,29 @@ class ServerParts:
             *(request.peer.address, request.peer.port, quote(state.user.name), status),
             "" if whole else " cut",
         )
+
+
+def _debug_pages(name: str, config: ServerConfig, clock: TimerClock, paths: Sequence[str]) -> DebugPages | None:
+    if not config.debug_pages and not config.profiling:
+        return None
+    from oarlock.server.debug_pages import DebugPages  # noqa: PLC0415 (few servers need the profiler)
+
+    began = clock.monotonic()
+    return DebugPages(name, config, lambda: clock.monotonic() - began, paths)
+
+
+def _cors(config: ServerConfig) -> Filter | None:
+    patterns = [re2.compile(text) for text in config.cors_allowed_origins]
+    return cors(patterns) if patterns else None
+
+
+def _connection_headers(config: ServerConfig) -> list[Filter]:
+    filters: list[Filter] = []
+    if config.strict_transport_security_directives:
+        filters.append(strict_transport_security(config.strict_transport_security_directives))
+    if config.goaway_chance:
+        filters.append(go_away(config.goaway_chance, random.random))
+    return filters
 
 
 def _audit(config: ServerConfig, clock: TimerClock) -> ServerAudit | None:

@@ -24,6 +24,7 @@ __all__ = [
     "OptionType",
     "PathListType",
     "PathType",
+    "SeparateListType",
     "SizeType",
     "StringListType",
     "StringType",
@@ -328,6 +329,13 @@ class PathListType(OptionType):
 
     def tree(self, value: Any) -> Any:
         return list(map(str, value))
+
+
+class SeparateListType(StringListType):
+    """Texts that may have commas: a flag has one of them, and is repeated."""
+
+    def parse(self, text: str) -> tuple[str, ...]:
+        return self._all([text] if text else [])
 
 
 def _text_problem(text: str) -> str:

@@ -11,8 +11,10 @@ from __future__ import annotations
 import _ssl
 import ctypes
 import logging
+import os
 import ssl
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 
 from oarlock.meta.peer import Peer
 
-__all__ = ["BadCertificateFile", "peer_of", "reload_certificate", "server_context"]
+__all__ = ["CIPHERS", "BadCertificateFile", "TLSRules", "openssl_of", "peer_of", "reload_certificate", "server_context"]
 
 log = logging.getLogger("oarlock.serving")
 
@@ -30,6 +32,14 @@ SSL_CTRL_SET_MAX_CERT_LIST = 51
 CERTIFICATES_BYTES = 32 * 1024
 """The largest chain of a client's certificates, which is held as long as the connection."""
 CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"  # for TLS 1.2; those of TLS 1.3 are all secure
+
+
+@dataclass(frozen=True, slots=True)
+class TLSRules:
+    """What a listener takes: the lowest version, and OpenSSL's list of ciphers for TLS 1.2."""
+
+    min_version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
+    ciphers: str = CIPHERS
 
 
 class BadCertificateFile(Exception):
@@ -43,6 +53,7 @@ def server_context(
     http2: bool = True,
     client_certificates: bool = False,
     client_ca: Path | None = None,
+    rules: TLSRules = TLSRules(),
 ) -> ssl.SSLContext:
     """The TLS context of a listener.
 
@@ -51,8 +62,8 @@ def server_context(
     `BadCertificateFile`.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_ciphers(CIPHERS)
+    context.minimum_version = rules.min_version
+    context.set_ciphers(rules.ciphers)
     context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
     context.set_alpn_protocols(["h2", "http/1.1"] if http2 else ["http/1.1"])
     reload_certificate(context, certificate, key)
@@ -71,23 +82,38 @@ def server_context(
 
 def reload_certificate(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
     """Use these files from the next handshake on. Raises `BadCertificateFile` and changes nothing then."""
-    _check_pair(certificate, key)
+    pair = _read_pair(certificate, key)
     try:
-        context.load_cert_chain(certificate, key)
+        _load(context, pair, certificate, key)
     except (OSError, ssl.SSLError) as error:
         raise BadCertificateFile(f"{certificate}: {_reason(error)}") from error
 
 
-def _check_pair(certificate: Path, key: Path) -> None:
-    """Find out which of two files is wrong: OpenSSL's messages don't say."""
+def _load(context: ssl.SSLContext, pair: bytes, certificate: Path, key: Path) -> None:
+    """Give OpenSSL what was checked, where the system allows it: it takes files only, and they may change meanwhile."""
+    if not hasattr(os, "memfd_create"):
+        context.load_cert_chain(certificate, key)
+        return
+    descriptor = os.memfd_create("oarlock-tls", os.MFD_CLOEXEC)
     try:
-        leaf = x509.load_pem_x509_certificates(certificate.read_bytes())[0]
+        os.write(descriptor, pair)
+        context.load_cert_chain(f"/proc/self/fd/{descriptor}")
+    finally:
+        os.close(descriptor)
+
+
+def _read_pair(certificate: Path, key: Path) -> bytes:
+    """Both files, one after the other, if they belong together. OpenSSL's messages don't say which of them is wrong."""
+    try:
+        chain = certificate.read_bytes()
+        leaf = x509.load_pem_x509_certificates(chain)[0]
     except OSError as error:
         raise BadCertificateFile(f"{certificate}: {_reason(error)}") from error
     except ValueError as error:
         raise BadCertificateFile(f"{certificate}: it holds no certificate in PEM") from error
     try:
-        private = load_pem_private_key(key.read_bytes(), None)
+        secret = key.read_bytes()
+        private = load_pem_private_key(secret, None)
     except OSError as error:
         raise BadCertificateFile(f"{key}: {_reason(error)}") from error
     except TypeError as error:
@@ -97,6 +123,7 @@ def _check_pair(certificate: Path, key: Path) -> None:
     form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     if private.public_key().public_bytes(*form) != leaf.public_key().public_bytes(*form):
         raise BadCertificateFile(f"{key}: it is not the key of the certificate in {certificate}")
+    return chain + b"\n" + secret
 
 
 def _reason(error: Exception) -> str:
@@ -140,6 +167,15 @@ def _openssl(context: ssl.SSLContext) -> tuple[ctypes.CDLL, int] | None:
             context.verify_mode = ssl.CERT_NONE
             return None
     return library, pointer
+
+
+def openssl_of(context: ssl.SSLContext) -> tuple[ctypes.CDLL, int] | None:
+    """`_openssl` for a context that is in use: it is tried with another one, and `context` isn't changed."""
+    reached = _openssl(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+    if reached is None:
+        return None
+    pointer = ctypes.c_void_p.from_address(id(context) + object.__basicsize__).value
+    return (reached[0], pointer) if pointer else None
 
 
 def _keep_nothing(context: ssl.SSLContext) -> None:

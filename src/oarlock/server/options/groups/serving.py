@@ -9,7 +9,16 @@ from pathlib import Path
 
 from oarlock.meta.names import dns1123_subdomain
 from oarlock.server.options.option import OptionGroup, Problem, option
-from oarlock.server.options.types import BooleanType, IntegerType, PathType, StringListType, StringType
+from oarlock.server.options.types import (
+    BooleanType,
+    IntegerType,
+    PathType,
+    SeparateListType,
+    StringListType,
+    StringType,
+)
+from oarlock.server.serving.ciphers import VERSIONS, cipher_suite, openssl_ciphers
+from oarlock.server.serving.named_pairs import parse_named_pair
 
 __all__ = ["ServingOptions"]
 
@@ -23,6 +32,11 @@ def _host(text: str) -> str:
         if dns1123_subdomain(name.removeprefix("*.")):
             raise ValueError(f"{text} is neither a DNS name nor an IP address") from None
     return name
+
+
+def _named_pair(text: str) -> str:
+    parse_named_pair(text)
+    return text
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -45,8 +59,32 @@ class ServingOptions(OptionGroup):
         "More names and addresses the generated certificate is for: db.example.com,10.0.0.7,*.example.com.",
         flag="tls-san",
     )
+    tls_min_version: str = option(
+        "VersionTLS12", StringType("VERSION"), "The lowest version; there is VersionTLS13 too."
+    )
+    tls_cipher_suites: tuple[str, ...] = option(
+        (),
+        StringListType("SUITES", cipher_suite),
+        "Take these cipher suites of TLS 1.2, by Go's names; those with forward secrecy and AEAD unless given.",
+    )
+    tls_sni_cert_key: tuple[str, ...] = option(
+        (),
+        SeparateListType("PAIR", _named_pair),
+        "Serve clients that ask for these names with another certificate: cert.pem,key.pem:*.example.com; without "
+        "names those in the certificate. Repeat it for more.",
+    )
+    http2_max_streams_per_connection: int = option(
+        0, IntegerType(maximum=10_000), "How many requests a connection of HTTP/2 may carry out at a time; 0 is 250."
+    )
 
     def check(self) -> Iterator[Problem]:
+        if self.tls_min_version not in VERSIONS:
+            yield Problem("tls_min_version", f"must be one of {', '.join(VERSIONS)}: what is older is broken")
+        if self.tls_cipher_suites:
+            try:
+                openssl_ciphers(self.tls_cipher_suites)
+            except ValueError as error:
+                yield Problem("tls_cipher_suites", str(error))
         if self.tls_private_key_file is None and self.tls_cert_file is not None:
             yield Problem("tls_cert_file", "must be given together with `tls_private_key_file`")
         if self.tls_cert_file is None and self.tls_private_key_file is not None:
