@@ -11,12 +11,17 @@ from __future__ import annotations
 
 from oarlock.controllers.base import ControllerNotRunning
 from oarlock.controllers.controller import Controller
+from oarlock.controllers.events import EventRecorder
+from oarlock.controllers.fence import LeaderLost
+from oarlock.controllers.finalizers import add_finalizer, remove_finalizer
 from oarlock.controllers.group import ControllerGroup, ControllerRun, run_controllers
 from oarlock.controllers.keys import ObjectKey
+from oarlock.controllers.leases import LeaderElection
 from oarlock.controllers.owners import AlreadyOwned, owner_reference, set_controller_reference, set_owner_reference
 from oarlock.controllers.predicates import annotations_changed, any_of, generation_changed, labels_changed
 from oarlock.controllers.results import Result, TerminalError
 from oarlock.controllers.watched import ObjectSelection, Watched
+from oarlock.controllers.writes import Written, create_or_update, write_status
 
 __all__ = [
     "AlreadyOwned",
@@ -24,17 +29,25 @@ __all__ = [
     "ControllerGroup",
     "ControllerNotRunning",
     "ControllerRun",
+    "EventRecorder",
+    "LeaderElection",
+    "LeaderLost",
     "ObjectKey",
     "ObjectSelection",
     "Result",
     "TerminalError",
     "Watched",
+    "Written",
+    "add_finalizer",
     "annotations_changed",
     "any_of",
+    "create_or_update",
     "generation_changed",
     "labels_changed",
     "owner_reference",
+    "remove_finalizer",
     "run_controllers",
     "set_controller_reference",
     "set_owner_reference",
+    "write_status",
 ]

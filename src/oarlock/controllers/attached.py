@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
+from oarlock.controllers.events import EventRecorder
+from oarlock.controllers.metrics import ControllerNumbers
 from oarlock.controllers.watched import shown_kind
 
 __all__ = ["Attached", "Informers"]
@@ -35,7 +37,9 @@ class Informers(Mapping[Any, Informer[Any]]):
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """The client and the informers of one run of a controller."""
+    """What one run of a controller gives it. `numbers` counts what it did."""
 
     client: Client
     informers: Informers
+    events: EventRecorder
+    numbers: Callable[[], ControllerNumbers]

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from oarlock.client.client import Client
     from oarlock.client.informer import Informer
     from oarlock.controllers.attached import Attached, Informers
+    from oarlock.controllers.events import EventRecorder
+    from oarlock.controllers.metrics import ControllerNumbers
 
 __all__ = ["ControllerBase", "ControllerNotRunning"]
 
@@ -44,7 +46,8 @@ class ControllerBase(Generic[T]):
     __kind__: ClassVar[Any] = None
     __options__: ClassVar[ControllerOptions] = ControllerOptions()
 
-    _attached: Attached | None = None
+    attached: Attached | None = None
+    """Set by what runs it."""
 
     def __init_subclass__(
         cls,
@@ -61,6 +64,7 @@ class ControllerBase(Generic[T]):
         owns: Sequence[Any] | None = None,
         watches: Sequence[Watched] | None = None,
         finalizer: str | None = None,
+        lease: str | None = None,
     ) -> None:
         super().__init_subclass__()
         subject = f"class {cls.__name__}"
@@ -72,6 +76,7 @@ class ControllerBase(Generic[T]):
             "owns": sequence(subject, "owns", owns),
             "watches": sequence(subject, "watches", watches),
             "finalizer": finalizer,
+            "lease": lease,
         }
         selectors = {"namespace": namespace, "label_selector": label_selector, "field_selector": field_selector}
         inherited = cls.__options__
@@ -127,8 +132,17 @@ class ControllerBase(Generic[T]):
         """The informers of its kind, of what it owns and of what it watches, by kind."""
         return self._attachment().informers
 
+    @property
+    def events(self) -> EventRecorder:
+        """Tells people what happened to an object, as ``kubectl describe`` and ``kubectl events`` show it."""
+        return self._attachment().events
+
+    def numbers(self) -> Sequence[ControllerNumbers]:
+        """What it has counted, while it runs; servers have it on their ``/metrics``."""
+        return () if self.attached is None else (self.attached.numbers(),)
+
     def _attachment(self) -> Attached:
-        if self._attached is None:
+        if self.attached is None:
             name = type(self).__name__
             raise ControllerNotRunning(f"{name} doesn't run: list it in APIServer(controllers=[…]), or oarlock run")
-        return self._attached
+        return self.attached

@@ -20,6 +20,7 @@ from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.controllers.base import ControllerBase
 from oarlock.controllers.group import ControllerGroup
+from oarlock.controllers.leases import LeaderElection
 
 __all__ = ["Controller"]
 
@@ -30,10 +31,12 @@ class Controller(ControllerBase[T], Generic[T]):
     """Reconciles the objects of `T`, a declared class, or trees: ``Controller[dict[str, Any]], of="v1/Secret"``.
 
     Write `reconcile`. The class keywords are described at `ControllerOptions`; `namespace`, `label_selector` and
-    `field_selector` are those of its `selection`. While it runs, `self` has a `client`, an `informer` of its kind and
-    the `informers` of all that it follows. An instance runs in one place at a time.
+    `field_selector` are those of its `selection`. While it runs, `self` has a `client`, an `informer` of its kind,
+    the `informers` of all that it follows, and `events` for people. An instance runs in one place at a time.
     """
 
     async def run(self, client: Client, clock: TimerClock) -> None:
-        """Run alone until cancelled, then end within seconds. Servers call it."""
-        await ControllerGroup([self]).run(client, clock)
+        """Run alone until cancelled, then end within seconds; with a `lease`, as elected leader. Servers call it."""
+        lease = self.__options__.lease
+        election = LeaderElection(lease) if lease else None
+        await ControllerGroup([self], election=election).run(client, clock)

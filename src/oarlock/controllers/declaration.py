@@ -8,6 +8,7 @@ import types
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from oarlock.controllers.leases import LeaderElection
 from oarlock.controllers.predicates import Predicate
 from oarlock.controllers.watched import EVERYTHING, ObjectSelection, Watched, check_kind, shown_kind
 from oarlock.schema.declaring import HookError, KeywordError, did_you_mean, type_argument
@@ -34,6 +35,7 @@ class ControllerOptions:
     - `when`: which changes of an object count.
     - `owns`: kinds whose objects are this controller's when an object of its kind is their controller.
     - `watches`: other kinds, each with the keys that its objects stand for.
+    - `lease`: where several processes run it, that one reconciles which holds this Lease, ``namespace/name``.
     - `finalizer`: put on each object before the first reconcile; `finalize` is called before it is taken off.
     """
 
@@ -46,6 +48,7 @@ class ControllerOptions:
     owns: tuple[Any, ...] = ()
     watches: tuple[Watched, ...] = ()
     finalizer: str = ""
+    lease: str = ""
 
 
 def given(values: dict[str, Any]) -> dict[str, Any]:
@@ -89,6 +92,11 @@ def check_options(subject: str, options: ControllerOptions) -> None:
         raise KeywordError(subject, f"name={options.name!r}", "lower case letters, digits and '-', at most 63")
     if options.finalizer and not _QUALIFIED.fullmatch(options.finalizer):
         raise KeywordError(subject, f"finalizer={options.finalizer!r}", 'write finalizer="your.domain/what-for"')
+    if options.lease:
+        try:
+            LeaderElection(options.lease)
+        except ValueError as error:
+            raise KeywordError(subject, f"lease: {error}") from None
     if options.when is not None and not callable(options.when):
         raise KeywordError(subject, f"when={options.when!r}", "a function of the old and the new object")
     for kind in options.owns:

@@ -3,7 +3,8 @@
     async with ControllerGroup([Databases(), Backups()]).running(client, clock) as run:
         await run.synced()
 
-Its `run` is what a server or ``oarlock run`` calls. See also: `loop`, one controller at work.
+Its `run` is what a server or ``oarlock run`` calls. With an election, only one of the processes that have the group
+reconciles; all follow the objects, so that another can go on at once. See also: `loop`, one controller at work.
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from oarlock.client.client import Client
 from oarlock.client.clock import SystemClock, TimerClock
 from oarlock.controllers.attached import Attached, Informers
 from oarlock.controllers.base import ControllerBase
+from oarlock.controllers.events import EventRecorder, EventSender
+from oarlock.controllers.fence import FencedTransport
+from oarlock.controllers.leases import LeaderElection, LeaseElection
 from oarlock.controllers.loop import ControllerLoop
 from oarlock.controllers.metrics import ControllerNumbers
 from oarlock.controllers.sources import InformerPool
@@ -34,32 +39,35 @@ GRACE_S = 8.0
 class ControllerGroup:
     """What to run. `namespace` restricts all of them to one; `grace_s` is what reconciles have to end when they stop.
 
-    `tell` is called with a line for people at each step.
+    With `election`, they reconcile only while this process holds that lease. `tell` is called with a line for people at
+    each step.
     """
 
     def __init__(
         self,
         controllers: Sequence[ControllerBase[Any]],
         *,
+        election: LeaderElection | None = None,
         namespace: str = "",
         grace_s: float = GRACE_S,
         tell: Callable[[str], object] = log.info,
     ) -> None:
         self.controllers = _checked(controllers)
+        self.election = election
         self.namespace = namespace
         self.grace_s = grace_s
         self.tell = tell
 
     async def run(self, client: Client, clock: TimerClock) -> None:
         """Run until cancelled; reconciles in progress then have `grace_s` to end."""
-        async with self.running(client, clock):
-            await asyncio.get_running_loop().create_future()
+        async with self.running(client, clock) as run:
+            await run.ended()
 
     @asynccontextmanager
     async def running(self, client: Client, clock: TimerClock | None = None) -> AsyncIterator[ControllerRun]:
         """Run while the context lasts."""
         run = ControllerRun(self, client, clock or SystemClock())
-        await run.start()
+        run.start()
         try:
             yield run
         finally:
@@ -70,32 +78,42 @@ class ControllerRun:
     """One run of a group."""
 
     def __init__(self, group: ControllerGroup, client: Client, clock: TimerClock) -> None:
+        client = client.using(retries=replace(client.settings.retries, sleep=clock.sleep))
         self._group = group
-        self._client = client
+        self._grace_s = group.grace_s
         self._pool = InformerPool(client, clock, group.tell)
         self._loops = [ControllerLoop(one, self._pool, clock, group.namespace) for one in group.controllers]
+        self._events = EventSender(client, clock)
+        self._election: LeaseElection | None = None
+        if group.election is not None:
+            self._election = LeaseElection(client, group.election, clock, group.tell)
+            fence = self._election.fence
+            client = client.over(lambda transport: FencedTransport(transport, fence))
+        self._client = client
         self._task: asyncio.Task[None] | None = None
         self._begun = asyncio.Event()
+        self._stopping = False
 
-    async def start(self) -> None:
-        """Begin to follow objects, and to reconcile them."""
-        running = [type(one).__name__ for one in self._group.controllers if one._attached is not None]
+    def start(self) -> None:
+        """Begin to follow objects, and to reconcile them. Raises RuntimeError for a controller that runs already."""
+        running = [type(one).__name__ for one in self._group.controllers if one.attached is not None]
         if running:
             raise RuntimeError(f"{running[0]} runs already: make another instance for another place")
         for loop in self._loops:
-            loop.controller._attached = Attached(self._client, Informers(loop.informers))
+            events = EventRecorder(self._events, loop.controller.name)
+            loop.controller.attached = Attached(self._client, Informers(loop.informers), events, loop.numbers)
         self._pool.start()
-        self._task = asyncio.create_task(self._work(), name="controllers")
+        self._events.start()
+        work = self._lead() if self._election is None else self._election.run(self._lead)
+        self._task = asyncio.create_task(work, name="controllers")
 
-    async def _work(self) -> None:
-        await self._pool.synced()
-        self._group.tell("synced: " + ", ".join(f"{loop.controller.name}" for loop in self._loops))
-        for loop in self._loops:
-            await loop.begin()
-        self._begun.set()
+    @property
+    def leading(self) -> bool | None:
+        """Whether this process leads; None without an election."""
+        return None if self._election is None else self._election.leading
 
     async def synced(self) -> None:
-        """Wait until all objects that existed are known, and are being reconciled."""
+        """Wait until all objects that existed are known, and this process reconciles them."""
         await self._begun.wait()
 
     async def idle(self) -> None:
@@ -104,27 +122,63 @@ class ControllerRun:
         for loop in self._loops:
             await loop.idle()
 
+    async def told(self) -> None:
+        """Wait until the events that were recorded are sent."""
+        await self._events.idle()
+
     def numbers(self) -> list[ControllerNumbers]:
         """What each controller has counted."""
-        return [loop.numbers() for loop in self._loops]
+        return [loop.numbers(self.leading) for loop in self._loops]
+
+    async def ended(self) -> None:
+        """Wait until it has ended by itself, which it does by raising."""
+        if self._task is not None:
+            await asyncio.shield(self._task)
 
     async def stop(self, grace_s: float | None = None) -> None:
-        """Let reconciles in progress end, within `grace_s`, by default that of the group; then cancel them."""
-        grace_s = self._group.grace_s if grace_s is None else grace_s
+        """Let reconciles in progress end, within `grace_s`, by default that of the group; then cancel them.
+
+        A lease is given back after that.
+        """
+        if grace_s is not None:
+            self._grace_s = grace_s
+        self._stopping = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait((self._task,))
-        await asyncio.gather(*(loop.end(grace_s) for loop in self._loops))
+        await self._events.stop()
         await self._pool.stop()
         for loop in self._loops:
-            loop.controller._attached = None
+            loop.controller.attached = None
+
+    async def _lead(self) -> None:
+        """Reconcile until cancelled: at once when the lead is lost, else in order."""
+        try:
+            await self._pool.synced()
+            self._group.tell("synced: " + ", ".join(loop.controller.name for loop in self._loops))
+            for loop in self._loops:
+                await loop.begin()
+            self._begun.set()
+            await asyncio.get_running_loop().create_future()
+        finally:
+            self._begun.clear()
+            in_order = self._election is None or self._election.leading
+            grace_s = self._grace_s if in_order else 0.0
+            await asyncio.gather(*(loop.end(grace_s) for loop in self._loops))
+            if not self._stopping:
+                # What goes on although it was cancelled must not meet what this process does when it leads again.
+                await asyncio.gather(*(loop.ended() for loop in self._loops))
 
 
 async def run_controllers(
-    client: Client, controllers: Sequence[ControllerBase[Any]], *, clock: TimerClock | None = None
+    client: Client,
+    controllers: Sequence[ControllerBase[Any]],
+    *,
+    clock: TimerClock | None = None,
+    election: LeaderElection | None = None,
 ) -> None:
     """Run `controllers` until cancelled."""
-    await ControllerGroup(controllers).run(client, clock or SystemClock())
+    await ControllerGroup(controllers, election=election).run(client, clock or SystemClock())
 
 
 def _checked(controllers: Any) -> tuple[ControllerBase[Any], ...]:

@@ -36,7 +36,7 @@ SLICE = 500
 """How many objects are put into the queue before others have a turn."""
 
 CANCEL_S = 2.0
-"""How long workers have to end when they are cancelled, in seconds of the machine."""
+"""How long workers have to end when they are cancelled, in seconds."""
 
 KeysOf = Callable[[Any], Iterable[Any]]
 
@@ -164,8 +164,7 @@ class ControllerLoop:
             self._log.warning("%d reconciles have not ended within %g s, and are cancelled", len(late), grace_s)
         for task in late:
             task.cancel()
-        if late:
-            _, late = await asyncio.wait(late, timeout=CANCEL_S)
+        late = await self._wait_for_workers(CANCEL_S)
         self._watchdog.stop()
         if late:
             self._log.error("%d reconciles go on although they were cancelled", len(late))

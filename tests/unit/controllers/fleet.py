@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from oarlock import APIServer, Model, ObjectMeta, Resource
@@ -40,10 +40,47 @@ class Flag(Resource, group=GROUP, version="v1", scope="Cluster"):
     colour: str = "white"
 
 
+class LeaseSpec(Model):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class Lease(Resource, group="coordination.k8s.io", version="v1"):
+    """As Kubernetes' own."""
+
+    spec: LeaseSpec | None = None
+
+
+class EventSeries(Model):
+    count: int
+    last_observed_time: str
+
+
+class Event(Resource, group="events.k8s.io", version="v1"):
+    """As Kubernetes' own."""
+
+    event_time: str
+    type: str
+    reason: str
+    action: str
+    note: str
+    regarding: dict[str, str]
+    related: dict[str, str] = {}
+    reporting_controller: str
+    reporting_instance: str
+    series: EventSeries | None = None
+
+
+SERVED = (Ship, Boat, Flag, Lease, Event)
+
+
 @asynccontextmanager
-async def fleet(clock: VirtualClock) -> AsyncIterator[Client]:
+async def fleet(clock: VirtualClock, serve: Sequence[type] = SERVED) -> AsyncIterator[Client]:
     """A client of a server that has no objects yet."""
-    async with InMemory(APIServer(serve=[Ship, Boat, Flag]), clock=clock) as api, api.client() as client:
+    async with InMemory(APIServer(serve=list(serve)), clock=clock) as api, api.client() as client:
         yield client
 
 

@@ -1,0 +1,263 @@
+"""`EventRecorder`: tells people what a controller did, as ``kubectl describe`` and ``kubectl events`` show it.
+
+    self.events.normal(database, "Created", "The database is ready")
+    self.events.warning(database, "NoSpace", "The disk is full")
+
+It never waits and never fails: events are sent in the background, to events.k8s.io/v1 where that is served, else to
+the core group, else to the log. What can't be sent in time, or is too much, is left out.
+Source: client-go ``tools/events`` and ``tools/record``, in behaviour.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections import deque
+from typing import Any
+
+from oarlock.client.client import Client
+from oarlock.client.clock import TimerClock
+from oarlock.client.kinds import KindPath
+from oarlock.client.objects import Tree
+from oarlock.client.retries import RetryPolicy
+from oarlock.client.transport import TransportError
+from oarlock.controllers.event_series import MAX_NOTE_BYTES, EventCorrelator, EventFacts, EventSeries
+from oarlock.controllers.keys import metadata_tree
+from oarlock.meta.errors import NotFound, StatusError
+from oarlock.meta.times import rfc3339, rfc3339_micro
+from oarlock.schema.resources import declared
+
+__all__ = ["EventRecorder", "EventSender"]
+
+log = logging.getLogger("oarlock.controllers.events")
+
+MAX_WAITING = 1_000
+"""How many events wait to be sent."""
+
+MAX_WORD_LENGTH = 128
+TRIES = 12
+RETRY_S = 10.0
+REQUEST_S = 10.0
+LOOK_AGAIN_S = 600.0
+"""How long the answer counts that the server has no events."""
+
+FLUSH_S = 2.0
+"""How long sending may go on at the end, in seconds."""
+
+
+class EventRecorder:
+    """Records the events of one controller."""
+
+    def __init__(self, sender: EventSender, controller: str) -> None:
+        self._sender = sender
+        self._controller = controller
+
+    def normal(self, obj: Any, reason: str, note: str, *, action: str = "Reconcile", related: Any = None) -> None:
+        """Something went as it should. `reason` is a word for programs, such as ``Created``; `note` is for people."""
+        self._record("Normal", obj, reason, note, action, related)
+
+    def warning(self, obj: Any, reason: str, note: str, *, action: str = "Reconcile", related: Any = None) -> None:
+        """Something went wrong, or may."""
+        self._record("Warning", obj, reason, note, action, related)
+
+    def _record(self, kind: str, obj: Any, reason: str, note: str, action: str, related: Any) -> None:
+        try:
+            self._sender.offer(
+                EventFacts(
+                    kind,
+                    _word(reason, "Unknown"),
+                    _word(action, "Reconcile"),
+                    _cut(str(note)),
+                    self._controller,
+                    _reference(obj),
+                    None if related is None else _reference(related),
+                )
+            )
+        except Exception:
+            log.exception("an event of %s was left out", self._controller)
+
+
+class EventSender:
+    """Sends the events of all controllers of a group, between `start` and `stop`. `dropped` counts those left out."""
+
+    def __init__(self, client: Client, clock: TimerClock) -> None:
+        self.dropped = 0
+        self._client = client.using(timeout_s=REQUEST_S, retries=RetryPolicy(retries=0))
+        self._clock = clock
+        self._correlator = EventCorrelator(clock)
+        self._waiting: deque[EventFacts] = deque()
+        self._offered = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._task: asyncio.Task[None] | None = None
+        self._path: KindPath | None = None
+        self._asked_at = float("-inf")
+        self._instance = f"{socket.gethostname()}"[:MAX_WORD_LENGTH]
+        self._last_name = 0
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="events")
+
+    async def stop(self) -> None:
+        """Send what waits, for a moment; leave out the rest."""
+        if self._task is None:
+            return
+        flushing = asyncio.ensure_future(self._idle.wait())
+        await asyncio.wait((flushing, self._task), timeout=FLUSH_S, return_when=asyncio.FIRST_COMPLETED)
+        for task in (flushing, self._task):
+            task.cancel()
+        await asyncio.wait((flushing, self._task))
+
+    def offer(self, facts: EventFacts) -> None:
+        """Send an event soon, unless there are too many."""
+        if len(self._waiting) >= MAX_WAITING or not self._correlator.admit(facts):
+            self.dropped += 1
+            return
+        self._waiting.append(facts)
+        self._idle.clear()
+        self._offered.set()
+
+    async def idle(self) -> None:
+        """Wait until nothing waits to be sent."""
+        await self._idle.wait()
+
+    async def _run(self) -> None:
+        while True:
+            while self._waiting:
+                series = self._correlator.correlate(self._waiting.popleft())
+                try:
+                    await self._send(series)
+                except Exception:
+                    log.exception("an event was left out")
+            self._idle.set()
+            self._offered.clear()
+            await self._offered.wait()
+
+    async def _send(self, series: EventSeries) -> None:
+        for _ in range(TRIES):
+            try:
+                path = await self._find_path()
+                if path is None:
+                    _log(series.facts)
+                else:
+                    await self._write(path, series)
+            except TransportError as error:
+                log.info("an event can't be sent yet: %s", error)
+            except StatusError as error:
+                if error.code not in (429, 500, 503, 504):
+                    self.dropped += 1
+                    log.info("an event was refused: %s", error)
+                    return
+            else:
+                return
+            await self._clock.sleep(RETRY_S)
+        self.dropped += 1
+
+    async def _find_path(self) -> KindPath | None:
+        """Where events go; None where the server has none."""
+        now = self._clock.monotonic()
+        if self._path is None and now - self._asked_at >= LOOK_AGAIN_S:
+            for kind in ("events.k8s.io/v1/Event", "v1/Event"):
+                try:
+                    self._path = await self._client.path(kind)
+                    break
+                except NotFound:
+                    continue
+            self._asked_at = now
+        return self._path
+
+    async def _write(self, path: KindPath, series: EventSeries) -> None:
+        """Create an event, or count on in the one that there is."""
+        namespace = series.facts.regarding.get("namespace") or "default"
+        modern = "/" in path.api_version
+        if series.name:
+            patch = _series_patch(series) if modern else _count_patch(series)
+            headers = {"content-type": "application/merge-patch+json"}
+            try:
+                await self._client.request("PATCH", path.object(series.name, namespace), patch, headers=headers)
+                return
+            except NotFound:
+                pass  # it has expired
+        name = self._new_name(series)
+        tree = self._modern(series) if modern else self._core(series)
+        head = {"apiVersion": path.api_version, "kind": "Event", "metadata": {"name": name, "namespace": namespace}}
+        await self._client.request("POST", path.collection(namespace), {**head, **tree})
+        series.name = name
+
+    def _new_name(self, series: EventSeries) -> str:
+        """As client-go's: the object's name, and a time that no other event of this process has."""
+        self._last_name = max(self._last_name + 1, int(self._clock.now() * 1e9))
+        return f"{series.facts.regarding.get('name', '')[:230]}.{self._last_name:x}"
+
+    def _modern(self, series: EventSeries) -> Tree:
+        facts = series.facts
+        tree: Tree = {
+            "eventTime": rfc3339_micro(series.first_epoch_s),
+            "reportingController": facts.controller,
+            "reportingInstance": self._instance,
+            "type": facts.type,
+            "reason": facts.reason,
+            "action": facts.action,
+            "note": facts.note,
+            "regarding": facts.regarding,
+        }
+        if facts.related is not None:
+            tree["related"] = facts.related
+        if series.count > 1:
+            tree |= _series_patch(series)
+        return tree
+
+    def _core(self, series: EventSeries) -> Tree:
+        facts = series.facts
+        tree: Tree = {
+            "involvedObject": facts.regarding,
+            "type": facts.type,
+            "reason": facts.reason,
+            "message": facts.note,
+            "source": {"component": facts.controller},
+            "firstTimestamp": rfc3339(series.first_epoch_s),
+            "lastTimestamp": rfc3339(series.last_epoch_s),
+            "count": series.count,
+            "reportingComponent": facts.controller,
+            "reportingInstance": self._instance,
+        }
+        return tree
+
+
+def _series_patch(series: EventSeries) -> Tree:
+    return {"series": {"count": series.count, "lastObservedTime": rfc3339_micro(series.last_epoch_s)}}
+
+
+def _count_patch(series: EventSeries) -> Tree:
+    last = rfc3339(series.last_epoch_s)
+    return {"count": series.count, "lastTimestamp": last, "message": series.facts.note}
+
+
+def _reference(obj: Any) -> dict[str, Any]:
+    """An ObjectReference."""
+    if isinstance(obj, dict):
+        api_version, kind = obj.get("apiVersion", ""), obj.get("kind", "")
+    else:
+        declaration = declared(type(obj))
+        api_version, kind = declaration.gvk.api_version, declaration.kind
+    metadata = metadata_tree(obj)
+    names = {name: metadata.get(name) for name in ("namespace", "name", "uid", "resourceVersion")}
+    return {"apiVersion": api_version, "kind": kind, **{name: value for name, value in names.items() if value}}
+
+
+def _word(text: str, default: str) -> str:
+    return str(text)[:MAX_WORD_LENGTH] or default
+
+
+def _cut(text: str) -> str:
+    """At most so many bytes, of whole characters."""
+    data = text.encode(errors="replace")
+    return text if len(data) <= MAX_NOTE_BYTES else data[:MAX_NOTE_BYTES].decode(errors="ignore")
+
+
+def _log(facts: EventFacts) -> None:
+    level = logging.WARNING if facts.type == "Warning" else logging.INFO
+    one = facts.regarding
+    name = "/".join(filter(None, (one.get("namespace"), one.get("name"))))
+    log.log(level, "%s %s: %s: %s", one.get("kind"), name, facts.reason, facts.note)

@@ -1,0 +1,112 @@
+"""The numbers of controllers as text for Prometheus, under the names of client-go and controller-runtime.
+
+Must not know: how anything is counted. Source: client-go ``util/workqueue/metrics.go``, controller-runtime
+``pkg/internal/controller/metrics``, client-go ``tools/leaderelection/metrics.go``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from oarlock.controllers.metrics import BOUNDS_S, ControllerNumbers, Durations
+
+__all__ = ["write_numbers"]
+
+_BOUNDS = [f"{bound:g}" for bound in BOUNDS_S] + ["+Inf"]
+
+
+def write_numbers(numbers: Sequence[ControllerNumbers]) -> bytes:
+    """The text of ``/metrics``, as far as it is of controllers. May be called in a thread."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_ControllersCollector(numbers))
+    return generate_latest(registry)
+
+
+class _ControllersCollector(Collector):
+    def __init__(self, numbers: Sequence[ControllerNumbers]) -> None:
+        self._numbers = numbers
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._queues()
+        yield from self._reconciles()
+        led = [one for one in self._numbers if one.leading is not None]
+        if led:
+            status = GaugeMetricFamily("leader_election_master_status", "1 while this process leads.", labels=["name"])
+            for one in led:
+                status.add_metric([one.name], 1 if one.leading else 0)
+            yield status
+
+    def _queues(self) -> Iterator[Metric]:
+        numbers = self._numbers
+        for name, about, values in (
+            ("depth", "Keys that wait for a worker.", [one.depth for one in numbers]),
+            (
+                "unfinished_work_seconds",
+                "How long keys in progress take.",
+                [o.unfinished_s for o in numbers],
+            ),
+            ("longest_running_processor_seconds", "How long the slowest has.", [o.longest_s for o in numbers]),
+        ):
+            gauge = GaugeMetricFamily(f"workqueue_{name}", about, labels=["name"])
+            for one, value in zip(numbers, values, strict=True):
+                gauge.add_metric([one.name], value)
+            yield gauge
+        for name, about, values in (
+            ("workqueue_adds_total", "Keys added.", [one.queue.adds for one in numbers]),
+            ("workqueue_retries_total", "Keys added after a failure.", [one.queue.retries for one in numbers]),
+            ("oarlock_workqueue_refused_total", "Keys without room.", [one.queue.refused for one in numbers]),
+        ):
+            yield self._counter(name, about, "name", values)
+        for name, about, durations in (
+            ("queue_duration", "How long keys waited, in seconds.", [one.queue.waited for one in numbers]),
+            ("work_duration", "How long reconciles took, in seconds.", [one.queue.worked for one in numbers]),
+        ):
+            histogram = HistogramMetricFamily(f"workqueue_{name}_seconds", about, labels=["name"])
+            for one, duration in zip(numbers, durations, strict=True):
+                histogram.add_metric([one.name], _cumulative(duration), duration.sum_s)
+            yield histogram
+
+    def _reconciles(self) -> Iterator[Metric]:
+        numbers, prefix = self._numbers, "controller_runtime"
+        total = CounterMetricFamily(
+            f"{prefix}_reconcile_total", "Reconciles by their result.", labels=["controller", "result"]
+        )
+        for one in numbers:
+            for result in ("success", "requeue_after", "error"):
+                total.add_metric([one.name, result], one.results.get(result, 0))
+        yield total
+        errors = [one.results.get("error", 0) for one in numbers]
+        yield self._counter(f"{prefix}_reconcile_errors_total", "Reconciles that failed.", "controller", errors)
+        terminal = [one.terminal_errors for one in numbers]
+        about = "Reconciles that failed for good."
+        yield self._counter(f"{prefix}_terminal_reconcile_errors_total", about, "controller", terminal)
+        timeouts = [one.timeouts for one in numbers]
+        about = "Reconciles cancelled at their timeout."
+        yield self._counter(f"{prefix}_reconcile_timeouts_total", about, "controller", timeouts)
+        for name, about, values in (
+            ("max_concurrent_reconciles", "How many there may be at a time.", [one.concurrency for one in numbers]),
+            ("active_workers", "How many there are now.", [one.active for one in numbers]),
+        ):
+            gauge = GaugeMetricFamily(f"{prefix}_{name}", about, labels=["controller"])
+            for one, value in zip(numbers, values, strict=True):
+                gauge.add_metric([one.name], value)
+            yield gauge
+
+    def _counter(self, name: str, about: str, label: str, values: Sequence[int]) -> Metric:
+        counter = CounterMetricFamily(name, about, labels=[label])
+        for one, value in zip(self._numbers, values, strict=True):
+            counter.add_metric([one.name], value)
+        return counter
+
+
+def _cumulative(durations: Durations) -> list[tuple[str, float]]:
+    below = 0
+    buckets: list[tuple[str, float]] = []
+    for bound, count in zip(_BOUNDS, durations.buckets, strict=True):
+        below += count
+        buckets.append((bound, below))
+    return buckets

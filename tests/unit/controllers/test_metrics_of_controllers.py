@@ -1,0 +1,52 @@
+"""The metrics of controllers have the names of client-go and controller-runtime."""
+
+from __future__ import annotations
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from oarlock.controllers.exposition import write_numbers
+from oarlock.controllers.metrics import ControllerNumbers, Durations, QueueMetrics
+
+
+def test_every_number_is_on_the_page() -> None:
+    waited = Durations()
+    for seconds in (0.0, 0.002, 5_000.0):
+        waited.add(seconds)
+    queue = QueueMetrics(adds=7, retries=2, refused=1, waited=waited)
+    numbers = ControllerNumbers(
+        name="ships",
+        concurrency=4,
+        active=2,
+        results={"success": 5, "error": 2},
+        terminal_errors=1,
+        timeouts=1,
+        depth=3,
+        unfinished_s=2.5,
+        longest_s=2.0,
+        queue=queue,
+        leading=True,
+    )
+    text = write_numbers([numbers]).decode()
+    found = {
+        (one.name, *sorted(one.labels.values())): one.value
+        for family in text_string_to_metric_families(text)
+        for one in family.samples
+    }
+    assert found["workqueue_depth", "ships"] == 3
+    assert found["workqueue_adds_total", "ships"] == 7
+    assert found["workqueue_retries_total", "ships"] == 2
+    assert found["oarlock_workqueue_refused_total", "ships"] == 1
+    assert found["workqueue_unfinished_work_seconds", "ships"] == 2.5
+    assert found["workqueue_longest_running_processor_seconds", "ships"] == 2
+    assert found["workqueue_queue_duration_seconds_count", "ships"] == 3
+    assert found["workqueue_queue_duration_seconds_bucket", "0.01", "ships"] == 2
+    assert found["workqueue_work_duration_seconds_count", "ships"] == 0
+    assert found["controller_runtime_reconcile_total", "error", "ships"] == 2
+    assert found["controller_runtime_reconcile_total", "requeue_after", "ships"] == 0
+    assert found["controller_runtime_reconcile_errors_total", "ships"] == 2
+    assert found["controller_runtime_terminal_reconcile_errors_total", "ships"] == 1
+    assert found["controller_runtime_reconcile_timeouts_total", "ships"] == 1
+    assert found["controller_runtime_max_concurrent_reconciles", "ships"] == 4
+    assert found["controller_runtime_active_workers", "ships"] == 2
+    assert found["leader_election_master_status", "ships"] == 1
+    assert b"leader_election" not in write_numbers([])
