@@ -1,4 +1,4 @@
-"""The commands of ``oarlock``: serve, config, check, crd, proto, and those of a store, which are in `storage`.
+"""The commands of ``oarlock``: serve, up, run, config, check, crd, proto, and those of a store, which are in `storage`.
 
 Each is a few lines over what ``server`` and ``storage`` do. See also: `loading`, which imports the server;
 ``server.command``, which tells errors.
@@ -14,6 +14,7 @@ from pathlib import Path
 from oarlock.cli.describing import describe, warnings_about
 from oarlock.cli.loading import ServerArgument, load_server, source_folder
 from oarlock.cli.reloading import serve_with_reload
+from oarlock.cli.running import RunOptions, run
 from oarlock.cli.storage.commands import STORAGE
 from oarlock.codec import yaml
 from oarlock.schema.crd import export_crd
@@ -133,6 +134,7 @@ COMMANDS = CommandGroup(
     (
         Command("serve", _Serve, _serve),
         Command("up", ServeOptions, _up),
+        Command("run", RunOptions, run),
         Command("config", ServeOptions, _config),
         Command("check", ServerArgument, _check),
         Command("crd", _CRD, _crd),

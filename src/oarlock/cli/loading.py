@@ -13,17 +13,20 @@ import logging
 import os
 import sys
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+from oarlock.controllers.base import ControllerBase
 from oarlock.schema.declaring import DeclarationError
 from oarlock.server.app import APIServer
 from oarlock.server.command import CommandError
 from oarlock.server.options.option import OptionGroup, argument
 from oarlock.server.options.types import StringType
 
-__all__ = ["ServerArgument", "load_server", "source_folder"]
+__all__ = ["ControllersArgument", "ServerArgument", "load_controllers", "load_server", "source_folder"]
 
 log = logging.getLogger("oarlock.cli")
 
@@ -37,21 +40,61 @@ class ServerArgument(OptionGroup):
     )
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ControllersArgument(OptionGroup):
+    """The argument of a command that runs controllers."""
+
+    controllers: str = argument(
+        StringType("MODULE:ATTRIBUTE|FILE.py"),
+        "Where the controllers are: shop.run:controllers, or shop/controllers.py.",
+    )
+
+
 def load_server(where: str) -> APIServer:
     """The server at `where`. Raises `CommandError`, and `DeclarationError` unchanged."""
+    module, attribute = _load(where, "server")
+    server = _server_named(module, attribute, where) if attribute else _only_server(module, where)
+    server.source = where
+    return server
+
+
+def load_controllers(where: str) -> Sequence[ControllerBase[Any]]:
+    """The controllers at `where`: a list called ``controllers`` or as named, or those of an `APIServer`.
+
+    Raises `CommandError`, and `DeclarationError` unchanged.
+    """
+    module, attribute = _load(where, "controllers")
+    names = [attribute] if attribute else ["controllers", *(n for n, v in vars(module).items() if _is_server(v))]
+    found = next((vars(module)[name] for name in names if name in vars(module)), None)
+    if isinstance(found, APIServer):
+        found = found.controllers
+    if isinstance(found, ControllerBase):
+        found = [found]
+    if not isinstance(found, list | tuple) or not found:
+        what = f"{attribute} is no list of controllers" if attribute else "there are no controllers in it"
+        raise CommandError(f"{where}: {what}: write controllers = [YourController()]")
+    for one in found:
+        if not isinstance(one, ControllerBase):
+            hint = f"write {one.__name__}()" if isinstance(one, type) else "only a server can run it"
+            raise CommandError(f"{where}: {getattr(one, '__name__', repr(one))} isn't a Controller: {hint}")
+    return found
+
+
+def _is_server(value: object) -> bool:
+    return isinstance(value, APIServer) and bool(value.controllers)
+
+
+def _load(where: str, usual: str) -> tuple[ModuleType, str]:
+    """The module at `where`, and the attribute that is named."""
     name, colon, attribute = where.rpartition(":") if ":" in where else (where, "", "")
     if colon and not attribute.isidentifier():
         raise CommandError(f"{where}: write MODULE:ATTRIBUTE or FILE.py, and {attribute!r} is no attribute's name")
     if name.endswith(".py") or os.sep in name:
-        module = _import_file(Path(name))
-    elif not colon:
-        raise CommandError(f"{where}: write MODULE:ATTRIBUTE, for example {where}:server, or FILE.py")
-    else:
-        _prepend_to_path(Path.cwd())
-        module = _import(name, where)
-    server = _server_named(module, attribute, where) if attribute else _only_server(module, where)
-    server.source = where
-    return server
+        return _import_file(Path(name)), attribute
+    if not colon:
+        raise CommandError(f"{where}: write MODULE:ATTRIBUTE, for example {where}:{usual}, or FILE.py")
+    _prepend_to_path(Path.cwd())
+    return _import(name, where), attribute
 
 
 def source_folder(where: str) -> Path:

@@ -92,7 +92,7 @@ class Client:
     def over(self, wrap: Callable[[Transport], Transport]) -> Client:
         """A client with the same settings whose requests go through what `wrap` makes of the transport."""
         own = {field.name: getattr(self.settings, field.name) for field in fields(ClientSettings)}
-        return Client(wrap(self._transport), **cast("ClientKeywords", own))
+        return Client(wrap(self.transport), **cast("ClientKeywords", own))
 
     def as_user(self, user: User) -> Client:
         """A client on the same connections that acts as `user`, if this one may impersonate."""

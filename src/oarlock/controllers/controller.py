@@ -20,7 +20,6 @@ from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.controllers.base import ControllerBase
 from oarlock.controllers.group import ControllerGroup
-from oarlock.controllers.leases import LeaderElection
 
 __all__ = ["Controller"]
 
@@ -37,6 +36,4 @@ class Controller(ControllerBase[T], Generic[T]):
 
     async def run(self, client: Client, clock: TimerClock) -> None:
         """Run alone until cancelled, then end within seconds; with a `lease`, as elected leader. Servers call it."""
-        lease = self.__options__.lease
-        election = LeaderElection(lease) if lease else None
-        await ControllerGroup([self], election=election).run(client, clock)
+        await ControllerGroup([self]).run(client, clock)

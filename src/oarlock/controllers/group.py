@@ -14,6 +14,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from oarlock.client.client import Client
@@ -39,8 +40,8 @@ GRACE_S = 8.0
 class ControllerGroup:
     """What to run. `namespace` restricts all of them to one; `grace_s` is what reconciles have to end when they stop.
 
-    With `election`, they reconcile only while this process holds that lease. `tell` is called with a line for people at
-    each step.
+    With `election`, or the `lease` of their classes, they reconcile only while this process holds that lease.
+    `tell` is called with a line for people at each step.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class ControllerGroup:
         tell: Callable[[str], object] = log.info,
     ) -> None:
         self.controllers = _checked(controllers)
-        self.election = election
+        self.election = election or _own_election(self.controllers)
         self.namespace = namespace
         self.grace_s = grace_s
         self.tell = tell
@@ -101,7 +102,9 @@ class ControllerRun:
             raise RuntimeError(f"{running[0]} runs already: make another instance for another place")
         for loop in self._loops:
             events = EventRecorder(self._events, loop.controller.name)
-            loop.controller.attached = Attached(self._client, Informers(loop.informers), events, loop.numbers)
+            loop.controller.attached = Attached(
+                self._client, Informers(loop.informers), events, partial(self._numbers_of, loop)
+            )
         self._pool.start()
         self._events.start()
         work = self._lead() if self._election is None else self._election.run(self._lead)
@@ -128,7 +131,10 @@ class ControllerRun:
 
     def numbers(self) -> list[ControllerNumbers]:
         """What each controller has counted."""
-        return [loop.numbers(self.leading) for loop in self._loops]
+        return [self._numbers_of(loop) for loop in self._loops]
+
+    def _numbers_of(self, loop: ControllerLoop) -> ControllerNumbers:
+        return loop.numbers(self.leading)
 
     async def ended(self) -> None:
         """Wait until it has ended by itself, which it does by raising."""
@@ -179,6 +185,15 @@ async def run_controllers(
 ) -> None:
     """Run `controllers` until cancelled."""
     await ControllerGroup(controllers, election=election).run(client, clock or SystemClock())
+
+
+def _own_election(controllers: Sequence[ControllerBase[Any]]) -> LeaderElection | None:
+    leases = {one.__options__.lease for one in controllers}
+    if len(leases) > 1:
+        what = f"have different leases: {', '.join(sorted(map(repr, leases)))}"
+        raise KeywordError("controllers", what, "run each in a group of its own, or give one election=…")
+    lease = leases.pop() if leases else ""
+    return LeaderElection(lease) if lease else None
 
 
 def _checked(controllers: Any) -> tuple[ControllerBase[Any], ...]:

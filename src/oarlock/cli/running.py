@@ -1,0 +1,216 @@
+"""``oarlock run``: the controllers of a file, against the server that a kubeconfig or a pod's service account names.
+
+The same file may have an `APIServer` that runs them: it isn't started here. Must not know: how controllers work.
+See also: ``controllers.group``; `loading`, which finds them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from oarlock.cli.loading import ControllersArgument, load_controllers
+from oarlock.cli.numbers_page import NumbersPage
+from oarlock.client.client import Client
+from oarlock.client.clock import SystemClock
+from oarlock.client.config import ClientConfig, ClientConfigError
+from oarlock.client.connecting import connect
+from oarlock.client.kubeconfig import load_config
+from oarlock.client.transport import TransportError
+from oarlock.controllers.base import ControllerBase
+from oarlock.controllers.group import ControllerGroup
+from oarlock.controllers.leases import LeaderElection
+from oarlock.meta.errors import StatusError
+from oarlock.server.command import CommandError, set_up_logging
+from oarlock.server.options.groups.logs import LogOptions
+from oarlock.server.options.option import Problem, option
+from oarlock.server.options.types import BooleanType, DurationType, PathType, StringType
+from oarlock.storage.election import LeaseTimes
+
+__all__ = ["RunOptions", "run"]
+
+FIRST_WAIT_S = 1.0
+LONGEST_WAIT_S = 30.0
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RunOptions(ControllersArgument, LogOptions):
+    """The options of ``oarlock run``; those of the election are kube-controller-manager's."""
+
+    title = ""
+
+    kubeconfig: Path | None = option(
+        None,
+        PathType(),
+        "The kubeconfig to use; by default KUBECONFIG, a pod's service account, or ~/.kube/config.",
+        in_file=False,
+    )
+    context: str = option("", StringType("NAME"), "The context of the kubeconfig to use.", in_file=False)
+    namespace: str = option("", StringType("NAME"), "Only objects of this namespace.", in_file=False)
+    leader_elect: bool = option(
+        False, BooleanType(), "Reconcile only while this process holds a Lease, as one of several.", in_file=False
+    )
+    leader_elect_resource_name: str = option(
+        "", StringType("NAME"), "The name of the Lease; by default that of the file.", in_file=False
+    )
+    leader_elect_resource_namespace: str = option(
+        "", StringType("NAME"), "The namespace of the Lease; by default that of the context.", in_file=False
+    )
+    leader_elect_lease_duration_s: float = option(
+        15.0, DurationType(positive=True), "How long others wait when its holder is silent.", in_file=False
+    )
+    leader_elect_renew_deadline_s: float = option(
+        10.0, DurationType(positive=True), "How long its holder goes on when it can't renew it.", in_file=False
+    )
+    leader_elect_retry_period_s: float = option(
+        2.0, DurationType(positive=True), "How often it is renewed, or tried for.", in_file=False
+    )
+    graceful_shutdown_timeout_s: float = option(
+        30.0,
+        DurationType(),
+        "How long reconciles have to end at SIGTERM.",
+        in_file=False,
+    )
+    metrics_bind_address: str = option(
+        "",
+        StringType("ADDRESS:PORT"),
+        "Serve /metrics and /healthz there, without TLS.",
+        in_file=False,
+    )
+
+    def check(self) -> Iterator[Problem]:
+        try:
+            self.times()
+        except ValueError as error:
+            yield Problem("leader_elect_lease_duration_s", str(error))
+
+    def times(self) -> LeaseTimes:
+        """The times of the election. Raises ValueError."""
+        duration_s = self.leader_elect_lease_duration_s
+        if duration_s != int(duration_s):
+            raise ValueError("a lease lasts for whole seconds")
+        return LeaseTimes(int(duration_s), self.leader_elect_renew_deadline_s, self.leader_elect_retry_period_s)
+
+
+def run(options: RunOptions) -> int:
+    """Run controllers outside of a server, until SIGTERM or SIGINT.
+
+    FILE has them in a list called controllers, or in an APIServer. What happens is told on stderr.
+    """
+    set_up_logging(options.verbosity)
+    controllers = load_controllers(options.controllers)
+    try:
+        config = load_config(options.kubeconfig, context=options.context)
+        groups = _groups(controllers, options, config)
+        client = connect(config, field_manager=Path(options.controllers.partition(":")[0]).stem)
+    except (ClientConfigError, TransportError, ValueError) as error:
+        raise CommandError(str(error)) from None
+    page = None if not options.metrics_bind_address else NumbersPage(options.metrics_bind_address, controllers)
+    asyncio.run(_run(groups, client, config, page))
+    return 0
+
+
+def _tell(line: str) -> None:
+    print(f"oarlock: {line}", file=sys.stderr, flush=True)
+
+
+def _groups(
+    controllers: Sequence[ControllerBase[object]], options: RunOptions, config: ClientConfig
+) -> list[ControllerGroup]:
+    """Those that have the same lease together; those without one under that of the options, if there is one."""
+    election = None
+    if options.leader_elect:
+        name = options.leader_elect_resource_name or Path(options.controllers.partition(":")[0]).stem.replace("_", "-")
+        namespace = options.leader_elect_resource_namespace or options.namespace or config.namespace
+        election = LeaderElection(f"{namespace}/{name}", times=options.times())
+    by_lease: dict[str, list[ControllerBase[object]]] = {}
+    for one in controllers:
+        by_lease.setdefault(one.__options__.lease, []).append(one)
+    grace_s = options.graceful_shutdown_timeout_s
+    return [
+        ControllerGroup(
+            several,
+            election=replace(election, lease=lease or election.lease) if election else None,
+            namespace=options.namespace,
+            grace_s=grace_s,
+            tell=_tell,
+        )
+        for lease, several in by_lease.items()
+    ]
+
+
+async def _run(
+    groups: Sequence[ControllerGroup], client: Client, config: ClientConfig, page: NumbersPage | None
+) -> None:
+    leaving = _signal_event()
+    async with client, page or contextlib.nullcontext():
+        if page is not None:
+            _tell(f"metrics at http://{page.address}/metrics")
+        work = asyncio.ensure_future(_work(groups, client, config))
+        leave = asyncio.ensure_future(leaving.wait())
+        try:
+            await asyncio.wait((work, leave), return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                _tell("stopping")
+        finally:
+            work.cancel()
+            leave.cancel()
+            await asyncio.wait((work, leave))
+        if not work.cancelled():
+            work.result()
+    _tell("stopped")
+
+
+async def _work(groups: Sequence[ControllerGroup], client: Client, config: ClientConfig) -> None:
+    await _reach(client, config)
+    clock = SystemClock()
+    running = [asyncio.ensure_future(group.run(client, clock)) for group in groups]
+    try:
+        await asyncio.gather(*running)
+    finally:
+        for one in running:
+            one.cancel()
+        await asyncio.wait(running)
+
+
+async def _reach(client: Client, config: ClientConfig) -> None:
+    """Wait until the server answers. Raises CommandError when it doesn't accept our credentials."""
+    wait_s = FIRST_WAIT_S
+    while True:
+        try:
+            version = await client.request("GET", "/version")
+        except TransportError as error:
+            _tell(f"{config.server} can't be reached, trying again in {wait_s:g} s: {error}")
+        except StatusError as error:
+            if error.code == 401:
+                raise CommandError(f"{config.server} doesn't accept the credentials: {error.message}") from None
+            if error.code not in (429, 500, 503, 504):
+                _tell(f"connected to {config.server}")
+                return
+            _tell(f"{config.server} isn't ready, trying again in {wait_s:g} s: {error.message}")
+        else:
+            release = version.get("gitVersion", "") if isinstance(version, dict) else ""
+            _tell(f"connected to {config.server} {release}".rstrip())
+            return
+        await asyncio.sleep(wait_s)
+        wait_s = min(wait_s * 2, LONGEST_WAIT_S)
+
+
+def _signal_event() -> asyncio.Event:
+    """An event that the first signal sets; the second ends the process."""
+    signalled = asyncio.Event()
+
+    def handle(number: signal.Signals) -> None:
+        if signalled.is_set():
+            os._exit(128 + number)
+        signalled.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, handle, number)
+    return signalled
