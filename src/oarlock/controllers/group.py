@@ -59,6 +59,10 @@ class ControllerGroup:
         self.grace_s = grace_s
         self.tell = tell
 
+    def numbers(self) -> Sequence[ControllerNumbers]:
+        """What its controllers have counted, while they run; servers have it on their ``/metrics``."""
+        return [numbers for one in self.controllers for numbers in one.numbers()]
+
     async def run(self, client: Client, clock: TimerClock) -> None:
         """Run until cancelled; reconciles in progress then have `grace_s` to end."""
         async with self.running(client, clock) as run:

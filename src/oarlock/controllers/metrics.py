@@ -7,9 +7,11 @@ dashboards for them fit. Must not know: how they are printed.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
-__all__ = ["BOUNDS_S", "ControllerNumbers", "Durations", "QueueMetrics"]
+__all__ = ["BOUNDS_S", "ControllerNumbers", "Durations", "QueueMetrics", "ended_numbers", "summed_numbers"]
 
 BOUNDS_S = tuple(10.0**exponent for exponent in range(-8, 4))
 """Upper bounds of the histograms' buckets, in seconds; one more bucket has the rest. client-go's."""
@@ -62,3 +64,56 @@ class ControllerNumbers:
     longest_s: float
     queue: QueueMetrics
     leading: bool | None = None
+
+
+def ended_numbers(numbers: Sequence[ControllerNumbers]) -> tuple[ControllerNumbers, ...]:
+    """What was counted by controllers that have ended, without what was measured."""
+    return tuple(
+        replace(
+            one,
+            active=0,
+            depth=0,
+            unfinished_s=0.0,
+            longest_s=0.0,
+            concurrency=0,
+            leading=None if one.leading is None else False,
+        )
+        for one in numbers
+    )
+
+
+def summed_numbers(every: Iterable[ControllerNumbers]) -> tuple[ControllerNumbers, ...]:
+    """The numbers of several processes by controller. It leads if it does in one of them."""
+    total: dict[str, ControllerNumbers] = {}
+    for one in every:
+        total[one.name] = _sum(total[one.name], one) if one.name in total else one
+    return tuple(total.values())
+
+
+def _sum(one: ControllerNumbers, other: ControllerNumbers) -> ControllerNumbers:
+    queues = one.queue, other.queue
+    leads = [each.leading for each in (one, other) if each.leading is not None]
+    return ControllerNumbers(
+        name=one.name,
+        concurrency=one.concurrency + other.concurrency,
+        active=one.active + other.active,
+        results=dict(Counter(one.results) + Counter(other.results)),
+        terminal_errors=one.terminal_errors + other.terminal_errors,
+        timeouts=one.timeouts + other.timeouts,
+        depth=one.depth + other.depth,
+        unfinished_s=one.unfinished_s + other.unfinished_s,
+        longest_s=max(one.longest_s, other.longest_s),
+        queue=QueueMetrics(
+            adds=sum(each.adds for each in queues),
+            retries=sum(each.retries for each in queues),
+            refused=sum(each.refused for each in queues),
+            waited=_sum_of_durations(*(each.waited for each in queues)),
+            worked=_sum_of_durations(*(each.worked for each in queues)),
+        ),
+        leading=any(leads) if leads else None,
+    )
+
+
+def _sum_of_durations(one: Durations, other: Durations) -> Durations:
+    pairs = zip(one.buckets, other.buckets, strict=True)
+    return Durations([a + b for a, b in pairs], one.sum_s + other.sum_s)

@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from oarlock.controllers.exposition import write_numbers
 from oarlock.server.audit.counts import AuditCounts
 from oarlock.server.metrics import BOUNDS_S, Histogram, Numbers, ReloadCounts, Verdicts, WorkerProcess
 
@@ -28,7 +29,8 @@ def write(page: Numbers | Verdicts, workers: Sequence[WorkerProcess] = ()) -> by
     """The text of a page; `Numbers` include those of the process, or of each of `workers`."""
     if not isinstance(page, Numbers):
         return _text(_Checks(page))
-    return _text(_MetricsCollector(page)) + (_text(_Processes(workers)) if workers else generate_latest(_process()))
+    processes = _text(_Processes(workers)) if workers else generate_latest(_process())
+    return _text(_MetricsCollector(page)) + (write_numbers(page.controllers) if page.controllers else b"") + processes
 
 
 def _text(collector: Collector) -> bytes:

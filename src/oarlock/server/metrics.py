@@ -11,6 +11,7 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from functools import partial
 
+from oarlock.controllers.metrics import ControllerNumbers
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState, RouteKind
 from oarlock.meta.context import Clock, Target
@@ -211,6 +212,7 @@ class Numbers:
     watch_events: ByGroupVersion
     encryption: ReloadCounts | None
     audit: AuditCounts | None = None
+    controllers: tuple[ControllerNumbers, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from oarlock.controllers.metrics import ControllerNumbers
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.unsent import Unsent
 from oarlock.server.audit.counts import AuditCounts
@@ -38,7 +39,7 @@ class Sources:
     """The sources of the numbers.
 
     `objects` counts stored objects by (group, resource), `watch_events` the sent events by (group, version, resource).
-    `encryption` counts how often its file was read again; None if it isn't.
+    `encryption` counts how often its file was read again; None if it isn't. `controllers` are those of this process.
     """
 
     requests: RequestMetrics
@@ -49,6 +50,7 @@ class Sources:
     watch_events: Callable[[], ByGroupVersion]
     encryption: ReloadCounts | None = None
     audit: AuditCounts | None = None
+    controllers: Callable[[], Sequence[ControllerNumbers]] = tuple
 
 
 class WorkersMetrics(Protocol):
@@ -108,6 +110,7 @@ class MetricsPage:
             dict(sources.watch_events()),
             None if sources.encryption is None else replace(sources.encryption),
             None if sources.audit is None else sources.audit.copy(),
+            tuple(sources.controllers()),
         )
 
     def _verdicts(self) -> Verdicts:

@@ -9,13 +9,15 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+from oarlock.controllers.metrics import ControllerNumbers, summed_numbers
 
 if TYPE_CHECKING:
     from oarlock.client.client import Client
     from oarlock.client.clock import TimerClock
 
-__all__ = ["OwnWork", "Runnable", "ServerHook", "StartTookTooLong"]
+__all__ = ["OwnWork", "Runnable", "ServerHook", "StartTookTooLong", "numbers_of"]
 
 log = logging.getLogger("oarlock.server")
 
@@ -44,6 +46,12 @@ class Runnable(Protocol):
     async def run(self, client: Client, clock: TimerClock) -> None:
         """Work until cancelled, then end within seconds. It is called again after it has raised, not if it returns."""
         ...
+
+
+def numbers_of(controllers: Sequence[Any]) -> Sequence[ControllerNumbers]:
+    """What those controllers have counted that count; those of one name together."""
+    counted = [one.numbers() for one in controllers if callable(getattr(one, "numbers", None))]
+    return summed_numbers(one for several in counted for one in several if isinstance(one, ControllerNumbers))
 
 
 class OwnWork:

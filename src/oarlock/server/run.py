@@ -62,7 +62,7 @@ from oarlock.server.identities import Identities, anonymous_of
 from oarlock.server.issuer_pages import IssuerPages
 from oarlock.server.metrics import RequestMetrics, StoreMetrics
 from oarlock.server.metrics_page import MetricsPage, Sources, WorkersMetrics
-from oarlock.server.own_work import OwnWork, Runnable, ServerHook
+from oarlock.server.own_work import OwnWork, Runnable, ServerHook, numbers_of
 from oarlock.server.reloaded_files import ReloadedFiles
 from oarlock.server.store_integrity import StoreIntegrity
 from oarlock.server.store_mark import SeenStore, StoreMark
@@ -164,6 +164,7 @@ class ServerParts:
             self._watch_events,
             reloads,
             None if self.audit is None else self.audit.counts,
+            partial(numbers_of, server.controllers),
         )
         self.metrics = MetricsPage(sources, self.health, workers_metrics)
         self._informed: dict[Informer[Any], StoredResource] = {}

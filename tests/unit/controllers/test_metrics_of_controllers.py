@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+from fleet import Ship, ship
 from prometheus_client.parser import text_string_to_metric_families
 
+from oarlock import APIServer
+from oarlock.controllers import Controller, ObjectKey
 from oarlock.controllers.exposition import write_numbers
-from oarlock.controllers.metrics import ControllerNumbers, Durations, QueueMetrics
+from oarlock.controllers.metrics import ControllerNumbers, Durations, QueueMetrics, ended_numbers, summed_numbers
+from oarlock.testing import InMemory, VirtualClock
 
 
 def test_every_number_is_on_the_page() -> None:
@@ -50,3 +55,32 @@ def test_every_number_is_on_the_page() -> None:
     assert found["controller_runtime_active_workers", "ships"] == 2
     assert found["leader_election_master_status", "ships"] == 1
     assert b"leader_election" not in write_numbers([])
+
+
+def test_the_numbers_of_several_processes_are_summed_by_controller() -> None:
+    def numbers(name: str, success: int, leading: bool | None) -> ControllerNumbers:
+        queue = QueueMetrics(adds=success, waited=Durations(sum_s=success))
+        return ControllerNumbers(name, 2, 1, {"success": success}, 0, 0, 3, 1.0, 1.0, queue, leading)
+
+    ships, boats = summed_numbers([numbers("ships", 1, False), numbers("boats", 5, None), numbers("ships", 2, True)])
+    assert (ships.results, ships.depth, ships.concurrency, ships.leading) == ({"success": 3}, 6, 4, True)
+    assert (ships.queue.adds, ships.queue.waited.sum_s) == (3, 3)
+    assert (boats.results, boats.leading) == ({"success": 5}, None)
+    [ended] = ended_numbers([ships])
+    assert (ended.results, ended.depth, ended.active, ended.leading) == ({"success": 3}, 0, 0, False)
+
+
+class Ships(Controller[Ship]):
+    async def reconcile(self, key: ObjectKey) -> None:
+        return None
+
+
+@pytest.mark.anyio
+async def test_a_server_has_those_of_its_controllers_on_its_page() -> None:
+    clock = VirtualClock()
+    async with InMemory(APIServer(serve=[Ship], controllers=[Ships()]), clock=clock) as api:
+        await api.client().create(ship("a"))
+        await clock.run(1)
+        page = (await api.get("/metrics")).body.decode()
+        assert 'controller_runtime_reconcile_total{controller="ships",result="success"} 1.0' in page
+        assert 'workqueue_adds_total{name="ships"} 1.0' in page

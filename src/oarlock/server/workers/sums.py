@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
+from oarlock.controllers.metrics import ended_numbers, summed_numbers
 from oarlock.server.audit.counts import AuditCounts
 from oarlock.server.metrics import Histogram, Numbers, ReloadCounts, RequestSnapshot, Verdicts
 
@@ -26,7 +27,18 @@ def counters_of(numbers: Numbers) -> Numbers:
     in_flight = dict.fromkeys(numbers.in_flight, 0)
     cut, events = numbers.readers_cut, numbers.watch_events
     files = numbers.encryption, numbers.audit
-    return Numbers(snapshot, numbers.store, numbers.store_failed, in_flight, 0, cut, {}, events, *files)
+    return Numbers(
+        snapshot,
+        numbers.store,
+        numbers.store_failed,
+        in_flight,
+        0,
+        cut,
+        {},
+        events,
+        *files,
+        ended_numbers(numbers.controllers),
+    )
 
 
 def summed(own: Numbers, others: Sequence[Numbers]) -> Numbers:
@@ -48,6 +60,7 @@ def summed(own: Numbers, others: Sequence[Numbers]) -> Numbers:
         watch_events=_joined((one.watch_events for one in every), _number),
         encryption=_reloads([one.encryption for one in every if one.encryption is not None]),
         audit=_audit([one.audit for one in every if one.audit is not None]),
+        controllers=summed_numbers(one for several in every for one in several.controllers),
     )
 
 
