@@ -30,6 +30,16 @@ def test_types_load_no_server(name: str) -> None:
     assert done.stdout.split() == []
 
 
+def test_a_client_loads_no_server() -> None:
+    floors = tuple(
+        f"oarlock.{name}" for name in ("storage", "registry", "policy", "endpoints", "server", "apps", "testing")
+    )
+    heavy = ("aiohttp", "apsw", "uvloop", "prometheus_client", "cryptography")
+    code = f"import sys, oarlock.client; print(*[m for m in sys.modules if m.startswith({floors!r}) or m in {heavy!r}])"
+    done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
 def test_the_proto_generator_is_loaded_by_its_command_only() -> None:
     modules = "oarlock.cli.commands, oarlock.server.command, oarlock.testing.server, oarlock.testing.thread"
     code = f"import sys, {modules}; print(*[m for m in sys.modules if m.startswith('oarlock.cli.proto')])"

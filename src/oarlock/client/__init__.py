@@ -11,6 +11,7 @@ from __future__ import annotations
 from oarlock.client.client import Client
 from oarlock.client.config import ClientConfig, ClientConfigError
 from oarlock.client.connecting import connect
+from oarlock.client.http_transport import HTTPTransport
 from oarlock.client.informer import Informer
 from oarlock.client.keywords import ClientSettings
 from oarlock.client.kubeconfig import in_cluster_config, load_config
@@ -27,6 +28,7 @@ __all__ = [
     "ClientSettings",
     "CommandOutput",
     "CommandResult",
+    "HTTPTransport",
     "Informer",
     "ObjectPage",
     "RemoteCommand",

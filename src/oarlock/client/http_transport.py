@@ -7,6 +7,7 @@ See also: `kubeconfig`, `credentials`.
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from urllib.parse import urlencode
 
 from oarlock.client.config import ClientConfig
 from oarlock.client.credentials import Credential
-from oarlock.client.transport import ClientConnection, ClientRequest, ClientResponse, TransportError
+from oarlock.client.transport import ClientConnection, ClientRequest, ClientResponse, TransportError, WholeResponse
 
 if TYPE_CHECKING:
     import aiohttp
@@ -26,6 +27,9 @@ IDLE_S = 60.0
 CONNECTIONS = 100
 HEARTBEAT_S = 30.0
 """How often a WebSocket is pinged, so that one whose other end is gone ends too."""
+PROBE_S = 30
+PROBES = 3
+"""A stream whose other end answers none of so many probes, so many seconds apart, has ended."""
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
 MAX_ERROR_BYTES = 256 * 1024
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
@@ -81,6 +85,8 @@ class HTTPTransport:
                 )
         except (self._aiohttp.ClientError, OSError) as error:
             raise self._failure(error, request.timeout_s) from None
+        if request.streams and response.connection is not None and response.connection.transport is not None:
+            _probe(response.connection.transport.get_extra_info("socket"))
         return self._response(response)
 
     async def connect(self, request: ClientRequest, protocols: Sequence[str]) -> ClientConnection | ClientResponse:
@@ -92,11 +98,12 @@ class HTTPTransport:
         return answer
 
     async def _upgraded(self, request: ClientRequest, protocols: Sequence[str]) -> ClientConnection | ClientResponse:
-        refusals: list[_RefusedUpgrade] = []
+        refusals: list[ClientResponse] = []
 
         async def read_refusal(session: object, context: object, end: aiohttp.TraceRequestEndParams) -> None:
             if end.response.status != 101:  # aiohttp's error has no body, and this is the last moment that there is one
-                refusals.append(_RefusedUpgrade(await self._response(end.response).read(), end.response))
+                answer = self._response(end.response)
+                refusals.append(WholeResponse(answer.status, answer.headers, await answer.read()))
 
         trace = self._aiohttp.TraceConfig()
         trace.on_request_end.append(read_refusal)
@@ -105,9 +112,12 @@ class HTTPTransport:
                 headers = [*request.headers, *await self._credential.headers()]
                 connector = (await self._open()).connector
                 async with self._aiohttp.ClientSession(
-                    connector=connector, connector_owner=False, trace_configs=[trace]
+                    connector=connector,
+                    connector_owner=False,
+                    cookie_jar=self._aiohttp.DummyCookieJar(),
+                    trace_configs=[trace],
                 ) as session:
-                    socket = await session.ws_connect(
+                    connection = await session.ws_connect(
                         self._url(request),
                         protocols=protocols,
                         headers=headers,
@@ -120,7 +130,7 @@ class HTTPTransport:
             if refusals:
                 return refusals[0]
             raise self._failure(error, request.timeout_s) from None
-        return _WebSocket(socket)
+        return _WebSocket(connection)
 
     def _response(self, response: aiohttp.ClientResponse) -> _HTTPResponse:
         return _HTTPResponse(response, self._config.server, self._max_answer_bytes, self._aiohttp.ClientError)
@@ -133,7 +143,7 @@ class HTTPTransport:
             return TransportError(f"{server}: {why}", sent=False)
         unsent = isinstance(error, self._aiohttp.ClientConnectorError | self._aiohttp.ClientProxyConnectionError)
         if isinstance(error, TimeoutError):
-            return TransportError(f"{server}: no answer within {timeout_s:g} s", sent=True)
+            return TransportError(f"{server}: no answer within {timeout_s} s", sent=True)
         if isinstance(error, self._aiohttp.ClientHttpProxyError):  # its text has the proxy's URL, with the password
             return TransportError(f"{server}: the proxy answered {error.status} {error.message}", sent=False)
         return TransportError(f"{server}: {error or type(error).__name__}", sent=not unsent)
@@ -163,7 +173,7 @@ class HTTPTransport:
             connector = self._aiohttp.TCPConnector(
                 ssl=tls if tls is not None else True, limit=self._connections, keepalive_timeout=IDLE_S
             )
-            self._session = self._aiohttp.ClientSession(connector=connector, auto_decompress=True)
+            self._session = self._aiohttp.ClientSession(connector=connector, cookie_jar=self._aiohttp.DummyCookieJar())
             self._stamp = stamp
         return self._session
 
@@ -209,22 +219,14 @@ class _HTTPResponse(ClientResponse):
         self._response.close()
 
 
-class _RefusedUpgrade(ClientResponse):
-    """The answer to an upgrade that was refused, read already."""
-
-    def __init__(self, body: bytes, response: aiohttp.ClientResponse) -> None:
-        self.status = response.status
-        self.headers = _headers(response)
-        self._body = body
-
-    async def read(self) -> bytes:
-        return self._body
-
-    async def chunks(self) -> AsyncGenerator[bytes, None]:
-        yield self._body
-
-    async def close(self) -> None:
-        self._body = b""
+def _probe(connected: Any) -> None:
+    """Let the kernel ask now and then whether the other end is there: a stream may be silent for hours."""
+    if connected is None:
+        return
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", PROBE_S), ("TCP_KEEPINTVL", PROBE_S), ("TCP_KEEPCNT", PROBES)):
+        if hasattr(socket, name):
+            connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _headers(response: aiohttp.ClientResponse) -> Mapping[str, str]:

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-__all__ = ["ClientConnection", "ClientRequest", "ClientResponse", "Transport", "TransportError"]
+__all__ = ["ClientConnection", "ClientRequest", "ClientResponse", "Transport", "TransportError", "WholeResponse"]
 
 
 class TransportError(ConnectionError):
@@ -61,6 +61,24 @@ class ClientResponse(ABC):
     @abstractmethod
     async def close(self) -> None:
         """Give up the rest. Safe to call twice."""
+
+
+class WholeResponse(ClientResponse):
+    """An answer that is here already."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        self.status = status
+        self.headers = headers
+        self._body = body
+
+    async def read(self) -> bytes:
+        return self._body
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        yield self._body
+
+    async def close(self) -> None:
+        self._body = b""
 
 
 class ClientConnection(ABC):

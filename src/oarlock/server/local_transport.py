@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from oarlock.client.kinds import KindPath
 from oarlock.client.observers import Observers
 from oarlock.client.queries import ListQuery
-from oarlock.client.transport import ClientConnection, ClientRequest, ClientResponse, TransportError
+from oarlock.client.transport import ClientConnection, ClientRequest, ClientResponse, TransportError, WholeResponse
 from oarlock.endpoints.http import BodySource, BodyTooLarge, Handler, Request, Response
 from oarlock.meta.context import Clock, User
 from oarlock.meta.kinds import GroupVersion
@@ -135,22 +135,6 @@ def _as_it_is(tree: Any) -> Any:
     return tree
 
 
-class _WholeResponse(ClientResponse):
-    def __init__(self, response: Response, body: bytes) -> None:
-        self.status = response.status
-        self.headers = _joined(response)
-        self._body = body
-
-    async def read(self) -> bytes:
-        return self._body
-
-    async def chunks(self) -> AsyncGenerator[bytes, None]:
-        yield self._body
-
-    async def close(self) -> None:
-        self._body = b""
-
-
 async def _whole(response: Response) -> ClientResponse:
     sent = False
     try:
@@ -168,7 +152,7 @@ async def _whole(response: Response) -> ClientResponse:
         sent = True
     finally:
         response.sent(sent)
-    return _WholeResponse(response, data)
+    return WholeResponse(response.status, _joined(response), data)
 
 
 class _StreamedResponse(ClientResponse):

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 
-from oarlock.client.transport import ClientConnection, ClientRequest, ClientResponse, Transport, TransportError
+from oarlock.client.transport import (
+    ClientConnection,
+    ClientRequest,
+    ClientResponse,
+    Transport,
+    TransportError,
+    WholeResponse,
+)
 
 
 class BreakingTransport:
@@ -55,22 +62,11 @@ class BreakingTransport:
         return [dict(one.query).get("resourceVersion", "") for one in self.sent if one.streams]
 
 
-class Whole(ClientResponse):
+class Whole(WholeResponse):
     """An answer that a test makes up."""
 
     def __init__(self, status: int, body: bytes, **headers: str) -> None:
-        self.status = status
-        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
-        self._body = body
-
-    async def read(self) -> bytes:
-        return self._body
-
-    async def chunks(self) -> AsyncGenerator[bytes, None]:
-        yield self._body
-
-    async def close(self) -> None:
-        self._body = b""
+        super().__init__(status, {name.replace("_", "-"): value for name, value in headers.items()}, body)
 
 
 class CutStream(ClientResponse):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import zlib
 from typing import Any
 
@@ -14,6 +15,7 @@ from raw_server import Asked, always, raw_server, whole
 from oarlock import errors
 from oarlock.client import Client, ClientConfig, RetryPolicy, TransportError, connect
 from oarlock.client.http_transport import HTTPTransport
+from oarlock.client.transport import ClientRequest
 
 pytestmark = pytest.mark.anyio
 BOAT = {"apiVersion": f"{GROUP}/v1", "kind": "Boat", "metadata": {"name": "a", "namespace": "default"}, "spec": {}}
@@ -140,6 +142,33 @@ async def test_a_connection_is_used_again() -> None:
         assert server.connections == 1
         await asyncio.gather(*(client.get(Boat, "a", namespace="default") for _ in range(20)))
         assert server.connections <= 20
+
+
+async def test_a_stream_is_probed_and_ends_after_silence() -> None:
+    async def one_piece(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n")
+        await writer.drain()
+        await asyncio.Event().wait()
+
+    async with raw_server(one_piece) as server:
+        transport = HTTPTransport(ClientConfig(server.url))
+        answer = await transport.send(ClientRequest("GET", "/", timeout_s=60, streams=True, silence_s=0.1))
+        connected = answer._response.connection.transport.get_extra_info("socket")  # type: ignore[attr-defined]
+        assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        chunks = answer.chunks()
+        assert await anext(chunks) == b"x"
+        with pytest.raises(TransportError, match="nothing came in time"):
+            await anext(chunks)
+        await answer.close()
+        await transport.close()
+
+
+async def test_cookies_are_not_kept() -> None:
+    answer = always(whole(json.dumps(BOAT).encode(), Set_Cookie="a=b"))
+    async with raw_server(answer) as server, plain(server.url) as client:
+        await client.get(Boat, "a", namespace="default")
+        await client.get(Boat, "a", namespace="default")
+        assert "cookie" not in server.asked[1].headers
 
 
 async def test_a_busy_server_is_asked_again_when_it_says() -> None:
