@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import gzip
 import logging
 import os
@@ -28,6 +29,7 @@ __all__ = ["MEGABYTE", "LogFile", "Rotation"]
 log = logging.getLogger("oarlock.audit")
 
 LOOK_INTERVAL_S = 1.0
+COMPLAINT_INTERVAL_S = 60.0
 MEGABYTE = 1024 * 1024
 _DAY_S = 86400.0
 _TIME = "%Y-%m-%dT%H-%M-%S"
@@ -58,9 +60,11 @@ class LogFile:
         self._file = -1
         self._inode = 0
         self._size = 0
+        self._torn = False
         self.is_regular = True
         self._open()
         self._look_due = clock.monotonic() + LOOK_INTERVAL_S
+        self._complain_due = clock.monotonic()
 
     def write(self, data: bytes) -> None:
         """Append `data`, whole lines. Raises OSError."""
@@ -71,14 +75,18 @@ class LogFile:
             self._rotate(len(data))
         if self._file < 0:
             self._open()
-        written = os.write(self._file, data)
-        self._size += written
+        if self._torn:  # the disk was full in the middle of a line: what comes now begins another one
+            self._size += os.write(self._file, b"\n")
+            self._torn = False
+        written = 0
         while written < len(data):
-            more = os.write(self._file, data[written:])
-            if not more:
-                raise OSError(errno.EIO, os.strerror(errno.EIO), str(self.path))
-            written += more
-            self._size += more
+            try:
+                count = os.write(self._file, data[written:] if written else data)
+            except OSError:
+                self._torn = written > 0
+                raise
+            written += count
+            self._size += count
 
     def close(self) -> None:
         if self._file >= 0:
@@ -87,8 +95,10 @@ class LogFile:
 
     def _open(self) -> None:
         access = os.O_RDWR if self.path.is_fifo() else os.O_WRONLY  # a pipe for writing only waits for its reader
-        self._file = os.open(self.path, access | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY, 0o600)
-        status = os.fstat(self._file)
+        file = os.open(self.path, access | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY, 0o600)
+        self.close()
+        self._file = file
+        status = os.fstat(file)
         self._inode, self._size = status.st_ino, status.st_size
         self.is_regular = stat.S_ISREG(status.st_mode)
 
@@ -104,17 +114,22 @@ class LogFile:
         if status is not None and status.st_ino == self._inode:
             self._size = status.st_size
         else:
-            self.close()
-            self._open()
+            with contextlib.suppress(OSError):  # its folder is gone: the old file takes what there is
+                self._open()
 
     def _rotate(self, room: int) -> None:
-        with locked(self.path.parent):
-            self._look()
-            if self._size and self._size + room > self._rotation.max_bytes:
-                os.rename(self.path, self._backup_name())
-                self.close()
-                self._open()
-        self._later(self._tidy)
+        try:
+            with locked(self.path.parent):
+                self._look()
+                if self._size and self._size + room > self._rotation.max_bytes:
+                    os.rename(self.path, self._backup_name())
+                    self._open()
+        except OSError as error:
+            if self._clock.monotonic() >= self._complain_due:
+                self._complain_due = self._clock.monotonic() + COMPLAINT_INTERVAL_S
+                log.error("%s can't be rotated, and grows: %s", self.path, error)
+        else:
+            self._later(self._tidy)
 
     def _backup_name(self) -> Path:
         now = self._clock.now()
@@ -140,17 +155,20 @@ class LogFile:
                 yield match[1], path
 
     def _tidy(self) -> None:
-        """Remove what is too old or too much, and compress the rest."""
+        """Remove what is too old or too much, and compress the rest. One process at a time does; others leave it."""
         rotation = self._rotation
         oldest = self._clock.now() - rotation.max_age_days * _DAY_S
         try:
-            with locked(self.path.parent):
+            with open(self.path.with_name(f".{self.path.name}.tidy"), "ab") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 for count, path in enumerate(self.backups()):
                     outnumbered = rotation.max_backups and count >= rotation.max_backups
                     if outnumbered or (rotation.max_age_days and _time_in(path.name) < oldest):
                         path.unlink(missing_ok=True)
                     elif rotation.compress and path.suffix != ".gz":
                         _compress(path)
+        except BlockingIOError:
+            return
         except OSError as error:
             log.error("old audit logs of %s can't be tidied up: %s", self.path, error)
 

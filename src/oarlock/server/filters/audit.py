@@ -57,8 +57,8 @@ class Audit:
             if state.audit is None:
                 record = self._begin(state, User(""))
                 if record is not None:
-                    tree = error.status()
-                    record.status = {"message": _attempted(state), "code": tree["code"]}
+                    reason = {"reason": error.reason, "code": error.code}
+                    record.status = {"status": "Failure", "message": _attempted(state), **reason}
                     await self._written(record, Stage.RESPONSE_STARTED, state)
             raise
 

@@ -6,6 +6,8 @@ import asyncio
 import gzip
 import json
 import os
+import resource
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -248,6 +250,35 @@ def test_processes_may_share_a_file_and_others_may_rotate_it(tmp_path: Path) -> 
     assert all(piece.stat().st_size <= 1000 for piece in pieces)
     for one in both:
         one.close()
+
+
+def test_a_file_that_cannot_be_rotated_grows_and_the_log_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "logs"
+    file = LogFile(folder / "audit.log", Rotation(max_bytes=100), VirtualClock(), lambda step: step())
+    folder.rename(tmp_path / "moved")
+    for _ in range(3):
+        file.write(b"x" * 89 + b"\n")
+    assert (tmp_path / "moved" / "audit.log").stat().st_size == 270
+    assert caplog.text.count("can't be rotated, and grows") == 1
+    file.close()
+
+
+def test_a_line_that_the_disk_had_no_room_for_spoils_no_other(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    file = LogFile(tmp_path / "audit.log", Rotation(), VirtualClock(), lambda step: step())
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (30, before[1]))
+        with pytest.raises(OSError, match="File too large"):
+            file.write(b"a" * 49 + b"\n")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    file.write(b"b\n")
+    assert (tmp_path / "audit.log").read_bytes().splitlines() == [b"a" * 30, b"b"]
+    file.close()
 
 
 class Answer:
