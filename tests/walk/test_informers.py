@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from walk_kit import BOATS, PORTS, Boat, Boats, BoatV1, Port, boat, catalog, key, made, walk
 
-from oarlock import APIServer, DeclarationError, Informer
+from oarlock import APIServer, DeclarationError, Informer, errors
 from oarlock.client.informer import NotRunning
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
@@ -45,6 +45,39 @@ async def test_an_informer_is_as_new_as_the_last_answer():
 def test_an_informer_of_what_is_not_served_is_a_mistake_of_the_declaration():
     with pytest.raises(DeclarationError, match="add it to serve"):
         APIServer(serve=[], informers=[Informer(Boat)])
+
+
+@walk
+async def test_a_declared_informer_has_handlers_indices_and_selectors_over_several_runs():
+    in_oslo = Informer(Boat, namespace="default", label_selector="port=oslo")
+    told: list[tuple[str | None, str | None]] = []
+    in_oslo.add_handler(lambda old, new: told.append((old and old.metadata.name, new and new.metadata.name)))
+    in_oslo.add_index("port", lambda one: [one.spec.port])
+    server = APIServer(serve=[Boats], informers=[in_oslo])
+    async with InMemory(server) as api:
+        for name, labels in (("a", {"port": "oslo"}), ("b", {}), ("c", {"port": "oslo"})):
+            tree = boat(name, port=name)
+            tree["metadata"]["labels"] = labels
+            await made(api, BOATS, tree)
+        await in_oslo.synced()
+        assert told == [(None, "a"), (None, "c")]
+        assert (len(in_oslo), [one.metadata.name for one in in_oslo]) == (2, ["a", "c"])
+        assert [one.metadata.name for one in in_oslo.by_index("port", "c")] == ["c"]
+        await api.patch(BOATS + "/a", {"metadata": {"labels": None}})
+        await in_oslo.synced()
+        assert told[2:] == [("a", None)]
+    async with InMemory(server):  # another store, and as it were another server
+        await in_oslo.synced()
+        assert told[3:] == [("c", None)]
+        assert in_oslo.by_index("port", "c") == []
+
+
+@walk
+async def test_a_wrong_selector_of_an_informer_ends_the_start():
+    server = APIServer(serve=[Boats], informers=[Informer(Boat, field_selector="spec.colour=red")])
+    with pytest.raises(errors.BadRequest, match=r"spec\.colour"):
+        async with InMemory(server):
+            pass
 
 
 @walk

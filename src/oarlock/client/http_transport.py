@@ -57,6 +57,7 @@ class HTTPTransport:
         self._credential = Credential(config)
         self._session: aiohttp.ClientSession | None = None
         self._stamp: object = None
+        self._opening = asyncio.Lock()
         self._retired: list[aiohttp.ClientSession] = []
 
     async def send(self, request: ClientRequest) -> ClientResponse:
@@ -162,6 +163,12 @@ class HTTPTransport:
 
     async def _open(self) -> aiohttp.ClientSession:
         """The session; another one when the files with certificates have changed, so that nothing is cut."""
+        if self._session is not None and self._credential.stamp() == self._stamp:
+            return self._session
+        async with self._opening:  # one session, however many requests come before it is there
+            return await self._opened()
+
+    async def _opened(self) -> aiohttp.ClientSession:
         stamp = self._credential.stamp()
         if self._session is None or stamp != self._stamp:
             tls = await asyncio.to_thread(self._credential.tls)

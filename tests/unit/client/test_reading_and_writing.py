@@ -164,3 +164,11 @@ async def test_a_watch_begins_with_what_exists_and_goes_on(client: Client) -> No
         assert int(second.resource_version) > int(first.resource_version)
     finally:
         await events.aclose()
+
+
+async def test_many_requests_at_once_are_the_first(client: Client) -> None:
+    async def create(number: int) -> None:
+        await client.create(Harbour(metadata=ObjectMeta(name=f"h{number}")))
+
+    await asyncio.gather(*(create(number) for number in range(20)))
+    assert len([one async for one in client.list(Harbour)]) == 20
