@@ -5,7 +5,7 @@ The same file runs in the server (`server.py`), beside it (``oarlock run``), and
 
 from __future__ import annotations
 
-from oarlock.controllers import Controller, ObjectKey, Result, generation_changed
+from oarlock.controllers import Controller, ObjectKey, Result, generation_changed, write_status
 
 from .api.v1 import Condition, Database, DatabaseStatus
 from .engines import Engines
@@ -29,23 +29,18 @@ class Databases(Controller[Database], finalizer="db.example.com/servers", when=g
         if len(addresses) < wanted:
             why = f"there is room for {len(addresses)} of {wanted} servers"
             ready = Condition(type="Ready", status="False", reason="NoRoom", message=why)
-        await self._tell(key, database, addresses, ready)
+        status = DatabaseStatus(
+            ready_replicas=len(addresses),
+            addresses=addresses,
+            observed_generation=database.metadata.generation or 0,
+            conditions=[ready],
+        )
+        await write_status(self.client, database, status)
         return None if ready.status == "True" else Result(requeue_after_s=RETRY_S)
 
     async def finalize(self, obj: Database) -> Result | None:
         await self._engines.drop(f"{obj.metadata.namespace}/{obj.metadata.name}")
         return None
-
-    async def _tell(self, key: ObjectKey, database: Database, addresses: list[str], ready: Condition) -> None:
-        def change(newest: Database) -> None:
-            newest.status = DatabaseStatus(
-                ready_replicas=len(addresses),
-                addresses=addresses,
-                observed_generation=database.metadata.generation or 0,
-                conditions=[ready],
-            )
-
-        await self.client.change(Database, key.name, change, namespace=key.namespace, subresource="status")
 
 
 controllers = [Databases(Engines("servers"))]

@@ -28,7 +28,7 @@ def test_its_readme_can_be_played(tmp_path: Path) -> None:
         pytest.skip(str(reason))
     copied(tmp_path)
     steps = list(steps_of((EXAMPLE / "README.md").read_text()))
-    assert len(steps) >= 12
+    assert len(steps) >= 15
     with played(tmp_path, kubectl) as page:
         for step in steps:
             page.play(step)
