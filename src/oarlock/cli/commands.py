@@ -63,8 +63,9 @@ def _up(options: ServeOptions) -> int:
     """
     set_up_logging(options.verbosity)
     from oarlock.apps.controlplane.control_plane import ControlPlane  # noqa: PLC0415 (no other command needs it)
+    from oarlock.apps.controlplane.options import for_control_plane  # noqa: PLC0415 (as above)
 
-    return serve_with(ControlPlane(), options)
+    return serve_with(ControlPlane(), for_control_plane(options))
 
 
 def _config(options: ServeOptions) -> None:

@@ -42,7 +42,7 @@ class ControlPlane(APIServer):
         name: str = "oarlock",
         storage: Backend | None = None,
     ) -> None:
-        parts = standard_parts()
+        parts = standard_parts(lambda: self.identities)
         super().__init__(
             serve=[item for part in parts for item in part.serve] + [*serve],
             admission=[plugin for part in parts for plugin in part.admission] + [*admission],

@@ -15,6 +15,12 @@ from oarlock.apps.controlplane.config_maps import ConfigMapCollection
 from oarlock.apps.controlplane.events import EventCollection
 from oarlock.apps.controlplane.flow_control import FlowControl
 from oarlock.apps.controlplane.flow_schemas import FlowSchemaCollection, PriorityLevelCollection
+from oarlock.apps.controlplane.identities import (
+    IdentitiesSource,
+    SelfSubjectReviews,
+    ServiceAccounts,
+    TokenReviews,
+)
 from oarlock.apps.controlplane.leases import LeaseCollection
 from oarlock.apps.controlplane.namespaces import NamespaceCollection, NamespaceLifecycle, create_system_namespaces
 from oarlock.apps.controlplane.secrets import SecretCollection
@@ -42,9 +48,12 @@ class ControlPlanePart:
     start: Callable[[Client], Awaitable[None]] | None = None
 
 
-def standard_parts() -> list[ControlPlanePart]:
-    """Every part, in the order in which their admission plugins are asked and their `start` is called."""
-    return [_namespaces(), _configuration(), _coordination(), _access(), _flow_control()]
+def standard_parts(identities: IdentitiesSource) -> list[ControlPlanePart]:
+    """Every part, in the order in which their admission plugins are asked and their `start` is called.
+
+    `identities` are those that the server lets in.
+    """
+    return [_namespaces(), _configuration(), _identities(identities), _coordination(), _access(), _flow_control()]
 
 
 def _namespaces() -> ControlPlanePart:
@@ -60,8 +69,15 @@ def _namespaces() -> ControlPlanePart:
 
 
 def _configuration() -> ControlPlanePart:
-    """Configuration, secrets and identities of programs."""
-    return ControlPlanePart("configuration", serve=[ConfigMapCollection, SecretCollection, core.ServiceAccount])
+    """Configuration and secrets of programs."""
+    return ControlPlanePart("configuration", serve=[ConfigMapCollection, SecretCollection])
+
+
+def _identities(identities: IdentitiesSource) -> ControlPlanePart:
+    """Identities of programs, and questions about identities."""
+    return ControlPlanePart(
+        "identities", serve=[ServiceAccounts(identities), TokenReviews(identities), SelfSubjectReviews]
+    )
 
 
 def _coordination() -> ControlPlanePart:

@@ -54,7 +54,7 @@ class TokenIssuer:
             "exp": expires,
             "iat": now,
             "iss": self.issuer,
-            "jti": str(uuid.uuid4()),
+            "jti": binding.token_id or str(uuid.uuid4()),
             "kubernetes.io": {"namespace": account.namespace, **dict(sorted(bound.items()))},
             "nbf": now,
             "sub": _subject(account),

@@ -64,10 +64,11 @@ class AuthenticationOptions(OptionGroup):
         StringListType("PATHS", _exact_path),
         "Let anybody ask for exactly these paths, for example /livez,/readyz,/healthz; none unless given.",
     )
-    anonymous_auth: bool = option(
-        False,
+    anonymous_auth: bool | None = option(
+        None,
         BooleanType(),
-        "Let requests without credentials in as system:anonymous, on every path; authorization decides then.",
+        "Let requests without credentials in as system:anonymous, on every path, if authorization decides then; false "
+        "unless given, but for a control plane with another --authorization-mode than AlwaysAllow.",
     )
     requestheader_client_ca_file: Path | None = option(
         None,
