@@ -61,7 +61,11 @@ USERS_MODULES = {"oarlock.cli.loading"}
 """It imports what a command line names."""
 
 DEFERRED = {
-    "oarlock.cli.commands": {"oarlock.apps.controlplane.control_plane", "oarlock.cli.proto"},
+    "oarlock.cli.commands": {
+        "oarlock.apps.controlplane.control_plane",
+        "oarlock.apps.controlplane.options",
+        "oarlock.cli.proto",
+    },
     "oarlock.cli.storage.encryption": {"oarlock.server.encryption.reload"},
     "oarlock.endpoints.verbs.connect": {"oarlock.endpoints.channels"},
     "oarlock.schema.cel.gate": {"oarlock.schema.cel"},
