@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
-from oarlock.testing import InMemory
+from oarlock.schema.cel.gate import computed
+from oarlock.testing import InMemory, VirtualClock
 
 MERGE = {"content-type": "application/merge-patch+json"}
 
@@ -43,10 +44,10 @@ async def test_nothing_is_created_where_there_is_no_namespace() -> None:
 @pytest.mark.anyio
 async def test_a_deleted_namespace_waits_for_its_finalizers() -> None:
     async with InMemory(ControlPlane()) as api:
-        await api.post("/api/v1/namespaces", {"metadata": {"name": "a"}})
+        await api.post("/api/v1/namespaces", {"metadata": {"name": "a"}, "spec": {"finalizers": ["x.io/mine"]}})
         deleted = await api.request("DELETE", "/api/v1/namespaces/a")
         assert (deleted.status, deleted.json["status"]) == (200, {"phase": "Terminating"})
-        assert deleted.json["spec"] == {"finalizers": ["kubernetes"]}
+        assert deleted.json["spec"] == {"finalizers": ["x.io/mine", "kubernetes"]}
         refused = await api.post("/api/v1/namespaces/a/configmaps", {"metadata": {"name": "b"}})
         assert (refused.status, refused.json["details"]["causes"][0]["reason"]) == (403, "NamespaceTerminating")
         again = await api.post("/api/v1/namespaces", {"metadata": {"name": "a"}})
@@ -82,3 +83,52 @@ async def test_texts_of_a_secret_become_data() -> None:
         made = (await api.post("/api/v1/namespaces/default/secrets", secret)).json
         assert (made["data"], made["type"]) == ({"a": "MQ==", "b": "dHdv"}, "Opaque")
         assert "stringData" not in made
+
+
+@pytest.mark.anyio
+async def test_every_namespace_has_a_default_service_account() -> None:
+    clock = VirtualClock()
+    async with InMemory(ControlPlane(), clock=clock) as api:
+        await api.post("/api/v1/namespaces", {"metadata": {"name": "a"}})
+        await clock.run(1)
+        account = "/api/v1/namespaces/a/serviceaccounts/default"
+        assert (await api.get(account)).status == 200
+        assert (await api.request("DELETE", account)).json["kind"] == "ServiceAccount"
+        await clock.run(1)
+        assert (await api.get(account)).status == 200
+
+
+@pytest.mark.anyio
+async def test_a_deleted_namespace_is_emptied_and_goes() -> None:
+    clock = VirtualClock()
+    async with InMemory(ControlPlane(), clock=clock) as api:
+        await api.post("/api/v1/namespaces", {"metadata": {"name": "a"}})
+        maps = "/api/v1/namespaces/a/configmaps"
+        await api.post(maps, {"metadata": {"name": "plain"}})
+        await api.post(maps, {"metadata": {"name": "held", "finalizers": ["example.com/hold"]}})
+        await api.request("DELETE", "/api/v1/namespaces/a")
+        await clock.run(5)
+        assert (await api.get(f"{maps}/plain")).status == 404
+        told = {one["type"]: one for one in (await api.get("/api/v1/namespaces/a")).json["status"]["conditions"]}
+        remaining = "Some resources are remaining: configmaps. has 1 resource instances"
+        assert told["NamespaceContentRemaining"]["message"] == remaining
+        assert "example.com/hold in 1" in told["NamespaceFinalizersRemaining"]["message"]
+        since = told["NamespaceContentRemaining"]["lastTransitionTime"]
+        await clock.run(10)
+        still = (await api.get("/api/v1/namespaces/a")).json["status"]["conditions"]
+        assert {one["lastTransitionTime"] for one in still} == {since}
+        await api.request("PATCH", f"{maps}/held", {"metadata": {"finalizers": None}}, MERGE)
+        await clock.run(10)
+        assert (await api.get("/api/v1/namespaces/a")).status == 404
+
+
+@pytest.mark.anyio
+async def test_every_column_of_every_kind_can_be_computed() -> None:
+    table = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+    async with InMemory(ControlPlane()) as api:
+        for served in api.server.catalog.resources:
+            for version in served.definition.served_versions():
+                for column in version.columns:
+                    if column.expression:
+                        assert callable(computed(column.expression, version.schema))
+        assert (await api.request("GET", "/api/v1/namespaces", headers=table)).json["rows"][0]["cells"][1] == "Active"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from oarlock.apps.kinds.core import Namespace, NamespaceStatus
+from oarlock.apps.kinds.core import NAME_LABEL, Namespace, NamespaceStatus
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
 from oarlock.meta import errors, names
@@ -26,7 +26,6 @@ SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 PROTECTED = frozenset(("default", "kube-system", "kube-public"))
 """Those that can't be deleted."""
 
-NAME_LABEL = "kubernetes.io/metadata.name"
 KUBERNETES = "kubernetes"
 ACTIVE, TERMINATING = "Active", "Terminating"
 _UNQUALIFIED = "name is neither a standard finalizer name nor is it fully qualified"

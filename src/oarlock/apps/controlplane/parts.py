@@ -22,8 +22,10 @@ from oarlock.apps.controlplane.identities import (
     TokenReviews,
 )
 from oarlock.apps.controlplane.leases import LeaseCollection
+from oarlock.apps.controlplane.namespace_deletion import NamespaceDeletion
 from oarlock.apps.controlplane.namespaces import NamespaceCollection, NamespaceLifecycle, create_system_namespaces
 from oarlock.apps.controlplane.secrets import SecretCollection
+from oarlock.apps.controlplane.service_accounts import DefaultServiceAccounts
 from oarlock.apps.kinds import core, events, rbac
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
@@ -64,6 +66,7 @@ def _namespaces() -> ControlPlanePart:
         serve=[NamespaceCollection],
         admission=[NamespaceLifecycle(known)],
         informers=[known],
+        controllers=[NamespaceDeletion()],
         start=create_system_namespaces,
     )
 
@@ -76,7 +79,9 @@ def _configuration() -> ControlPlanePart:
 def _identities(identities: IdentitiesSource) -> ControlPlanePart:
     """Identities of programs, and questions about identities."""
     return ControlPlanePart(
-        "identities", serve=[ServiceAccounts(identities), TokenReviews(identities), SelfSubjectReviews]
+        "identities",
+        serve=[ServiceAccounts(identities), TokenReviews(identities), SelfSubjectReviews],
+        controllers=[DefaultServiceAccounts()],
     )
 
 

@@ -27,6 +27,7 @@ from oarlock.schema.resources import Resource
 from oarlock.schema.shapes import Model
 
 __all__ = [
+    "NAME_LABEL",
     "ConfigMap",
     "Event",
     "EventFields",
@@ -63,6 +64,10 @@ class LocalObjectReference(Model):
 
 
 # Namespaces ---------------------------------------------------------------------------------------
+
+
+NAME_LABEL = "kubernetes.io/metadata.name"
+"""The label that every namespace has: its name."""
 
 
 class NamespaceSpec(Model):
@@ -107,6 +112,10 @@ class Namespace(
 
     spec: NamespaceSpec = NamespaceSpec()
     status: NamespaceStatus | None = None
+
+    def default(self) -> None:
+        if self.metadata.name:
+            self.metadata.labels = {**self.metadata.labels, NAME_LABEL: self.metadata.name}
 
 
 # Configuration ------------------------------------------------------------------------------------
