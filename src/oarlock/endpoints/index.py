@@ -11,9 +11,14 @@ from collections.abc import Iterable
 from oarlock.endpoints.catalog import Catalog
 from oarlock.endpoints.http import Response
 
-__all__ = ["PathsIndex"]
+__all__ = ["PathsIndex", "not_found"]
 
 OWN_PATHS = ("/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version")
+
+
+def not_found() -> Response:
+    """What kube-apiserver answers for a path outside of every group."""
+    return Response(404, [("content-type", "text/plain; charset=utf-8")], b"404 page not found\n")
 
 
 class PathsIndex:
@@ -38,6 +43,12 @@ class PathsIndex:
         return self._body
 
     def respond(self, path: str) -> Response:
-        """200 for ``/`` and ``/index.html``, 404 for anything else; the body is the same."""
-        status = 200 if path in ("/", "/index.html") else 404
-        return Response(status, [("content-type", "application/json")], self.body)
+        """200 for ``/`` and ``/index.html``, 404 for anything else.
+
+        The body of a 404 is the same, as recorded from an extension API server; with a core group it is what
+        kube-apiserver says.
+        """
+        found = path in ("/", "/index.html")
+        if not found and self._catalog.group("") is not None:
+            return not_found()
+        return Response(200 if found else 404, [("content-type", "application/json")], self.body)

@@ -109,7 +109,7 @@ def dns1123_subdomain(text: str) -> list[str]:
 
 def dns1123_label(text: str) -> list[str]:
     """``my-name``: at most 63 bytes, may begin with a digit; the rule for namespaces."""
-    complaints = [max_length(63)] if _longer(text, 63) else []
+    complaints = ["must be no more than 63 characters"] if _longer(text, 63) else []
     if not _is_label(text):
         complaints.append("must not contain dots" if _is_subdomain(text) else _BAD_LABEL)
     return complaints

@@ -23,7 +23,7 @@ from oarlock.meta import errors
 __all__ = ["NamespaceDeletion"]
 
 KUBERNETES = "kubernetes"
-AGAIN_S = 2.0
+AGAIN_S = 1.0
 """How long until what remains is looked at again."""
 
 

@@ -31,8 +31,12 @@ def api_versions(core: CatalogGroup, server_address: str) -> Tree:
 def api_group_list(groups: Iterable[CatalogGroup], server_address: str) -> Tree:
     """``/apis``: every group but the core one.
 
-    Without apiVersion, and with the port only as address, as recorded from an extension API server.
+    Without apiVersion, and with the port only as address, as recorded from an extension API server; with a core group
+    as kube-apiserver answers.
     """
+    groups = list(groups)
+    if any(not group.name for group in groups):
+        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(group) for group in groups if group.name]}
     port = server_address[server_address.rfind(":") :]
     named = [{**_group(group), "serverAddressByClientCIDRs": _addresses(port)} for group in groups if group.name]
     return {"kind": "APIGroupList", "groups": named}

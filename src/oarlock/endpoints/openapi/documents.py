@@ -16,6 +16,7 @@ import msgspec
 from oarlock.endpoints.catalog import Catalog
 from oarlock.endpoints.discovery.documents import etag_matches
 from oarlock.endpoints.http import Response
+from oarlock.endpoints.index import not_found
 from oarlock.endpoints.joined import BodyPart, JoinedBody
 from oarlock.endpoints.negotiation import JSON, parse_accept
 from oarlock.endpoints.openapi.documents_v3 import Info
@@ -112,7 +113,8 @@ class OpenAPIDocuments:
     async def _respond_v3(self, name: str, wanted: str, accept: str, known: tuple[str, float]) -> Response:
         current = (await self._hashes()).get(name) if name else None
         if current is None:
-            return Response(200, [])  # an empty success, as the Go server answers
+            # an extension API server of Go answers with an empty success, kube-apiserver as it should
+            return Response(200, []) if self._catalog.group("") is None else not_found()
         if_none_match, now = known
         vary = [("vary", "Accept")]
         media = _choose(accept, (JSON, OLD_PROTOBUF_V3, PROTOBUF_V3))
