@@ -1,4 +1,4 @@
-"""NamespaceCollection: their life, and that objects are only created in those that are in use.
+"""Namespaces: their life, and that objects are only created in those that are in use.
 
 Source: Kubernetes' strategy and validation of Namespace, and its NamespaceLifecycle admission.
 """

@@ -59,7 +59,7 @@ def standard_parts(identities: IdentitiesSource) -> list[ControlPlanePart]:
 
 
 def _namespaces() -> ControlPlanePart:
-    """NamespaceCollection, and what they ask of every object in them."""
+    """Namespaces, and what they ask of every object in them."""
     known = Informer(core.Namespace)
     return ControlPlanePart(
         "namespaces",
