@@ -13,7 +13,7 @@ from boats import GROUP, Boat
 from raw_server import Asked, always, raw_server, whole
 
 from oarlock import errors
-from oarlock.client import Client, ClientConfig, RetryPolicy, TransportError, connect
+from oarlock.client import Client, ClientConfig, RetryPolicy, TransportError, connect, http_transport
 from oarlock.client.http_transport import HTTPTransport
 from oarlock.client.transport import ClientRequest
 
@@ -161,6 +161,25 @@ async def test_a_stream_is_probed_and_ends_after_silence() -> None:
             await anext(chunks)
         await answer.close()
         await transport.close()
+
+
+async def test_a_pool_that_is_used_up_is_told_apart_from_a_server_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def endless(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n")
+        await writer.drain()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(http_transport, "CONNECT_S", 0.1)
+    async with raw_server(endless) as server:
+        transport = HTTPTransport(ClientConfig(server.url), connections=1)
+        async with Client(transport, retries=RetryPolicy(retries=0)) as client:
+            answer = await client.open("/", (), streams=True)
+            with pytest.raises(
+                TransportError, match=r"no connection within 0\.1 s; at most 1 are open at a time"
+            ) as error:
+                await client.get(Boat, "a", namespace="default")
+            assert not error.value.sent
+            await answer.close()
 
 
 async def test_cookies_are_not_kept() -> None:
