@@ -33,6 +33,10 @@ __all__ = ["ROOT", "ResourceCache", "WatchCache"]
 ROOT = "/registry/"
 """Where the keys of objects begin: ``/registry/<group>/<resource>/[<namespace>/]<name>``."""
 
+ASKED_AT_ONCE = 2
+"""How often the store is asked for its revision at the same time. Were it once, an answer that is lost would hold up
+all."""
+
 _SKIP = len(ROOT)
 
 log = logging.getLogger("oarlock.storage.cache")
@@ -62,6 +66,7 @@ class WatchCache:
         self._reloading: asyncio.Task[None] | None = None
         self._round: asyncio.Task[None] | None = None
         self._rounds: set[asyncio.Task[None]] = set()
+        self._asking = asyncio.Semaphore(ASKED_AT_ONCE)
 
     async def start(self) -> None:
         """Begin to watch the store, which must have been started. Raises `StorageError`."""
@@ -109,7 +114,8 @@ class WatchCache:
         """An awaitable that makes a read linearizable; None when there is nothing to wait for.
 
         Once it is done, everything written before this call, by any process, has been applied. One `current_rev` serves
-        all callers of the same turn of the loop. Awaiting raises `Unavailable` when the store doesn't answer or the
+        all callers of the same turn of the loop, and while the store is being asked, those that come until it has
+        answered. Awaiting raises `Unavailable` when the store doesn't answer or the
         cache doesn't catch up within ``limits.fresh_s``.
         """
         known = self._known_rev()
@@ -125,9 +131,11 @@ class WatchCache:
         return asyncio.shield(self._round)
 
     async def _catch_up(self) -> None:
-        self._round = None  # this begins now: whoever calls from here on needs a later answer
         known = self._known_rev()
-        rev = await self._asked_rev() if known is None else known
+        if known is None:
+            rev = await self._asked_rev()
+        else:
+            self._round, rev = None, known
         if self._reloading is not None:
             await asyncio.wait((self._reloading,), timeout=self._limits.fresh_s)
         if self._reloading is not None or not await self._position.reach(rev, self._limits.fresh_s):
@@ -138,10 +146,14 @@ class WatchCache:
         """The store's revision. If that is behind what was delivered before, the store has lost history."""
         reached = self._watch_position.rev
         try:
-            async with asyncio.timeout(self._limits.fresh_s):
+            async with asyncio.timeout(self._limits.fresh_s), self._asking:
+                self._round = None  # it is asked now: whoever calls from here on needs a later answer
                 rev = await self._backend.current_rev()
         except TimeoutError:
             raise Unavailable("the store doesn't answer") from None
+        finally:
+            if self._round is asyncio.current_task():
+                self._round = None
         if rev < reached and self._reloading is None:
             log.warning("the store went back from revision %d to %d, and the watch cache loads again", reached, rev)
             self._on_gap(StorageError(f"the store went back from revision {reached} to {rev}"))
