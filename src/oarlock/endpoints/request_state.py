@@ -39,7 +39,8 @@ class Route(ABC):
     """Where a request goes: all that its method, path and query alone determine. `pairs` is the decoded query.
 
     `requests` counts the requests that are carried out with the same route table. `is_cached` says that the router has
-    cached it, or won't. `series` is where the metrics count its requests, once they have looked that up.
+    cached it, or won't. `series` is where the metrics count its requests, once they have looked that up;
+    `audit_texts` is what every audit event of such a request has.
     """
 
     target: Target
@@ -48,6 +49,7 @@ class Route(ABC):
     kind: RouteKind
     is_cached: bool = field(default=False, init=False)
     series: Any = field(default=None, init=False)
+    audit_texts: tuple[bytes, bytes] | None = field(default=None, init=False)
 
     @abstractmethod
     def respond(self, state: RequestState) -> Awaitable[Response]:

@@ -17,12 +17,12 @@ from oarlock.meta.times import rfc3339_micro
 from oarlock.policy.audit.objects import encoded_object, metadata_of, object_json
 from oarlock.policy.audit.policy import Level, Recording, Stage
 
-__all__ = ["AuditEvent", "AuditRecord", "RequestFacts"]
+__all__ = ["AuditEvent", "AuditRecord", "RequestFacts", "RequestTexts", "reference_json", "uri_json", "user_json"]
 
 LONGEST_USER_AGENT = 1024
 TRUNCATED = "audit.k8s.io/truncated"
 _encode = msgspec.json.Encoder().encode
-_STAGE_BYTES = {stage: stage.value.encode() for stage in Stage}
+_RECEIVED = Stage.REQUEST_RECEIVED
 _NO_META: Mapping[str, str] = {}
 
 
@@ -34,6 +34,14 @@ class RequestFacts(NamedTuple):
     source_ips: Sequence[str]
     user_agent: str
     received: float
+
+
+class RequestTexts(NamedTuple):
+    """Parts of events that many requests have in common, as JSON: `uri_json`, `reference_json`, `user_json`."""
+
+    uri_and_verb: bytes
+    reference: bytes
+    user: bytes
 
 
 class AuditEvent:
@@ -64,14 +72,14 @@ class AuditEvent:
     def _line(self, objects: bool) -> bytes:
         record, stage = self._record, self._stage
         received = record.received_text
-        parts = [record.head(), _STAGE_BYTES[stage], record.about()]
+        parts = [record.recording.head, record.id_json, b',"stage":"', stage.wire, record.about()]
         if record.status is not None:
             parts += (b',"responseStatus":', _status(record.status))
         if objects and record.request_object:
             parts += (b',"requestObject":', record.request_object)
         if objects and record.response_object:
             parts += (b',"responseObject":', record.response_object)
-        at = received if stage is Stage.REQUEST_RECEIVED else rfc3339_micro(self._at)
+        at = received if stage is _RECEIVED else rfc3339_micro(self._at)
         parts.append(f',"requestReceivedTimestamp":"{received}","stageTimestamp":"{at}"'.encode())
         if self._annotations:
             parts += (b',"annotations":', _encode(dict(sorted(self._annotations.items()))))
@@ -98,27 +106,33 @@ class AuditEvent:
 class AuditRecord:
     """What is known of one request, from its receipt to the end of its answer. Mutable, used by one task at a time.
 
+    `pending` are events that are written with the next one.
+
     `user` is who was authenticated; `impersonated` who the request is carried out as, if that is another.
     """
 
     __slots__ = (
         "_about",
         "_annotations",
-        "_head",
         "_object_meta",
         "facts",
+        "id_json",
         "impersonated",
+        "pending",
         "received_text",
         "recording",
         "request_object",
         "response_object",
         "status",
         "target",
+        "texts",
         "truncated",
         "user",
     )
 
-    def __init__(self, recording: Recording, facts: RequestFacts, user: User, target: Target) -> None:
+    def __init__(
+        self, recording: Recording, facts: RequestFacts, user: User, target: Target, texts: RequestTexts | None = None
+    ) -> None:
         self.recording = recording
         self.facts = facts
         self.user = user
@@ -128,10 +142,12 @@ class AuditRecord:
         self.response_object = b""
         self.status: Mapping[str, Any] | None = None
         self.truncated = False
+        self.pending: tuple[AuditEvent, ...] = ()
         self.received_text = rfc3339_micro(facts.received)
         self._annotations: list[tuple[str, str]] = []
         self._object_meta: Mapping[str, str] | None = None
-        self._head = b""
+        self.texts = texts or RequestTexts(uri_json(facts.uri, target.verb), reference_json(target), user_json(user))
+        self.id_json = _encode(facts.audit_id)
         self._about = b""
 
     @property
@@ -167,7 +183,8 @@ class AuditRecord:
 
     def event(self, stage: Stage, at: float, noted: Iterable[tuple[str, str]] = ()) -> AuditEvent | None:
         """The event of a stage, None if it is omitted. `noted` are annotations of hooks."""
-        if stage in self.recording.omitted:
+        omitted = self.recording.omitted
+        if omitted and stage in omitted:
             return None
         annotations: dict[str, str] = {}
         if self._annotations or noted:
@@ -179,27 +196,20 @@ class AuditRecord:
 
     # What is the same in every event of the request is encoded once.
 
-    def head(self) -> bytes:
-        if not self._head:
-            head = b'{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"%s","auditID":%s,"stage":"'
-            self._head = head % (self.recording.level.word.encode(), _encode(self.facts.audit_id))
-        return self._head
-
     def about(self) -> bytes:
         if not self._about:
-            facts = self.facts
-            parts = [
-                b'","requestURI":%s,"verb":%s' % (_encode(facts.uri), _encode(self.target.verb)),
-                b',"user":%s' % _user(self.user),
-            ]
+            facts, texts = self.facts, self.texts
+            parts = [b'","requestURI":', texts.uri_and_verb, b',"user":', texts.user]
             if self.impersonated is not None:
-                parts.append(b',"impersonatedUser":%s' % _user(self.impersonated))
+                parts += (b',"impersonatedUser":', user_json(self.impersonated))
             if facts.source_ips:
-                parts.append(b',"sourceIPs":%s' % _encode(facts.source_ips))
+                parts += (b',"sourceIPs":', _encode(facts.source_ips))
             if facts.user_agent:
-                parts.append(b',"userAgent":%s' % _encode(self.user_agent))
-            if self.target.resource:
-                parts.append(b',"objectRef":%s' % self._object_reference())
+                parts += (b',"userAgent":', _encode(self.user_agent))
+            if self._object_meta:
+                parts.append(reference_json(self.target, self._object_meta))
+            else:
+                parts.append(texts.reference)
             self._about = b"".join(parts)
         return self._about
 
@@ -207,23 +217,31 @@ class AuditRecord:
         """From here on the request is carried out as `user`."""
         self.impersonated, self._about = user, b""
 
-    def _object_reference(self) -> bytes:
-        target = self.target
-        meta = self._object_meta or _NO_META
-        fields = {
-            "resource": target.resource,
-            "namespace": target.namespace or meta.get("namespace", ""),
-            "name": target.name or meta.get("name", ""),
-            "uid": meta.get("uid", ""),
-            "apiGroup": target.group,
-            "apiVersion": target.version,
-            "resourceVersion": meta.get("resourceVersion", ""),
-            "subresource": target.subresource,
-        }
-        return _encode({name: value for name, value in fields.items() if value})
+
+def reference_json(target: Target, meta: Mapping[str, str] = _NO_META) -> bytes:
+    """The ``objectRef`` of a request; nothing for one that isn't about a resource. `meta` is of the object sent."""
+    if not target.resource:
+        return b""
+    fields = {
+        "resource": target.resource,
+        "namespace": target.namespace or meta.get("namespace", ""),
+        "name": target.name or meta.get("name", ""),
+        "uid": meta.get("uid", ""),
+        "apiGroup": target.group,
+        "apiVersion": target.version,
+        "resourceVersion": meta.get("resourceVersion", ""),
+        "subresource": target.subresource,
+    }
+    return b',"objectRef":' + _encode({name: value for name, value in fields.items() if value})
 
 
-def _user(user: User) -> bytes:
+def uri_json(uri: str, verb: str) -> bytes:
+    """The fields ``requestURI`` and ``verb``."""
+    return b'%s,"verb":%s' % (_encode(uri), _encode(verb))
+
+
+def user_json(user: User) -> bytes:
+    """A user, as in events."""
     fields: dict[str, Any] = {"username": user.name} if user.name else {}
     if user.uid:
         fields["uid"] = user.uid

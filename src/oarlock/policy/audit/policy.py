@@ -7,7 +7,7 @@ which reads one; `event`, what is recorded.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 
 from oarlock.meta.context import Target, User
@@ -41,6 +41,9 @@ class Stage(Enum):
     RESPONSE_COMPLETE = "ResponseComplete"
     PANIC = "Panic"
 
+    def __init__(self, word: str) -> None:
+        self.wire = word.encode()
+
 
 @dataclass(frozen=True, slots=True)
 class Recording:
@@ -49,6 +52,12 @@ class Recording:
     level: Level
     omitted: frozenset[Stage] = frozenset()
     omit_managed_fields: bool = False
+    head: bytes = field(default=b"", init=False, compare=False, repr=False)
+    """What every event at this level begins with, up to the audit id."""
+
+    def __post_init__(self) -> None:
+        head = f'{{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"{self.level.word}","auditID":'
+        object.__setattr__(self, "head", head.encode())
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,6 @@ class LogSink(AuditSink):
     """Writes lines to the file that `settings` name. Raises OSError if it can't be opened."""
 
     def __init__(self, settings: LogSettings, clock: TimerClock, failures: Failures) -> None:
-        super().__init__(settings.truncation, failures)
         self._legacy = settings.legacy
         self._mode = settings.mode
         self._thread = _Thread()
@@ -74,6 +73,14 @@ class LogSink(AuditSink):
         self._buffer: EventBuffer | None = None
         if settings.mode == SinkModes.BATCH or not self._file.is_regular:
             self._buffer = EventBuffer(self._send, settings.batching, clock, failures)
+        prompt = settings.mode == SinkModes.BATCH or (settings.mode == SinkModes.BLOCKING and self._buffer is None)
+        super().__init__(settings.truncation, failures, prompt=prompt)
+
+    def write_all(self, events: Sequence[AuditEvent]) -> Sequence[Awaitable[bool] | bool]:
+        if self._buffer is not None or self._legacy or self._truncation is not None:
+            return super().write_all(events)
+        data = b"%s\n" % events[0].line if len(events) == 1 else b"".join([event.line + b"\n" for event in events])
+        return (self._append(data, len(events)) or self._mode != SinkModes.STRICT,)
 
     def _write(self, event: AuditEvent) -> Awaitable[bool] | bool:
         line = (event.legacy() if self._legacy else event.line) + b"\n"

@@ -63,9 +63,10 @@ class Truncation:
 
 
 class AuditSink(ABC):
-    """Takes events, one after the other."""
+    """Takes events, one after the other. `prompt`: no request ever waits for it, or fails because of it."""
 
-    def __init__(self, truncation: Truncation | None, failures: Failures) -> None:
+    def __init__(self, truncation: Truncation | None, failures: Failures, *, prompt: bool) -> None:
+        self.prompt = prompt
         self._truncation = truncation
         self._failures = failures
 
@@ -80,6 +81,10 @@ class AuditSink(ABC):
                 return True
         return self._write(event)
 
+    def write_all(self, events: Sequence[AuditEvent]) -> Sequence[Awaitable[bool] | bool]:
+        """`write` of each."""
+        return [self.write(event) for event in events]
+
     @abstractmethod
     def _write(self, event: AuditEvent) -> Awaitable[bool] | bool:
         """The same for an event that isn't too large."""
@@ -89,16 +94,16 @@ class AuditSink(ABC):
         """Write what is waiting, for so many seconds at most."""
 
 
-def written_to_all(sinks: Sequence[AuditSink], event: AuditEvent) -> Awaitable[bool] | bool:
-    """Give an event to every sink: whether all of them agree that the request goes on."""
+def written_to_all(sinks: Sequence[AuditSink], events: Sequence[AuditEvent]) -> Awaitable[bool] | bool:
+    """Give events of a request to every sink: whether all of them agree that it goes on."""
     good = True
     waiting: list[Awaitable[bool]] = []
     for sink in sinks:
-        written = sink.write(event)
-        if isinstance(written, bool):
-            good = good and written
-        else:
-            waiting.append(written)
+        for written in sink.write_all(events):
+            if written is False:
+                good = False
+            elif written is not True:
+                waiting.append(written)
     return _all(waiting, good) if waiting else good
 
 

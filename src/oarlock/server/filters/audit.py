@@ -19,13 +19,22 @@ from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.context import User
 from oarlock.meta.errors import Unauthorized
 from oarlock.meta.gotext import html_escape
-from oarlock.policy.audit.event import AuditRecord, RequestFacts
+from oarlock.policy.audit.event import (
+    AuditEvent,
+    AuditRecord,
+    RequestFacts,
+    RequestTexts,
+    reference_json,
+    uri_json,
+    user_json,
+)
 from oarlock.policy.audit.policy import Level, Stage
 from oarlock.server.audit.answers import record_answer
 from oarlock.server.audit.server_audit import ServerAudit
 from oarlock.server.audit.sink import written_to_all
 from oarlock.server.filters.filter import Next
 from oarlock.server.filters.plain import plain
+from oarlock.server.filters.resumed import Resumed
 
 __all__ = ["Audit"]
 
@@ -38,6 +47,11 @@ _TIMED_OUT = {
     "code": 504,
 }
 _STATUS_BYTES = 4096
+_RECEIVED, _COMPLETE, _WITH_ANSWERS = Stage.REQUEST_RECEIVED, Stage.RESPONSE_COMPLETE, Level.REQUEST_RESPONSE
+
+USERS = 256
+"""So many users are kept encoded, the latest since all were forgotten; none with more than `USER_BYTES`."""
+USER_BYTES = 4096
 
 
 class Audit:
@@ -47,7 +61,9 @@ class Audit:
         self._policy = audit.policy
         self._sinks = audit.sinks
         self._counts = audit.counts
+        self._prompt = all(sink.prompt for sink in audit.sinks)
         self._pending: set[asyncio.Task[None]] = set()
+        self._users: dict[int, tuple[User, bytes]] = {}
 
     async def unauthenticated(self, state: RequestState, next: Next) -> Response:
         """Record requests that authentication refuses, as from nobody."""
@@ -63,29 +79,51 @@ class Audit:
             raise
 
     async def record(self, state: RequestState, next: Next) -> Response:
-        """Record a request of a known user, or of an anonymous one."""
+        """Record a request of a known user, or of an anonymous one.
+
+        If no sink waits, the event of its receipt is written before the request first does; one that never waits has
+        its events written together.
+        """
         record = self._begin(state, state.user)
         if record is None:
             return await next(state)
         state.audit = record
-        if not await self._written(record, Stage.REQUEST_RECEIVED, state):
-            self._counts.rejected += 1
-            request = state.request
-            uri = html_escape(f"{request.path}?{request.query}" if request.query else request.path)
-            return plain(500, f'Internal Server Error: "{uri}": failed to store audit event\n')
-        response = await self._answer(record, state, next)
+        if not self._prompt:
+            if not await self._written(record, _RECEIVED, state):
+                return self._refused(state)
+            response = await self._answer(record, state, next)
+        else:
+            received = record.event(_RECEIVED, 0.0)
+            if received is not None:
+                record.pending = (received,)
+            rest = self._answer(record, state, next)
+            try:
+                waits_for = rest.send(None)
+            except StopIteration as done:
+                response = done.value
+            else:
+                self._give(record, None)
+                response = await Resumed(rest, waits_for)
         if response.stream is not None or _is_long_running(state):
             record.status = record.status or {"code": response.status}
             await self._written(record, Stage.RESPONSE_STARTED, state)
-        if record.recording.level is Level.REQUEST_RESPONSE and not record.response_object and response.stream is None:
+        if record.recording.level is _WITH_ANSWERS and not record.response_object and response.stream is None:
             await record_answer(record, state, response)
-        if isinstance(response.body, bytes) and response.stream is None:
+        if type(response.body) is bytes and response.stream is None:
             record.status = record.status or _status_of(state, response)
-            await self._written(record, Stage.RESPONSE_COMPLETE, state)
+            written = self._write(record, _COMPLETE, state)
+            if not isinstance(written, bool):
+                await written
         else:
             record.status = record.status or {"code": response.status}
-            response.on_sent(lambda whole: self._write_later(record, Stage.RESPONSE_COMPLETE, state))
+            response.on_sent(lambda whole: self._write_later(record, _COMPLETE, state))
         return response
+
+    def _refused(self, state: RequestState) -> Response:
+        self._counts.rejected += 1
+        request = state.request
+        uri = html_escape(f"{request.path}?{request.query}" if request.query else request.path)
+        return plain(500, f'Internal Server Error: "{uri}": failed to store audit event\n')
 
     async def _answer(self, record: AuditRecord, state: RequestState, next: Next) -> Response:
         """The answer; that of an error too, as the event has its Status."""
@@ -121,18 +159,42 @@ class Audit:
         if recording.level is Level.NONE:
             return None
         request, clock = state.request, state.clock
-        headers = request.headers
         received = clock.now() - (clock.monotonic() - request.received)
         uri = f"{request.path}?{request.query}" if request.query else request.path
-        facts = RequestFacts(state.audit_id, uri, _source_ips(state), headers.get("user-agent", ""), received)
-        return AuditRecord(recording, facts, user, state.target)
+        facts = RequestFacts(state.audit_id, uri, _source_ips(state), request.headers.get("user-agent", ""), received)
+        texts = RequestTexts(*self._texts_of(state, uri), self._user_json(user))
+        return AuditRecord(recording, facts, user, state.target, texts)
+
+    def _texts_of(self, state: RequestState, uri: str) -> tuple[bytes, bytes]:
+        """What the events of all requests of a route have in common, kept with the route."""
+        route = state.route
+        texts = None if route is None else route.audit_texts
+        if texts is None:
+            texts = uri_json(uri, state.target.verb), reference_json(state.target)
+            if route is not None:
+                route.audit_texts = texts
+        return texts
+
+    def _user_json(self, user: User) -> bytes:
+        known = self._users.get(id(user))
+        if known is not None and known[0] is user:
+            return known[1]
+        encoded = user_json(user)
+        if len(encoded) <= USER_BYTES:
+            if len(self._users) >= USERS:
+                self._users.clear()
+            self._users[id(user)] = user, encoded
+        return encoded
 
     def _write(self, record: AuditRecord, stage: Stage, state: RequestState) -> Awaitable[bool] | bool:
-        event = record.event(stage, state.clock.now(), state.notes.annotations)
-        if event is None:
-            return True
-        self._counts.events += 1
-        return written_to_all(self._sinks, event)
+        return self._give(record, record.event(stage, state.clock.now(), state.notes.annotations))
+
+    def _give(self, record: AuditRecord, event: AuditEvent | None) -> Awaitable[bool] | bool:
+        """Give the sinks what is pending of a request, and `event`."""
+        events = record.pending if event is None else (*record.pending, event)
+        record.pending = ()
+        self._counts.events += len(events)
+        return written_to_all(self._sinks, events) if events else True
 
     async def _written(self, record: AuditRecord, stage: Stage, state: RequestState) -> bool:
         written = self._write(record, stage, state)

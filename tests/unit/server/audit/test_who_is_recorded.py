@@ -23,7 +23,7 @@ class Remembered(AuditSink):
     """Remembers events, in place of a file."""
 
     def __init__(self) -> None:
-        super().__init__(None, Failures(AuditCounts(), VirtualClock()))
+        super().__init__(None, Failures(AuditCounts(), VirtualClock()), prompt=True)
         self.events: list[Any] = []
 
     def _write(self, event: AuditEvent) -> bool:
