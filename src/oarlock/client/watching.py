@@ -17,7 +17,7 @@ from oarlock.client.queries import Pairs
 from oarlock.client.transport import ClientResponse, Transport, TransportError
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
-from oarlock.meta.errors import StatusError
+from oarlock.meta.errors import Expired, StatusError
 
 __all__ = ["MAX_EVENT_BYTES", "Received", "WatchEvent", "WatchingClient", "batches_of", "resumed", "tree_event"]
 
@@ -129,7 +129,8 @@ async def resumed(
     """The events of one watch after another, each from where the last ended, bookmarks included.
 
     `begin` opens a watch at a revision. `pause` is awaited with the number of failures in a row before it is opened
-    again. Raises StatusError when the server refuses: 410 when the revision is too old, so that the caller has to list.
+    again. Raises StatusError when the server refuses: 410 when the revision is too old, or newer than all that a restored
+    server has, so that the caller has to list.
     """
     failures = 0
     while True:
@@ -146,7 +147,16 @@ async def resumed(
         except TransportError:
             failures += 1
         except StatusError as error:
+            if _is_ahead(error):
+                raise Expired(f"the server has lost what was seen: {error.message}") from None
             if error.code not in (429, 500, 503, 504):
                 raise
             failures += 1
         await pause(failures)
+
+
+def _is_ahead(error: StatusError) -> bool:
+    """Whether the client has seen a later revision than the server has."""
+    causes = (error.details or {}).get("causes")
+    first = causes[0] if isinstance(causes, list) and causes else None
+    return isinstance(first, dict) and first.get("reason") == "ResourceVersionTooLarge"

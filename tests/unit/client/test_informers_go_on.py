@@ -29,6 +29,10 @@ STEP = int(os.environ.get("OARLOCK_CUT_STEP", "43"))
 ROUNDS = int(os.environ.get("OARLOCK_INFORMER_ROUNDS", "4"))
 
 EXPIRED = b'{"kind":"Status","code":410,"reason":"Expired","message":"too old"}'
+AHEAD = (
+    b'{"kind":"Status","code":504,"reason":"Timeout","message":"Too large resource version: 9, current: 3",'
+    b'"details":{"causes":[{"reason":"ResourceVersionTooLarge"}]}}'
+)
 GONE = b'{"kind":"Status","code":410,"reason":"Gone","message":"too old"}'
 
 
@@ -119,6 +123,7 @@ REFUSALS: list[Callable[[], Whole | TransportError]] = [
     lambda: Whole(410, EXPIRED),
     lambda: Whole(410, GONE),
     lambda: Whole(410, b"a proxy's page"),
+    lambda: Whole(504, AHEAD),
     lambda: Whole(200, b'{"type":"ERROR","object":' + EXPIRED + b"}\n"),
     lambda: Whole(200, b'{"type":"ERROR","object":' + GONE + b"}"),
     lambda: Whole(500, b"oh"),
@@ -210,6 +215,19 @@ async def test_after_the_first_sync_nothing_ends_it() -> None:
             await until(lambda: mirror.crews == {"a": 3})
             await boats.synced()
         assert transport.refusals == []
+
+
+async def test_a_server_that_was_restored_is_asked_for_everything() -> None:
+    async with breaking() as (client, transport, steady):
+        await steady.create(boat("a"))
+        boats = client.informer(Boat)
+        async with boats:
+            await boats.synced()
+            transport.refusals = [Whole(504, AHEAD)]
+            await transport.cut()
+            await until(lambda: len(transport.sent) == 3)
+            asked = [dict(one.query).get("sendInitialEvents") for one in transport.sent]
+            assert asked == ["true", None, "true"], "the second was refused"
 
 
 async def test_objects_are_bytes_until_they_are_read() -> None:
