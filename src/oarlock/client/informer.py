@@ -176,12 +176,11 @@ class Informer(Generic[T]):
         name = self._name
 
         def tell(key: Key, old: ReadableObject[T] | None, new: ReadableObject[T] | None) -> None:
-            before = None if old is None else old.read()
-            after = None if new is None else new.read()
-            if before is None and after is None:
-                return
             try:
-                handler(before, after)
+                before = None if old is None else old.read()
+                after = None if new is None else new.read()
+                if before is not None or after is not None:
+                    handler(before, after)
             except Exception:
                 log.exception("a handler of the %s failed", name)
 
@@ -214,7 +213,6 @@ class Informer(Generic[T]):
         """Follow until cancelled. Raises StatusError when the server refuses at the start, such as 403."""
         assert self._client is not None
         self._started = True
-        path = await self._client.path(self.kind)
         remote: RemoteObjects[T] | None = None
         failures = 0
 
@@ -226,6 +224,7 @@ class Informer(Generic[T]):
         try:
             while True:
                 try:
+                    path = await self._client.path(self.kind)
                     cached = await self._cached(path)
                     if cached is not None:
                         remote = None
@@ -279,11 +278,13 @@ class Informer(Generic[T]):
         finally:
             future.cancel()
         if self._task is not None and self._task.done():
+            if self._task.cancelled():
+                raise NotRunning(f"the {self._name} follows no longer")
             await self._task
 
     @property
     def _name(self) -> str:
-        return f"informer of {self.kind if isinstance(self.kind, str) else self.kind.__name__}"
+        return f"informer of {getattr(self.kind, '__name__', self.kind)}"
 
     def _check_started(self) -> None:
         """Raises NotRunning unless it has been started."""
@@ -334,11 +335,9 @@ class _Index(Observer[T]):
                 self._objects.setdefault(value, {})[key] = None
 
     def _values_of(self, new: ReadableObject[T]) -> tuple[str, ...]:
-        found = new.read()
-        if found is None:
-            return ()
         try:
-            return tuple(self._keys(found))
+            found = new.read()
+            return () if found is None else tuple(self._keys(found))
         except Exception:
             log.exception("an index of the %s failed", self._name)
             return ()

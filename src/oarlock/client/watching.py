@@ -129,8 +129,8 @@ async def resumed(
     """The events of one watch after another, each from where the last ended, bookmarks included.
 
     `begin` opens a watch at a revision. `pause` is awaited with the number of failures in a row before it is opened
-    again. Raises StatusError when the server refuses: 410 when the revision is too old, or newer than all that a restored
-    server has, so that the caller has to list.
+    again. Raises StatusError when the server refuses: 410 when the revision is too old, or newer than all that a
+    restored server has, so that the caller has to list.
     """
     failures = 0
     while True:

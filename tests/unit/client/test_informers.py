@@ -16,6 +16,7 @@ from oarlock.client import Client, Informer
 from oarlock.client.informer import NotRunning
 from oarlock.client.remote_objects import RemoteObjects
 from oarlock.client.retries import RetryPolicy
+from oarlock.client.transport import TransportError
 from oarlock.registry.cached_objects import CachedObjects
 from oarlock.testing import InMemory
 
@@ -202,6 +203,13 @@ async def test_reading_before_the_start_is_a_mistake() -> None:
             pass
 
 
+async def test_what_has_ended_is_not_waited_for(client: Client) -> None:
+    async with client.informer(Boat) as boats:
+        await boats.synced()
+    with pytest.raises(NotRunning, match="no longer"):
+        await boats.synced()
+
+
 # What only happens over a network
 
 
@@ -257,3 +265,12 @@ async def test_an_informer_that_may_not_list_says_so() -> None:
         async with client.informer(Boat) as boats:
             with pytest.raises(errors.Forbidden, match="not you"):
                 await boats.synced()
+
+
+async def test_a_server_that_is_not_there_yet_is_waited_for() -> None:
+    async with breaking() as (client, transport, steady):
+        await steady.create(boat("a"))
+        transport.refusals = [TransportError("nobody there", sent=False) for _ in range(30)]
+        async with client.informer(f"{GROUP}/v1/Boat") as boats:
+            await boats.synced()
+            assert len(boats) == 1
