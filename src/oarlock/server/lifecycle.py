@@ -191,7 +191,7 @@ async def start(
     running = await assemble(parts, identities.authenticator, listen)
     try:
         await running.load()
-        running.files = (*identities.files, certificate.files, *named)
+        running.files = (*identities.files, *parts.authorization.files, certificate.files, *named)
         running.run_in_background(reload_changed(running.files, certificate.renew))
         _print_usage(running, first_token(identities.tokens_in_file), certificate.ca, terminal)
     except BaseException:

@@ -489,6 +489,7 @@ class Running:
             await asyncio.wait(self._tasks)
         if self.parts.audit is not None:
             await self.parts.audit.close()
+        await self.parts.authorization.close()
         await self.parts.live.settings.workers.close()
         if self.parts.store_mark is not None and self.parts.opened:
             await self.parts.store_mark.save()

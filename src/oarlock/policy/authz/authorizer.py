@@ -21,11 +21,16 @@ __all__ = [
     "NO_OPINION",
     "AlwaysAllow",
     "Authorizer",
+    "CannotDecide",
     "Decision",
     "Outcome",
     "decided",
     "forbidden",
 ]
+
+
+class CannotDecide(Exception):
+    """An authorizer can't decide now, and has told the log why. The text names it."""
 
 
 class Outcome(Enum):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from oarlock.meta.context import Clock, Target, User
 from oarlock.meta.errors import InternalError, StatusError
-from oarlock.policy.authz.authorizer import ALLOWED, NO_OPINION, Authorizer, Decision, Outcome, decided
+from oarlock.policy.authz.authorizer import ALLOWED, NO_OPINION, Authorizer, CannotDecide, Decision, Outcome, decided
 from oarlock.policy.authz.known_rules import KnownRules, RuleSource
 from oarlock.registry.users_code import UsersCode
 from oarlock.registry.waiting import in_task
@@ -62,6 +62,9 @@ class AuthorizerUnion(Authorizer):
                 outcome = decided(decision, code.name).outcome
             except StatusError:
                 raise
+            except CannotDecide as error:
+                failed = failed or str(error)
+                continue
             except Exception as error:
                 log.error("%s failed", code.name, exc_info=error)
                 failed = failed or type(member).__qualname__

@@ -1,13 +1,17 @@
 """`ServerAuthorization`: the authorizers of a server, by its options, and what keeps them current.
 
-See also: ``policy.authz``; ``options.groups.authorization``.
+See also: ``policy.authz``; ``options.groups.authorization``; `configuration`, the file that may say the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from oarlock.codec import yaml
+from oarlock.codec.errors import DecodeError
 from oarlock.endpoints.catalog import Catalog
 from oarlock.meta.context import Clock
 from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer
@@ -16,52 +20,161 @@ from oarlock.policy.authz.rbac.authorizer import RoleBasedAuthorizer
 from oarlock.policy.authz.rbac.policy import RoleBasedPolicy
 from oarlock.policy.authz.rbac.roles import GROUP
 from oarlock.policy.authz.union import AuthorizerUnion
+from oarlock.policy.authz.webhook import WebhookAuthorizer, WebhookRules
+from oarlock.server.authorization.callers import ReviewCaller, cluster_caller, webhook_caller
+from oarlock.server.authorization.configuration import ConfiguredAuthorizer, authorizers_of
 from oarlock.server.authorization.role_feed import KINDS, RoleFeed
-from oarlock.server.options.groups.authorization import ALWAYS_ALLOW, ALWAYS_DENY, AuthorizationOptions
-from oarlock.server.options.option import ConfigError, Problem
+from oarlock.server.options.groups.authorization import ALWAYS_ALLOW, ALWAYS_DENY, RBAC, AuthorizationOptions
+from oarlock.server.options.option import ConfigError
+from oarlock.server.reloaded_files import ReloadedFiles
 
 __all__ = ["ServerAuthorization"]
 
+MOST_BYTES = 1024 * 1024
+
 
 class ServerAuthorization:
-    """Who may do what on a server.
+    """Who may do what on a server. Raises `ConfigError`.
 
     Without options it is the server's own authorizer alone, or else everybody may do everything. With options, these
-    are asked in order: ``system:masters``, the paths that are always allowed, the server's own authorizer, the modes.
+    are asked in order: ``system:masters``, the paths that are always allowed, the server's own authorizer, the modes or
+    what is configured, the cluster that is delegated to.
     """
 
     def __init__(self, own: Authorizer | None, options: AuthorizationOptions, clock: Clock) -> None:
         self.policy = RoleBasedPolicy()
-        """Roles and bindings; empty if RBAC isn't among the modes."""
-        self._feed: RoleFeed | None = None
-        modes, paths = options.authorization_mode, options.authorization_always_allow_paths
-        if not modes and not paths:
-            self.authorizer = own or AlwaysAllow()
+        """Roles and bindings; empty unless RBAC decides."""
+        self.files: tuple[ReloadedFiles, ...] = ()
+        """Those that are read again when they change."""
+        self.authorizer: Authorizer = own or AlwaysAllow()
+        self._options = options
+        self._clock = clock
+        self._first: list[Authorizer] = []
+        self._feed = RoleFeed(self.policy)
+        self._rbac: RoleBasedAuthorizer | None = None
+        self._served: frozenset[str] | None = None
+        self._callers: list[ReviewCaller] = []
+        self._closing: set[asyncio.Task[None]] = set()
+        paths = options.authorization_always_allow_paths
+        if not options.says_who_decides and not paths:
             return
-        members: list[Authorizer] = [AllowedPaths(paths)] if paths else []
-        members += [] if own is None else [own]
-        if own is None and not modes:
-            modes = (ALWAYS_ALLOW,)
-        members += map(self._of_mode, modes)
+        self._first = [AllowedPaths(paths)] if paths else []
+        self._first += [] if own is None else [own]
+        file = options.authorization_config
+        if file is not None:
+            self.files = (ReloadedFiles([file], self._read_again, (ConfigError,)),)
+        members, self._callers = self._made(file)
         self.authorizer = AuthorizerUnion(members, clock)
 
     def check(self, catalog: Catalog) -> None:
         """Raises `ConfigError` if RBAC is on and its kinds aren't served."""
         group = catalog.groups.get(GROUP)
-        missing = [plural for plural in KINDS if group is None or plural not in group.resources]
-        if self._feed is not None and missing:
-            why = f"RBAC needs {', '.join(missing)} of {GROUP} to be served: use oarlock up, or another mode"
-            raise ConfigError([f"authorization_mode: {why}"], (Problem("authorization_mode", why),))
+        self._served = frozenset(group.resources if group is not None else ())
+        if self._rbac is not None:
+            self._check_kinds()
 
     def attach(self, resources: Mapping[tuple[str, str], Any]) -> None:
         """Decide by what is in these resources from now on."""
-        if self._feed is not None:
-            self._feed.attach(resources)
+        self._feed.attach(resources)
 
-    def _of_mode(self, mode: str) -> Authorizer:
+    async def close(self) -> None:
+        """Close connections."""
+        for caller in self._callers:
+            await caller.close()
+
+    def _read_again(self) -> None:
+        """Ask those whom the configuration names now. Raises `ConfigError`, and changes nothing then."""
+        members, callers = self._made(self._options.authorization_config)
+        assert isinstance(self.authorizer, AuthorizerUnion)
+        before, self._callers = self._callers, callers
+        self.authorizer.replace(members)
+        for caller in before:
+            task = asyncio.ensure_future(caller.close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    def _made(self, file: Path | None) -> tuple[list[Authorizer], list[ReviewCaller]]:
+        callers: list[ReviewCaller] = []
+        options = self._options
+        members = [*self._first]
+        if file is not None:
+            members += [self._configured(one, callers, file) for one in _configuration(file)]
+        else:
+            modes = options.authorization_mode
+            if not options.says_who_decides and all(isinstance(one, AllowedPaths) for one in members):
+                modes = (ALWAYS_ALLOW,)
+            members += [self._of_mode(mode, callers) for mode in modes]
+        if options.authorization_kubeconfig is not None:
+            rules = self._remembering("the cluster of --authorization-kubeconfig")
+            path = options.authorization_kubeconfig
+            caller = cluster_caller("--authorization-kubeconfig", path, rules.timeout_s)
+            members.append(self._webhook(caller, rules, callers))
+        return members, callers
+
+    def _of_mode(self, mode: str, callers: list[ReviewCaller]) -> Authorizer:
         if mode == ALWAYS_ALLOW:
             return AlwaysAllow()
         if mode == ALWAYS_DENY:
             return AlwaysDeny()
-        self._feed = RoleFeed(self.policy)
-        return RoleBasedAuthorizer(self.policy)
+        if mode == RBAC:
+            return self._role_based()
+        options, file = self._options, self._options.authorization_webhook_config_file
+        assert file is not None, "checked with the options"
+        rules = self._remembering("webhook", options.authorization_webhook_version)
+        caller = webhook_caller("--authorization-webhook-config-file", file, rules.timeout_s)
+        return self._webhook(caller, rules, callers)
+
+    def _configured(self, one: ConfiguredAuthorizer, callers: list[ReviewCaller], file: Path) -> Authorizer:
+        if one.rules is None:
+            return self._of_mode(one.type, callers)
+        option = f"--authorization-config={file}: {one.name}"
+        if one.kubeconfig is None:
+            caller = cluster_caller(option, None, one.rules.timeout_s)
+        else:
+            caller = webhook_caller(option, one.kubeconfig, one.rules.timeout_s)
+        return self._webhook(caller, one.rules, callers)
+
+    def _remembering(self, name: str, version: str = "v1") -> WebhookRules:
+        options = self._options
+        return WebhookRules(
+            name,
+            version,
+            options.authorization_webhook_cache_authorized_ttl_s,
+            options.authorization_webhook_cache_unauthorized_ttl_s,
+        )
+
+    def _webhook(self, caller: ReviewCaller, rules: WebhookRules, callers: list[ReviewCaller]) -> Authorizer:
+        callers.append(caller)
+        return WebhookAuthorizer(caller, rules, self._clock)
+
+    def _role_based(self) -> Authorizer:
+        if self._served is not None:
+            self._check_kinds()
+        if self._rbac is None:
+            self._rbac = RoleBasedAuthorizer(self.policy)
+        return self._rbac
+
+    def _check_kinds(self) -> None:
+        missing = [plural for plural in KINDS if plural not in (self._served or ())]
+        if missing:
+            why = f"the mode RBAC needs {', '.join(missing)} of {GROUP} to be served"
+            raise ConfigError([f"--authorization-mode: {why}: use oarlock up, or another mode"])
+
+
+def _configuration(file: Path) -> Sequence[ConfiguredAuthorizer]:
+    where = f"--authorization-config={file}"
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise ConfigError([f"{where}: it is larger than {MOST_BYTES} bytes"])
+        tree, repeated = yaml.decode(data)
+    except OSError as error:
+        raise ConfigError([f"{where}: {error.strerror}"]) from None
+    except DecodeError as error:
+        raise ConfigError([f"{where}: {error}"]) from None
+    found, problems = authorizers_of(tree)
+    problems = [*repeated, *problems]
+    if problems:
+        raise ConfigError([f"{where}: {problem}" for problem in problems])
+    return found

@@ -1,0 +1,194 @@
+"""`WebhookAuthorizer`: asks another service with a SubjectAccessReview, and remembers its answers for a while.
+
+Must not know: HTTP. It is handed a `Caller`, which has a deadline of its own. See also: `access_review`; `union`.
+Source: k8s.io/apiserver ``plugin/pkg/authorizer/webhook``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol
+
+import msgspec
+
+from oarlock.meta.context import Clock, Target, User
+from oarlock.policy.authz.access_review import spec_of
+from oarlock.policy.authz.authorizer import ALLOWED, NO_OPINION, Authorizer, CannotDecide, Decision, Outcome
+from oarlock.policy.authz.known_rules import KnownRules
+from oarlock.registry.waiting import in_task
+
+__all__ = ["Caller", "ReviewCondition", "WebhookAuthorizer", "WebhookRules"]
+
+log = logging.getLogger("oarlock.authz")
+
+Tree = dict[str, Any]
+Caller = Callable[[Tree], Awaitable[Any]]
+"""Sends a tree to a service, and returns the tree it answers with."""
+
+LONGEST_BYTES = 10_000
+"""The longest question whose answer is remembered."""
+LONGEST_REASON = 1024
+_ENTRY_BYTES = 700
+_HEAD = {"kind": "SubjectAccessReview", "metadata": {}}
+
+
+class ReviewCondition(Protocol):
+    """Says whether a webhook is asked about a question."""
+
+    def holds(self, spec: Tree) -> bool:
+        """Whether it holds for the spec of a SubjectAccessReview. Raises an exception when that can't be told."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookRules:
+    """How a service is asked, and what its silence means.
+
+    Answers are remembered for `authorized_s` and `unauthorized_s` seconds, up to `entries` of them that take
+    `limit_bytes`. A service that fails, or doesn't answer within `timeout_s`, has no opinion, or denies.
+    """
+
+    name: str = "webhook"
+    version: str = "v1"
+    authorized_s: float = 300.0
+    unauthorized_s: float = 30.0
+    timeout_s: float = 10.0
+    failure: Literal["NoOpinion", "Deny"] = "NoOpinion"
+    conditions: Sequence[ReviewCondition] = ()
+    entries: int = 1024
+    limit_bytes: int = 4 * 1024 * 1024
+
+
+class _Answered(NamedTuple):
+    decision: Decision
+    until: float
+    size: int
+
+
+class WebhookAuthorizer(Authorizer):
+    """Asks `ask`. Requests that ask the same at the same time share one call."""
+
+    waits = False  # only a question that isn't remembered gets a task
+
+    def __init__(self, ask: Caller, rules: WebhookRules, clock: Clock) -> None:
+        self._ask = ask
+        self._rules = rules
+        self._clock = clock
+        self._answers: OrderedDict[bytes, _Answered] = OrderedDict()
+        self._calls: dict[bytes, asyncio.Task[Decision]] = {}
+        self.remembered_bytes = 0
+
+    async def decide(self, user: User, target: Target) -> Decision:
+        spec = spec_of(user, target)
+        if self._rules.conditions:
+            concerns = self._concerns(spec)
+            if concerns is None and self._rules.failure == "Deny":
+                return Decision(Outcome.DENY, f"a match condition of {self._rules.name} failed")
+            if not concerns:
+                return NO_OPINION
+        question = msgspec.json.encode(spec)
+        remembered = self._remembered(question)
+        if remembered is not None:
+            return remembered
+        await in_task()
+        call = self._calls.get(question)
+        if call is None:
+            call = self._calls[question] = asyncio.create_task(self._decide(question, spec))
+            call.add_done_callback(lambda _: self._calls.pop(question, None))
+        return await asyncio.shield(call)  # others may wait for the same answer
+
+    async def rules(self, user: User, namespace: str) -> KnownRules:
+        return KnownRules(incomplete=True, error="webhook authorizer does not support user rule resolution")
+
+    def _concerns(self, spec: Tree) -> bool | None:
+        """Whether every condition holds; None if none is false and one can't be told."""
+        failure: Exception | None = None
+        for condition in self._rules.conditions:
+            try:
+                if not condition.holds(spec):
+                    return False
+            except Exception as error:
+                failure = error
+        if failure is None:
+            return True
+        self._failed(f"a match condition can't be evaluated: {failure}")
+        return None
+
+    async def _decide(self, question: bytes, spec: Tree) -> Decision:
+        rules = self._rules
+        version = rules.version
+        body = {"apiVersion": f"authorization.k8s.io/{version}", **_HEAD, "spec": _of_version(spec, version)}
+        try:
+            async with asyncio.timeout(rules.timeout_s):
+                answer = await self._ask(body)
+            decision = _decision(answer)
+        except TimeoutError:
+            return self._unanswered(f"no answer within {rules.timeout_s:g} s")
+        except Exception as error:
+            return self._unanswered(f"{type(error).__name__}: {error}")
+        self._remember(question, decision)
+        return decision
+
+    def _unanswered(self, why: str) -> Decision:
+        """What counts instead of an answer. Raises `CannotDecide` if it is no opinion."""
+        self._failed(why)
+        if self._rules.failure == "Deny":
+            return Decision(Outcome.DENY, f"{self._rules.name}, which decides, doesn't answer")
+        raise CannotDecide(self._rules.name)
+
+    def _failed(self, why: str) -> None:
+        log.error("the authorizer %s: %.500s", self._rules.name, why)
+
+    def _remembered(self, question: bytes) -> Decision | None:
+        found = self._answers.get(question)
+        if found is None:
+            return None
+        if found.until <= self._clock.monotonic():
+            self._drop(question)
+            return None
+        self._answers.move_to_end(question)
+        return found.decision
+
+    def _remember(self, question: bytes, decision: Decision) -> None:
+        rules = self._rules
+        for_s = rules.authorized_s if decision.allowed else rules.unauthorized_s
+        if for_s <= 0 or len(question) > LONGEST_BYTES:
+            return
+        self._drop(question)
+        size = _ENTRY_BYTES + len(question) + 4 * len(decision.reason)
+        self._answers[question] = _Answered(decision, self._clock.monotonic() + for_s, size)
+        self.remembered_bytes += size
+        while len(self._answers) > rules.entries or self.remembered_bytes > rules.limit_bytes:
+            self._drop(next(iter(self._answers)))
+
+    def _drop(self, question: bytes) -> None:
+        dropped = self._answers.pop(question, None)
+        if dropped is not None:
+            self.remembered_bytes -= dropped.size
+
+
+def _of_version(spec: Tree, version: str) -> Tree:
+    """The spec as a version has it: groups were called group in v1beta1."""
+    if version == "v1beta1" and "groups" in spec:
+        return {**{key: value for key, value in spec.items() if key != "groups"}, "group": spec["groups"]}
+    return spec
+
+
+def _decision(answer: Any) -> Decision:
+    """The decision in a SubjectAccessReview. Raises ValueError for anything else, or one that contradicts itself."""
+    status = answer.get("status") if isinstance(answer, dict) else None
+    if not isinstance(status, dict) or answer.get("kind", "SubjectAccessReview") != "SubjectAccessReview":
+        raise ValueError("it answered with something else than a SubjectAccessReview with a status")
+    allowed, denied, reason = status.get("allowed", False), status.get("denied", False), status.get("reason", "")
+    if not isinstance(allowed, bool) or not isinstance(denied, bool) or not isinstance(reason, str):
+        raise ValueError("the status that it answered with has fields of a wrong type")
+    if allowed and denied:
+        raise ValueError("it both allows and denies")
+    reason = reason[:LONGEST_REASON]
+    if allowed:
+        return Decision(Outcome.ALLOW, reason) if reason else ALLOWED
+    return Decision(Outcome.DENY if denied else Outcome.NO_OPINION, reason)
