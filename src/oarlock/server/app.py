@@ -15,6 +15,7 @@ from oarlock.client.informer import Informer
 from oarlock.endpoints.catalog import Catalog, Entry
 from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion
 from oarlock.policy.admission.plugin import Admission
+from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import Authorizer
 from oarlock.registry.declare import served_from
 from oarlock.schema.declaring import KeywordError, did_you_mean
@@ -44,6 +45,7 @@ class APIServer:
     - `garbage_collection`: ``external`` when a cluster's garbage collector deletes dependents, so that a delete may add
       its finalizers; ``none`` when there is none, and such deletes are refused.
     - `authorizer`: an `Authorizer`; without one, every authenticated user may do everything.
+    - `access`: what code of yours asks who may do what; it answers as the server decides, once that runs.
     - `controllers`: objects with ``async def run(self, client, clock)``, such as a ``Controller``. They run from when
       the server is ready until it leaves; one that raises is logged, and runs again after a pause. Each of several
       servers on a store, or workers, runs them: what only one may do, a controller does as elected leader.
@@ -57,6 +59,9 @@ class APIServer:
     type, when a plugin is for a class that isn't served or names an unknown subresource, when an informer's kind isn't
     stored here, when `authorizer` isn't an `Authorizer`, `storage` no `Backend`, or a controller has no async ``run``.
     """
+
+    default_authorization: tuple[str, ...] = ()
+    """The authorization modes of a server whose options name none."""
 
     if not TYPE_CHECKING:  # checkers read `__init__`, which has no positional parameters
 
@@ -74,6 +79,7 @@ class APIServer:
         informers: Sequence[Informer[Any]] = (),
         garbage_collection: Literal["none", "external"] = "none",
         authorizer: Authorizer | None = None,
+        access: Access | None = None,
         controllers: Sequence[Runnable] = (),
         on_start: ServerHook | None = None,
         on_stop: ServerHook | None = None,
@@ -93,6 +99,7 @@ class APIServer:
         self.informers = tuple(informers)
         self.garbage_collection = garbage_collection
         self.authorizer = authorizer
+        self.access = access or Access()
         self.controllers = tuple(controllers)
         self.on_start = on_start
         self.on_stop = on_stop

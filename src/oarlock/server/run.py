@@ -32,6 +32,7 @@ from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.admission.typed import TypedPlugin
 from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authn.front_proxy import FrontProxyHeaders
+from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import Authorizer, forbidden
 from oarlock.policy.fairness.engine import Fairness
 from oarlock.registry.cached_objects import CachedObjects, selection_of
@@ -94,6 +95,8 @@ class ServerDescription(Protocol):
     informers: tuple[Informer[Any], ...]
     garbage_collection: Literal["none", "external"]
     authorizer: Authorizer | None
+    access: Access
+    default_authorization: tuple[str, ...]
     name: str
     storage: Backend | None
     controllers: tuple[Runnable, ...]
@@ -133,9 +136,10 @@ class ServerParts:
         self.shutdown = Shutdown()
         self.unsent = Unsent(config.max_unsent_bytes)
         self.in_flight = self._in_flight()
-        self.authorization = ServerAuthorization(server.authorizer, config, clock)
+        self.authorization = ServerAuthorization(server.authorizer, config, clock, server.default_authorization)
         self.authorization.check(server.catalog)
         self.authorizer = self.authorization.authorizer
+        server.access.begin(self.authorizer, self.authorization.policy)
         self.anonymous = anonymous_of(config)
         self.front_proxy = FrontProxyHeaders()
         self.audiences: tuple[str, ...] = ()

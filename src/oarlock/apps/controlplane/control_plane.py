@@ -15,6 +15,7 @@ from oarlock.apps.controlplane.parts import ControlPlanePart, standard_parts
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
 from oarlock.policy.admission.plugin import Admission
+from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import Authorizer
 from oarlock.server.app import APIServer
 from oarlock.server.own_work import Runnable, ServerHook
@@ -29,6 +30,8 @@ class ControlPlane(APIServer):
     The keywords are those of `APIServer`; what you list comes after the control plane's own. Raises what that raises.
     """
 
+    default_authorization = ("RBAC",)
+
     def __init__(
         self,
         *,
@@ -42,13 +45,15 @@ class ControlPlane(APIServer):
         name: str = "oarlock",
         storage: Backend | None = None,
     ) -> None:
-        parts = standard_parts(lambda: self.identities)
+        access = Access()
+        parts = standard_parts(lambda: self.identities, access)
         super().__init__(
             serve=[item for part in parts for item in part.serve] + [*serve],
             admission=[plugin for part in parts for plugin in part.admission] + [*admission],
             informers=[informer for part in parts for informer in part.informers] + [*informers],
             controllers=[one for part in parts for one in part.controllers] + [*controllers],
             authorizer=authorizer,
+            access=access,
             on_start=_start_of(parts, on_start),
             on_stop=on_stop,
             name=name,

@@ -11,7 +11,20 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from oarlock.apps.controlplane.access_reviews import (
+    LocalSubjectAccessReviews,
+    SelfSubjectAccessReviews,
+    SelfSubjectRulesReviews,
+    SubjectAccessReviews,
+)
+from oarlock.apps.controlplane.bootstrap import create_default_roles
 from oarlock.apps.controlplane.config_maps import ConfigMapCollection
+from oarlock.apps.controlplane.escalation import (
+    BindingEscalation,
+    ClusterBindingEscalation,
+    ClusterRoleEscalation,
+    RoleEscalation,
+)
 from oarlock.apps.controlplane.events import EventCollection
 from oarlock.apps.controlplane.flow_control import FlowControl
 from oarlock.apps.controlplane.flow_schemas import FlowSchemaCollection, PriorityLevelCollection
@@ -24,12 +37,20 @@ from oarlock.apps.controlplane.identities import (
 from oarlock.apps.controlplane.leases import LeaseCollection
 from oarlock.apps.controlplane.namespace_deletion import NamespaceDeletion
 from oarlock.apps.controlplane.namespaces import NamespaceCollection, NamespaceLifecycle, create_system_namespaces
+from oarlock.apps.controlplane.role_aggregation import RoleAggregation
+from oarlock.apps.controlplane.roles import (
+    ClusterRoleBindingCollection,
+    ClusterRoleCollection,
+    RoleBindingCollection,
+    RoleCollection,
+)
 from oarlock.apps.controlplane.secrets import SecretCollection
 from oarlock.apps.controlplane.service_accounts import DefaultServiceAccounts
-from oarlock.apps.kinds import core, events, rbac
+from oarlock.apps.kinds import core, events
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
 from oarlock.policy.admission.plugin import Admission
+from oarlock.policy.authz.access import Access
 from oarlock.server.own_work import Runnable
 
 __all__ = ["ControlPlanePart", "standard_parts"]
@@ -50,12 +71,19 @@ class ControlPlanePart:
     start: Callable[[Client], Awaitable[None]] | None = None
 
 
-def standard_parts(identities: IdentitiesSource) -> list[ControlPlanePart]:
+def standard_parts(identities: IdentitiesSource, access: Access) -> list[ControlPlanePart]:
     """Every part, in the order in which their admission plugins are asked and their `start` is called.
 
-    `identities` are those that the server lets in.
+    `identities` are those that the server lets in; `access` asks what they may do.
     """
-    return [_namespaces(), _configuration(), _identities(identities), _coordination(), _access(), _flow_control()]
+    return [
+        _namespaces(),
+        _configuration(),
+        _identities(identities),
+        _coordination(),
+        _access(access),
+        _flow_control(),
+    ]
 
 
 def _namespaces() -> ControlPlanePart:
@@ -90,9 +118,29 @@ def _coordination() -> ControlPlanePart:
     return ControlPlanePart("coordination", serve=[LeaseCollection, EventCollection, events.Event])
 
 
-def _access() -> ControlPlanePart:
-    """Roles, and who has them."""
-    return ControlPlanePart("access", serve=[rbac.Role, rbac.ClusterRole, rbac.RoleBinding, rbac.ClusterRoleBinding])
+def _access(access: Access) -> ControlPlanePart:
+    """Roles and who has them; reviews of what somebody may do."""
+    return ControlPlanePart(
+        "access",
+        serve=[
+            RoleCollection,
+            ClusterRoleCollection,
+            RoleBindingCollection,
+            ClusterRoleBindingCollection,
+            SubjectAccessReviews(access),
+            LocalSubjectAccessReviews(access),
+            SelfSubjectAccessReviews(access),
+            SelfSubjectRulesReviews(access),
+        ],
+        admission=[
+            RoleEscalation(access),
+            ClusterRoleEscalation(access),
+            BindingEscalation(access),
+            ClusterBindingEscalation(access),
+        ],
+        controllers=[RoleAggregation()],
+        start=create_default_roles,
+    )
 
 
 def _flow_control() -> ControlPlanePart:

@@ -36,18 +36,21 @@ MOST_BYTES = 1024 * 1024
 class ServerAuthorization:
     """Who may do what on a server. Raises `ConfigError`.
 
-    Without options it is the server's own authorizer alone, or else everybody may do everything. With options, these
-    are asked in order: ``system:masters``, the paths that are always allowed, the server's own authorizer, the modes or
-    what is configured, the cluster that is delegated to.
+    Without options and `default_modes` it is the server's own authorizer alone, or else everybody may do everything.
+    With either, these are asked in order: ``system:masters``, the paths that are always allowed, the server's own
+    authorizer, the modes or what is configured, the cluster that is delegated to.
     """
 
-    def __init__(self, own: Authorizer | None, options: AuthorizationOptions, clock: Clock) -> None:
+    def __init__(
+        self, own: Authorizer | None, options: AuthorizationOptions, clock: Clock, default_modes: tuple[str, ...] = ()
+    ) -> None:
         self.policy = RoleBasedPolicy()
         """Roles and bindings; empty unless RBAC decides."""
         self.files: tuple[ReloadedFiles, ...] = ()
         """Those that are read again when they change."""
         self.authorizer: Authorizer = own or AlwaysAllow()
         self._options = options
+        self._modes = options.authorization_mode if options.says_who_decides else default_modes
         self._clock = clock
         self._first: list[Authorizer] = []
         self._feed = RoleFeed(self.policy)
@@ -56,7 +59,7 @@ class ServerAuthorization:
         self._callers: list[ReviewCaller] = []
         self._closing: set[asyncio.Task[None]] = set()
         paths = options.authorization_always_allow_paths
-        if not options.says_who_decides and not paths:
+        if not options.says_who_decides and not paths and not default_modes:
             return
         self._first = [AllowedPaths(paths)] if paths else []
         self._first += [] if own is None else [own]
@@ -100,8 +103,8 @@ class ServerAuthorization:
         if file is not None:
             members += [self._configured(one, callers, file) for one in _configuration(file)]
         else:
-            modes = options.authorization_mode
-            if not options.says_who_decides and all(isinstance(one, AllowedPaths) for one in members):
+            modes = self._modes
+            if not modes and not options.says_who_decides and all(isinstance(one, AllowedPaths) for one in members):
                 modes = (ALWAYS_ALLOW,)
             members += [self._of_mode(mode, callers) for mode in modes]
         if options.authorization_kubeconfig is not None:

@@ -1,0 +1,77 @@
+"""`RoleAggregation`: the controller of cluster roles whose rules are those of others, chosen by their labels.
+
+Source: Kubernetes' clusterroleaggregation controller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from oarlock.apps.kinds.meta import LabelSelector
+from oarlock.apps.kinds.rbac import GROUP, ClusterRole
+from oarlock.controllers.controller import Controller
+from oarlock.controllers.keys import ObjectKey
+from oarlock.controllers.watched import Watched
+from oarlock.meta.labels import Selector, SelectorError, from_label_selector
+from oarlock.schema.views import builtins_of
+
+__all__ = ["RoleAggregation"]
+
+FIELD_MANAGER = "clusterrole-aggregation-controller"
+
+
+def _aggregates(old: ClusterRole | None, new: ClusterRole | None) -> bool:
+    return any(one is not None and one.aggregation_rule is not None for one in (old, new))
+
+
+def _is_part(old: ClusterRole | None, new: ClusterRole | None) -> bool:
+    return any(one is not None and one.metadata.labels for one in (old, new))
+
+
+class RoleAggregation(
+    Controller[ClusterRole],
+    name="clusterrole-aggregation",
+    when=_aggregates,
+    watches=[Watched(ClusterRole, to="aggregating", when=_is_part)],
+):
+    """Keeps the rules of aggregated roles the union of those that their selectors choose."""
+
+    def aggregating(self, part: ClusterRole) -> list[ObjectKey]:
+        """The roles that may have rules of `part`: all that aggregate."""
+        return [ObjectKey("", one.metadata.name) for one in self.informer if one.aggregation_rule is not None]
+
+    async def reconcile(self, key: ObjectKey) -> None:
+        role = self.informer.get(key.name)
+        if role is None or role.aggregation_rule is None:
+            return
+        rules = self._rules(role)
+        if rules == [builtins_of(one) for one in role.rules or ()]:
+            return
+        tree: dict[str, Any] = {
+            "apiVersion": f"{GROUP}/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": key.name},
+            **({"rules": rules} if rules else {}),
+        }
+        await self.client.apply(tree, field_manager=FIELD_MANAGER, force=True)
+
+    def _rules(self, role: ClusterRole) -> list[dict[str, Any]]:
+        """The rules of all parts by name, each once."""
+        rules: list[dict[str, Any]] = []
+        everyone = sorted(self.informer, key=lambda one: one.metadata.name)
+        for selector in _selectors(role):
+            for part in everyone:
+                if part.metadata.name != role.metadata.name and selector.matches(part.metadata.labels):
+                    rules += [rule for rule in map(builtins_of, part.rules or ()) if rule not in rules]
+        return rules
+
+
+def _selectors(role: ClusterRole) -> Iterator[Selector]:
+    assert role.aggregation_rule is not None
+    chosen: LabelSelector
+    for chosen in role.aggregation_rule.cluster_role_selectors:
+        try:
+            yield from_label_selector(builtins_of(chosen))
+        except SelectorError:
+            continue  # it was stored by other means, and chooses nothing
