@@ -104,7 +104,8 @@ async def test_what_is_written_is_in_force(api: InMemory) -> None:
 
 async def test_the_answer_names_the_stored_objects() -> None:
     alice = User("alice", groups=("system:authenticated",))
-    async with InMemory(ControlPlane(), user=alice) as api:
+    config = ServerConfig(storage="memory://", authorization_mode=("AlwaysAllow",))
+    async with InMemory(ControlPlane(), user=alice, config=config) as api:
         await settled(api)
         answer = await api.get(LEVELS)
         uids = {one["metadata"]["name"]: one["metadata"]["uid"] for one in answer.json["items"]}
