@@ -30,7 +30,7 @@ class ControlPlane(APIServer):
     The keywords are those of `APIServer`; what you list comes after the control plane's own. Raises what that raises.
     """
 
-    default_authorization = ("RBAC",)
+    default_authorization: tuple[str, ...] = ("RBAC",)
 
     def __init__(
         self,
