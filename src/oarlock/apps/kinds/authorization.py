@@ -13,6 +13,7 @@ from oarlock.schema.resources import Resource
 from oarlock.schema.shapes import Model
 
 __all__ = [
+    "GROUP",
     "LocalSubjectAccessReview",
     "NonResourceAttributes",
     "NonResourceRule",
