@@ -64,6 +64,26 @@ def one(fair: FairnessFilter) -> PriorityLevel:
     return found
 
 
+async def occupy(chain: Any, fair: FairnessFilter) -> asyncio.Task[Response]:
+    """A request that is carried out for ever, on the only seat."""
+
+    async def serve(x: Any) -> Response:
+        if "forever" in x.request.query:
+            await asyncio.Event().wait()
+        return Response(200, [])
+
+    chain.dispatch = serve
+    task = asyncio.create_task(chain.begin(FLUNDER + "?forever", token="alice-token"))
+    await settle()
+    assert one(fair).seats_in_use == 1
+    return task
+
+
+async def end(task: asyncio.Task[Response]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
+
+
 async def settle() -> None:
     for _ in range(10):
         await asyncio.sleep(0)
@@ -110,7 +130,7 @@ async def test_who_waits_for_too_long_is_told_to_come_again(
     """A quarter of the time that the request has: 60 s."""
     refused: list[str] = []
     fair.on_full = lambda: refused.append("full")
-    await chain.begin(FLUNDER, token="alice-token")
+    busy = await occupy(chain, fair)
     waits = asyncio.create_task(chain.begin(FLUNDER, token="alice-token"))
     await clock.run(14.9)
     assert not waits.done()
@@ -123,15 +143,32 @@ async def test_who_waits_for_too_long_is_told_to_come_again(
     assert one(fair).waiting == 0
     assert one(fair).counts["everybody"].refused == {"time-out": 1}
     assert refused == ["full"]
+    await end(busy)
 
 
 async def test_a_shorter_timeout_is_a_shorter_wait(chain: Any, fair: FairnessFilter, clock: TickingClock) -> None:
-    await chain.begin(FLUNDER, token="alice-token")
+    busy = await occupy(chain, fair)
     waits = asyncio.create_task(chain.begin(FLUNDER + "?timeout=8s", token="alice-token"))
     await clock.run(1.9)
     assert not waits.done()
     await clock.run(0.2)
     assert (await waits).status == 429
+    await end(busy)
+
+
+async def test_a_client_that_takes_its_answer_slowly_keeps_no_seat_that_somebody_waits_for(
+    chain: Any, fair: FairnessFilter, clock: TickingClock
+) -> None:
+    slow = await chain.begin(FLUNDER, token="alice-token")
+    await clock.run(10.0)
+    assert one(fair).seats_in_use == 1
+    waits = asyncio.create_task(chain.begin(FLUNDER, token="alice-token"))
+    await clock.run(0.04)
+    assert not waits.done()
+    await clock.run(0.07)
+    assert (await waits).status == 200
+    slow.sent(False)
+    assert one(fair).seats_in_use == 1
 
 
 async def test_a_full_queue_is_429(chain: Any, fair: FairnessFilter) -> None:

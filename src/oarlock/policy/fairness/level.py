@@ -75,7 +75,7 @@ class Ticket:
     `has_begun` says which; `wake` is called when one that waits begins. Times are monotonic seconds.
     """
 
-    __slots__ = ("arrived", "arrived_r", "began", "flow", "has_begun", "line", "wake", "work")
+    __slots__ = ("arrived", "arrived_r", "began", "flow", "has_begun", "is_answered", "line", "wake", "work")
 
     def __init__(self, flow: Flow, work: Work, arrived: float) -> None:
         self.flow = flow
@@ -84,6 +84,8 @@ class Ticket:
         self.arrived_r = 0.0
         self.began = arrived
         self.has_begun = False
+        self.is_answered = False
+        """Whether all that is left is to send the answer."""
         self.wake: Callable[[], None] | None = None
         self.line: WaitingLine | None = None
         """The queue it is or was in; None on a level without queues."""
@@ -133,6 +135,8 @@ class PriorityLevel:
         self.waiting = 0
         self.executing = 0
         self.seats_in_use = 0
+        self.wide_seats = 0
+        """Those in use by requests on more than one."""
         self.r = 0.0
         """The virtual time: how many seat-seconds each active queue has had."""
         self._shared = shared
@@ -142,6 +146,7 @@ class PriorityLevel:
         self._enqueued = 0
         self._last_index = 0
         self._lingering: list[tuple[float, int, Ticket]] = []
+        self._slow: set[Ticket] = set()
         self._numbers = count()
 
     def counts_of(self, schema: str) -> FlowCounts:
@@ -210,6 +215,12 @@ class PriorityLevel:
         if self.waiting:
             self._dispatch(now)
 
+    def free_slow(self) -> None:
+        """Take the seats of answers that were being sent at the last call already: their clients take them slowly."""
+        slow, self._slow = self._slow, {one for one in self.tickets if one.is_answered}
+        for ticket in slow & self._slow:
+            self.leave(ticket)
+
     def tick(self) -> None:
         """Time has passed, or a rule has changed: begin what can begin."""
         now = self._advance()
@@ -264,11 +275,17 @@ class PriorityLevel:
 
     def _fits(self, seats: int) -> bool:
         """Whether a request can begin now. One that is wider than the limit begins when it is alone."""
-        if seats > 1 and self._shared.is_taken:
+        if seats > 1 and not self._lets_wide(seats):
             return False
         if seats > self.limit:
             return self.seats_in_use == 0 and self.limit > 0
         return self.seats_in_use + seats <= self.limit
+
+    def _lets_wide(self, seats: int) -> bool:
+        """Whether wide requests may have so many more seats: it is their turn, and a quarter is for narrow ones."""
+        if self._shared.is_taken:
+            return False
+        return not self.wide_seats or self.wide_seats + seats <= self.limit - self.limit // 4
 
     def _enqueue(self, ticket: Ticket, line: WaitingLine, now: float) -> bool:
         queuing, shared, counts = self.settings.queuing, self._shared, ticket.flow.counts
@@ -297,6 +314,8 @@ class PriorityLevel:
         """Begin as many waiting requests as can begin, the one with the earliest virtual finish first."""
         while self.waiting and self.seats_in_use < self.limit:
             line = self._next_line()
+            if line is None:
+                return
             ticket = line.waiting[0]
             if not self._fits(ticket.work.most):
                 return
@@ -310,12 +329,15 @@ class PriorityLevel:
             if ticket.wake is not None:
                 ticket.wake()
 
-    def _next_line(self) -> WaitingLine:
-        """The queue whose head finishes first in virtual time; of several, the next one after the last that was."""
+    def _next_line(self) -> WaitingLine | None:
+        """The queue whose head finishes first in virtual time; of several, the next one after the last that was.
+
+        While no wide request may begin, those with a wide head are passed over: it isn't seats that they wait for.
+        """
         best: WaitingLine | None = None
         best_finish, last = 0.0, self._last_index
         for line in self.lines.values():
-            if line.waiting:
+            if line.waiting and ((seats := line.waiting[0].work.most) == 1 or self._lets_wide(seats)):
                 finish = line.start_r + line.waiting[0].work.estimate
                 if (
                     best is None
@@ -323,7 +345,6 @@ class PriorityLevel:
                     or (finish == best_finish and (line.index <= last, line.index) < (best.index <= last, best.index))
                 ):
                     best, best_finish = line, finish
-        assert best is not None, "somebody waits, in no queue"
         return best
 
     def _unqueue(self, ticket: Ticket, line: WaitingLine) -> None:
@@ -341,6 +362,8 @@ class PriorityLevel:
         self.tickets.add(ticket)
         self.executing += 1
         self.seats_in_use += seats
+        if seats > 1:
+            self.wide_seats += seats
         self._demand(seats)
         if line is not None:
             line.executing += 1
@@ -383,6 +406,8 @@ class PriorityLevel:
     def _release(self, ticket: Ticket) -> None:
         seats, line = ticket.work.most, ticket.line
         self.seats_in_use -= seats
+        if seats > 1:
+            self.wide_seats -= seats
         self._demand(-seats)
         if line is not None:
             line.seats -= seats

@@ -28,6 +28,8 @@ from oarlock.server.filters.shutdown import ALWAYS_ANSWERED
 __all__ = ["FairnessFilter", "StoredCount"]
 
 LONGEST_WAIT_S = 60.0
+SLOW_S = 0.05
+"""An answer that takes between this and twice this to send keeps no seat that somebody waits for."""
 _PART_OF_DEADLINE = 4
 """A request may wait for this part of its time."""
 
@@ -61,6 +63,7 @@ class FairnessFilter:
         self._watches: dict[_Watched, int] = {}
         self._ticking: asyncio.Task[None] | None = None
         fairness.shared.on_wide = self._await_turn
+        self._freeing: asyncio.Task[None] | None = None
         fairness.shared.on_due = self._await_due
 
     @property
@@ -84,8 +87,9 @@ class FairnessFilter:
                 renew()
                 self.fairness.rebalance()
         finally:
-            if self._ticking is not None:
-                self._ticking.cancel()
+            for task in (self._ticking, self._freeing):
+                if task is not None:
+                    task.cancel()
 
     async def __call__(self, state: RequestState, next: Next) -> Response:
         unsent, target, user = state.unsent, state.target, state.user
@@ -116,6 +120,7 @@ class FairnessFilter:
         except BaseException:
             ticket.sent(False)
             raise
+        ticket.is_answered = True
         response.headers += flow.headers
         if response.stream is None:
             response.on_sent(ticket.sent)
@@ -157,6 +162,8 @@ class FairnessFilter:
         received = state.request.received
         allowed_s = min(state.deadline - received, self._timeout_s) / _PART_OF_DEADLINE
         rest_s = received + min(allowed_s, LONGEST_WAIT_S) - self._clock.monotonic()
+        if self._freeing is None:
+            self._freeing = asyncio.create_task(self._free_slow(), name="fairness: answers that are sent slowly")
         timer = asyncio.create_task(self._expire(ticket, future, rest_s), name="fairness: a place in a queue")
         try:
             await future
@@ -207,6 +214,18 @@ class FairnessFilter:
             del self._watches[watched]
 
     # Time
+
+    async def _free_slow(self) -> None:
+        """While somebody waits, take the seats of answers whose clients take them slowly."""
+        levels = self.fairness.levels
+        try:
+            while any(level.waiting for level in levels.values()):
+                await self._clock.sleep(SLOW_S)
+                levels = self.fairness.levels
+                for level in levels.values():
+                    level.free_slow()
+        finally:
+            self._freeing = None
 
     def _await_turn(self) -> None:
         asyncio.get_running_loop().call_soon(self.fairness.next_turn)

@@ -206,6 +206,33 @@ def test_one_wide_request_begins_a_turn_and_narrow_ones_pass() -> None:
     assert sum(one is not None and one.has_begun for one in wide) == 2
 
 
+def test_wide_requests_leave_a_quarter_of_the_seats_to_narrow_ones() -> None:
+    level = level_of(Time(), 40)
+    for number in range(20):
+        level.arrive(flow_of(level, str(number)), Work(8))
+    assert (level.wide_seats, level.waiting) == (24, 17)
+    narrow = [level.arrive(flow_of(level, "narrow"), NARROW) for _ in range(16)]
+    assert all(one is not None and one.has_begun for one in narrow)
+    late = level.arrive(flow_of(level, "narrow"), NARROW)
+    assert late is not None
+    assert not late.has_begun
+
+
+def test_an_answer_that_is_taken_slowly_keeps_no_seats() -> None:
+    level = level_of(Time(), 1)
+    slow, waits = level.arrive(flow_of(level, "slow"), NARROW), level.arrive(flow_of(level, "other"), NARROW)
+    assert slow is not None
+    assert waits is not None
+    level.free_slow()
+    slow.is_answered = True
+    level.free_slow()
+    assert not waits.has_begun
+    level.free_slow()
+    assert waits.has_begun
+    slow.sent(True)
+    assert level.seats_in_use == 1
+
+
 def test_a_greedy_flow_delays_another_by_two_requests_at_most() -> None:
     """1,000 lists are in flight; a GET of somebody else begins when seats become free for the second time at most."""
     time = Time()
