@@ -38,15 +38,12 @@ async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: 
 async def greed(port: int, ca: str, began: Event, ends: Event) -> None:
     context = ssl.create_default_context(cafile=ca)
     slots = asyncio.Semaphore(20)
-    opened = 0
+    all_open = asyncio.Barrier(CONNECTIONS)
 
     async def lists() -> None:
-        nonlocal opened
         async with slots:
             reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="localhost")
-        opened += 1
-        while opened < CONNECTIONS:
-            await asyncio.sleep(0.05)
+        await all_open.wait()
         began.set()
         while not ends.is_set():
             status, again_s = await ask(reader, writer, FLUNDERS, "greedy")
@@ -54,8 +51,7 @@ async def greed(port: int, ca: str, began: Event, ends: Event) -> None:
                 await asyncio.sleep(again_s)
 
     tasks = [asyncio.create_task(lists()) for _ in range(CONNECTIONS)]
-    while not ends.is_set():
-        await asyncio.sleep(0.05)
+    await asyncio.to_thread(ends.wait)
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -105,8 +101,9 @@ def measured(*options: str) -> None:
         child.join(20)
     print(
         f"{' '.join(options) or 'limits of requests in flight'}: p99 of a GET {p99(quiet):.1f} ms when quiet, "
-        f"{p99(busy):.1f} ms beside {CONNECTIONS} lists in flight ({p99(busy) / p99(quiet):.1f} times; median "
-        f"{statistics.median(quiet):.1f} and {statistics.median(busy):.1f} ms, {len(busy)} GETs, {refused} refused, server at {cpu:.0%})"
+        f"{p99(busy):.1f} ms beside {CONNECTIONS} lists in flight ({p99(busy) / p99(quiet):.1f} times; "
+        f"median {statistics.median(quiet):.1f} and {statistics.median(busy):.1f} ms, {len(busy)} GETs, "
+        f"{refused} of them refused, server at {cpu:.0%})"
     )
 
 

@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 
 from oarlock.controllers.exposition import write_numbers
 from oarlock.server.audit.counts import AuditCounts
+from oarlock.server.fairness.families import fairness_families
 from oarlock.server.metrics import BOUNDS_S, Histogram, Numbers, ReloadCounts, Verdicts, WorkerProcess
 
 __all__ = ["write"]
@@ -62,6 +63,8 @@ class _MetricsCollector(Collector):
             yield from _reloads(self._page.encryption)
         if self._page.audit is not None:
             yield from _audit(self._page.audit)
+        if self._page.fairness is not None:
+            yield from fairness_families(self._page.fairness)
 
     def _requests(self) -> Iterator[Metric]:
         total = CounterMetricFamily(

@@ -16,6 +16,7 @@ from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState, RouteKind
 from oarlock.meta.context import Clock, Target
 from oarlock.server.audit.counts import AuditCounts
+from oarlock.server.fairness.numbers import FairnessNumbers
 from oarlock.server.health import Probe
 
 __all__ = [
@@ -213,6 +214,7 @@ class Numbers:
     encryption: ReloadCounts | None
     audit: AuditCounts | None = None
     controllers: tuple[ControllerNumbers, ...] = ()
+    fairness: FairnessNumbers | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from oarlock.controllers.metrics import ControllerNumbers
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.unsent import Unsent
 from oarlock.server.audit.counts import AuditCounts
+from oarlock.server.fairness.numbers import fairness_numbers
 from oarlock.server.filters.fairness import FairnessFilter
 from oarlock.server.filters.max_in_flight import MaxInFlight
 from oarlock.server.health import Health
@@ -111,6 +112,7 @@ class MetricsPage:
             None if sources.encryption is None else replace(sources.encryption),
             None if sources.audit is None else sources.audit.copy(),
             tuple(sources.controllers()),
+            fairness_numbers(sources.in_flight.fairness) if isinstance(sources.in_flight, FairnessFilter) else None,
         )
 
     def _verdicts(self) -> Verdicts:

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from oarlock.controllers.metrics import ended_numbers, summed_numbers
 from oarlock.server.audit.counts import AuditCounts
+from oarlock.server.fairness.numbers import FairnessNumbers
 from oarlock.server.metrics import Histogram, Numbers, ReloadCounts, RequestSnapshot, Verdicts
 
 __all__ = ["counters_of", "summed", "summed_verdicts"]
@@ -26,19 +27,9 @@ def counters_of(numbers: Numbers) -> Numbers:
     snapshot = RequestSnapshot(requests.codes, requests.durations, closed)
     in_flight = dict.fromkeys(numbers.in_flight, 0)
     cut, events = numbers.readers_cut, numbers.watch_events
-    files = numbers.encryption, numbers.audit
-    return Numbers(
-        snapshot,
-        numbers.store,
-        numbers.store_failed,
-        in_flight,
-        0,
-        cut,
-        {},
-        events,
-        *files,
-        ended_numbers(numbers.controllers),
-    )
+    rest = numbers.encryption, numbers.audit, ended_numbers(numbers.controllers)
+    fairness = None if numbers.fairness is None else numbers.fairness.counted()
+    return Numbers(snapshot, numbers.store, numbers.store_failed, in_flight, 0, cut, {}, events, *rest, fairness)
 
 
 def summed(own: Numbers, others: Sequence[Numbers]) -> Numbers:
@@ -61,6 +52,7 @@ def summed(own: Numbers, others: Sequence[Numbers]) -> Numbers:
         encryption=_reloads([one.encryption for one in every if one.encryption is not None]),
         audit=_audit([one.audit for one in every if one.audit is not None]),
         controllers=summed_numbers(one for several in every for one in several.controllers),
+        fairness=_fairness([one.fairness for one in every if one.fairness is not None]),
     )
 
 
@@ -91,6 +83,10 @@ def _audit(every: Sequence[AuditCounts]) -> AuditCounts | None:
         errors=_joined((one.errors for one in every), _number),
         rejected=sum(one.rejected for one in every),
     )
+
+
+def _fairness(every: Sequence[FairnessNumbers]) -> FairnessNumbers | None:
+    return FairnessNumbers.total(every) if every else None
 
 
 def _joined(every: Iterable[Mapping[K, V]], add: Callable[[V, V], V]) -> dict[K, V]:
