@@ -54,7 +54,7 @@ def test_the_proto_generator_is_loaded_by_its_command_only() -> None:
     assert {name for name in importers if not name.startswith("oarlock.cli.proto")} == {"oarlock.cli.commands"}
 
 
-FACADES = {"oarlock", "oarlock.testing"}
+FACADES = {"oarlock", "oarlock.controllers", "oarlock.testing"}
 """They load a name of theirs when it is first used."""
 
 USERS_MODULES = {"oarlock.cli.loading"}
@@ -65,6 +65,7 @@ DEFERRED = {
         "oarlock.apps.controlplane.control_plane",
         "oarlock.apps.controlplane.options",
         "oarlock.cli.proto",
+        "oarlock.cli.running",
     },
     "oarlock.cli.storage.encryption": {"oarlock.server.encryption.reload"},
     "oarlock.endpoints.verbs.connect": {"oarlock.endpoints.channels"},

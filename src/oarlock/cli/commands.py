@@ -14,7 +14,7 @@ from pathlib import Path
 from oarlock.cli.describing import describe, warnings_about
 from oarlock.cli.loading import ServerArgument, load_server, source_folder
 from oarlock.cli.reloading import serve_with_reload
-from oarlock.cli.running import RunOptions, run
+from oarlock.cli.run_options import RunOptions
 from oarlock.cli.storage.commands import STORAGE
 from oarlock.codec import yaml
 from oarlock.schema.crd import export_crd
@@ -129,13 +129,23 @@ def _proto(options: _Proto) -> None:
     command.run(options.server, options.version, lock=options.lock, check=options.check_lock)
 
 
+def _run(options: RunOptions) -> int:
+    """Run controllers outside of a server, until SIGTERM or SIGINT.
+
+    FILE has them in a list called controllers, or in an APIServer. What happens is told on stderr.
+    """
+    from oarlock.cli.running import run  # noqa: PLC0415 (no other command needs it)
+
+    return run(options)
+
+
 COMMANDS = CommandGroup(
     "oarlock",
     "Kubernetes-style API servers in Python.",
     (
         Command("serve", _Serve, _serve),
         Command("up", ServeOptions, _up),
-        Command("run", RunOptions, run),
+        Command("run", RunOptions, _run),
         Command("config", ServeOptions, _config),
         Command("check", ServerArgument, _check),
         Command("crd", _CRD, _crd),

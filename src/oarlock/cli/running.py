@@ -11,12 +11,13 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from oarlock.cli.loading import ControllersArgument, load_controllers
+from oarlock.cli.loading import load_controllers
 from oarlock.cli.numbers_page import NumbersPage
+from oarlock.cli.run_options import RunOptions
 from oarlock.client.client import Client
 from oarlock.client.clock import SystemClock
 from oarlock.client.config import ClientConfig, ClientConfigError
@@ -28,81 +29,15 @@ from oarlock.controllers.group import ControllerGroup
 from oarlock.controllers.leases import LeaderElection
 from oarlock.meta.errors import StatusError
 from oarlock.server.command import CommandError, set_up_logging
-from oarlock.server.options.groups.logs import LogOptions
-from oarlock.server.options.option import Problem, option
-from oarlock.server.options.types import BooleanType, DurationType, PathType, StringType
-from oarlock.storage.election import LeaseTimes
 
-__all__ = ["RunOptions", "run"]
+__all__ = ["run"]
 
 FIRST_WAIT_S = 1.0
 LONGEST_WAIT_S = 30.0
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class RunOptions(ControllersArgument, LogOptions):
-    """The options of ``oarlock run``; those of the election are kube-controller-manager's."""
-
-    title = ""
-
-    kubeconfig: Path | None = option(
-        None,
-        PathType(),
-        "The kubeconfig to use; by default KUBECONFIG, a pod's service account, or ~/.kube/config.",
-        in_file=False,
-    )
-    context: str = option("", StringType("NAME"), "The context of the kubeconfig to use.", in_file=False)
-    namespace: str = option("", StringType("NAME"), "Only objects of this namespace.", in_file=False)
-    leader_elect: bool = option(
-        False, BooleanType(), "Reconcile only while this process holds a Lease, as one of several.", in_file=False
-    )
-    leader_elect_resource_name: str = option(
-        "", StringType("NAME"), "The name of the Lease; by default that of the file.", in_file=False
-    )
-    leader_elect_resource_namespace: str = option(
-        "", StringType("NAME"), "The namespace of the Lease; by default that of the context.", in_file=False
-    )
-    leader_elect_lease_duration_s: float = option(
-        15.0, DurationType(positive=True), "How long others wait when its holder is silent.", in_file=False
-    )
-    leader_elect_renew_deadline_s: float = option(
-        10.0, DurationType(positive=True), "How long its holder goes on when it can't renew it.", in_file=False
-    )
-    leader_elect_retry_period_s: float = option(
-        2.0, DurationType(positive=True), "How often it is renewed, or tried for.", in_file=False
-    )
-    graceful_shutdown_timeout_s: float = option(
-        30.0,
-        DurationType(),
-        "How long reconciles have to end at SIGTERM.",
-        in_file=False,
-    )
-    metrics_bind_address: str = option(
-        "",
-        StringType("ADDRESS:PORT"),
-        "Serve /metrics and /healthz there, without TLS.",
-        in_file=False,
-    )
-
-    def check(self) -> Iterator[Problem]:
-        try:
-            self.times()
-        except ValueError as error:
-            yield Problem("leader_elect_lease_duration_s", str(error))
-
-    def times(self) -> LeaseTimes:
-        """The times of the election. Raises ValueError."""
-        duration_s = self.leader_elect_lease_duration_s
-        if duration_s != int(duration_s):
-            raise ValueError("a lease lasts for whole seconds")
-        return LeaseTimes(int(duration_s), self.leader_elect_renew_deadline_s, self.leader_elect_retry_period_s)
-
-
 def run(options: RunOptions) -> int:
-    """Run controllers outside of a server, until SIGTERM or SIGINT.
-
-    FILE has them in a list called controllers, or in an APIServer. What happens is told on stderr.
-    """
+    """Run controllers until SIGTERM or SIGINT: the exit code. Raises CommandError, DeclarationError."""
     set_up_logging(options.verbosity)
     controllers = load_controllers(options.controllers)
     try:

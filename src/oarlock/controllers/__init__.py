@@ -4,24 +4,29 @@
         async def reconcile(self, key: ObjectKey) -> Result | None: ...
 
 The same class runs in a server, beside it, and in a test; it needs a client and a clock, no server.
-Must not know: how a server works. Next: `controller`, `group`, `work_queue`.
+Names are loaded on first use: a server has the numbers of controllers
+without them. Must not know: how a server works. Next: `controller`, `group`, `work_queue`.
 """
 
 from __future__ import annotations
 
-from oarlock.controllers.base import ControllerNotRunning
-from oarlock.controllers.controller import Controller
-from oarlock.controllers.events import EventRecorder
-from oarlock.controllers.fence import LeaderLost
-from oarlock.controllers.finalizers import add_finalizer, remove_finalizer
-from oarlock.controllers.group import ControllerGroup, ControllerRun, run_controllers
-from oarlock.controllers.keys import ObjectKey
-from oarlock.controllers.leases import LeaderElection
-from oarlock.controllers.owners import AlreadyOwned, owner_reference, set_controller_reference, set_owner_reference
-from oarlock.controllers.predicates import annotations_changed, any_of, generation_changed, labels_changed
-from oarlock.controllers.results import Result, TerminalError
-from oarlock.controllers.watched import ObjectSelection, Watched
-from oarlock.controllers.writes import Written, create_or_update, write_status
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from oarlock.controllers.base import ControllerNotRunning
+    from oarlock.controllers.controller import Controller
+    from oarlock.controllers.events import EventRecorder
+    from oarlock.controllers.fence import LeaderLost
+    from oarlock.controllers.finalizers import add_finalizer, remove_finalizer
+    from oarlock.controllers.group import ControllerGroup, ControllerRun, run_controllers
+    from oarlock.controllers.keys import ObjectKey
+    from oarlock.controllers.leases import LeaderElection
+    from oarlock.controllers.owners import AlreadyOwned, owner_reference, set_controller_reference, set_owner_reference
+    from oarlock.controllers.predicates import annotations_changed, any_of, generation_changed, labels_changed
+    from oarlock.controllers.results import Result, TerminalError
+    from oarlock.controllers.watched import ObjectSelection, Watched
+    from oarlock.controllers.writes import Written, create_or_update, write_status
 
 __all__ = [
     "AlreadyOwned",
@@ -51,3 +56,30 @@ __all__ = [
     "set_owner_reference",
     "write_status",
 ]
+
+# a visible __getattr__ would make type checkers accept any name
+if not TYPE_CHECKING:
+    _WHERE = {
+        "base": "ControllerNotRunning",
+        "controller": "Controller",
+        "events": "EventRecorder",
+        "fence": "LeaderLost",
+        "finalizers": "add_finalizer remove_finalizer",
+        "group": "ControllerGroup ControllerRun run_controllers",
+        "keys": "ObjectKey",
+        "leases": "LeaderElection",
+        "owners": "AlreadyOwned owner_reference set_controller_reference set_owner_reference",
+        "predicates": "annotations_changed any_of generation_changed labels_changed",
+        "results": "Result TerminalError",
+        "watched": "ObjectSelection Watched",
+        "writes": "Written create_or_update write_status",
+    }
+    _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names.split()}
+
+    def __getattr__(name: str) -> object:
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module 'oarlock.controllers' has no attribute {name!r}")
+        return getattr(importlib.import_module(f"oarlock.controllers.{_MODULE_OF[name]}"), name)
+
+    def __dir__() -> list[str]:
+        return sorted(__all__)

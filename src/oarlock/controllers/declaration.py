@@ -8,7 +8,7 @@ import types
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from oarlock.controllers.leases import LeaderElection
+from oarlock.controllers.keys import check_lease_name
 from oarlock.controllers.predicates import Predicate
 from oarlock.controllers.watched import EVERYTHING, ObjectSelection, Watched, check_kind, shown_kind
 from oarlock.schema.declaring import HookError, KeywordError, did_you_mean, type_argument
@@ -94,7 +94,7 @@ def check_options(subject: str, options: ControllerOptions) -> None:
         raise KeywordError(subject, f"finalizer={options.finalizer!r}", 'write finalizer="your.domain/what-for"')
     if options.lease:
         try:
-            LeaderElection(options.lease)
+            check_lease_name(options.lease)
         except ValueError as error:
             raise KeywordError(subject, f"lease: {error}") from None
     if options.when is not None and not callable(options.when):

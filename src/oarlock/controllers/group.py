@@ -166,18 +166,20 @@ class ControllerRun:
         try:
             await self._pool.synced()
             self._group.tell("synced: " + ", ".join(loop.controller.name for loop in self._loops))
-            for loop in self._loops:
-                await loop.begin()
+            await asyncio.gather(*(loop.begin() for loop in self._loops))
             self._begun.set()
-            await asyncio.get_running_loop().create_future()
+            workers = [worker for loop in self._loops for worker in loop.workers]
+            ended, _ = await asyncio.wait(workers, return_when=asyncio.FIRST_COMPLETED)
+            raise RuntimeError("a worker has ended by itself") from ended.pop().exception()
         finally:
             self._begun.clear()
             in_order = self._election is None or self._election.leading
             grace_s = self._grace_s if in_order else 0.0
             await asyncio.gather(*(loop.end(grace_s) for loop in self._loops))
-            if not self._stopping:
+            workers = [worker for loop in self._loops for worker in loop.workers]
+            if workers and not self._stopping:
                 # What goes on although it was cancelled must not meet what this process does when it leads again.
-                await asyncio.gather(*(loop.ended() for loop in self._loops))
+                await asyncio.wait(workers)
 
 
 async def run_controllers(
@@ -201,8 +203,8 @@ def _own_election(controllers: Sequence[ControllerBase[Any]]) -> LeaderElection 
 
 
 def _checked(controllers: Any) -> tuple[ControllerBase[Any], ...]:
-    if not isinstance(controllers, list | tuple):
-        raise KeywordError("controllers", f"{controllers!r:.100} is no list", "write [YourController()]")
+    if not isinstance(controllers, list | tuple) or not controllers:
+        raise KeywordError("controllers", f"{controllers!r:.100} is no list of controllers", "write [YourController()]")
     names: set[str] = set()
     for one in controllers:
         if isinstance(one, type):

@@ -5,9 +5,12 @@ Must not know: queues, kinds.
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
-__all__ = ["MAX_KEY_LENGTH", "ObjectKey", "checked_key", "key_of", "metadata_tree"]
+__all__ = ["MAX_KEY_LENGTH", "ObjectKey", "check_lease_name", "checked_key", "key_of", "metadata_tree"]
+
+_LEASES = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 MAX_KEY_LENGTH = 1_024
 """How many characters namespace and name have together at most; Kubernetes allows 63 and 253."""
@@ -21,6 +24,12 @@ class ObjectKey(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+def check_lease_name(text: str) -> None:
+    """Raise ValueError unless `text` is ``namespace/name`` of a Lease."""
+    if not _LEASES.fullmatch(text):
+        raise ValueError(f"{text!r} names no lease: write namespace/name, such as kube-system/databases")
 
 
 def key_of(obj: Any) -> ObjectKey:

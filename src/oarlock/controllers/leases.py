@@ -19,7 +19,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import re
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,7 +29,8 @@ from oarlock.client.objects import Tree
 from oarlock.client.retries import RetryPolicy
 from oarlock.client.transport import TransportError
 from oarlock.controllers.fence import Fence
-from oarlock.meta.errors import NotFound, StatusError
+from oarlock.controllers.keys import check_lease_name
+from oarlock.meta.errors import AlreadyExists, Conflict, NotFound, StatusError
 from oarlock.meta.times import rfc3339_micro
 from oarlock.storage.election import LeaseTimes, unique_identity
 
@@ -40,8 +40,6 @@ log = logging.getLogger("oarlock.controllers.election")
 
 JITTER = 1.2
 """By how much a candidate's pauses vary, so that not all try together. client-go's."""
-
-_NAMES = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +54,7 @@ class LeaderElection:
     times: LeaseTimes = field(default_factory=LeaseTimes)
 
     def __post_init__(self) -> None:
-        if not _NAMES.fullmatch(self.lease):
-            raise ValueError(f"{self.lease!r} names no lease: write namespace/name, such as kube-system/databases")
+        check_lease_name(self.lease)
 
 
 class LeaseElection:
@@ -79,6 +76,7 @@ class LeaseElection:
         self._observed: Tree | None = None
         """The spec of the lease when it was last seen; None before that."""
         self._observed_at = 0.0
+        self._problem = ""
 
     @property
     def leading(self) -> bool:
@@ -163,14 +161,26 @@ class LeaseElection:
             spec = await self._write(renewal)
         except (StatusError, TransportError) as error:
             # A write of unknown outcome is no lease: if it was done, the next try finds it and renews it.
-            log.info("%s: %s", self._lease, error)
+            self._tell_problem(error)
             return False
+        self._problem = ""
         if spec is None:
             return False
         self._observed, self._observed_at = spec, self._clock.monotonic()
         act_s, lease_s = self._times.renew_deadline_s, self._times.duration_s
         self.fence.open(begun, begun_epoch, act_s=act_s, lease_s=lease_s)
         return self.leading
+
+    def _tell_problem(self, error: Exception) -> None:
+        """Tell why the lease can't be had, once for each reason."""
+        text = error.message if isinstance(error, StatusError) else str(error)
+        if isinstance(error, NotFound) and not error.details:
+            text = "the server has no Leases: it has to serve coordination.k8s.io/v1"
+        if isinstance(error, Conflict | AlreadyExists):
+            log.info("%s: another was faster: %s", self._lease, text)
+        elif text != self._problem:
+            self._problem = text
+            self._tell(f"the lease {self._lease} can't be written: {text}")
 
     async def _write(self, renewal: bool) -> Tree | None:
         """Read the lease, and write it as this process's if it may have it. The spec that was written."""

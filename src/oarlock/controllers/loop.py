@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -27,7 +27,7 @@ from oarlock.controllers.results import Result, TerminalError
 from oarlock.controllers.sources import FollowedKind, InformerPool
 from oarlock.controllers.watchdog import Watchdog
 from oarlock.controllers.watched import ObjectSelection
-from oarlock.controllers.work_queue import WorkQueue
+from oarlock.controllers.work_queue import MAX_QUEUE_BYTES, WorkQueue
 from oarlock.meta.errors import Conflict, StatusError
 
 __all__ = ["ControllerLoop"]
@@ -65,6 +65,9 @@ class ControllerLoop:
         self._timeouts = 0
         self._queue = WorkQueue(clock)
         self._working = False
+        self._missed = False
+        """Whether the queue had no room for a key of a change."""
+        self._room = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._workers: list[asyncio.Task[None]] = []
         self._refill: asyncio.Task[None] | None = None
@@ -84,7 +87,7 @@ class ControllerLoop:
             source = pool.get(kind, _within(None, selection.namespace))
             feeds.append(_Feed(source, partial(_owner_keys, own), None))
         for watched in options.watches:
-            source = pool.get(watched.kind, _within(watched.selection, watched.selection.namespace))
+            source = pool.get(watched.kind, _within(watched.selection, watched.selection.namespace or namespace))
             keys_of = getattr(controller, watched.to) if isinstance(watched.to, str) else watched.to
             feeds.append(_Feed(source, keys_of, watched.when))
         return feeds
@@ -93,40 +96,66 @@ class ControllerLoop:
 
     def _changed(self, feed: _Feed, old: Any, new: Any) -> None:
         """The handler of an informer. What user code raises here is logged, by the informer."""
-        if not self._working or (feed.when is not None and not feed.when(old, new)):
+        if not self._working or not self._counts(feed, old, new):
             return
         if feed is self._feeds[0]:
-            self._queue.add(key_of(old if new is None else new))
+            self._add(key_of(old if new is None else new))
             return
         if old is not None:
             self._add_keys_of(feed, old)
         if new is not None:
             self._add_keys_of(feed, new)
 
+    def _counts(self, feed: _Feed, old: Any, new: Any) -> bool:
+        """Whether a change counts; one for which that can't be told does."""
+        try:
+            return feed.when is None or feed.when(old, new)
+        except Exception:
+            self._log.exception("whether a change of %s counts can't be told", key_of(old if new is None else new))
+            return True
+
     def _add_keys_of(self, feed: _Feed, obj: Any) -> None:
+        for key in self._keys_of(feed, obj):
+            self._add(key)
+
+    def _keys_of(self, feed: _Feed, obj: Any) -> Iterable[ObjectKey]:
         for key in feed.keys_of(obj):
             try:
-                self._queue.add(checked_key(key))
+                yield checked_key(key)
             except ValueError as error:
                 self._log.warning("left out, of what %s stands for: %s", key_of(obj), error)
 
+    def _add(self, key: ObjectKey) -> None:
+        if not self._queue.add(key):
+            self._missed = True
+
     async def _add_all(self) -> None:
-        """Put every object's keys into the queue."""
+        """Put every object's keys into the queue, and wait where it has no room: each comes to its turn."""
         count = 0
         for feed in self._feeds:
             for obj in feed.source.informer:
                 try:
-                    self._add_keys_of(feed, obj)
+                    for key in self._keys_of(feed, obj):
+                        while self._working and not self._queue.add(key):
+                            self._room.clear()
+                            await self._room.wait()
                 except Exception:
                     self._log.exception("%s: which keys it stands for can't be told", key_of(obj))
                 count += 1
                 if count % SLICE == 0:
                     await asyncio.sleep(0)
 
-    def _add_all_again(self) -> None:
+    def _on_room(self) -> None:
         """Called when keys were refused and there is room again."""
-        if self._working and (self._refill is None or self._refill.done()):
-            self._refill = asyncio.create_task(self._add_all(), name=f"{self.controller.name}: refill")
+        self._room.set()
+        if self._missed and self._working and (self._refill is None or self._refill.done()):
+            self._refill = asyncio.create_task(self._add_missed(), name=f"{self.controller.name}: refill")
+
+    async def _add_missed(self) -> None:
+        """Put all keys into the queue, again if changes were refused meanwhile."""
+        while self._missed and self._working:
+            self._missed = False
+            await self._add_all()
 
     async def _resync(self) -> None:
         while True:
@@ -137,15 +166,17 @@ class ControllerLoop:
 
     async def begin(self) -> None:
         """Reconcile every object, and what changes from now on, once the informers are synced."""
-        self._queue = WorkQueue(self._clock, on_room=self._add_all_again, metrics=self._queue.metrics)
+        self._queue = WorkQueue(
+            self._clock, max_bytes=MAX_QUEUE_BYTES, on_room=self._on_room, metrics=self._queue.metrics
+        )
         self._working = True
         for feed in self._feeds:
             await feed.source.ready.wait()
-        await self._add_all()
         name = self.controller.name
         self._workers = [
             asyncio.create_task(self._work(), name=f"{name}: worker {n}") for n in range(self.options.concurrency)
         ]
+        await self._add_all()
         if self.options.resync_s:
             self._tasks.append(asyncio.create_task(self._resync(), name=f"{name}: resync"))
 
@@ -170,10 +201,10 @@ class ControllerLoop:
             self._log.error("%d reconciles go on although they were cancelled", len(late))
         return not late
 
-    async def ended(self) -> None:
-        """Wait until every worker has ended, however long it goes on after it was cancelled."""
-        if self._workers:
-            await asyncio.wait(self._workers)
+    @property
+    def workers(self) -> Sequence[asyncio.Task[None]]:
+        """The tasks that reconcile. They end when the queue does."""
+        return self._workers
 
     async def _wait_for_workers(self, grace_s: float) -> set[asyncio.Task[None]]:
         """Those that haven't ended in this time. Time of the machine counts as well as that of the clock."""

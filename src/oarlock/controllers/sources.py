@@ -81,18 +81,20 @@ class InformerPool:
     async def _keep(self, source: FollowedKind) -> None:
         wait_s = FIRST_WAIT_S
         while True:
+            begun = self._clock.monotonic()
             try:
                 source.path = await self._client.path(source.kind)
-                wait_s = await self._follow(source) or wait_s
+                await self._follow(source)
             except (StatusError, TransportError) as error:
                 text = error.message if isinstance(error, StatusError) else str(error)
                 self._tell(f"can't follow {shown_kind(source.kind)}, trying again in {wait_s:g} s: {text}")
             except Exception:
                 log.exception("the informer of %s failed, trying again in %g s", shown_kind(source.kind), wait_s)
             await self._clock.sleep(wait_s)
-            wait_s = min(wait_s * 2, LONGEST_WAIT_S)
+            lasted = self._clock.monotonic() - begun > 2 * LONGEST_WAIT_S
+            wait_s = FIRST_WAIT_S if lasted else min(wait_s * 2, LONGEST_WAIT_S)
 
-    async def _follow(self, source: FollowedKind) -> float:
+    async def _follow(self, source: FollowedKind) -> None:
         """Follow until the informer gives up, which it does by raising."""
         running = asyncio.ensure_future(source.informer.run())
         syncing = asyncio.ensure_future(source.informer.synced())
@@ -105,4 +107,3 @@ class InformerPool:
             for task in (running, syncing):
                 task.cancel()
             await asyncio.wait((running, syncing))
-        return FIRST_WAIT_S

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import logging
 from collections import deque
 from collections.abc import Callable
 from itertools import count
@@ -26,6 +27,8 @@ from oarlock.controllers.metrics import QueueMetrics
 from oarlock.controllers.pacing import Backoff, RetryBucket
 
 __all__ = ["MAX_QUEUE_BYTES", "WorkQueue"]
+
+log = logging.getLogger("oarlock.controllers")
 
 MAX_QUEUE_BYTES = 256 * 1024 * 1024
 """How much a queue may hold: about half a million keys, with all that belongs to them."""
@@ -229,6 +232,8 @@ class WorkQueue:
         if state is None:
             size = KEY_BYTES + 4 * (len(key.namespace) + len(key.name))
             if self._bytes + size > self._max_bytes:
+                if not self.metrics.refused:
+                    log.warning("a work queue is full: %d keys; more are refused until half is free", len(self._keys))
                 self._refusing = True
                 self.metrics.refused += 1
                 return None

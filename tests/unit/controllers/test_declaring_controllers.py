@@ -61,8 +61,9 @@ def test_options_are_inherited_and_names_are_not() -> None:
     ("controllers", "message"),
     [
         ([Base], "Base is a class (write Base())"),
+        ([], "[] is no list of controllers"),
         ([3], "3 isn't a Controller"),
-        (Base(), "is no list (write [YourController()])"),
+        (Base(), "is no list of controllers (write [YourController()])"),
         ([Base(), Base()], 'two are called base (say name="…" on one of the classes)'),
     ],
 )
