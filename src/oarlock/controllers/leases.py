@@ -236,8 +236,9 @@ class LeaseElection:
             if _text(_spec_of(tree), "holderIdentity") != self.identity:
                 return
             now = rfc3339_micro(self._clock.now())
-            free = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": now, "acquireTime": now}
-            await self._client.request("PUT", path, {**tree, "spec": {**_spec_of(tree), **free}})
+            free = {"leaseDurationSeconds": 1, "renewTime": now, "acquireTime": now}
+            kept = {name: value for name, value in _spec_of(tree).items() if name != "holderIdentity"}
+            await self._client.request("PUT", path, {**tree, "spec": {**kept, **free}})
         except (StatusError, TransportError) as error:
             log.info("%s can't be given back, others wait until it ends: %s", self._lease, error)
 

@@ -18,6 +18,7 @@ from oarlock.client.informer import Informer
 from oarlock.client.objects import metadata_of, shown
 from oarlock.client.transport import TransportError
 from oarlock.controllers.base import ControllerBase
+from oarlock.controllers.fence import LeaderLost
 from oarlock.controllers.finalizers import add_finalizer, remove_finalizer, tree_of_object
 from oarlock.controllers.keys import ObjectKey, checked_key, key_of, metadata_tree
 from oarlock.controllers.metrics import ControllerNumbers
@@ -300,8 +301,8 @@ class ControllerLoop:
             self._log_failure(key, error, self._queue.retry(key))
 
     def _log_failure(self, key: ObjectKey, error: BaseException, wait_s: float) -> None:
-        if isinstance(error, StatusError | TransportError):
-            level = logging.INFO if isinstance(error, Conflict) else logging.ERROR
+        if isinstance(error, StatusError | TransportError | LeaderLost):
+            level = logging.INFO if isinstance(error, Conflict | LeaderLost) else logging.ERROR
             self._log.log(level, "reconcile of %s failed, again in %.3g s: %s", key, wait_s, error)
         else:
             self._log.error("reconcile of %s failed, again in %.3g s", key, wait_s, exc_info=error)
