@@ -47,6 +47,8 @@ _TIMED_OUT = {
     "code": 504,
 }
 _STATUS_BYTES = 4096
+_FORWARDED, _FORWARDED_BYTES = 64, 4096
+"""So much of ``X-Forwarded-For`` is looked at: anybody may send a megabyte of it."""
 _RECEIVED, _COMPLETE, _WITH_ANSWERS = Stage.REQUEST_RECEIVED, Stage.RESPONSE_COMPLETE, Level.REQUEST_RESPONSE
 
 USERS = 256
@@ -230,7 +232,8 @@ def _source_ips(state: RequestState) -> list[str]:
     address = state.request.peer.address
     if "x-forwarded-for" not in headers and "x-real-ip" not in headers:
         return [address] if address else []
-    ips = [one for text in headers.get("x-forwarded-for", "").split(",") if (one := text.strip()) and _is_ip(one)]
+    listed = headers.get("x-forwarded-for", "")[:_FORWARDED_BYTES].split(",")
+    ips = [one for text in listed[:_FORWARDED] if (one := text.strip()) and _is_ip(one)]
     real = headers.get("x-real-ip", "").strip()
     if real and _is_ip(real) and real not in ips:
         ips.append(real)
