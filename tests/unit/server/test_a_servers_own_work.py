@@ -141,12 +141,14 @@ async def test_an_on_start_that_raises_ends_the_start_and_leaves_nothing_open() 
 
 
 async def test_an_on_start_that_goes_on_and_on_is_told_where_that_belongs() -> None:
-    clock = VirtualClock()
+    clock, begun = VirtualClock(), asyncio.Event()
 
     async def forever(client: Client) -> None:
+        begun.set()
         await asyncio.Event().wait()
 
     starting = asyncio.create_task(InMemory(APIServer(serve=[Cup], on_start=forever), clock=clock).__aenter__())
+    await begun.wait()
     await clock.run(START_S)
     with pytest.raises(StartTookTooLong, match="controllers="):
         await starting
