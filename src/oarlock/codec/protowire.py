@@ -147,6 +147,22 @@ def _read_time(data: bytes) -> str | None:
         raise ProtobufError(f"proto: {error}") from None
 
 
+def _micro_time(value: str) -> bytes:
+    seconds, micros = divmod(round(parse_rfc3339(value) * 1_000_000), 1_000_000)
+    return b"\x08" + varint(seconds & _WORD) + b"\x10" + varint(micros * 1000)
+
+
+def _read_micro_time(data: bytes) -> str | None:
+    """A time with six digits of fraction; None for an empty message."""
+    if not data:
+        return None
+    found = {number: _signed(value) for number, wire, value in fields_in(data) if wire == 0}
+    try:
+        return f"{rfc3339(found.get(1, 0))[:-1]}.{found.get(2, 0) // 1000 % 1_000_000:06d}Z"
+    except ValueError as error:
+        raise ProtobufError(f"proto: {error}") from None
+
+
 def _json(value: Any) -> bytes:
     return tagged(1, json_codec.encode(value))
 
@@ -200,6 +216,7 @@ _SCALARS: Mapping[str, tuple[int, Callable[[Any], bytes], Callable[[Any], Any]]]
     "bool": (0, lambda value: b"\x01" if value else b"\x00", bool),
     "double": (1, lambda value: struct.pack("<d", value), lambda data: _number(struct.unpack("<d", data)[0])),
     "Time": (2, _time, _read_time),
+    "MicroTime": (2, _micro_time, _read_micro_time),
     "JSON": (2, _json, _read_json),
     "Quantity": (2, _quantity, _read_quantity),
     "IntOrString": (2, _int_or_string, _read_int_or_string),

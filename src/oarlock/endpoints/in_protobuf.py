@@ -32,6 +32,8 @@ def message_of(schema: Schema, name: str, *, root: bool = True) -> Message | Non
         kind: str | Message = one.kind
         if one.kind == "ObjectMeta":
             kind = OBJECT_META
+        elif one.kind == "strings":
+            kind = Message("list", (MessageField("items", 1, many="list"),), wrapped=True)
         elif one.kind == "message":
             kind = message_of(one.schema, one.name, root=False) or Message(one.name, ())
         made.append(MessageField(one.name, one.number, kind, one.many, one.omitted))

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from oarlock.schema.built_in_fields import BUILT_IN_FIELDS
 from oarlock.schema.definition import Schema
 
-__all__ = ["NUMBER", "ProtoField", "is_numbered", "number_errors", "proto_fields"]
+__all__ = ["NUMBER", "ProtoField", "is_numbered", "number_errors", "proto_fields", "with_built_in_numbers"]
 
 NUMBER = "x-oarlock-proto"
 _LARGEST = (1 << 29) - 1
@@ -23,9 +24,12 @@ _ENVELOPE = ("apiVersion", "kind", "metadata")
 
 @dataclass(frozen=True, slots=True)
 class ProtoField:
-    """A property as a field. `kind` is string, bytes, int32, int64, double, bool, Time, Quantity, IntOrString, JSON,
-    ObjectMeta or ``message``, which has `schema`. `many` is ``list``, ``map`` (by names) or empty. `omitted`: its zero
-    value says that there is nothing."""
+    """A property as a field.
+
+    `kind` is string, bytes, int32, int64, double, bool, Time, MicroTime, Quantity, IntOrString, JSON, ObjectMeta,
+    ``strings`` (a list of them as the value of a map) or ``message``, which has `schema`. `many` is ``list``, ``map``
+    (by names) or empty. `omitted`: its zero value says that there is nothing.
+    """
 
     name: str
     number: int
@@ -33,6 +37,34 @@ class ProtoField:
     schema: Schema
     many: str = ""
     omitted: bool = False
+
+
+def with_built_in_numbers(schema: Schema, message: str, *, root: bool = False) -> Schema:
+    """The schema of a type of Kubernetes with the numbers of its fields; unchanged if it has fields of other names."""
+    text = BUILT_IN_FIELDS.get(message)
+    if text is None:
+        return schema
+    known = {name: rest.partition(":") for name, _, rest in (one.partition("=") for one in text.split())}
+    properties: Schema = {}
+    for name, prop in _properties(schema).items():
+        if root and name in _ENVELOPE:
+            properties[name] = prop
+            continue
+        if name not in known:
+            return schema
+        number, _, inner = known[name]
+        properties[name] = {**_numbered_inside(prop, inner), NUMBER: int(number)}
+    return {**schema, "properties": properties}
+
+
+def _numbered_inside(schema: Schema, message: str) -> Schema:
+    """A field's schema, whose values are such messages."""
+    if not message:
+        return schema
+    for key in ("items", "additionalProperties"):
+        if isinstance(schema.get(key), dict):
+            return {**schema, key: with_built_in_numbers(schema[key], message)}
+    return with_built_in_numbers(schema, message)
 
 
 def is_numbered(schema: Schema) -> bool:
@@ -99,6 +131,8 @@ def _kind(schema: Schema) -> tuple[str, str, Schema]:
         many, inner = "list", schema["items"]
     elif schema.get("type") == "object" and isinstance(schema.get("additionalProperties"), dict):
         many, inner = "map", schema["additionalProperties"]
+    if many == "map" and inner.get("type") == "array" and (inner.get("items") or {}).get("type") == "string":
+        return "strings", many, inner
     if inner is not schema and _kind(inner)[1]:
         return "", "", inner
     return _single(inner), many, inner
@@ -108,6 +142,8 @@ def _single(schema: Schema) -> str:
     if schema.get("x-kubernetes-int-or-string"):
         return "Quantity" if "pattern" in schema else "IntOrString"
     kind, form = schema.get("type"), schema.get("format", "")
+    if schema.get("x-oarlock-micro-time"):
+        return "MicroTime"
     if kind == "string":
         return {"byte": "bytes", "date-time": "Time"}.get(form, "string")
     if kind == "integer":

@@ -19,6 +19,7 @@ _META = "k8s.io.apimachinery.pkg.apis.meta.v1"
 _KINDS = {
     "ObjectMeta": (f"{_META}.ObjectMeta", "apis/meta/v1"),
     "Time": (f"{_META}.Time", "apis/meta/v1"),
+    "MicroTime": (f"{_META}.MicroTime", "apis/meta/v1"),
     "Quantity": ("k8s.io.apimachinery.pkg.api.resource.Quantity", "api/resource"),
     "IntOrString": ("k8s.io.apimachinery.pkg.util.intstr.IntOrString", "util/intstr"),
     "JSON": ("k8s.io.apimachinery.pkg.runtime.RawExtension", "runtime"),
