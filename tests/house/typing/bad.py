@@ -24,6 +24,7 @@ from oarlock import (
     WatchOptions,
     replace,
 )
+from oarlock.client import Client
 from oarlock.server.config import ServerConfig
 
 
@@ -51,11 +52,11 @@ class D(Resource, group="bad.example.com", version="v1", scope="Namespace"):  # 
     pass
 
 
-class E(Resource, group="bad.example.com", version="v1", columns=[Column("Size")]):  # mistake: a missing argument
+class E(Resource, group="bad.example.com", version="v1", columns=[Column("Size", kind="x")]):  # mistake: a misspelling
     pass
 
 
-class F(Spoke[Good], version="v2", group="bad.example.com"):  # mistake: a spoke has its hub's group
+class F(Spoke[Good], version="v2", scope="Cluster"):  # mistake: a spoke has the scope of its hub
     def to_hub(self) -> Good:
         return Good()
 
@@ -106,3 +107,12 @@ oarlock.Informr  # mistake: no such name  # noqa: B018
 ServerConfig(secure_prt=1)  # mistake: no such option
 ServerConfig(secure_port="1")  # mistake: a value of the wrong type
 ServerConfig("0.0.0.0")  # mistake: options are given by keyword
+
+
+async def client_calls(client: Client) -> None:
+    found = await client.get(Good, "a", namespace="default")
+    found.spec.colour  # mistake: a field that the class does not have  # noqa: B018
+    client.list(Good, namespce="default")  # mistake: a misspelt keyword
+    await client.create(found, dry_run="yes")  # mistake: a keyword of another type
+    await client.delete(Good, "a", propagation="Sideways")  # mistake: no such policy
+    client.using(timeout=5)  # mistake: a setting that doesn't exist
