@@ -50,6 +50,7 @@ MEMOS = {
     "patch/apply/tracking.py: self._read",
     "policy/audit/policy.py: self._decided",
     "policy/authn/certificates.py: self._known",
+    "policy/authn/remote_tokens.py: self.refused",
     "policy/authn/tokens.py: self.remembered",
     "policy/authz/rbac/authorizer.py: self._decisions",
     "policy/fairness/engine.py: self._flows",

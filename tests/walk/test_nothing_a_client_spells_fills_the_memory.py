@@ -6,6 +6,7 @@ tests/house/test_memories.py knows what is remembered; every entry there is atta
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 import tracemalloc
@@ -27,7 +28,8 @@ from oarlock.patch.apply.schema import object_type
 from oarlock.patch.apply.tracking import FieldManager, FieldTracker
 from oarlock.policy.audit.policy_file import policy_of
 from oarlock.policy.authn.anonymous import Anonymous
-from oarlock.policy.authn.authenticator import Credentials
+from oarlock.policy.authn.authenticator import BadCredentials, Credentials
+from oarlock.policy.authn.remote_tokens import RemoteTokens
 from oarlock.policy.authz.rbac.authorizer import RoleBasedAuthorizer
 from oarlock.policy.authz.rbac.policy import RoleBasedPolicy
 from oarlock.policy.authz.rbac.roles import read_binding
@@ -39,6 +41,7 @@ from oarlock.schema.structural import parse
 from oarlock.server.filters import warnings
 from oarlock.server.serving import header_names, http2_headers
 from oarlock.storage.cache.entry import Interner
+from oarlock.testing.clock import VirtualClock
 from oarlock.testing.server import InMemory
 
 pytestmark = pytest.mark.slow
@@ -97,6 +100,19 @@ async def decisions() -> list[Memo[Any, Any]]:
         user = User(f"u{n}", groups=tuple(f"g{each}" for each in range(n % 40)))
         await authorizer.decide(user, Target("get", "g", "v1", "things", name=f"{n:0{n % 600}}"))
     return [authorizer._decisions]
+
+
+async def refusals() -> list[Memo[Any, Any]]:
+    """Tokens that nobody has, each refused with a long text."""
+
+    async def refuse(tree: Any) -> Any:
+        return {"status": {"error": "x" * 2000}}
+
+    remote = RemoteTokens("the cluster", refuse, VirtualClock())
+    for n in range(8000):
+        with contextlib.suppress(BadCredentials):
+            await remote.identify(f"{n:030}", ())
+    return [remote.refused]
 
 
 async def noted() -> list[Memo[Any, Any]]:
@@ -158,6 +174,7 @@ ATTACKS: dict[str, tuple[Attack, int]] = {
     "policy/authz/rbac/authorizer.py: self._decisions": (decisions, 10 * MIB),
     "policy/fairness/engine.py: self._flows": (flows, 6 * MIB),
     "policy/authn/tokens.py: self.remembered": (headers, 20 * MIB),
+    "policy/authn/remote_tokens.py: self.refused": (refusals, 5 * MIB),
     "policy/audit/policy.py: self._decided": (recorded, 4 * MIB),
     "server/filters/warnings.py: _alone": (noted, MIB),
     "schema/cel/regexes.py: _compiled": (patterns, MIB),

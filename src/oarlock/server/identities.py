@@ -6,18 +6,20 @@ that a server makes for itself; ``filters.authentication``, which asks.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from oarlock.meta.context import Clock, User
 from oarlock.policy.authn.anonymous import NOBODY, Anonymous
-from oarlock.policy.authn.authenticator import Authenticator, Union
+from oarlock.policy.authn.authenticator import Authenticator, Credentials, Identity, Union
 from oarlock.policy.authn.bootstrap_tokens import BootstrapTokens
 from oarlock.policy.authn.certificates import CertificateBundleError, ClientCertificates, load_bundle
 from oarlock.policy.authn.front_proxy import FrontProxy, FrontProxyHeaders, FrontProxyNames
 from oarlock.policy.authn.keys import KeyFileError
+from oarlock.policy.authn.remote_tokens import RemoteTokens, ReviewTimes
 from oarlock.policy.authn.service_accounts import ServiceAccountTokens
 from oarlock.policy.authn.token_file import TokenFile, TokenFileError
 from oarlock.policy.authn.token_issuer import TokenIssuer
@@ -31,11 +33,30 @@ from oarlock.server.reloaded_files import ReloadedFiles
 from oarlock.server.stored_objects import LiveObjects
 from oarlock.server.token_keys import TokenKeys
 
+if TYPE_CHECKING:
+    from oarlock.server.cluster_trust import ClusterTrust, TrustedAuthorities
+    from oarlock.server.review_caller import TokenReviewCaller
+
 __all__ = ["Identities", "anonymous_of", "check_anonymous"]
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 REFUSALS = (BadFile, TokenFileError, CertificateBundleError, KeyFileError)
+
+
+PROXIES, CLIENTS = 0, 1
+"""The places of front proxies and client certificates among what is asked about a request."""
+MOST_CALLERS = 8
+TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
+
+
+class Nobody:
+    """Knows nobody: the place of one that a cluster may name later."""
+
+    waits = False
+
+    async def authenticate(self, credentials: Credentials) -> Identity | None:
+        return None
 
 
 class _Members(Protocol[T_contra]):
@@ -78,6 +99,7 @@ class Identities:
         self.audiences = config.api_audiences or config.service_account_issuer[:1]
         self.objects = LiveObjects()
         self.issuer: TokenIssuer | None = None
+        self._callers: list[TokenReviewCaller] = []
         self._keys = TokenKeys(config) if config.service_account_issuer else None
         requests, tokens = self._request_sources(), self._token_sources()
         # Before they are read, so that no change is missed.
@@ -86,6 +108,7 @@ class Identities:
             *tokens.reloaded(lambda: self.tokens),
         )
         self.tokens = BearerTokens(tokens.members(), clock, self.audiences)
+        self._trust = self._cluster_trust()
         self._union = Union([*requests.members(), self.tokens])
 
     @property
@@ -111,8 +134,12 @@ class Identities:
                     "give --requestheader-allowed-names"
                 )
             sources.add(lambda: FrontProxy(_bundle(proxies), names, clock), proxies)
+        elif config.follows_cluster:
+            sources.add(Nobody)
         if clients is not None:
             sources.add(lambda: ClientCertificates(_bundle(clients), clock), clients)
+        elif config.follows_cluster:
+            sources.add(Nobody)
         return sources
 
     def _token_sources(self) -> _Sources[TokenAuthenticator]:
@@ -123,7 +150,66 @@ class Identities:
             self._add_service_accounts(sources, self._keys)
         if config.enable_bootstrap_token_auth:
             sources.add(lambda: BootstrapTokens(self.objects, self.audiences, self._clock))
+        webhook, cluster = config.authentication_token_webhook_config_file, config.authentication_kubeconfig
+        if webhook is not None:
+            kept_s = config.authentication_token_webhook_cache_ttl_s
+            version = config.authentication_token_webhook_version
+            sources.add(lambda: self._remote(webhook, "", ReviewTimes(kept_s, kept_s), version))
+        if cluster is not None:
+            sources.add(lambda: self._remote(cluster, TOKEN_REVIEWS, ReviewTimes(), "v1"))
         return sources
+
+    def _remote(self, file: Path, path: str, times: ReviewTimes, version: str) -> TokenAuthenticator:
+        # Imported here, because few servers ask others, which needs an HTTP client.
+        from oarlock.server.review_caller import TokenReviewCaller  # noqa: PLC0415 (see above)
+
+        ask = TokenReviewCaller(file, path, times.answer_s)
+        self._callers.append(ask)
+        if len(self._callers) > MOST_CALLERS:  # the file has changed so often: nobody waits for the oldest any more
+            self._closing = asyncio.ensure_future(self._callers.pop(0).close())
+        return RemoteTokens(str(file), ask, self._clock, audiences=self.audiences, times=times, version=version)
+
+    async def start(self) -> None:
+        """Ask the cluster whom to believe, if one is to be asked. Raises `BadFile`."""
+        if self._trust is not None:
+            await self._trust.start()
+
+    async def follow(self) -> None:
+        """Keep up with what the cluster says, until cancelled; then nobody is asked any more."""
+        try:
+            if self._trust is not None:
+                await self._trust.follow()
+            await asyncio.get_running_loop().create_future()
+        finally:
+            for caller in self._callers:
+                await caller.close()
+
+    def _cluster_trust(self) -> ClusterTrust | None:
+        config = self._config
+        if config.authentication_kubeconfig is None or not config.follows_cluster:
+            return None
+        from oarlock.server.cluster_trust import ClusterTrust  # noqa: PLC0415 (few servers ask a cluster)
+
+        tolerate = config.authentication_tolerate_lookup_failure
+        return ClusterTrust(config.authentication_kubeconfig, self._believe, tolerate=tolerate)
+
+    def _believe(self, said: TrustedAuthorities) -> None:
+        """Let in whom the cluster believes; what options say comes first. Raises ValueError."""
+        config, clock = self._config, self._clock
+        if said.names is not None and not said.names.allowed_names and said.front_proxies == said.clients:
+            raise ValueError("front proxies and clients have one authority, so every client could be anybody")
+        if config.requestheader_client_ca_file is None:
+            proxy: Authenticator = Nobody()
+            if said.names is not None:
+                bundle = load_bundle(said.front_proxies, "requestheader-client-ca-file")
+                proxy = FrontProxy(bundle, said.names, clock)
+                self.front_proxy.add(said.names)
+            self._union.exchange(PROXIES, proxy)
+        if config.client_ca_file is None:
+            clients: Authenticator = Nobody()
+            if said.clients:
+                clients = ClientCertificates(load_bundle(said.clients, "client-ca-file"), clock)
+            self._union.exchange(CLIENTS, clients)
 
     def _add_service_accounts(self, sources: _Sources[TokenAuthenticator], keys: TokenKeys) -> None:
         config, clock, issuers = self._config, self._clock, self._config.service_account_issuer

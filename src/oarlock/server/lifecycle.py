@@ -187,11 +187,13 @@ async def start(
 
     check_anonymous(parts.anonymous, parts.authorizer)
     server.identities = identities
+    await identities.start()
     parts.let_in(identities)
     running = await assemble(parts, identities.authenticator, listen)
     try:
         await running.load()
         running.files = (*identities.files, *parts.authorization.files, certificate.files, *named)
+        running.run_in_background(identities.follow())
         running.run_in_background(reload_changed(running.files, certificate.renew))
         _print_usage(running, first_token(identities.tokens_in_file), certificate.ca, terminal)
     except BaseException:
@@ -281,7 +283,7 @@ def _tls(config: ServerConfig, certificate: Path, key: Path) -> ssl.SSLContext:
         certificate,
         key,
         http2=config.http2,
-        client_certificates=ca is not None,
+        client_certificates=ca is not None or config.follows_cluster,
         client_ca=ca,
         rules=rules,
     )

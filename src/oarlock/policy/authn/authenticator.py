@@ -26,6 +26,7 @@ __all__ = [
     "Identity",
     "Union",
     "authenticated",
+    "failed",
     "in_all_authenticated",
 ]
 
@@ -144,15 +145,23 @@ class Union:
             except BadCredentials as error:
                 refusals.append(str(error))
             except Exception as error:
-                name = type(authenticator).__qualname__
-                log.error("%s failed", name, exc_info=error)
-                refusals.append(f"{name} failed")
+                refusals.append(failed(authenticator, error))
             else:
                 if identity is not None:
                     return in_all_authenticated(identity)
         if refusals:
             raise BadCredentials("; ".join(refusals))
         return None
+
+
+def failed(authenticator: object, error: Exception) -> str:
+    """Logs that an authenticator has failed, and says so without the reason."""
+    name = type(authenticator).__qualname__
+    if isinstance(error, OSError):  # nobody there, or too late (TimeoutError): no bug of anybody's
+        log.error("%s failed: %s", name, error or "no answer in time")
+    else:
+        log.error("%s failed", name, exc_info=error)
+    return f"{name} failed"
 
 
 def in_all_authenticated(identity: Identity) -> Identity:

@@ -8,20 +8,24 @@ Must not know: what a valid token is. See also: `token_file`, `service_accounts`
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from oarlock.meta.context import Clock
 from oarlock.meta.memo import Memo
-from oarlock.policy.authn.authenticator import DEADLINE_S, BadCredentials, Credentials, Identity, in_all_authenticated
+from oarlock.policy.authn.authenticator import (
+    DEADLINE_S,
+    BadCredentials,
+    Credentials,
+    Identity,
+    failed,
+    in_all_authenticated,
+)
 from oarlock.policy.authn.bearer import bearer_token, subprotocol_token
 from oarlock.registry.waiting import in_task
 
 __all__ = ["FOR_EVER", "BadToken", "BearerTokens", "TokenAnswer", "TokenAuthenticator"]
-
-log = logging.getLogger("oarlock.authn")
 
 REMEMBERED_BYTES = 16 * 1024 * 1024
 LONGEST_REMEMBERED = 8192
@@ -126,9 +130,7 @@ class BearerTokens:
             except BadCredentials as error:
                 reasons.append(str(error))
             except Exception as error:
-                name = type(authenticator).__qualname__
-                log.error("%s failed", name, exc_info=error)
-                reasons.append(f"{name} failed")
+                reasons.append(failed(authenticator, error))
             else:
                 if answer is not None:
                     return TokenAnswer(in_all_authenticated(answer.identity), answer.until, answer.still)

@@ -118,15 +118,42 @@ class AuthenticationOptions(OptionGroup):
     enable_bootstrap_token_auth: bool = option(
         False, BooleanType(), "Let machines in with bootstrap tokens, which are secrets in kube-system."
     )
+    authentication_kubeconfig: Path | None = option(
+        None,
+        PathType(),
+        "Ask the cluster of this kubeconfig whose tokens are, and whom else to believe; in-cluster: that of the pod.",
+    )
+    authentication_skip_lookup: bool = option(
+        False, BooleanType(), "Believe nobody because the cluster of --authentication-kubeconfig says so, but tokens."
+    )
+    authentication_tolerate_lookup_failure: bool = option(
+        False, BooleanType(), "Start even if that cluster doesn't say whom to believe; nobody is then let in by it."
+    )
+    authentication_token_webhook_config_file: Path | None = option(
+        None, PathType(), "Ask the service of this kubeconfig whose tokens are, with a TokenReview."
+    )
+    authentication_token_webhook_cache_ttl_s: float = option(
+        120.0, DurationType(), "How long that service's answers are remembered."
+    )
+    authentication_token_webhook_version: str = option(
+        "v1beta1", StringType("VERSION"), "The version of TokenReview that it is sent: v1 or v1beta1."
+    )
     write_kubeconfig: Path | None = option(
         None, PathType(), "Write a kubeconfig here; in --data-dir unless given, if a token is made."
     )
+
+    @property
+    def follows_cluster(self) -> bool:
+        """Whether a cluster says whom else to believe."""
+        return self.authentication_kubeconfig is not None and not self.authentication_skip_lookup
 
     def check(self) -> Iterator[Problem]:
         if not self.service_account_issuer:
             for name in ("service_account_signing_key_file", "service_account_key_file", "service_account_jwks_uri"):
                 if getattr(self, name):
                     yield Problem(name, "give `service_account_issuer` too")
+        if self.authentication_token_webhook_version not in ("v1", "v1beta1"):
+            yield Problem("authentication_token_webhook_version", "must be v1 or v1beta1")
         if 0 < self.service_account_max_token_expiration_s < 3600:
             yield Problem("service_account_max_token_expiration_s", "must be at least 1h")
         if self.anonymous_auth and self.anonymous_paths:

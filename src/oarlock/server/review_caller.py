@@ -1,0 +1,74 @@
+"""`TokenReviewCaller`: sends TokenReviews to the server that a kubeconfig names, with its credentials.
+
+See also: ``policy.authn.remote_tokens``, which asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from oarlock.client.config import ClientConfigError
+from oarlock.client.http_transport import HTTPTransport
+from oarlock.client.kubeconfig import in_cluster_config, load_kubeconfig
+from oarlock.client.transport import ClientRequest, TransportError
+from oarlock.codec import json
+from oarlock.server.credentials import BadFile
+
+__all__ = ["IN_CLUSTER", "TokenReviewCaller"]
+
+IN_CLUSTER = Path("in-cluster")
+"""Stands for the files of the pod that the server runs in, in the place of a kubeconfig."""
+
+CONNECTIONS = 32
+MOST_BYTES = 256 * 1024
+ATTEMPTS = 5
+FIRST_PAUSE_S, GROWTH, JITTER = 0.5, 1.5, 0.2
+_HEADERS = (("content-type", "application/json"), ("accept", "application/json"))
+
+
+class TokenReviewCaller:
+    """Sends reviews to `path` of the server in `file`; without a path, to the URL as it stands.
+
+    What may be over soon (no connection, 429, 5xx) is tried again while the one who asks waits. Raises `BadFile`.
+    """
+
+    def __init__(self, file: Path, path: str, timeout_s: float) -> None:
+        try:
+            config = in_cluster_config() if file == IN_CLUSTER else load_kubeconfig(file)
+            self._transport = HTTPTransport(config, connections=CONNECTIONS, max_answer_bytes=MOST_BYTES)
+        except (ClientConfigError, TransportError) as error:
+            raise BadFile(f"{file}: {error}") from None
+        self._file = file
+        self._path = path or ("" if urlsplit(config.server).path.strip("/") else "/")
+        self._timeout_s = timeout_s
+
+    async def __call__(self, tree: dict[str, Any]) -> Any:
+        """The answer. Raises TransportError, ConnectionError, DecodeError."""
+        pause_s = FIRST_PAUSE_S
+        for left in range(ATTEMPTS - 1, -1, -1):
+            try:
+                status, body = await self._attempt(tree)
+            except TransportError:
+                if not left:
+                    raise
+            else:
+                if status in (200, 201):
+                    return json.decode(body)
+                if not left or (status != 429 and status < 500):
+                    raise ConnectionError(f"{self._file}: a TokenReview was answered with {status}")
+            await asyncio.sleep(pause_s * (1 + JITTER * random.random()))
+            pause_s *= GROWTH
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _attempt(self, tree: dict[str, Any]) -> tuple[int, bytes]:
+        body, wait_s = json.encode(tree), self._timeout_s
+        answer = await self._transport.send(ClientRequest("POST", self._path, (), _HEADERS, body, wait_s))
+        return answer.status, await answer.read()
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self._transport.close()
