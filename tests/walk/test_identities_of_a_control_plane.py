@@ -178,8 +178,8 @@ async def test_a_restarted_server_knows_its_tokens_and_a_shorter_limit_is_told(t
 
 
 def test_a_control_plane_lets_authorization_decide_on_anonymous_requests():
-    assert for_control_plane(ServerConfig()).anonymous_auth is None
-    assert for_control_plane(ServerConfig(authorization_mode=("RBAC",))).anonymous_auth is True
+    assert for_control_plane(ServerConfig(authorization_mode=("AlwaysAllow",))).anonymous_auth is None
+    assert for_control_plane(ServerConfig()).anonymous_auth is True
     assert for_control_plane(ServerConfig(authorization_mode=("RBAC",), anonymous_auth=False)).anonymous_auth is False
     assert for_control_plane(ServerConfig(service_account_issuer=("https://a",))).service_account_issuer == (
         "https://a",

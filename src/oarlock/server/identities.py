@@ -50,7 +50,7 @@ MOST_CALLERS = 8
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 
 
-class Nobody:
+class _NobodyYet:
     """Knows nobody: the place of one that a cluster may name later."""
 
     waits = False
@@ -135,11 +135,11 @@ class Identities:
                 )
             sources.add(lambda: FrontProxy(_bundle(proxies), names, clock), proxies)
         elif config.follows_cluster:
-            sources.add(Nobody)
+            sources.add(_NobodyYet)
         if clients is not None:
             sources.add(lambda: ClientCertificates(_bundle(clients), clock), clients)
         elif config.follows_cluster:
-            sources.add(Nobody)
+            sources.add(_NobodyYet)
         return sources
 
     def _token_sources(self) -> _Sources[TokenAuthenticator]:
@@ -199,14 +199,14 @@ class Identities:
         if said.names is not None and not said.names.allowed_names and said.front_proxies == said.clients:
             raise ValueError("front proxies and clients have one authority, so every client could be anybody")
         if config.requestheader_client_ca_file is None:
-            proxy: Authenticator = Nobody()
+            proxy: Authenticator = _NobodyYet()
             if said.names is not None:
                 bundle = load_bundle(said.front_proxies, "requestheader-client-ca-file")
                 proxy = FrontProxy(bundle, said.names, clock)
                 self.front_proxy.add(said.names)
             self._union.exchange(PROXIES, proxy)
         if config.client_ca_file is None:
-            clients: Authenticator = Nobody()
+            clients: Authenticator = _NobodyYet()
             if said.clients:
                 clients = ClientCertificates(load_bundle(said.clients, "client-ca-file"), clock)
             self._union.exchange(CLIENTS, clients)

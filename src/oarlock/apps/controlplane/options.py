@@ -21,7 +21,6 @@ def for_control_plane(config: C) -> C:
     """`config` with the defaults of a control plane."""
     issuers = config.service_account_issuer or (ISSUER,)
     anonymous = config.anonymous_auth
-    decides = bool(config.authorization_mode) and "AlwaysAllow" not in config.authorization_mode
-    if anonymous is None and decides and not config.anonymous_paths:
+    if anonymous is None and "AlwaysAllow" not in config.authorization_mode and not config.anonymous_paths:
         anonymous = True
     return replace(config, service_account_issuer=issuers, anonymous_auth=anonymous)

@@ -68,7 +68,7 @@ class AuthenticationOptions(OptionGroup):
         None,
         BooleanType(),
         "Let requests without credentials in as system:anonymous, on every path, if authorization decides then; false "
-        "unless given, but for a control plane with another --authorization-mode than AlwaysAllow.",
+        "unless given, but for a control plane that doesn't allow everything.",
     )
     requestheader_client_ca_file: Path | None = option(
         None,
