@@ -1,0 +1,43 @@
+"""``kubectl auth`` and ``kubectl create role`` at a control plane."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from kubectl import Kubectl
+from server_process import ServerProcess
+
+RECONCILED = """\
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: readers}
+rules:
+- {apiGroups: [""], resources: [secrets], verbs: [get]}
+"""
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    program = Path(__file__).parent / "roles" / "server.py"
+    with ServerProcess(tmp_path_factory.mktemp("roles"), program, "memory://") as server:
+        yield server
+
+
+@pytest.mark.slow
+def test_who_may_do_what(kubectl_at: Callable[[ServerProcess], Kubectl], plane: ServerProcess) -> None:
+    kubectl = kubectl_at(plane)
+    kubectl("delete", "clusterrole/readers", "rolebinding/ann", "-n", "default", "--ignore-not-found")
+    kubectl("create", "clusterrole", "readers", "--verb=get,list", "--resource=configmaps")
+    ann = ("-n", "default", "--as", "ann")
+    assert kubectl.fails("auth", "can-i", "list", "configmaps", *ann) is not None
+    kubectl("create", "rolebinding", "ann", "--clusterrole=readers", "--user=ann", "-n", "default")
+    assert kubectl("auth", "can-i", "list", "configmaps", *ann).lines[-1] == "yes"
+    assert kubectl.run("auth", "can-i", "delete", "configmaps", *ann).lines[-1] == "no"
+    listed = kubectl("auth", "can-i", "--list", *ann).out
+    assert "configmaps" in listed
+    assert "selfsubjectaccessreviews.authorization.k8s.io" in listed
+    kubectl("auth", "reconcile", "-f", "-", stdin=RECONCILED)
+    assert kubectl("auth", "can-i", "get", "secrets", *ann).lines[-1] == "yes"
+    assert 'User "ann" cannot create resource "configmaps"' in kubectl.fails("create", "configmap", "a", *ann)
