@@ -170,7 +170,9 @@ class ControllerRun:
             self._begun.set()
             workers = [worker for loop in self._loops for worker in loop.workers]
             ended, _ = await asyncio.wait(workers, return_when=asyncio.FIRST_COMPLETED)
-            raise RuntimeError("a worker has ended by itself") from ended.pop().exception()
+            worker = ended.pop()
+            cause = None if worker.cancelled() else worker.exception()
+            raise RuntimeError("a worker has ended by itself") from cause
         finally:
             self._begun.clear()
             in_order = self._election is None or self._election.leading

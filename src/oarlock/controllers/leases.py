@@ -108,7 +108,10 @@ class LeaseElection:
             self.fence.close()
             self._tell(f"{self.identity} doesn't lead any more")
             leading.cancel()
-            await asyncio.wait((leading,))
+            try:
+                await asyncio.wait((leading,))
+            finally:
+                leading.cancel()  # it may wait for what goes on although it was cancelled
             if not leading.cancelled() and leading.exception() is not None:
                 log.error("%s: what was cancelled failed", self._lease, exc_info=leading.exception())
 

@@ -239,13 +239,15 @@ class ControllerLoop:
                 result = await self._call(key)
             finally:
                 timed_out = self._watchdog.end(task)
-                if timed_out and task.cancelling():
+                if timed_out and not self._working:
                     raise asyncio.CancelledError  # it is stopped as well
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:
-            if isinstance(error, asyncio.CancelledError) and task.cancelling():
+            if isinstance(error, asyncio.CancelledError) and not self._working:
                 raise
+            while task.cancelling():
+                task.uncancel()  # it cancelled itself
             self._failed(key, error, timed_out)
         else:
             self._succeeded(key, result)
@@ -291,8 +293,8 @@ class ControllerLoop:
         if timed_out:
             self._timeouts += 1
             wait_s = self._queue.retry(key)
-            text = "was cancelled after %g s, again in %.3g s"
-            self._log.error(f"reconcile of %s {text}", key, self.options.timeout_s, wait_s)
+            text = "reconcile of %s was cancelled after %g s, again in %.3g s"
+            self._log.error(text, key, self.options.timeout_s, wait_s)
         elif isinstance(error, TerminalError):
             self._terminal_errors += 1
             self._queue.forget(key)

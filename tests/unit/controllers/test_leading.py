@@ -206,6 +206,34 @@ async def test_what_goes_on_although_it_was_cancelled_writes_nothing_and_keeps_i
             assert (await client.get(Ship, "a", namespace="sea")).spec.boats == 9
 
 
+async def test_a_process_stops_although_what_was_cancelled_goes_on() -> None:
+    clock = VirtualClock()
+    go = asyncio.Event()
+
+    class Stubborn(Captain):
+        async def reconcile(self, key: ObjectKey) -> Result | None:
+            while not go.is_set():
+                try:
+                    await go.wait()
+                except asyncio.CancelledError:
+                    continue
+            return None
+
+    async with fleet(clock) as client:
+        await client.create(ship("a"))
+        election = LeaderElection(LEASE, identity="ahab")
+        running = asyncio.create_task(ControllerGroup([Stubborn("ahab")], election=election).run(client, clock))
+        await clock.run(3)
+        taken = {"spec": {"holderIdentity": "nemo", "leaseDurationSeconds": 1}}
+        await client.patch(Lease, "captains", taken, namespace="sea")
+        await clock.run(10)
+        running.cancel()
+        await clock.run(60)
+        assert running.done()
+        go.set()
+        assert await holder(client) == "nemo"
+
+
 async def test_a_lease_with_nothing_in_it_is_free_and_a_wrong_name_is_told() -> None:
     clock, ahab = VirtualClock(), Captain("ahab")
     async with fleet(clock) as client:

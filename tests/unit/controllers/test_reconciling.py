@@ -115,6 +115,11 @@ class Failing(Controller[Ship], timeout_s=30, concurrency=2):
             raise step
         if step == "hang":
             await asyncio.get_running_loop().create_future()
+        if step == "cancel itself":
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            await asyncio.sleep(0)
         if step == "hang on":
             try:
                 await asyncio.get_running_loop().create_future()
@@ -134,7 +139,9 @@ async def reconciled(controller: Failing, seconds: float) -> Any:
             return numbers
 
 
-@pytest.mark.parametrize("failure", [ValueError("no"), asyncio.CancelledError(), SystemExit(3), "nonsense"])
+@pytest.mark.parametrize(
+    "failure", [ValueError("no"), asyncio.CancelledError(), SystemExit(3), "nonsense", "cancel itself"]
+)
 async def test_a_reconcile_that_fails_is_called_again_after_a_back_off(
     failure: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
