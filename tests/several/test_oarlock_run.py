@@ -90,6 +90,23 @@ async def test_it_says_what_it_does_has_metrics_and_stops_in_order() -> None:
             run.kill()
 
 
+async def test_a_server_that_is_not_there_is_told_and_waited_for(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(
+        "{current-context: a, contexts: [{name: a, context: {cluster: a}}], "
+        "clusters: [{name: a, cluster: {server: 'http://127.0.0.1:9'}}]}"
+    )
+    run = RunProcess("ahab", kubeconfig)
+    try:
+        await run.told(r"^oarlock: the server can't be reached, trying again in 1 s: http://127\.0\.0\.1:9: ")
+        await run.told("trying again in 2 s")
+        run.process.send_signal(signal.SIGTERM)
+        await run.told("^oarlock: stopped$")
+        assert await asyncio.to_thread(run.process.wait, 60) == 0
+    finally:
+        run.kill()
+
+
 @pytest.mark.slow
 async def test_a_leader_that_was_stopped_and_goes_on_writes_nothing_more() -> None:
     options = ("--leader-elect", "--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=2s")

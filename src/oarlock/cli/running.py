@@ -23,6 +23,7 @@ from oarlock.client.clock import SystemClock
 from oarlock.client.config import ClientConfig, ClientConfigError
 from oarlock.client.connecting import connect
 from oarlock.client.kubeconfig import load_config
+from oarlock.client.retries import RetryPolicy
 from oarlock.client.transport import TransportError
 from oarlock.controllers.base import ControllerBase
 from oarlock.controllers.group import ControllerGroup
@@ -117,11 +118,12 @@ async def _work(groups: Sequence[ControllerGroup], client: Client, config: Clien
 async def _reach(client: Client, config: ClientConfig) -> None:
     """Wait until the server answers. Raises CommandError when it doesn't accept our credentials."""
     wait_s = FIRST_WAIT_S
+    client = client.using(retries=RetryPolicy(retries=0))
     while True:
         try:
             version = await client.request("GET", "/version")
         except TransportError as error:
-            _tell(f"{config.server} can't be reached, trying again in {wait_s:g} s: {error}")
+            _tell(f"the server can't be reached, trying again in {wait_s:g} s: {error}")
         except StatusError as error:
             if error.code == 401:
                 raise CommandError(f"{config.server} doesn't accept the credentials: {error.message}") from None

@@ -83,10 +83,12 @@ class ControllerRun:
     """One run of a group."""
 
     def __init__(self, group: ControllerGroup, client: Client, clock: TimerClock) -> None:
-        client = client.using(retries=replace(client.settings.retries, sleep=clock.sleep))
+        retries = replace(client.settings.retries, sleep=clock.sleep)
+        client = client.using(retries=retries)
         self._group = group
         self._grace_s = group.grace_s
-        self._pool = InformerPool(client, clock, group.tell)
+        # Informers try again by themselves, and tell why.
+        self._pool = InformerPool(client.using(retries=replace(retries, retries=0)), clock, group.tell)
         self._loops = [ControllerLoop(one, self._pool, clock, group.namespace) for one in group.controllers]
         self._events = EventSender(client, clock)
         self._election: LeaseElection | None = None
