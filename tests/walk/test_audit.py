@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -304,6 +305,18 @@ async def test_a_request_that_takes_too_long_is_recorded_as_late(tmp_path: Path)
         answer = await api.get(f"{BOATS}?timeout=1ms")
     assert answer.status == 504
     assert log.last()["stage"] == "ResponseComplete"
+
+
+@walk
+async def test_the_legacy_format_tells_each_stage_as_it_was(tmp_path: Path):
+    log = Log(tmp_path)
+    config = replace(log.config, audit_log_format="legacy")
+    async with InMemory(everything(), config=config) as api:
+        await api.get(BOATS)
+    received, complete = log.file.read_text().splitlines()
+    assert 'stage="RequestReceived"' in received
+    assert received.endswith('response="<deferred>"')
+    assert complete.endswith('response="200"')
 
 
 @walk

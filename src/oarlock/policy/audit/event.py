@@ -22,6 +22,7 @@ __all__ = ["AuditEvent", "AuditRecord", "RequestFacts", "RequestTexts", "referen
 LONGEST_USER_AGENT = 1024
 TRUNCATED = "audit.k8s.io/truncated"
 _encode = msgspec.json.Encoder().encode
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _RECEIVED = Stage.REQUEST_RECEIVED
 _NO_META: Mapping[str, str] = {}
 
@@ -82,7 +83,7 @@ class AuditEvent:
         at = received if stage is _RECEIVED else rfc3339_micro(self._at)
         parts.append(f',"requestReceivedTimestamp":"{received}","stageTimestamp":"{at}"'.encode())
         if self._annotations:
-            parts += (b',"annotations":', _encode(dict(sorted(self._annotations.items()))))
+            parts += (b',"annotations":', _encode_sorted(self._annotations))
         parts.append(b"}")
         return _escaped(b"".join(parts))
 

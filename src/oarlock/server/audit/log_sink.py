@@ -74,6 +74,8 @@ class LogSink(AuditSink):
         if settings.mode == SinkModes.BATCH or not self._file.is_regular:
             self._buffer = EventBuffer(self._send, settings.batching, clock, failures)
         prompt = settings.mode == SinkModes.BATCH or (settings.mode == SinkModes.BLOCKING and self._buffer is None)
+        # Other forms of an event are made from its record, so it must not wait for the next stage.
+        prompt = prompt and not settings.legacy and settings.truncation is None
         super().__init__(settings.truncation, failures, prompt=prompt)
 
     def write_all(self, events: Sequence[AuditEvent]) -> Sequence[Awaitable[bool] | bool]:

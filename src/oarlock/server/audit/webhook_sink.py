@@ -46,7 +46,9 @@ class WebhookSink(AuditSink):
     """Sends events over `transport`."""
 
     def __init__(self, settings: WebhookSettings, transport: Transport, clock: TimerClock, failures: Failures) -> None:
-        super().__init__(settings.truncation, failures, prompt=settings.mode == SinkModes.BATCH)
+        super().__init__(
+            settings.truncation, failures, prompt=settings.mode == SinkModes.BATCH and settings.truncation is None
+        )
         self._settings = settings
         self._transport = transport
         self._clock = clock
