@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from oarlock.registry.subresource import subresource
     from oarlock.registry.virtual import VirtualCollection
     from oarlock.schema.declaring import DeclarationError
-    from oarlock.schema.definition import Column, ResourceDefinition, Rule, Scale
+    from oarlock.schema.definition import Column, DefaultRoles, ResourceDefinition, Rule, Scale
     from oarlock.schema.foreign import Foreign, Shape, ShapeError
     from oarlock.schema.foreign_dataclass import dataclass_shape
     from oarlock.schema.foreign_pydantic import pydantic_shape
@@ -97,6 +97,7 @@ __all__ = [
     "Context",
     "Decision",
     "DeclarationError",
+    "DefaultRoles",
     "Denied",
     "Doc",
     "Duplicate",
@@ -196,7 +197,7 @@ if not TYPE_CHECKING:
         "registry.subresource": "subresource",
         "registry.virtual": "VirtualCollection",
         "schema.declaring": "DeclarationError",
-        "schema.definition": "Column ResourceDefinition Rule Scale",
+        "schema.definition": "Column DefaultRoles ResourceDefinition Rule Scale",
         "schema.foreign": "Foreign Shape ShapeError",
         "schema.foreign_dataclass": "dataclass_shape",
         "schema.foreign_pydantic": "pydantic_shape",

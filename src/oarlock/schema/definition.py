@@ -17,6 +17,7 @@ from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion, GroupVers
 
 __all__ = [
     "Column",
+    "DefaultRoles",
     "Names",
     "QueryParameter",
     "ResourceDefinition",
@@ -88,6 +89,18 @@ class Scale:
     spec_replicas_path: str
     status_replicas_path: str
     label_selector_path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultRoles:
+    """The verbs that a control plane's roles ``view``, ``edit`` and ``admin`` have on a resource.
+
+    Who may edit may also view, and who is admin may also edit. A CRD can't express it: its author adds roles.
+    """
+
+    view: tuple[str, ...] = ("get", "list", "watch")
+    edit: tuple[str, ...] = ("create", "delete", "deletecollection", "patch", "update")
+    admin: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +191,7 @@ class ResourceDefinition:
     - `name_rule`: how object names are validated. With ``none`` objects have no names, nor other metadata that
       the server sets, as those that only ask something: nobody keeps them.
     - `gc_default`: the finalizer set by a DELETE without propagationPolicy.
+    - `rbac`: what the roles of a control plane may do with it; nothing unless given.
     - `finalizers_at`: the path of a list that keeps a deleted object as its metadata.finalizers do.
     - `delete_collection`: all objects can be deleted at once.
     """
@@ -197,6 +211,7 @@ class ResourceDefinition:
     name_rule: Literal["dns-subdomain", "dns-label", "dns1035-label", "path-segment", "none"] = "dns-subdomain"
     gc_default: Literal["background", "orphan"] = "background"
     finalizers_at: str = ""
+    rbac: DefaultRoles | None = None
     delete_collection: bool = True
 
     @property

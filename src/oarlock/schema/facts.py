@@ -12,7 +12,7 @@ from typing import Any, Literal, TypedDict, Union, get_args, get_origin, get_typ
 
 from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.schema.declaring import KeywordError, did_you_mean
-from oarlock.schema.definition import Column, Rule, Scale
+from oarlock.schema.definition import Column, DefaultRoles, Rule, Scale
 
 __all__ = ["CommonFacts", "ResourceFacts", "VersionFacts", "check_facts"]
 
@@ -39,7 +39,7 @@ class VersionFacts(TypedDict, total=False):
 
 
 class CommonFacts(VersionFacts, total=False):
-    """Class keywords for a resource in all its versions. `ResourceDefinition` describes the last nine.
+    """Class keywords for a resource in all its versions. `ResourceDefinition` describes the last ten.
 
     `plural` and `singular` are derived from the kind unless given.
     """
@@ -57,6 +57,7 @@ class CommonFacts(VersionFacts, total=False):
     name_rule: Literal["dns-subdomain", "dns-label", "dns1035-label", "path-segment", "none"]
     gc_default: Literal["background", "orphan"]
     finalizers_at: str
+    rbac: DefaultRoles
     delete_collection: bool
 
 

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oarlock.apps.controlplane.bootstrap import AUTOUPDATE, create_default_roles, reconciled
+from oarlock import Resource
+from oarlock.apps.controlplane.bootstrap import AUTOUPDATE, create_declared_roles, create_default_roles, reconciled
 from oarlock.apps.controlplane.bootstrap_roles import bindings, cluster_roles
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.meta.context import User
+from oarlock.schema.definition import DefaultRoles
 from oarlock.testing import InMemory
 
 pytestmark = pytest.mark.anyio
@@ -286,6 +288,20 @@ def test_what_is_missing_of_a_default_role_comes_back() -> None:
     assert whole is not None
     assert whole["aggregationRule"] == view["aggregationRule"]
     assert whole["rules"] == [more]
+
+
+class Sail(Resource, group="sails.example.com", version="v1", rbac=DefaultRoles(edit=("update",), admin=("delete",))):
+    """A sail."""
+
+
+async def test_a_resource_says_what_the_roles_may_do_with_it() -> None:
+    async with InMemory(ControlPlane(serve=[Sail])) as api:
+        both = Both(api)
+        for name, verbs in (("view", ["get", "list", "watch"]), ("edit", ["update"]), ("admin", ["delete"])):
+            about = {"apiGroups": ["sails.example.com"], "resources": ["sails"]}
+            assert {"verbs": verbs, **about} in await settled(both, name)
+        await create_declared_roles(api.client(), [])
+        assert "sails" not in str(await settled(both, "view"))
 
 
 async def test_default_roles_are_completed_at_each_start() -> None:

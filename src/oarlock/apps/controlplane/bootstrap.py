@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from collections.abc import Iterable
 from typing import Any
 
-from oarlock.apps.controlplane.bootstrap_roles import bindings, cluster_roles, namespaced_roles
+from oarlock.apps.controlplane.bootstrap_roles import bindings, cluster_roles, namespaced_roles, roles_of
 from oarlock.apps.kinds.rbac import GROUP
 from oarlock.client.client import Client
 from oarlock.meta import errors
 from oarlock.policy.authz.rbac.covering import uncovered
 from oarlock.policy.authz.rbac.roles import read_rules
+from oarlock.schema.definition import ResourceDefinition
 
-__all__ = ["create_default_roles", "reconciled"]
+__all__ = ["AUTOUPDATE", "create_declared_roles", "create_default_roles", "reconciled"]
 
 Tree = dict[str, Any]
 AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
@@ -38,6 +40,20 @@ async def create_default_roles(client: Client) -> None:
         async with asyncio.TaskGroup() as group:
             for tree in wanted:
                 group.create_task(bring(tree, stored.get(_place(tree))))
+
+
+async def create_declared_roles(client: Client, definitions: Iterable[ResourceDefinition]) -> None:
+    """Let ``view``, ``edit`` and ``admin`` do what declared resources say (``rbac=…``), and nothing that they said."""
+    for wanted in roles_of(definitions):
+        name = wanted["metadata"]["name"]
+        try:
+            stored = await client.get(_kind(wanted), name)
+        except errors.NotFound:
+            if wanted["rules"]:
+                await _bring(client, wanted, None)
+        else:
+            if stored.get("rules") != wanted["rules"]:
+                await client.update({**stored, "rules": wanted["rules"]})
 
 
 async def _bring(client: Client, wanted: Tree, stored: Tree | None) -> None:

@@ -6,11 +6,13 @@ Source: Kubernetes' default roles, https://kubernetes.io/docs/reference/access-a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from oarlock.apps.kinds.rbac import GROUP
+from oarlock.schema.definition import ResourceDefinition
 
-__all__ = ["AGGREGATE_TO", "LABELS", "bindings", "cluster_roles", "namespaced_roles"]
+__all__ = ["AGGREGATE_TO", "LABELS", "bindings", "cluster_roles", "namespaced_roles", "roles_of"]
 
 Tree = dict[str, Any]
 
@@ -25,6 +27,7 @@ class _Rule(NamedTuple):
 READ = "get list watch"
 WRITE = "create delete deletecollection patch update"
 ALL = "create delete deletecollection get list patch update watch"
+DECLARED = "oarlock:declared-resources"
 AGGREGATE_TO = "rbac.authorization.k8s.io/aggregate-to-{}"
 LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 _AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
@@ -157,6 +160,21 @@ def cluster_roles() -> list[Tree]:
         labels = {**LABELS, **({AGGREGATE_TO.format(part_of): "true"} if part_of else {})}
         selector = {"matchLabels": {AGGREGATE_TO.format(name): "true"}}
         made.append({**_head("ClusterRole", name, labels), "aggregationRule": {"clusterRoleSelectors": [selector]}})
+    return made
+
+
+def roles_of(definitions: Iterable[ResourceDefinition]) -> list[Tree]:
+    """The parts of ``view``, ``edit`` and ``admin`` for resources that say what these may do."""
+    made = []
+    for role in _AGGREGATED:
+        rules = []
+        for definition in definitions:
+            verbs = getattr(definition.rbac, role) if definition.rbac is not None else ()
+            if verbs:
+                about = {"apiGroups": [definition.group], "resources": [definition.names.plural]}
+                rules.append({"verbs": list(verbs), **about})
+        labels = {**LABELS, AGGREGATE_TO.format(role): "true"}
+        made.append({**_head("ClusterRole", f"{DECLARED}-{role}", labels), "rules": rules or None})
     return made
 
 

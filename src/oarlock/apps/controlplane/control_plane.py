@@ -8,9 +8,10 @@ See also: `parts`, what it is made of.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from oarlock.apps.controlplane.bootstrap import create_declared_roles
 from oarlock.apps.controlplane.parts import ControlPlanePart, standard_parts
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
@@ -54,18 +55,25 @@ class ControlPlane(APIServer):
             controllers=[one for part in parts for one in part.controllers] + [*controllers],
             authorizer=authorizer,
             access=access,
-            on_start=_start_of(parts, on_start),
+            on_start=_start_of(parts, self._own_roles, on_start),
             on_stop=on_stop,
             name=name,
             storage=storage,
         )
 
+    async def _own_roles(self, client: Client) -> None:
+        await create_declared_roles(client, [one.definition for one in self.catalog.resources])
 
-def _start_of(parts: Sequence[ControlPlanePart], users: ServerHook | None) -> ServerHook:
+
+OwnStart = Callable[[Client], Awaitable[None]]
+
+
+def _start_of(parts: Sequence[ControlPlanePart], own: OwnStart, users: ServerHook | None) -> ServerHook:
     async def start(client: Client) -> None:
         for part in parts:
             if part.start is not None:
                 await part.start(client)
+        await own(client)
         made = users(client) if users is not None else None
         if inspect.isawaitable(made):
             await made
