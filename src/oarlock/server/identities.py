@@ -7,6 +7,7 @@ that a server makes for itself; ``filters.authentication``, which asks.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -115,6 +116,22 @@ class Identities:
     def authenticator(self) -> Authenticator:
         """Says of each request who sends it."""
         return self._union
+
+    def published(self) -> dict[str, str]:
+        """What extension servers may believe because this server does, as the data of their ConfigMap."""
+        config, data = self._config, {}
+        if config.client_ca_file is not None:
+            data["client-ca-file"] = read_file(config.client_ca_file).decode()
+        if config.requestheader_client_ca_file is not None:
+            data["requestheader-client-ca-file"] = read_file(config.requestheader_client_ca_file).decode()
+            data |= {
+                "requestheader-allowed-names": json.dumps(config.requestheader_allowed_names),
+                "requestheader-username-headers": json.dumps(config.requestheader_username_headers),
+                "requestheader-uid-headers": json.dumps(config.requestheader_uid_headers),
+                "requestheader-group-headers": json.dumps(config.requestheader_group_headers),
+                "requestheader-extra-headers-prefix": json.dumps(config.requestheader_extra_headers_prefix),
+            }
+        return data
 
     def _request_sources(self) -> _Sources[Authenticator]:
         config, clock, sources = self._config, self._clock, _Sources[Authenticator]()

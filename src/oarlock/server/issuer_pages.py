@@ -38,7 +38,7 @@ class IssuerPages:
         if request.path == KEYS:
             clauses = parse_accept(request.headers.get("accept", "") or "*/*")
             if not any(clause.matches(KEY_SET) for clause in clauses):
-                raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {KEY_SET}")
+                raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {KEY_SET}", details={})
             return Response(200, [("content-type", KEY_SET), _CACHE], self._issuer.published_keys())
         url = self._keys_url or f"https://{request.headers.get('host', 'localhost')}{KEYS}"
         return Response(200, [("content-type", "application/json"), _CACHE], self._issuer.discovery(url))

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import ssl
 from pathlib import Path
-from typing import Any
 
 import pytest
 from client_certificates import issue_client
@@ -36,20 +34,6 @@ class Silent:
         return None
 
 
-def config_map(folder: Path, *, proxy: str) -> dict[str, Any]:
-    """What kube-apiserver publishes: authorities, and the names of the front proxy."""
-    data = {
-        "client-ca-file": (folder / "clients" / "ca.crt").read_text(),
-        "requestheader-client-ca-file": (folder / "proxies" / "ca.crt").read_text(),
-        "requestheader-allowed-names": json.dumps([proxy]),
-        "requestheader-username-headers": json.dumps(["X-Their-User"]),
-        "requestheader-group-headers": json.dumps(["X-Their-Group"]),
-        "requestheader-extra-headers-prefix": json.dumps(["X-Their-Extra-"]),
-    }
-    metadata = {"name": NAME, "namespace": NAMESPACE}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-
-
 def peer(folder: Path, name: str) -> Peer:
     pem, _ = issue_client(folder, name, (), SystemClock().now())
     return Peer("192.0.2.1", 1, ssl.PEM_cert_to_DER_cert(pem.decode()), tls=True)
@@ -73,17 +57,25 @@ async def test_a_cluster_is_asked_and_followed(tmp_path: Path) -> None:
         ensure_certificates(tmp_path / name, (), now)
     cluster = await start(
         ControlPlane(),
-        for_control_plane(ServerConfig(storage="memory://", data_dir=tmp_path / "cluster", secure_port=0)),
+        for_control_plane(
+            ServerConfig(
+                storage="memory://",
+                data_dir=tmp_path / "cluster",
+                secure_port=0,
+                client_ca_file=tmp_path / "clients" / "ca.crt",
+                requestheader_client_ca_file=tmp_path / "proxies" / "ca.crt",
+                requestheader_allowed_names=("proxy",),
+                requestheader_username_headers=("x-their-user",),
+                requestheader_extra_headers_prefix=("x-their-extra-",),
+            )
+        ),
         SystemClock(),
         Silent(),
     )
     kubeconfig = tmp_path / "cluster" / "oarlock.kubeconfig"
     options = ServerConfig(storage="memory://", data_dir=tmp_path, authentication_kubeconfig=kubeconfig)
     try:
-        with pytest.raises(BadFile, match="tolerate-lookup-failure"):
-            await Identities(options, SystemClock()).start()
         client = cluster.client(None, "test")
-        await client.create(config_map(tmp_path, proxy="proxy"))
         identities = Identities(options, SystemClock())
         await identities.start()
         proxy, carol = peer(tmp_path / "proxies", "proxy"), peer(tmp_path / "clients", "carol")

@@ -33,6 +33,7 @@ from oarlock.apps.controlplane.identities import (
     SelfSubjectReviews,
     ServiceAccounts,
     TokenReviews,
+    publishing,
 )
 from oarlock.apps.controlplane.leases import LeaseCollection
 from oarlock.apps.controlplane.namespace_deletion import NamespaceDeletion
@@ -110,6 +111,7 @@ def _identities(identities: IdentitiesSource) -> ControlPlanePart:
         "identities",
         serve=[ServiceAccounts(identities), TokenReviews(identities), SelfSubjectReviews],
         controllers=[DefaultServiceAccounts()],
+        start=publishing(identities),
     )
 
 

@@ -87,7 +87,7 @@ class TokenRequestSpec(Model):
 
     audiences: Annotated[list[str], Atomic] = []
     expiration_seconds: int | None = 3600
-    bound_object_ref: BoundObjectReference | None = None
+    bound_object_ref: Annotated[BoundObjectReference | None, NullIfAbsent] = None
 
 
 class TokenRequestStatus(Model):
