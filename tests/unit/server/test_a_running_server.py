@@ -141,16 +141,14 @@ def clock(chain: Any) -> Any:
 async def test_clients_are_told_where_the_server_is(clock: Any, bound: str, told: str) -> None:
     (core,) = served_from([Thing])
     core = replace(core, definition=replace(core.definition, group=""))
-    server = await started(APIServer(serve=[core, Other]), clock, bind_address=bound)
-    addresses = []
-    for path in ("/api", "/apis"):
+    for serve, path, address in (([core, Other], "/api", told), ([Other], "/apis", ":6443")):
+        server = await started(APIServer(serve=serve), clock, bind_address=bound)
         body = (await server.ask(path)).body
         assert isinstance(body, bytes)
         tree = json.loads(body)
         found = tree["groups"][0] if path == "/apis" else tree
-        addresses += [one["serverAddress"] for one in found["serverAddressByClientCIDRs"]]
-    assert addresses == [told, ":6443"]
-    await server.running.close()
+        assert [one["serverAddress"] for one in found["serverAddressByClientCIDRs"]] == [address]
+        await server.running.close()
 
 
 async def test_before_the_catalog_is_there_probes_are_answered_and_others_told_to_come_back(clock: Any) -> None:
