@@ -187,3 +187,11 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name == "docs"], ids=named)
 def test_the_readme_leads_to_every_page(page: Path) -> None:
     assert f"(docs/{page.name})" in (ROOT / "README.md").read_text()
+
+
+def test_each_decision_has_a_number_of_its_own() -> None:
+    pages = sorted((ROOT / "decisions").glob("[0-9]*.md"))
+    numbers = [int(page.name[:4]) for page in pages]
+    assert numbers == sorted(set(numbers))
+    headings = [page.read_text().partition(".")[0] for page in pages]
+    assert headings == [f"# {number}" for number in numbers]
