@@ -36,7 +36,7 @@ from oarlock.server.token_keys import TokenKeys
 
 if TYPE_CHECKING:
     from oarlock.server.cluster_trust import ClusterTrust, TrustedAuthorities
-    from oarlock.server.review_caller import TokenReviewCaller
+    from oarlock.server.review_caller import ReviewCaller
 
 __all__ = ["Identities", "anonymous_of", "check_anonymous"]
 
@@ -100,7 +100,7 @@ class Identities:
         self.audiences = config.api_audiences or config.service_account_issuer[:1]
         self.objects = LiveObjects()
         self.issuer: TokenIssuer | None = None
-        self._callers: list[TokenReviewCaller] = []
+        self._callers: list[ReviewCaller] = []
         self._keys = TokenKeys(config) if config.service_account_issuer else None
         requests, tokens = self._request_sources(), self._token_sources()
         # Before they are read, so that no change is missed.
@@ -178,9 +178,13 @@ class Identities:
 
     def _remote(self, file: Path, path: str, times: ReviewTimes, version: str) -> TokenAuthenticator:
         # Imported here, because few servers ask others, which needs an HTTP client.
-        from oarlock.server.review_caller import TokenReviewCaller  # noqa: PLC0415 (see above)
+        from oarlock.client.config import ClientConfigError  # noqa: PLC0415 (see above)
+        from oarlock.server.review_caller import ReviewCaller  # noqa: PLC0415 (see above)
 
-        ask = TokenReviewCaller(file, path, times.answer_s)
+        try:
+            ask = ReviewCaller(file, path, times.answer_s)
+        except ClientConfigError as error:
+            raise BadFile(f"{file}: {error}") from None
         self._callers.append(ask)
         if len(self._callers) > MOST_CALLERS:  # the file has changed so often: nobody waits for the oldest any more
             self._closing = asyncio.ensure_future(self._callers.pop(0).close())

@@ -1,6 +1,6 @@
-"""`TokenReviewCaller`: sends TokenReviews to the server that a kubeconfig names, with its credentials.
+"""`ReviewCaller`: sends TokenReviews and SubjectAccessReviews to the server that a kubeconfig names.
 
-See also: ``policy.authn.remote_tokens``, which asks.
+See also: ``policy.authn.remote_tokens`` and ``policy.authz.webhook``, which ask.
 """
 
 from __future__ import annotations
@@ -16,32 +16,33 @@ from oarlock.client.http_transport import HTTPTransport
 from oarlock.client.kubeconfig import in_cluster_config, load_kubeconfig
 from oarlock.client.transport import ClientRequest, TransportError
 from oarlock.codec import json
-from oarlock.server.credentials import BadFile
 
-__all__ = ["IN_CLUSTER", "TokenReviewCaller"]
+__all__ = ["IN_CLUSTER", "ReviewCaller"]
 
 IN_CLUSTER = Path("in-cluster")
 """Stands for the files of the pod that the server runs in, in the place of a kubeconfig."""
 
 CONNECTIONS = 32
 MOST_BYTES = 256 * 1024
+MOST_SHOWN = 200
 ATTEMPTS = 5
 FIRST_PAUSE_S, GROWTH, JITTER = 0.5, 1.5, 0.2
 _HEADERS = (("content-type", "application/json"), ("accept", "application/json"))
 
 
-class TokenReviewCaller:
+class ReviewCaller:
     """Sends reviews to `path` of the server in `file`; without a path, to the URL as it stands.
 
-    What may be over soon (no connection, 429, 5xx) is tried again while the one who asks waits. Raises `BadFile`.
+    What may be over soon (no connection, 429, 5xx) is tried again while the one who asks waits. Making one raises
+    `ClientConfigError`.
     """
 
     def __init__(self, file: Path, path: str, timeout_s: float) -> None:
         try:
             config = in_cluster_config() if file == IN_CLUSTER else load_kubeconfig(file)
             self._transport = HTTPTransport(config, connections=CONNECTIONS, max_answer_bytes=MOST_BYTES)
-        except (ClientConfigError, TransportError) as error:
-            raise BadFile(f"{file}: {error}") from None
+        except TransportError as error:
+            raise ClientConfigError(str(error)) from None
         self._file = file
         self._path = path or ("" if urlsplit(config.server).path.strip("/") else "/")
         self._timeout_s = timeout_s
@@ -59,7 +60,8 @@ class TokenReviewCaller:
                 if status in (200, 201):
                     return json.decode(body)
                 if not left or (status != 429 and status < 500):
-                    raise ConnectionError(f"{self._file}: a TokenReview was answered with {status}")
+                    text = body[:MOST_SHOWN].decode(errors="replace")
+                    raise ConnectionError(f"{self._file}: a review was answered with {status}: {text}")
             await asyncio.sleep(pause_s * (1 + JITTER * random.random()))
             pause_s *= GROWTH
         raise AssertionError("the last attempt returns or raises")

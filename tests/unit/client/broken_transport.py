@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 
+from boats import Boat, BoatSpec, boat_server
+
+from oarlock import ObjectMeta
+from oarlock.client import Client
+from oarlock.client.retries import RetryPolicy
 from oarlock.client.transport import (
     ClientConnection,
     ClientRequest,
@@ -12,6 +19,7 @@ from oarlock.client.transport import (
     TransportError,
     WholeResponse,
 )
+from oarlock.testing import InMemory
 
 
 class BreakingTransport:
@@ -102,3 +110,25 @@ class CutStream(ClientResponse):
 
     async def close(self) -> None:
         await self._inner.close()
+
+
+async def no_sleep(seconds: float) -> None:
+    await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def breaking() -> AsyncIterator[tuple[Client, BreakingTransport, Client]]:
+    """A client whose transport breaks, and one whose doesn't."""
+    async with InMemory(boat_server()) as api, api.client() as steady:
+        transport = BreakingTransport(steady.transport)
+        yield Client(transport, retries=RetryPolicy(sleep=no_sleep)), transport, steady
+
+
+def boat(name: str, crew: int = 1, namespace: str = "default", **labels: str) -> Boat:
+    return Boat(metadata=ObjectMeta(name=name, namespace=namespace, labels=labels or None), spec=BoatSpec(crew=crew))
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not true():  # noqa: ASYNC110 the server is given its turns
+            await asyncio.sleep(0)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from boats import GROUP, Boat, BoatSpec, Harbour, OldBoat, boat_server, tree
-from broken_transport import BreakingTransport, Whole
+from boats import GROUP, Boat, Harbour, OldBoat, boat_server, tree
+from broken_transport import BreakingTransport, Whole, boat, breaking, no_sleep, until
 
 from oarlock import APIServer, Authorizer, Decision, ObjectMeta, Target, User, errors
 from oarlock.client import Client, Informer
@@ -26,30 +24,8 @@ EXPIRED = b'{"kind":"Status","code":410,"reason":"Expired","message":"too old"}'
 NO_WATCH_LIST = b'{"kind":"Status","code":422,"reason":"Invalid","message":"sendInitialEvents is forbidden"}'
 
 
-async def no_sleep(seconds: float) -> None:
-    await asyncio.sleep(0)
-
-
-@asynccontextmanager
-async def breaking() -> AsyncIterator[tuple[Client, BreakingTransport, Client]]:
-    """A client whose transport breaks, and one whose doesn't."""
-    async with InMemory(boat_server()) as api, api.client() as steady:
-        transport = BreakingTransport(steady.transport)
-        yield Client(transport, retries=RetryPolicy(sleep=no_sleep)), transport, steady
-
-
-def boat(name: str, crew: int = 1, namespace: str = "default", **labels: str) -> Boat:
-    return Boat(metadata=ObjectMeta(name=name, namespace=namespace, labels=labels or None), spec=BoatSpec(crew=crew))
-
-
 def crew_of(found: Boat | None) -> int | None:
     return None if found is None else found.spec.crew
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not true():  # noqa: ASYNC110 the server is given its turns
-            await asyncio.sleep(0)
 
 
 @pytest.fixture(params=["cache", "watch list", "list and watch"])

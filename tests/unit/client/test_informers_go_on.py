@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 
 import pytest
-from boats import Boat, BoatSpec, boat_server
-from broken_transport import BreakingTransport, Whole
+from boats import Boat, boat_server
+from broken_transport import BreakingTransport, Whole, boat, breaking, until
 
-from oarlock import ObjectMeta
 from oarlock.client import Client, Informer
 from oarlock.client.observers import SLICE_S, Observer, Observers, ReadableObject
 from oarlock.client.remote_objects import RemoteObjects
-from oarlock.client.retries import RetryPolicy
 from oarlock.client.transport import TransportError
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing import InMemory, VirtualClock
@@ -61,27 +58,6 @@ class Mirror:
             self.mistakes.append(f"{name}: told twice of {known}")
         self._versions[name] = new.metadata.resource_version
         self.crews[name] = new.spec.crew
-
-
-async def no_sleep(seconds: float) -> None:
-    await asyncio.sleep(0)
-
-
-@asynccontextmanager
-async def breaking() -> AsyncIterator[tuple[Client, BreakingTransport, Client]]:
-    async with InMemory(boat_server()) as api, api.client() as steady:
-        transport = BreakingTransport(steady.transport)
-        yield Client(transport, retries=RetryPolicy(sleep=no_sleep)), transport, steady
-
-
-def boat(name: str, crew: int = 1) -> Boat:
-    return Boat(metadata=ObjectMeta(name=name, namespace="default"), spec=BoatSpec(crew=crew))
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not true():  # noqa: ASYNC110 the server is given its turns
-            await asyncio.sleep(0)
 
 
 async def crews(client: Client) -> dict[str, int]:

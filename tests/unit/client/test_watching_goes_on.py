@@ -2,45 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-
 import pytest
-from boats import Boat, BoatSpec, boat_server
-from broken_transport import BreakingTransport, Whole
+from boats import Boat
+from broken_transport import Whole, boat, breaking
 
-from oarlock import ObjectMeta, errors
-from oarlock.client.client import Client
-from oarlock.client.retries import RetryPolicy
+from oarlock import errors
 from oarlock.client.transport import TransportError
-from oarlock.testing import InMemory
 
 pytestmark = pytest.mark.anyio
 
 GONE = b'{"kind":"Status","code":410,"reason":"Expired","message":"too old"}'
-
-
-async def no_sleep(seconds: float) -> None:
-    await asyncio.sleep(0)
-
-
-@asynccontextmanager
-async def breaking() -> AsyncIterator[tuple[Client, BreakingTransport, Client]]:
-    """A client whose transport breaks, and one whose doesn't."""
-    async with InMemory(boat_server()) as api, api.client() as client:
-        transport = BreakingTransport(client.transport)
-        yield Client(transport, retries=RetryPolicy(sleep=no_sleep)), transport, client
-
-
-def boat(name: str, crew: int = 1) -> Boat:
-    return Boat(metadata=ObjectMeta(name=name, namespace="default"), spec=BoatSpec(crew=crew))
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not true():  # noqa: ASYNC110 the server is given its turns
-            await asyncio.sleep(0)
 
 
 async def test_a_watch_that_is_cut_at_any_byte_has_every_event_once() -> None:

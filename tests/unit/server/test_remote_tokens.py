@@ -15,7 +15,7 @@ from oarlock.policy.authn.authenticator import Credentials
 from oarlock.policy.authn.remote_tokens import MOST_ASKED, REFUSED_BYTES, RemoteTokens
 from oarlock.policy.authn.token_file import TokenFile
 from oarlock.policy.authn.tokens import BadToken, BearerTokens
-from oarlock.server.review_caller import TokenReviewCaller
+from oarlock.server.review_caller import ReviewCaller
 from oarlock.testing.clock import VirtualClock
 
 pytestmark = pytest.mark.anyio
@@ -196,7 +196,7 @@ async def test_a_webhook_is_asked_again_when_it_is_busy(tmp_path: Any, monkeypat
         return web.json_response({**seen[-1][2], "status": ALICE})
 
     async with service(answer, tmp_path) as file:
-        caller = TokenReviewCaller(file, "", 5.0)
+        caller = ReviewCaller(file, "", 5.0)
         remote = RemoteTokens("webhook", caller, VirtualClock(), version="v1beta1")
         found = await remote.identify("t", ())
         await caller.close()
@@ -215,7 +215,7 @@ async def test_a_webhook_that_refuses_is_not_asked_again(tmp_path: Any) -> None:
         return web.Response(status=403, text="no")
 
     async with service(answer, tmp_path) as file:
-        caller = TokenReviewCaller(file, "/apis/x", 5.0)
+        caller = ReviewCaller(file, "/apis/x", 5.0)
         remote = RemoteTokens("webhook", caller, VirtualClock())
         with pytest.raises(ConnectionError, match="answered with 403"):
             await remote.identify("t", ())

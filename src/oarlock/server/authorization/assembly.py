@@ -21,12 +21,13 @@ from oarlock.policy.authz.rbac.policy import RoleBasedPolicy
 from oarlock.policy.authz.rbac.roles import GROUP
 from oarlock.policy.authz.union import AuthorizerUnion
 from oarlock.policy.authz.webhook import WebhookAuthorizer, WebhookRules
-from oarlock.server.authorization.callers import ReviewCaller, cluster_caller, webhook_caller
+from oarlock.server.authorization.callers import cluster_caller, webhook_caller
 from oarlock.server.authorization.configuration import ConfiguredAuthorizer, authorizers_of
 from oarlock.server.authorization.role_feed import KINDS, RoleFeed
 from oarlock.server.options.groups.authorization import ALWAYS_ALLOW, ALWAYS_DENY, RBAC, AuthorizationOptions
 from oarlock.server.options.option import ConfigError
 from oarlock.server.reloaded_files import ReloadedFiles
+from oarlock.server.review_caller import ReviewCaller
 
 __all__ = ["ServerAuthorization"]
 
