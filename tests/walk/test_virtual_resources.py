@@ -363,7 +363,7 @@ def test_the_verbs_that_are_written_are_the_verbs_that_are_served(collection: An
             refused = 405 if named & set(verbs) else 404
             for verb, answer in tried.items():
                 if verb in verbs:
-                    assert answer.status != 405 and answer.status < 500, (verb, answer)
+                    assert answer.status in range(200, 405), (verb, answer)
                 elif verb in named:
                     assert answer.status == refused, "without a verb of one object there is no path of one"
                 else:
