@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from oarlock.client.config import ClientConfigError
 from oarlock.meta.context import Clock, User
 from oarlock.policy.authn.anonymous import NOBODY, Anonymous
 from oarlock.policy.authn.authenticator import Authenticator, Credentials, Identity, Union
@@ -178,7 +179,6 @@ class Identities:
 
     def _remote(self, file: Path, path: str, times: ReviewTimes, version: str) -> TokenAuthenticator:
         # Imported here, because few servers ask others, which needs an HTTP client.
-        from oarlock.client.config import ClientConfigError  # noqa: PLC0415 (see above)
         from oarlock.server.review_caller import ReviewCaller  # noqa: PLC0415 (see above)
 
         try:
