@@ -12,7 +12,7 @@ from fleet import GROUP, Boat, Flag, Ship, fleet, ship
 
 from oarlock import APIServer, ObjectMeta, served_from
 from oarlock.client.client import Client
-from oarlock.client.transport import TransportError
+from oarlock.client.transport import TransportError, WholeResponse
 from oarlock.controllers import Controller, ControllerGroup, LeaderElection, ObjectKey, Watched, loop
 from oarlock.controllers.work_queue import KEY_BYTES
 from oarlock.endpoints.catalog import Catalog
@@ -20,6 +20,8 @@ from oarlock.storage.sqlite.backend import SqliteBackend
 from oarlock.testing import InMemory, VirtualClock
 
 pytestmark = pytest.mark.anyio
+
+EXPIRED = b'{"kind":"Status","code":410,"reason":"Expired","message":"too old"}'
 
 
 class Seen(Controller[Ship]):
@@ -38,11 +40,29 @@ class Changing:
 
     def __init__(self) -> None:
         self.target: Any = None
+        self.streams: list[Any] = []
+        self.initial = 0
+        """How often everything was asked for."""
+        self.expired = False
+        """Whether the next watch that goes on where one was is answered 410."""
 
     async def send(self, request: Any) -> Any:
         if self.target is None:
             raise TransportError("nobody there", sent=False)
-        return await self.target.send(request)
+        if self.expired and request.streams and ("sendInitialEvents", "true") not in request.query:
+            self.expired = False
+            return WholeResponse(410, {"content-type": "application/json"}, EXPIRED)
+        answer = await self.target.send(request)
+        if request.streams:
+            self.streams.append(answer)
+            self.initial += ("sendInitialEvents", "true") in request.query
+        return answer
+
+    async def lose(self) -> None:
+        """End what is under way; nobody is there any more."""
+        self.target = None
+        for stream in self.streams:
+            await stream.close()
 
     async def connect(self, request: Any, protocols: Any) -> Any:
         raise TransportError("nobody there", sent=False)
@@ -73,6 +93,28 @@ async def test_a_server_that_is_restarted_under_a_controller_loses_it_no_change(
             await settled(clock, lambda: {("a", 7), ("b", 0)} <= set(seen.calls))
             await api.client().delete(Ship, "b", namespace="sea")
             await settled(clock, lambda: ("b", None) in seen.calls)
+            assert run.numbers()[0].results.get("error") is None
+            transport.target = None
+
+
+async def test_a_controller_whose_watch_has_expired_sees_what_is_and_what_is_no_more() -> None:
+    clock, seen, transport = VirtualClock(), Seen(), Changing()
+    async with InMemory(APIServer(serve=[Ship]), clock=clock) as api:
+        client = api.client()
+        transport.target = client.transport
+        async with ControllerGroup([seen]).running(Client(transport), clock) as run:
+            await client.create(ship("a"))
+            await client.create(ship("b"))
+            await settled(clock, lambda: {("a", 0), ("b", 0)} <= set(seen.calls))
+            await transport.lose()
+            await clock.run(5)
+            before = transport.initial
+            await client.delete(Ship, "a", namespace="sea")
+            await client.patch(Ship, "b", {"spec": {"boats": 7}}, namespace="sea")
+            await client.create(ship("c"))
+            transport.target, transport.expired = client.transport, True
+            await settled(clock, lambda: {("a", None), ("b", 7), ("c", 0)} <= set(seen.calls))
+            assert transport.initial == before + 1
             assert run.numbers()[0].results.get("error") is None
             transport.target = None
 
