@@ -128,3 +128,15 @@ def test_what_was_acknowledged_before_another_epoch_is_there_or_was_changed_late
     history = [HISTORY[0], Event(4, Op.UPDATE, "/t/a", b"2", 2), HISTORY[2], HISTORY[3]]
     verdict = judge(told, history, gaps=[Gap(3, 6, items)])
     assert [problem.partition(":")[0] for problem in verdict.problems] == problems
+
+
+def test_a_key_was_absent_after_a_delete_of_which_only_a_gap_is_known():
+    """It was created again in the same gap, so that the history has no delete; without one, a refusal says nonsense."""
+    deleted = Claim("/t/a", None, 2, WriteOutcome.DONE, 3, 1.0, 1.1)
+    refused = Claim("/t/a", b"9", 2, WriteOutcome.REFUSED, 0, 1.2, 1.3)
+    again = Claim("/t/a", b"2", 0, WriteOutcome.DONE, 4, 1.4, 2.0)
+    history = [HISTORY[0], Event(6, Op.UPDATE, "/t/a", b"2", 2)]
+    gap = Gap(2, 6, {"/t/a": 6})
+    assert judge(ClientRecords([CREATED, deleted, refused, again]), history, gaps=[gap]).problems == []
+    verdict = judge(ClientRecords([CREATED, refused, again]), history, gaps=[gap])
+    assert [problem[:34] for problem in verdict.problems] == ["refused for a state that never was"]

@@ -147,7 +147,8 @@ def judge(
     seen = _outside(history, gaps)
     _judge_claims(_without_hidden_deletes(_outside(notes.claims, gaps), seen, gaps), seen, problems)
     _judge_gaps(notes.claims, gaps, problems)
-    _judge_refusals(_outside(notes.claims, gaps), history, start or {}, problems)
+    hidden = _hidden_deletes(notes.claims, seen) if gaps else []
+    _judge_refusals(_outside(notes.claims, gaps), history, start or {}, hidden, problems)
     listings = [listing for listing in notes.listings if not any(listing.rev in gap for gap in gaps)]
     _judge_listings(listings, _Acknowledged(notes.claims), history, dict(start or {}), problems)
     shown_events = [shown(event) for event in seen]
@@ -175,6 +176,13 @@ def _without_hidden_deletes(claims: list[Claim], history: list[Event], gaps: Seq
         return unplaced and any(claim.expect <= gap.rev and gap.items.get(claim.key) != claim.expect for gap in gaps)
 
     return [claim for claim in claims if not hidden(claim)]
+
+
+def _hidden_deletes(claims: Sequence[Claim], history: Sequence[Event]) -> list[Claim]:
+    """Deletes that the history doesn't have: who came between saw that the key was gone, and nothing else tells it."""
+    ended = {(event.key, event.prev_rev) for event in history if event.value is None}
+    outcomes = (WriteOutcome.DONE, WriteOutcome.UNKNOWN)
+    return [one for one in claims if one.value is None and one.outcome in outcomes and one.identity[:2] not in ended]
 
 
 def _judge_gaps(claims: Sequence[Claim], gaps: Sequence[Gap], problems: list[str]) -> None:
@@ -218,8 +226,13 @@ def _judge_claims(claims: Sequence[Claim], history: Sequence[Event], problems: l
     problems.extend(f"nobody did this: {event}" for identity, event in events.items() if identity not in by_identity)
 
 
-def _judge_refusals(claims: Sequence[Claim], history: Sequence[Event], start: State, problems: list[str]) -> None:
-    """A refusal names a state that the key had, another than was expected, and none that was long over."""
+def _judge_refusals(
+    claims: Sequence[Claim], history: Sequence[Event], start: State, hidden: Sequence[Claim], problems: list[str]
+) -> None:
+    """A refusal names a state that the key had, another than was expected, and none that was long over.
+
+    `hidden` are deletes in a gap, after which a key was absent for a while.
+    """
     revs: dict[str, list[Rev]] = defaultdict(list)
     states: dict[str, list[Rev]] = defaultdict(list)
     for event in history:
@@ -233,6 +246,8 @@ def _judge_refusals(claims: Sequence[Claim], history: Sequence[Event], start: St
             since = states[key][bisect_left(revs[key], floor) :]
             if claim.rev == claim.expect:
                 problems.append(f"refused although it is as expected: {claim}")
+            elif not claim.rev and any(one.key == key and one.expect >= floor for one in hidden):
+                continue
             elif claim.rev not in since and (floor or claim.rev != start.get(key, (b"", 0))[1]):
                 problems.append(f"refused for a state that never was, or was over at {floor}: {claim}")
 
