@@ -10,8 +10,9 @@ without them. Must not know: how a server works. Next: `controller`, `group`, `w
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from oarlock.meta.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from oarlock.controllers.base import ControllerNotRunning
@@ -57,29 +58,22 @@ __all__ = [
     "write_status",
 ]
 
-# a visible __getattr__ would make type checkers accept any name
 if not TYPE_CHECKING:
-    _WHERE = {
-        "base": "ControllerNotRunning",
-        "controller": "Controller",
-        "events": "EventRecorder",
-        "fence": "LeaderLost",
-        "finalizers": "add_finalizer remove_finalizer",
-        "group": "ControllerGroup ControllerRun run_controllers",
-        "keys": "ObjectKey",
-        "leases": "LeaderElection",
-        "owners": "AlreadyOwned owner_reference set_controller_reference set_owner_reference",
-        "predicates": "annotations_changed any_of generation_changed labels_changed",
-        "results": "Result TerminalError",
-        "watched": "ObjectSelection Watched",
-        "writes": "Written create_or_update write_status",
-    }
-    _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names.split()}
-
-    def __getattr__(name: str) -> object:
-        if name not in _MODULE_OF:
-            raise AttributeError(f"module 'oarlock.controllers' has no attribute {name!r}")
-        return getattr(importlib.import_module(f"oarlock.controllers.{_MODULE_OF[name]}"), name)
-
-    def __dir__() -> list[str]:
-        return sorted(__all__)
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "base": "ControllerNotRunning",
+            "controller": "Controller",
+            "events": "EventRecorder",
+            "fence": "LeaderLost",
+            "finalizers": "add_finalizer remove_finalizer",
+            "group": "ControllerGroup ControllerRun run_controllers",
+            "keys": "ObjectKey",
+            "leases": "LeaderElection",
+            "owners": "AlreadyOwned owner_reference set_controller_reference set_owner_reference",
+            "predicates": "annotations_changed any_of generation_changed labels_changed",
+            "results": "Result TerminalError",
+            "watched": "ObjectSelection Watched",
+            "writes": "Written create_or_update write_status",
+        },
+    )
