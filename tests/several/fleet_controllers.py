@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from oarlock import APIServer, Model, Resource
+from oarlock import APIServer, Resource
+from oarlock.apps.kinds.coordination import Lease
 from oarlock.controllers import Controller, ObjectKey, Result
 
 GROUP = "fleet.example.com"
@@ -15,20 +16,6 @@ class Ship(Resource, group=GROUP, version="v1"):
 
     by: str = ""
     rounds: int = 0
-
-
-class LeaseSpec(Model):
-    holder_identity: str | None = None
-    lease_duration_seconds: int | None = None
-    acquire_time: str | None = None
-    renew_time: str | None = None
-    lease_transitions: int | None = None
-
-
-class Lease(Resource, group="coordination.k8s.io", version="v1"):
-    """As Kubernetes' own."""
-
-    spec: LeaseSpec | None = None
 
 
 class Rounds(Controller[Ship]):

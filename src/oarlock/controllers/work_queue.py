@@ -20,6 +20,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from itertools import count
+from typing import NamedTuple
 
 from oarlock.client.clock import TimerClock
 from oarlock.controllers.keys import ObjectKey
@@ -49,6 +50,14 @@ class _KeyState:
         self.active_since: float | None = None
         self.due: float | None = None
         self.failures = 0
+
+
+class _Delayed(NamedTuple):
+    """A key that is added when it is `due`. The `number` keeps keys from being compared."""
+
+    due: float
+    number: int
+    key: ObjectKey
 
 
 class WorkQueue:
@@ -81,7 +90,7 @@ class WorkQueue:
         self._getters: deque[asyncio.Future[None]] = deque()
         self._idle_waiters: list[asyncio.Future[None]] = []
         self._closing = False
-        self._delayed: list[tuple[float, int, ObjectKey]] = []
+        self._delayed: list[_Delayed] = []
         self._numbers = count()
         self._timer: asyncio.Task[None] | None = None
         self._timer_at = 0.0
@@ -276,26 +285,26 @@ class WorkQueue:
         if len(self._delayed) > 2 * len(self._keys) + 64:
             self._delayed = [one for one in self._delayed if self._is_due_then(one)]
             heapq.heapify(self._delayed)
-        heapq.heappush(self._delayed, (due, next(self._numbers), key))
+        heapq.heappush(self._delayed, _Delayed(due, next(self._numbers), key))
         if self._timer is None or due < self._timer_at:
             if self._timer is not None:
                 self._timer.cancel()
             self._timer_at = due
             self._timer = asyncio.create_task(self._add_due(), name="delayed keys of a work queue")
 
-    def _is_due_then(self, entry: tuple[float, int, ObjectKey]) -> bool:
-        state = self._keys.get(entry[2])
-        return state is not None and state.due == entry[0]
+    def _is_due_then(self, entry: _Delayed) -> bool:
+        state = self._keys.get(entry.key)
+        return state is not None and state.due == entry.due
 
     async def _add_due(self) -> None:
         while self._delayed:
-            self._timer_at = self._delayed[0][0]
+            self._timer_at = self._delayed[0].due
             wait_s = self._timer_at - self._clock.monotonic()
             if wait_s > 0:
                 await self._clock.sleep(wait_s)
                 continue
             entry = heapq.heappop(self._delayed)
             if self._is_due_then(entry):
-                self._keys[entry[2]].due = None
-                self.add(entry[2])
+                self._keys[entry.key].due = None
+                self.add(entry.key)
         self._timer = None

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from oarlock import APIServer, Model, ObjectMeta, Resource
+from oarlock.apps.kinds.coordination import Lease
 from oarlock.client import Client
 from oarlock.testing import InMemory, VirtualClock
 
@@ -38,20 +39,6 @@ class Flag(Resource, group=GROUP, version="v1", scope="Cluster"):
     """A flag that ships fly."""
 
     colour: str = "white"
-
-
-class LeaseSpec(Model):
-    holder_identity: str | None = None
-    lease_duration_seconds: int | None = None
-    acquire_time: str | None = None
-    renew_time: str | None = None
-    lease_transitions: int | None = None
-
-
-class Lease(Resource, group="coordination.k8s.io", version="v1"):
-    """As Kubernetes' own."""
-
-    spec: LeaseSpec | None = None
 
 
 class EventSeries(Model):
