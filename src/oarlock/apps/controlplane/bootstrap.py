@@ -11,7 +11,13 @@ import copy
 from collections.abc import Iterable
 from typing import Any
 
-from oarlock.apps.controlplane.bootstrap_roles import bindings, cluster_roles, namespaced_roles, roles_of
+from oarlock.apps.controlplane.bootstrap_roles import (
+    bindings,
+    cluster_roles,
+    namespaced_bindings,
+    namespaced_roles,
+    roles_of,
+)
 from oarlock.apps.kinds.rbac import GROUP
 from oarlock.client.client import Client
 from oarlock.meta import errors
@@ -34,7 +40,7 @@ async def create_default_roles(client: Client) -> None:
         async with limit:
             await _bring(client, wanted, stored)
 
-    for wanted in (cluster_roles(), bindings(), namespaced_roles()):
+    for wanted in (cluster_roles(), bindings(), namespaced_roles(), namespaced_bindings()):
         kind = _kind(wanted[0])
         stored = {_place(one): one async for one in client.list(kind)}
         async with asyncio.TaskGroup() as group:

@@ -1,134 +1,134 @@
-"""The roles and bindings that every control plane has, as data. See also: `bootstrap`, which stores them.
+"""The roles and bindings that every control plane has: those of people here, of programs in two modules beside.
 
-A rule is verbs, groups (``core`` for the one without a name; none for paths) and resources or paths, and maybe names.
+See also: `bootstrap`, which stores them; `system_roles`, `controller_roles`.
 Source: Kubernetes' default roles, https://kubernetes.io/docs/reference/access-authn-authz/rbac/.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
+from oarlock.apps.controlplane.controller_roles import CONTROLLER_PREFIX, CONTROLLER_ROLES
+from oarlock.apps.controlplane.default_rules import ALL, READ, WRITE, DefaultRule, rule_tree
+from oarlock.apps.controlplane.system_roles import (
+    AUTHENTICATION,
+    AUTHORIZATION,
+    NAMESPACED_ROLES,
+    SYSTEM_MEMBERS,
+    SYSTEM_ROLES,
+)
 from oarlock.apps.kinds.rbac import GROUP
 from oarlock.schema.definition import ResourceDefinition
 
-__all__ = ["AGGREGATE_TO", "LABELS", "bindings", "cluster_roles", "namespaced_roles", "roles_of"]
+__all__ = ["AGGREGATE_TO", "LABELS", "bindings", "cluster_roles", "namespaced_bindings", "namespaced_roles", "roles_of"]
 
 Tree = dict[str, Any]
 
 
-class _Rule(NamedTuple):
-    verbs: str
-    groups: str
-    about: str
-    names: str = ""
-
-
-READ = "get list watch"
-WRITE = "create delete deletecollection patch update"
-ALL = "create delete deletecollection get list patch update watch"
 DECLARED = "oarlock:declared-resources"
 AGGREGATE_TO = "rbac.authorization.k8s.io/aggregate-to-{}"
 LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
-_AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
 _EXEC = "pods/attach pods/exec pods/portforward pods/proxy"
 _SCALED = "replicationcontrollers replicationcontrollers/scale"
 
-_ROLES: dict[str, tuple[_Rule, ...]] = {
-    "cluster-admin": (_Rule("*", "*", "*"), _Rule("*", "", "*")),
+_ROLES: dict[str, tuple[DefaultRule, ...]] = {
+    "cluster-admin": (DefaultRule("*", "*", "*"), DefaultRule("*", "", "*")),
     "system:discovery": (
-        _Rule("get", "", "/api /api/* /apis /apis/* /healthz /livez /openapi /openapi/* /readyz /version /version/"),
+        DefaultRule(
+            "get", "", "/api /api/* /apis /apis/* /healthz /livez /openapi /openapi/* /readyz /version /version/"
+        ),
     ),
     "system:basic-user": (
-        _Rule("create", _AUTHORIZATION, "selfsubjectaccessreviews selfsubjectrulesreviews"),
-        _Rule("create", _AUTHENTICATION, "selfsubjectreviews"),
+        DefaultRule("create", AUTHORIZATION, "selfsubjectaccessreviews selfsubjectrulesreviews"),
+        DefaultRule("create", AUTHENTICATION, "selfsubjectreviews"),
     ),
-    "system:public-info-viewer": (_Rule("get", "", "/healthz /livez /readyz /version /version/"),),
+    "system:public-info-viewer": (DefaultRule("get", "", "/healthz /livez /readyz /version /version/"),),
     "system:service-account-issuer-discovery": (
-        _Rule(
+        DefaultRule(
             "get",
             "",
             "/.well-known/openid-configuration /.well-known/openid-configuration/ /openid/v1/jwks /openid/v1/jwks/",
         ),
     ),
     "system:auth-delegator": (
-        _Rule("create", _AUTHENTICATION, "tokenreviews"),
-        _Rule("create", _AUTHORIZATION, "subjectaccessreviews"),
+        DefaultRule("create", AUTHENTICATION, "tokenreviews"),
+        DefaultRule("create", AUTHORIZATION, "subjectaccessreviews"),
     ),
     "system:monitoring": (
-        _Rule(
+        DefaultRule(
             "get", "", "/flagz /healthz /healthz/* /livez /livez/* /metrics /metrics/slis /readyz /readyz/* /statusz"
         ),
-        _Rule("get", "core", "nodes/metrics"),
+        DefaultRule("get", "core", "nodes/metrics"),
     ),
     "system:aggregate-to-view": (
-        _Rule(
+        DefaultRule(
             READ,
             "core",
             f"configmaps endpoints persistentvolumeclaims persistentvolumeclaims/status pods {_SCALED}"
             " serviceaccounts services services/status",
         ),
-        _Rule(
+        DefaultRule(
             READ,
             "core",
             "bindings limitranges namespaces/status pods/log pods/status replicationcontrollers/status resourcequotas"
             " resourcequotas/status",
         ),
-        _Rule(READ, "core", "namespaces"),
-        _Rule(READ, "core events.k8s.io", "events"),
-        _Rule(READ, "discovery.k8s.io", "endpointslices"),
-        _Rule(
+        DefaultRule(READ, "core", "namespaces"),
+        DefaultRule(READ, "core events.k8s.io", "events"),
+        DefaultRule(READ, "discovery.k8s.io", "endpointslices"),
+        DefaultRule(
             READ,
             "apps",
             "controllerrevisions daemonsets daemonsets/status deployments deployments/scale deployments/status"
             " replicasets replicasets/scale replicasets/status statefulsets statefulsets/scale statefulsets/status",
         ),
-        _Rule(READ, "autoscaling", "horizontalpodautoscalers horizontalpodautoscalers/status"),
-        _Rule(READ, "batch", "cronjobs cronjobs/status jobs jobs/status"),
-        _Rule(
+        DefaultRule(READ, "autoscaling", "horizontalpodautoscalers horizontalpodautoscalers/status"),
+        DefaultRule(READ, "batch", "cronjobs cronjobs/status jobs jobs/status"),
+        DefaultRule(
             READ,
             "extensions",
             "daemonsets daemonsets/status deployments deployments/scale deployments/status ingresses ingresses/status"
             " networkpolicies replicasets replicasets/scale replicasets/status replicationcontrollers/scale",
         ),
-        _Rule(READ, "policy", "poddisruptionbudgets poddisruptionbudgets/status"),
-        _Rule(READ, "networking.k8s.io", "ingresses ingresses/status networkpolicies"),
-        _Rule(READ, "resource.k8s.io", "resourceclaims resourceclaims/status resourceclaimtemplates"),
+        DefaultRule(READ, "policy", "poddisruptionbudgets poddisruptionbudgets/status"),
+        DefaultRule(READ, "networking.k8s.io", "ingresses ingresses/status networkpolicies"),
+        DefaultRule(READ, "resource.k8s.io", "resourceclaims resourceclaims/status resourceclaimtemplates"),
     ),
     "system:aggregate-to-edit": (
-        _Rule(READ, "core", f"{_EXEC} secrets services/proxy"),
-        _Rule("impersonate", "core", "serviceaccounts"),
-        _Rule(WRITE, "core", f"pods {_EXEC}"),
-        _Rule("create", "core", "pods/eviction"),
-        _Rule(
+        DefaultRule(READ, "core", f"{_EXEC} secrets services/proxy"),
+        DefaultRule("impersonate", "core", "serviceaccounts"),
+        DefaultRule(WRITE, "core", f"pods {_EXEC}"),
+        DefaultRule("create", "core", "pods/eviction"),
+        DefaultRule(
             WRITE,
             "core",
             f"configmaps persistentvolumeclaims {_SCALED} secrets serviceaccounts services services/proxy",
         ),
-        _Rule("create", "core", "serviceaccounts/token"),
-        _Rule(WRITE, "core events.k8s.io", "events"),
-        _Rule(
+        DefaultRule("create", "core", "serviceaccounts/token"),
+        DefaultRule(WRITE, "core events.k8s.io", "events"),
+        DefaultRule(
             WRITE,
             "apps",
             "daemonsets deployments deployments/rollback deployments/scale replicasets replicasets/scale statefulsets"
             " statefulsets/scale",
         ),
-        _Rule(WRITE, "autoscaling", "horizontalpodautoscalers"),
-        _Rule(WRITE, "batch", "cronjobs jobs"),
-        _Rule(
+        DefaultRule(WRITE, "autoscaling", "horizontalpodautoscalers"),
+        DefaultRule(WRITE, "batch", "cronjobs jobs"),
+        DefaultRule(
             WRITE,
             "extensions",
             "daemonsets deployments deployments/rollback deployments/scale ingresses networkpolicies replicasets"
             " replicasets/scale replicationcontrollers/scale",
         ),
-        _Rule(WRITE, "policy", "poddisruptionbudgets"),
-        _Rule(WRITE, "networking.k8s.io", "ingresses networkpolicies"),
-        _Rule(ALL, "coordination.k8s.io", "leases"),
-        _Rule(WRITE, "resource.k8s.io", "resourceclaims resourceclaimtemplates"),
+        DefaultRule(WRITE, "policy", "poddisruptionbudgets"),
+        DefaultRule(WRITE, "networking.k8s.io", "ingresses networkpolicies"),
+        DefaultRule(ALL, "coordination.k8s.io", "leases"),
+        DefaultRule(WRITE, "resource.k8s.io", "resourceclaims resourceclaimtemplates"),
     ),
     "system:aggregate-to-admin": (
-        _Rule("create", _AUTHORIZATION, "localsubjectaccessreviews"),
-        _Rule(ALL, GROUP, "rolebindings roles"),
+        DefaultRule("create", AUTHORIZATION, "localsubjectaccessreviews"),
+        DefaultRule(ALL, GROUP, "rolebindings roles"),
     ),
 }
 
@@ -136,31 +136,34 @@ _AGGREGATED = {"admin": "", "edit": "admin", "view": "edit"}
 """Roles whose rules are those of others; each is part of the next."""
 
 _MEMBERS = {
-    "cluster-admin": ("system:masters",),
-    "system:discovery": ("system:authenticated",),
-    "system:basic-user": ("system:authenticated",),
-    "system:public-info-viewer": ("system:authenticated", "system:unauthenticated"),
-    "system:service-account-issuer-discovery": ("system:serviceaccounts",),
-    "system:monitoring": ("system:monitoring",),
+    "cluster-admin": ("Group system:masters",),
+    "system:discovery": ("Group system:authenticated",),
+    "system:basic-user": ("Group system:authenticated",),
+    "system:public-info-viewer": ("Group system:authenticated", "Group system:unauthenticated"),
+    "system:service-account-issuer-discovery": ("Group system:serviceaccounts",),
+    "system:monitoring": ("Group system:monitoring",),
 }
-"""The groups that have a role in the whole cluster."""
-
-_READER = "extension-apiserver-authentication-reader"
+"""Who has a role in the whole cluster: a kind of subject and a name."""
 
 
 def cluster_roles() -> list[Tree]:
     """Every ClusterRole."""
     made = []
-    for name, rules in _ROLES.items():
+    for name, rules in _all_roles().items():
         labels = dict(LABELS)
         if name.startswith("system:aggregate-to-"):
             labels[AGGREGATE_TO.format(name.rpartition("-")[2])] = "true"
-        made.append({**_head("ClusterRole", name, labels), "rules": list(map(_rule, rules))})
+        made.append({**_head("ClusterRole", name, labels), "rules": list(map(rule_tree, rules))})
     for name, part_of in _AGGREGATED.items():
         labels = {**LABELS, **({AGGREGATE_TO.format(part_of): "true"} if part_of else {})}
         selector = {"matchLabels": {AGGREGATE_TO.format(name): "true"}}
         made.append({**_head("ClusterRole", name, labels), "aggregationRule": {"clusterRoleSelectors": [selector]}})
     return made
+
+
+def _all_roles() -> dict[str, tuple[DefaultRule, ...]]:
+    controllers = {CONTROLLER_PREFIX + name: rules for name, rules in CONTROLLER_ROLES.items()}
+    return {**_ROLES, **SYSTEM_ROLES, **controllers}
 
 
 def roles_of(definitions: Iterable[ResourceDefinition]) -> list[Tree]:
@@ -180,31 +183,46 @@ def roles_of(definitions: Iterable[ResourceDefinition]) -> list[Tree]:
 
 def bindings() -> list[Tree]:
     """Every ClusterRoleBinding."""
+    controllers = {CONTROLLER_PREFIX + name: (f"ServiceAccount {name}",) for name in CONTROLLER_ROLES}
     return [
         {
             **_head("ClusterRoleBinding", name, LABELS),
-            "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": name},
-            "subjects": [{"apiGroup": GROUP, "kind": "Group", "name": group} for group in groups],
+            "roleRef": _reference("ClusterRole", name),
+            "subjects": list(map(_subject, members)),
         }
-        for name, groups in _MEMBERS.items()
+        for name, members in {**_MEMBERS, **SYSTEM_MEMBERS, **controllers}.items()
     ]
 
 
 def namespaced_roles() -> list[Tree]:
     """Every Role."""
-    about = _rule(_Rule(READ, "core", "configmaps", "extension-apiserver-authentication"))
-    return [{**_head("Role", _READER, LABELS, "kube-system"), "rules": [about]}]
+    return [
+        {**_head("Role", name, LABELS, namespace), "rules": list(map(rule_tree, role.rules))}
+        for (namespace, name), role in NAMESPACED_ROLES.items()
+    ]
 
 
-def _rule(rule: _Rule) -> Tree:
-    tree: Tree = {"verbs": rule.verbs.split()}
-    if not rule.groups:
-        return {**tree, "nonResourceURLs": rule.about.split()}
-    tree["apiGroups"] = ["" if group == "core" else group for group in rule.groups.split()]
-    tree["resources"] = rule.about.split()
-    if rule.names:
-        tree["resourceNames"] = rule.names.split()
-    return tree
+def namespaced_bindings() -> list[Tree]:
+    """Every RoleBinding."""
+    return [
+        {
+            **_head("RoleBinding", role.binding, LABELS, namespace),
+            "roleRef": _reference("Role", name),
+            "subjects": list(map(_subject, role.members)),
+        }
+        for (namespace, name), role in NAMESPACED_ROLES.items()
+    ]
+
+
+def _reference(kind: str, name: str) -> Tree:
+    return {"apiGroup": GROUP, "kind": kind, "name": name}
+
+
+def _subject(member: str) -> Tree:
+    kind, _, name = member.partition(" ")
+    if kind == "ServiceAccount":
+        return {"kind": kind, "name": name, "namespace": "kube-system"}
+    return {"apiGroup": GROUP, "kind": kind, "name": name}
 
 
 def _head(kind: str, name: str, labels: dict[str, str], namespace: str = "") -> Tree:
