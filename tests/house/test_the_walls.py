@@ -64,10 +64,9 @@ USERS_MODULES = {"oarlock.cli.loading"}
 
 DEFERRED = {
     "oarlock.cli.commands": {
-        "oarlock.apps.controlplane.control_plane",
-        "oarlock.apps.controlplane.options",
         "oarlock.cli.proto",
         "oarlock.cli.running",
+        "oarlock.cli.up",
     },
     "oarlock.cli.storage.encryption": {"oarlock.server.encryption.reload"},
     "oarlock.endpoints.verbs.connect": {"oarlock.endpoints.channels"},

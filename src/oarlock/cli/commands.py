@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.cli.describing import describe, warnings_about
 from oarlock.cli.loading import ServerArgument, load_server, source_folder
 from oarlock.cli.reloading import serve_with_reload
@@ -56,16 +57,20 @@ def _serve(options: _Serve) -> int:
     return serve_with(load_server(options.server), options)
 
 
-def _up(options: ServeOptions) -> int:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Up(ControlPlaneOptions, ServeOptions):
+    title = ""
+
+
+def _up(options: _Up) -> int:
     """Serve a control plane: Kubernetes' own kinds, without nodes.
 
     Writes an admin kubeconfig, and prints the kubectl line to try once it is ready.
     """
     set_up_logging(options.verbosity)
-    from oarlock.apps.controlplane.control_plane import ControlPlane  # noqa: PLC0415 (no other command needs it)
-    from oarlock.apps.controlplane.options import for_control_plane  # noqa: PLC0415 (as above)
+    from oarlock.cli.up import up  # noqa: PLC0415 (no other command needs it)
 
-    return serve_with(ControlPlane(), for_control_plane(options))
+    return up(options, options)
 
 
 def _config(options: ServeOptions) -> None:
@@ -144,7 +149,7 @@ COMMANDS = CommandGroup(
     "Kubernetes-style API servers in Python.",
     (
         Command("serve", _Serve, _serve),
-        Command("up", ServeOptions, _up),
+        Command("up", _Up, _up),
         Command("run", RunOptions, _run),
         Command("config", ServeOptions, _config),
         Command("check", ServerArgument, _check),

@@ -41,7 +41,14 @@ __all__ = [
     "type_argument",
 ]
 
-_OURS = ("oarlock.schema", "oarlock.registry", "oarlock.controllers", "oarlock.policy", "oarlock.server")
+_OURS = (
+    "oarlock.schema",
+    "oarlock.registry",
+    "oarlock.controllers",
+    "oarlock.policy",
+    "oarlock.server",
+    "oarlock.apps.controlplane",
+)
 _MACHINERY = frozenset({"typing", "types", "abc", "msgspec", "dataclasses", "contextlib"})
 
 

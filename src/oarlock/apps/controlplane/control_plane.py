@@ -12,12 +12,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from oarlock.apps.controlplane.bootstrap import create_declared_roles
+from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.apps.controlplane.parts import ControlPlanePart, standard_parts
+from oarlock.apps.controlplane.switches import UnknownSwitch, parts_left
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
 from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import Authorizer
+from oarlock.schema.declaring import KeywordError
 from oarlock.server.app import APIServer
 from oarlock.server.own_work import Runnable, ServerHook
 from oarlock.storage.backend import Backend
@@ -28,7 +31,8 @@ __all__ = ["ControlPlane"]
 class ControlPlane(APIServer):
     """What kube-apiserver is without nodes: namespaces, configuration, events and leases, and what you serve in it.
 
-    The keywords are those of `APIServer`; what you list comes after the control plane's own. Raises what that raises.
+    The keywords are those of `APIServer`; what you list comes after the control plane's own. `disable` leaves out parts
+    or controllers, and `options` are the other settings of ``oarlock up``. Raises what `APIServer` raises.
     """
 
     default_authorization: tuple[str, ...] = ("RBAC",)
@@ -45,14 +49,20 @@ class ControlPlane(APIServer):
         on_stop: ServerHook | None = None,
         name: str = "oarlock",
         storage: Backend | None = None,
+        disable: Sequence[str] = (),
+        options: ControlPlaneOptions | None = None,
     ) -> None:
-        access = Access()
-        parts = standard_parts(lambda: self.identities, access)
+        access, options = Access(), options or ControlPlaneOptions()
+        every = standard_parts(lambda: self.identities, access, options)
+        try:
+            parts = parts_left(every, (*disable, *options.disable), options.controllers)
+        except UnknownSwitch as error:
+            raise KeywordError("ControlPlane", f"{error.option}={error.name}", error.why) from error
         super().__init__(
             serve=[item for part in parts for item in part.serve] + [*serve],
             admission=[plugin for part in parts for plugin in part.admission] + [*admission],
             informers=[informer for part in parts for informer in part.informers] + [*informers],
-            controllers=[one for part in parts for one in part.controllers] + [*controllers],
+            controllers=[one for part in parts for one in part.controllers.values()] + [*controllers],
             authorizer=authorizer,
             access=access,
             on_start=_start_of(parts, self._own_roles, on_start),

@@ -1,20 +1,66 @@
-"""The options that a control plane has otherwise than a server of one's own, unless they are given.
+"""`ControlPlaneOptions`: the options that only a control plane has, and the defaults in which it differs from a server.
 
 It issues tokens of service accounts, and lets authorization decide on requests without credentials, as kube-apiserver.
+Importing this imports no part of a control plane. See also: `switches`, what ``disable`` and ``controllers`` may name.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import ipaddress
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from oarlock.server.config import ServerConfig
+from oarlock.server.options.option import OptionGroup, Problem, option
+from oarlock.server.options.types import StringListType, StringType
 
-__all__ = ["for_control_plane"]
+__all__ = ["ControlPlaneOptions", "for_control_plane"]
 
 ISSUER = "https://kubernetes.default.svc"
 
 C = TypeVar("C", bound=ServerConfig)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ControlPlaneOptions(OptionGroup):
+    """What a control plane consists of, and what its own objects say of it."""
+
+    title = "Control plane"
+
+    controllers: tuple[str, ...] = option(
+        ("*",),
+        StringListType("NAMES"),
+        "Which of its own controllers run, by kube-controller-manager's names: * is all, name one more, -name all but "
+        "that one.",
+    )
+    disable: tuple[str, ...] = option(
+        (),
+        StringListType("PARTS"),
+        "Leave out these parts, or controllers: for example workloads,crds; a wrong name lists them.",
+    )
+    service_cluster_ip_range: str = option(
+        "10.0.0.0/24",
+        StringType("CIDR"),
+        "Take the addresses of Services from this range; one of each family with a comma between.",
+    )
+    advertise_address: str = option(
+        "",
+        StringType("IP"),
+        "The address that the endpoints of the Service `kubernetes` have; --bind-address unless given.",
+    )
+
+    def check(self) -> Iterator[Problem]:
+        for text in self.service_cluster_ip_range.split(","):
+            try:
+                ipaddress.ip_network(text.strip())
+            except ValueError as error:
+                yield Problem("service_cluster_ip_range", f"{error}; write 10.0.0.0/24")
+        if self.advertise_address:
+            try:
+                ipaddress.ip_address(self.advertise_address)
+            except ValueError as error:
+                yield Problem("advertise_address", str(error))
 
 
 def for_control_plane(config: C) -> C:

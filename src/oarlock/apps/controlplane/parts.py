@@ -7,8 +7,8 @@ See also: `control_plane`, which puts them together.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from oarlock.apps.controlplane.access_reviews import (
@@ -38,6 +38,7 @@ from oarlock.apps.controlplane.identities import (
 from oarlock.apps.controlplane.leases import LeaseCollection
 from oarlock.apps.controlplane.namespace_deletion import NamespaceDeletion
 from oarlock.apps.controlplane.namespaces import NamespaceCollection, NamespaceLifecycle, create_system_namespaces
+from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.apps.controlplane.role_aggregation import RoleAggregation
 from oarlock.apps.controlplane.roles import (
     ClusterRoleBindingCollection,
@@ -61,21 +62,26 @@ __all__ = ["ControlPlanePart", "standard_parts"]
 class ControlPlanePart:
     """What one part adds to the server; see `APIServer` for each field.
 
-    `start` is called once everything is served, before anybody is told that the server is ready.
+    `name` is what ``disable`` calls it. `controllers` are by the names that ``--controllers`` takes: those of
+    kube-controller-manager where it has the same one. `needs` are the parts that this one can't be without. `start` is
+    called once everything is served, before anybody is told that the server is ready.
     """
 
     name: str
     serve: Sequence[Any] = ()
     admission: Sequence[Admission[Any]] = ()
     informers: Sequence[Informer[Any]] = ()
-    controllers: Sequence[Runnable] = ()
+    controllers: Mapping[str, Runnable] = field(default_factory=dict)
+    needs: Sequence[str] = ()
     start: Callable[[Client], Awaitable[None]] | None = None
 
 
-def standard_parts(identities: IdentitiesSource, access: Access) -> list[ControlPlanePart]:
+def standard_parts(
+    identities: IdentitiesSource, access: Access, options: ControlPlaneOptions
+) -> list[ControlPlanePart]:
     """Every part, in the order in which their admission plugins are asked and their `start` is called.
 
-    `identities` are those that the server lets in; `access` asks what they may do.
+    `identities` are those that the server lets in; `access` asks what they may do; `options` are the control plane's.
     """
     return [
         _namespaces(),
@@ -95,7 +101,7 @@ def _namespaces() -> ControlPlanePart:
         serve=[NamespaceCollection],
         admission=[NamespaceLifecycle(known)],
         informers=[known],
-        controllers=[NamespaceDeletion()],
+        controllers={"namespace-controller": NamespaceDeletion()},
         start=create_system_namespaces,
     )
 
@@ -110,7 +116,8 @@ def _identities(identities: IdentitiesSource) -> ControlPlanePart:
     return ControlPlanePart(
         "identities",
         serve=[ServiceAccounts(identities), TokenReviews(identities), SelfSubjectReviews],
-        controllers=[DefaultServiceAccounts()],
+        controllers={"serviceaccount-controller": DefaultServiceAccounts()},
+        needs=("namespaces", "configuration"),
         start=publishing(identities),
     )
 
@@ -140,7 +147,7 @@ def _access(access: Access) -> ControlPlanePart:
             BindingEscalation(access),
             ClusterBindingEscalation(access),
         ],
-        controllers=[RoleAggregation()],
+        controllers={"clusterrole-aggregation-controller": RoleAggregation()},
         start=create_default_roles,
     )
 
@@ -148,5 +155,7 @@ def _access(access: Access) -> ControlPlanePart:
 def _flow_control() -> ControlPlanePart:
     """How requests share the server."""
     return ControlPlanePart(
-        "flow control", serve=[FlowSchemaCollection, PriorityLevelCollection], controllers=[FlowControl()]
+        "flowcontrol",
+        serve=[FlowSchemaCollection, PriorityLevelCollection],
+        controllers={"priority-and-fairness-controller": FlowControl()},
     )

@@ -1,0 +1,89 @@
+"""Which parts and controllers of a control plane are left out: ``disable`` and ``controllers``.
+
+`parts` says what there is; names of controllers are kube-controller-manager's, and so are its short ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from oarlock.schema.declaring import did_you_mean
+
+if TYPE_CHECKING:
+    from oarlock.apps.controlplane.parts import ControlPlanePart
+
+__all__ = ["CONTROLLERS", "UnknownSwitch", "parts_left"]
+
+T = TypeVar("T")
+
+CONTROLLERS = "controllers"
+"""What disables every controller."""
+
+_SHORT_NAMES = {
+    "clusterrole-aggregation": "clusterrole-aggregation-controller",
+    "csrapproving": "certificatesigningrequest-approving-controller",
+    "csrcleaner": "certificatesigningrequest-cleaner-controller",
+    "csrsigning": "certificatesigningrequest-signing-controller",
+    "garbagecollector": "garbage-collector-controller",
+    "legacy-serviceaccount-token-cleaner": "legacy-serviceaccount-token-cleaner-controller",
+    "namespace": "namespace-controller",
+    "resourcequota": "resourcequota-controller",
+    "root-ca-cert-publisher": "root-ca-certificate-publisher-controller",
+    "serviceaccount": "serviceaccount-controller",
+    "serviceaccount-token": "serviceaccount-token-controller",
+    "tokencleaner": "token-cleaner-controller",
+}
+
+
+class UnknownSwitch(ValueError):
+    """A name that ``disable`` or ``controllers`` can't have. `option` is which of the two, `name` what was given."""
+
+    def __init__(self, option: str, name: str, why: str) -> None:
+        super().__init__(f"{option}={name}: {why}")
+        self.option, self.name, self.why = option, name, why
+
+
+def parts_left(
+    parts: Sequence[ControlPlanePart], disable: Sequence[str], controllers: Sequence[str]
+) -> list[ControlPlanePart]:
+    """The parts that aren't disabled, with the controllers that shall run. Raises `UnknownSwitch`."""
+    names = {part.name for part in parts}
+    running = {name for part in parts for name in part.controllers}
+    for name in disable:
+        if _long(name) not in names | running | {CONTROLLERS}:
+            known = _known(name, names | running | {CONTROLLERS})
+            raise UnknownSwitch("disable", name, f"there is no such part or controller: {known}")
+    left = [part for part in parts if part.name not in disable]
+    for part in left:
+        for need in sorted(set(part.needs) & set(disable)):
+            raise UnknownSwitch("disable", need, f"{part.name} needs it: disable {part.name} too")
+    wanted = set() if CONTROLLERS in disable else _wanted(controllers, running) - set(map(_long, disable))
+    return [replace(part, controllers=_among(part.controllers, wanted)) for part in left]
+
+
+def _wanted(words: Sequence[str], running: set[str]) -> set[str]:
+    """What a list such as ``*,-name`` selects of the controllers there are; an explicit name comes before ``*``."""
+    for word in words:
+        if word != "*" and _long(word.removeprefix("-")) not in running:
+            known = _known(word.removeprefix("-"), running)
+            raise UnknownSwitch(CONTROLLERS, word, f"there is no such controller: {known}")
+    listed = {_long(word) for word in words if word != "*" and not word.startswith("-")}
+    excluded = {_long(word[1:]) for word in words if word.startswith("-")}
+    return (running if "*" in words else set()) - excluded | listed
+
+
+def _known(word: str, names: set[str]) -> str:
+    """What a wrong name may have meant, also by a short name; else the names there are."""
+    short = {short for short, name in _SHORT_NAMES.items() if name in names}
+    guess = did_you_mean(word, names | short)
+    return guess if guess.startswith("did you mean") else did_you_mean(word, names)
+
+
+def _long(name: str) -> str:
+    return _SHORT_NAMES.get(name, name)
+
+
+def _among(controllers: Mapping[str, T], wanted: Iterable[str]) -> Mapping[str, T]:
+    return {name: one for name, one in controllers.items() if name in wanted}

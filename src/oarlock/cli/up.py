@@ -1,0 +1,23 @@
+"""``oarlock up``: a control plane with the options of a command line. See also: ``apps.controlplane``."""
+
+from __future__ import annotations
+
+from oarlock.apps.controlplane.control_plane import ControlPlane
+from oarlock.apps.controlplane.options import ControlPlaneOptions, for_control_plane
+from oarlock.apps.controlplane.switches import UnknownSwitch
+from oarlock.schema.declaring import KeywordError
+from oarlock.server.command import CommandError, serve_with
+from oarlock.server.config import ServerConfig
+
+__all__ = ["up"]
+
+
+def up(config: ServerConfig, options: ControlPlaneOptions) -> int:
+    """Serve until SIGTERM or SIGINT: the exit code. Raises CommandError, and errors of the start."""
+    try:
+        server = ControlPlane(options=options)
+    except KeywordError as error:
+        if isinstance(error.__cause__, UnknownSwitch):
+            raise CommandError(f"--{error.__cause__}") from None
+        raise
+    return serve_with(server, for_control_plane(config))

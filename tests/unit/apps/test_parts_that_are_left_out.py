@@ -1,0 +1,74 @@
+"""``disable`` and ``controllers`` of a control plane: what is left out, and what a wrong name is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from oarlock.apps.controlplane.control_plane import ControlPlane
+from oarlock.apps.controlplane.namespace_deletion import NamespaceDeletion
+from oarlock.apps.controlplane.options import ControlPlaneOptions
+from oarlock.apps.controlplane.role_aggregation import RoleAggregation
+from oarlock.schema.declaring import KeywordError
+from oarlock.server.options.option import ConfigError
+from oarlock.testing import InMemory
+
+
+def controllers(server: ControlPlane) -> set[type]:
+    return {type(one) for one in server.controllers}
+
+
+@pytest.mark.anyio
+async def test_a_part_is_left_out() -> None:
+    async with InMemory(ControlPlane(disable=["flowcontrol"])) as api:
+        groups = {one["name"] for one in (await api.get("/apis")).json["groups"]}
+        assert "flowcontrol.apiserver.k8s.io" not in groups
+        assert "rbac.authorization.k8s.io" in groups
+
+
+def test_no_controller_runs() -> None:
+    assert controllers(ControlPlane(disable=["controllers"])) == set()
+
+
+@pytest.mark.parametrize("name", ["namespace-controller", "namespace"])
+def test_one_controller_is_left_out(name: str) -> None:
+    left = controllers(ControlPlane(disable=[name]))
+    assert NamespaceDeletion not in left
+    assert RoleAggregation in left
+    assert left == controllers(ControlPlane(options=ControlPlaneOptions(controllers=("*", f"-{name}"))))
+
+
+def test_only_one_controller_runs() -> None:
+    server = ControlPlane(options=ControlPlaneOptions(controllers=("clusterrole-aggregation",)))
+    assert controllers(server) == {RoleAggregation}
+
+
+@pytest.mark.parametrize(
+    ("disable", "listed", "told"),
+    [
+        (
+            ("flowcontrl",),
+            ("*",),
+            "disable=flowcontrl (there is no such part or controller: did you mean 'flowcontrol'?)",
+        ),
+        (("namespaces",), ("*",), "disable=namespaces (identities needs it: disable identities too)"),
+        (
+            (),
+            ("*", "-namespce"),
+            "controllers=-namespce (there is no such controller: did you mean 'namespace'?)",
+        ),
+        ((), ("replicaset",), "controllers=replicaset (there is no such controller: there are "),
+    ],
+)
+def test_a_wrong_name_is_told(disable: tuple[str, ...], listed: tuple[str, ...], told: str) -> None:
+    with pytest.raises(KeywordError) as raised:
+        ControlPlane(disable=disable, options=ControlPlaneOptions(controllers=listed))
+    assert f"ControlPlane: {told}" in str(raised.value)
+
+
+def test_wrong_addresses_are_told() -> None:
+    with pytest.raises(ConfigError) as raised:
+        ControlPlaneOptions(service_cluster_ip_range="10.0.0.1/24", advertise_address="here")
+    assert raised.value.lines == (
+        "service_cluster_ip_range: 10.0.0.1/24 has host bits set; write 10.0.0.0/24",
+        "advertise_address: 'here' does not appear to be an IPv4 or IPv6 address",
+    )
