@@ -7,6 +7,7 @@ See also: `kubeconfig`, `credentials`.
 from __future__ import annotations
 
 import asyncio
+import io
 import socket
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -34,6 +35,7 @@ MAX_ANSWER_BYTES = 256 * 1024 * 1024
 MAX_ERROR_BYTES = 256 * 1024
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 _PIECE_BYTES = 64 * 1024
+_WHOLE_BYTES = 256 * 1024
 
 
 class HTTPTransport:
@@ -77,7 +79,7 @@ class HTTPTransport:
                 response = await session.request(
                     request.method,
                     self._url(request),
-                    data=request.body or None,
+                    data=_sendable(request.body),
                     headers=headers,
                     timeout=timeout,
                     allow_redirects=False,
@@ -224,6 +226,11 @@ class _HTTPResponse(ClientResponse):
 
     async def close(self) -> None:
         self._response.close()
+
+
+def _sendable(body: bytes) -> bytes | io.BytesIO | None:
+    """A body as aiohttp takes it: a large one is sent in pieces, between which others have their turn."""
+    return io.BytesIO(body) if len(body) > _WHOLE_BYTES else body or None
 
 
 def _probe(connected: Any) -> None:

@@ -50,8 +50,8 @@ PIECE_BYTES = 64 * 1024
 STEP = 50
 """After how many converted objects the clock is looked at."""
 
-AWAITED_STEP = 250
-"""How many objects are converted at once if conversion has to wait."""
+AWAITED_BYTES = 4 * 1024 * 1024
+"""About how many bytes of objects are converted in one call if conversion has to wait."""
 
 OVERHEAD = 3
 """The memory for making a whole list, as a multiple of its objects' bytes."""
@@ -74,6 +74,9 @@ async def list_response(state: RequestState, route: ResourceRoute, listing: List
     if wrong is not None:
         raise wrong
     contents = await _collect(listing)
+    if listing.version != route.version:
+        # Convert all objects before the answer begins: an error halfway couldn't be reported.
+        await _convert_all(route, contents)
     if accepted.media_type not in (JSON, CBOR):
         return await _whole(state, route, contents, accepted)
     content_type = [("content-type", accepted.response_content_type)]
@@ -87,10 +90,6 @@ async def list_response(state: RequestState, route: ResourceRoute, listing: List
         form = indented(form)
     if contents.size <= WHOLE_BYTES:
         return await compressed(state, Response(200, content_type, await _whole_body(route, form, contents)))
-    if listing.version != route.version:
-        # Convert all objects before the answer begins: an error halfway couldn't be reported.
-        async for _ in _bodies(route, contents):
-            pass
     return await compressed(state, Response(200, content_type, _pieces(route, form, contents)))
 
 
@@ -159,21 +158,38 @@ async def _pieces(route: ResourceRoute, form: ListForm, contents: _Contents) -> 
 async def _bodies(route: ResourceRoute, contents: _Contents) -> AsyncIterator[Sequence[bytes]]:
     """All objects as bodies in the requested version, a few at a time, with pauses for the event loop."""
     pacer = Pacer()
-    version = route.version
-    waits = contents.listing.version != version and route.resource.served.converter.waits
-    step = AWAITED_STEP if waits else STEP
     for chunk in contents.chunks:
-        for items in _batches(chunk, step):
+        for items in _batches(chunk):
             await pacer.turn()
-            yield await route.resource.list_bodies(items, version)
+            yield await route.resource.list_bodies(items, route.version)
 
 
-def _batches(chunk: Sequence[ListItem], step: int) -> Iterable[Sequence[ListItem]]:
-    """Up to `step` objects at a time, fewer if they are large."""
+async def _convert_all(route: ResourceRoute, contents: _Contents) -> None:
+    """Convert all objects, so that their bodies are in the cache. Raises the error of the first that can't be."""
+    if not route.resource.served.converter.waits:
+        if contents.size > WHOLE_BYTES:
+            async for _ in _bodies(route, contents):
+                pass
+        return
+    items: list[ListItem] = []
+    size = 0
+    for chunk in contents.chunks:
+        for item in chunk:
+            items.append(item)
+            size += len(item.body)
+            if size >= AWAITED_BYTES:
+                await route.resource.list_bodies(items, route.version)
+                items, size = [], 0
+    if items:
+        await route.resource.list_bodies(items, route.version)
+
+
+def _batches(chunk: Sequence[ListItem]) -> Iterable[Sequence[ListItem]]:
+    """Up to `STEP` objects at a time, fewer if they are large."""
     start = size = 0
     for at, item in enumerate(chunk):
         size += len(item.body)
-        if size >= PIECE_BYTES or at - start >= step - 1:
+        if size >= PIECE_BYTES or at - start >= STEP - 1:
             yield chunk[start : at + 1]
             start, size = at + 1, 0
     if start < len(chunk):

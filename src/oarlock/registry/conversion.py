@@ -31,6 +31,8 @@ class ConversionError(InternalError):
         super().__init__(f"converting {name} to {to_version} failed: {why}{'; ' if advice else ''}{advice}")
         self.name = name
         self.why = why
+        self.of_all = False
+        """Whether it says nothing about the single objects of a batch."""
 
 
 def name_of(tree: Tree) -> str:
@@ -96,7 +98,10 @@ class Converter(Protocol):
 
 
 class NoConversion(Converter):
-    """The ``None`` conversion strategy of CustomResourceDefinitions: versions differ in apiVersion only."""
+    """The ``None`` conversion strategy of CustomResourceDefinitions: versions differ in apiVersion only.
+
+    A converter that may take the place of another one, with what it has converted, is equal to it.
+    """
 
     waits = False
     alike = True
@@ -107,6 +112,12 @@ class NoConversion(Converter):
 
     async def convert(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree]:
         return trees
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
 
 
 def copy_tree(tree: Tree) -> Tree:

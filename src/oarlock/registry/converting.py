@@ -9,7 +9,7 @@ Must not know: who asks. See also: `conversion`, the interface; `served`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -18,7 +18,9 @@ from oarlock.meta.errors import InvalidObject, StatusError
 from oarlock.meta.fielderrors import FieldError
 from oarlock.registry.conversion import ConversionError, Converter, Tree, lend, name_of
 from oarlock.registry.workers import Offload
+from oarlock.schema.compiled import CompiledVersion
 from oarlock.schema.definition import ResourceDefinition
+from oarlock.storage.pacing import Pacer
 
 __all__ = ["FAILED", "Conversions"]
 
@@ -47,6 +49,8 @@ class Conversions:
         self._converter = converter
         self._kind = definition.names.kind
         self._object_log = ObjectLog(log)
+        self.compiled: Mapping[str, CompiledVersion] = {}
+        """The versions whose schemas prune what is converted to them: those of a custom resource, once it is loaded."""
 
     def now(self, trees: list[Tree], from_version: str, to_version: str, *, stored: bool = False) -> list[Tree] | None:
         """The trees in another version; None when the converter has to wait.
@@ -102,14 +106,15 @@ class Conversions:
         """Convert many stored objects at once. The result has a tree or an error for each; `tree_of` makes its tree.
 
         A batch that fails is halved until the failing objects are found, with at most `MOST_TRIES` failures, and not at
-        all for an error that says nothing about the objects (`LATER`).
+        all for an error that says nothing about the objects (`LATER`, ``ConversionError.of_all``).
         """
         tries = [] if tries is None else tries
         try:
-            made = await self.convert([tree_of(item) for item in items], *versions, stored=True) if items else []
+            made = await self.convert(await _paced(tree_of, items), *versions, stored=True) if items else []
         except StatusError as error:
             tries.append(None)
-            if len(items) == 1 or error.code in LATER or len(tries) > MOST_TRIES:
+            of_all = error.code in LATER or (isinstance(error, ConversionError) and error.of_all)
+            if len(items) == 1 or of_all or len(tries) > MOST_TRIES:
                 return [error] * len(items)
         else:
             return list(made)
@@ -153,8 +158,11 @@ class Conversions:
         if len(made) != len(trees):
             raise ConversionError(_names(trees), to_version, f"{len(trees)} objects became {len(made)}")
         api_version = self._definition.api_version(to_version)
+        compiled = self.compiled.get(to_version)
         for tree in made:
             tree["apiVersion"], tree["kind"] = api_version, self._kind
+            if compiled is not None:
+                compiled.prune(tree)
         return made
 
     def _failed(self, trees: list[Tree], versions: tuple[str, str], error: Exception, stored: bool) -> Exception:
@@ -200,6 +208,20 @@ class Conversions:
                 except Exception:
                     return tree
         return None
+
+
+STEP = 50
+"""After how many trees the clock is looked at."""
+
+
+async def _paced(tree_of: Callable[[T], Tree], items: Sequence[T]) -> list[Tree]:
+    """The tree of each item, with pauses for the event loop."""
+    pacer = Pacer()
+    trees: list[Tree] = []
+    for start in range(0, len(items), STEP):
+        trees += map(tree_of, items[start : start + STEP])
+        await pacer.turn()
+    return trees
 
 
 def _names(trees: list[Tree]) -> str:

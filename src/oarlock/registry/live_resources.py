@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from oarlock.meta.kinds import GroupResource
-from oarlock.registry.conversion import NoConversion
 from oarlock.registry.drift_log import log_drifts
 from oarlock.registry.keys import after_prefix, prefix_of
 from oarlock.registry.records import DefinitionRecords
@@ -185,7 +184,7 @@ def _kept_alike(old: Served, new: Served) -> bool:
     Selectors and frames depend on a version's name, its selectable fields and, for protobuf, its field numbers.
     """
     before, after = old.definition, new.definition
-    same_converter = old.converter is new.converter or type(old.converter) is type(new.converter) is NoConversion
+    same_converter = old.converter == new.converter
     return (
         old.virtual is None
         and same_converter

@@ -33,6 +33,8 @@ class ResourceBase:
         self.compiled: dict[str, CompiledVersion] = {
             version.name: compile_version(served.definition, version.name) for version in served.definition.versions
         }
+        if not served.definition.typed and len(self.compiled) > 1:
+            served.conversions.compiled = self.compiled
         self.bodies = compile_bodies(served.definition)
         self.parts = parts_of(served.definition)
         if any(one.large for one in self.compiled.values()):

@@ -28,12 +28,16 @@ from oarlock.registry.workers import weight
 from oarlock.schema.definition import VersionDefinition
 from oarlock.storage.cache.entry import Entry, Interner
 from oarlock.storage.cache.watch_cache import ResourceCache, WatchCache
+from oarlock.storage.pacing import Pacer
 
 __all__ = ["StoredResource"]
 
 T = TypeVar("T")
 
 _decode = msgspec.json.Decoder().decode
+
+STEP = 50
+"""After how many objects of many the clock is looked at."""
 
 
 class StoredResource(ResourceBase):
@@ -282,7 +286,12 @@ class StoredResource(ResourceBase):
         if not self.served.converter.waits and any(weight(entry.body) for entry in entries):
             return [await self._large_body(entry, version) for entry in entries]
         trees = await self.served.conversions.each(entries, self._read, (self.definition.stored_as, version))
-        return [tree if isinstance(tree, StatusError) else encode_body(tree) for tree in trees]
+        pacer, bodies = Pacer(), list[bytes | StatusError]()
+        for start in range(0, len(trees), STEP):
+            await pacer.turn()
+            some = trees[start : start + STEP]
+            bodies += [tree if isinstance(tree, StatusError) else encode_body(tree) for tree in some]
+        return bodies
 
     async def _large_body(self, entry: Entry, version: str) -> bytes | StatusError:
         try:

@@ -1,0 +1,86 @@
+"""What a failed call of a webhook is called: the texts of Go's HTTP client and of client-go, which people search for.
+
+Must not know: what webhooks are asked. See also: `webhook_calls`.
+Source: client-go ``rest/request.go``, apimachinery ``api/errors``, Go's ``net/http``, ``net`` and ``crypto/x509``.
+"""
+
+from __future__ import annotations
+
+import errno
+import ssl
+from typing import Any
+
+from oarlock.codec import json
+from oarlock.codec.errors import DecodeError
+from oarlock.meta.gotext import quote
+
+__all__ = ["answer_text", "failure_text"]
+
+UNKNOWN_AUTHORITY = "certificate signed by unknown authority"
+_HOST_MISMATCH = (62, 63, 64)
+"""OpenSSL's verify codes for a certificate of another host, mail address or IP address."""
+_EXPIRED = (9, 10)
+
+_BY_CODE = {
+    400: "the server rejected our request for an unknown reason",
+    401: "the server has asked for the client to provide credentials",
+    404: "the server could not find the requested resource",
+    405: "the server does not allow this method on the requested resource",
+    409: "the server reported a conflict",
+    422: "the server rejected our request due to an error in our request",
+    429: "the server has received too many requests and has asked us to try again later",
+    503: "the server is currently unable to handle the request",
+    504: "the server was unable to return a response in the time allotted, but may still be processing the request",
+}
+_MOST_SHOWN = 1024
+
+
+def answer_text(status: int, content_type: str, body: bytes) -> str:
+    """What an answer that isn't a success says: the message of its Status, or what stands for its code."""
+    message = _message_of(body)
+    if message:
+        return message
+    if status in _BY_CODE:
+        return _BY_CODE[status]
+    text = body[:_MOST_SHOWN].decode(errors="replace").strip() if content_type.startswith("text/") else "unknown"
+    if status in (403, 406, 415):
+        return text or "unknown"
+    if status >= 500:
+        return f"an error on the server ({quote(text)}) has prevented the request from succeeding"
+    return f"the server responded with the status code {status} but did not return more information"
+
+
+def _message_of(body: bytes) -> str:
+    try:
+        tree = json.decode(body)
+    except DecodeError:
+        return ""
+    if not isinstance(tree, dict) or tree.get("kind") != "Status" or tree.get("status") == "Success":
+        return ""
+    message = tree.get("message")
+    return message[:_MOST_SHOWN] if isinstance(message, str) else ""
+
+
+def failure_text(error: BaseException | None, address: str, host: str) -> str:
+    """What an error of the HTTP client means, of a call to `address`, where `host` was expected; "" if unknown."""
+    reason: Any = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        return f"tls: failed to verify certificate: x509: {_distrust(reason, host)}"
+    if isinstance(reason, TimeoutError):
+        return "context deadline exceeded"
+    if type(error).__name__ == "ClientConnectorDNSError":
+        return f"dial tcp: lookup {address.rpartition(':')[0]}: no such host"
+    code = reason.errno if isinstance(reason, OSError) else None
+    if code == errno.ECONNREFUSED:
+        return f"dial tcp {address}: connect: connection refused"
+    if isinstance(reason, ConnectionResetError) or type(error).__name__ == "ServerDisconnectedError":
+        return "EOF"
+    return ""
+
+
+def _distrust(error: ssl.SSLCertVerificationError, host: str) -> str:
+    if error.verify_code in _HOST_MISMATCH:
+        return f"certificate is not valid for {host}"
+    if error.verify_code in _EXPIRED:
+        return "certificate has expired or is not yet valid"
+    return UNKNOWN_AUTHORITY

@@ -1,0 +1,108 @@
+"""Calls of webhooks: whom they trust, where they go, and the connections that are kept for them."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import trustme
+from conversion_service import ConversionService
+
+from oarlock.client import webhook_calls
+from oarlock.client.webhook_calls import ServiceReference, WebhookCalls, WebhookError, WebhookTarget
+
+pytestmark = pytest.mark.anyio
+
+REVIEW = b'{"apiVersion":"a/v1","request":{"uid":"u","desiredAPIVersion":"a/v2","objects":[]}}'
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[ConversionService]:
+    one = ConversionService()
+    yield one
+    await one.close()
+
+
+@pytest.fixture
+async def calls(service: ConversionService) -> AsyncIterator[WebhookCalls]:
+    async def find(reference: ServiceReference) -> str:
+        assert (reference.namespace, reference.name, reference.port) == ("web", "hook", 443)
+        return f"127.0.0.1:{service.port}"
+
+    made = WebhookCalls(find)
+    yield made
+    await made.close()
+
+
+def certified(*names: str) -> tuple[ssl.SSLContext, bytes]:
+    """A server's side of TLS, and the CA that vouches for these names."""
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(*names).configure_cert(context)
+    return context, authority.cert_pem.bytes()
+
+
+async def post(calls: WebhookCalls, target: WebhookTarget) -> bytes:
+    return await calls.post(target, REVIEW, timeout_s=5, most_bytes=10_000)
+
+
+async def test_only_the_bundle_is_trusted(service: ConversionService, calls: WebhookCalls):
+    context, ca = certified("127.0.0.1")
+    url = await service.start(context)
+    assert b"Success" in await post(calls, WebhookTarget(url, None, ca))
+    unknown = "tls: failed to verify certificate: x509: certificate signed by unknown authority"
+    for bundle in (b"", certified("127.0.0.1")[1]):
+        with pytest.raises(WebhookError) as refused:
+            await post(calls, WebhookTarget(url, None, bundle))
+        assert str(refused.value) == f'Post "{url}?timeout=5s": {unknown}'
+
+
+async def test_a_certificate_of_another_host(service: ConversionService, calls: WebhookCalls):
+    context, ca = certified("somewhere.example.com")
+    url = await service.start(context)
+    with pytest.raises(WebhookError, match=r"x509: certificate is not valid for 127\.0\.0\.1"):
+        await post(calls, WebhookTarget(url, None, ca))
+
+
+async def test_a_bundle_without_a_certificate(calls: WebhookCalls):
+    with pytest.raises(WebhookError, match=r"no CA certificate"):
+        await post(calls, WebhookTarget("https://127.0.0.1:1/x", None, b"nothing"))
+
+
+async def test_behind_a_service_the_name_of_the_service_counts(service: ConversionService, calls: WebhookCalls):
+    context, ca = certified("hook.web.svc")
+    await service.start(context)
+    config = {"service": {"namespace": "web", "name": "hook", "path": "/convert"}}
+    target = WebhookTarget.of(config, ca)
+    assert target.url == "https://hook.web.svc:443/convert"
+    assert b"Success" in await post(calls, target)
+    assert "host: hook.web.svc:443" in service.heads[0].lower().split("\r\n")
+    assert service.heads[0].startswith("POST /convert?timeout=5s ")
+
+
+@pytest.mark.parametrize(
+    ("config", "url"),
+    [
+        ({"url": "https://a.example.com/x"}, "https://a.example.com/x"),
+        ({"service": {"namespace": "n", "name": "s"}}, "https://s.n.svc:443"),
+        ({"service": {"namespace": "n", "name": "s", "port": 9, "path": "x/y"}}, "https://s.n.svc:9/x/y"),
+    ],
+)
+def test_where_a_configuration_leads(config: dict[str, Any], url: str):
+    assert WebhookTarget.of(config, b"").url == url
+
+
+async def test_connections_to_few_servers_are_kept(
+    service: ConversionService, calls: WebhookCalls, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(webhook_calls, "MOST_SERVERS", 2)
+    url = await service.start()
+    others = [ConversionService() for _ in range(3)]
+    for other in others:
+        await post(calls, WebhookTarget(await other.start()))
+    assert len(calls._servers) == 2
+    assert b"Success" in await post(calls, WebhookTarget(url))
+    for other in others:
+        await other.close()
