@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
-from oarlock.apps.controlplane.options import ControlPlaneOptions, for_control_plane
+from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.apps.controlplane.switches import UnknownSwitch
 from oarlock.schema.declaring import KeywordError
 from oarlock.server.command import CommandError, serve_with
@@ -20,4 +20,4 @@ def up(config: ServerConfig, options: ControlPlaneOptions) -> int:
         if isinstance(error.__cause__, UnknownSwitch):
             raise CommandError(f"--{error.__cause__}") from None
         raise
-    return serve_with(server, for_control_plane(config))
+    return serve_with(server, config)

@@ -17,6 +17,7 @@ from oarlock.endpoints.index import PathsIndex
 from oarlock.endpoints.route import Routes
 from oarlock.endpoints.verbs.connect import load
 from oarlock.endpoints.verbs.patch import served_patches
+from oarlock.endpoints.version import ServerVersion
 from oarlock.endpoints.wait_group import WaitGroup
 from oarlock.meta.memo import Memo
 from oarlock.registry.gate import Gate
@@ -35,12 +36,12 @@ _ROUTE_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """The server's own data. `paths` are its own paths, for the index; `address` is host:port.
+    """The server's own data: what it says of itself; its own `paths`, for the index; `address` is host:port.
 
     `offload` runs slow steps in a thread.
     """
 
-    version: str
+    version: ServerVersion
     paths: tuple[str, ...] = ()
     address: str = ""
     offload: Offload = at_once
@@ -69,7 +70,7 @@ class RouteTable:
         self.about = about
         self.requests = WaitGroup()
         self.index = PathsIndex(catalog, about.paths)
-        info = openapi.Info("oarlock", "0.1", served_patches, about.version)
+        info = openapi.Info("oarlock", "0.1", served_patches, about.version.own)
         self.scale: CatalogEntry
         self.routes: Routes
         self.discovery: DiscoveryDocuments

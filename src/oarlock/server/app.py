@@ -26,6 +26,7 @@ from oarlock.storage.backend import Backend
 if TYPE_CHECKING:
     from oarlock.client.client import Client
     from oarlock.meta.context import User
+    from oarlock.server.config import ServerConfig
     from oarlock.server.identities import Identities
     from oarlock.server.run import Running
 
@@ -120,6 +121,10 @@ class APIServer:
         from oarlock.server import command  # noqa: PLC0415 (see above)
 
         command.main(self, argv)
+
+    def configured(self, config: ServerConfig) -> ServerConfig:
+        """The options as this server runs with them. Subclasses may have other defaults for those that aren't given."""
+        return config
 
     async def replace(self, catalog: Catalog) -> None:
         """Replace everything that is served by `catalog`. Call it in the server's event loop.

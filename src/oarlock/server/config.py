@@ -17,6 +17,7 @@ from oarlock.server.options.groups.generic import GenericOptions
 from oarlock.server.options.groups.logs import LogOptions
 from oarlock.server.options.groups.serving import ServingOptions
 from oarlock.server.options.groups.storage import StorageOptions
+from oarlock.server.options.groups.versions import VersionOptions
 from oarlock.server.options.option import Problem
 from oarlock.storage.url import sqlite_path
 
@@ -37,6 +38,7 @@ class ServerConfig(
     AuditOptions,
     GenericOptions,
     FeatureOptions,
+    VersionOptions,
     LogOptions,
 ):
     """The settings of one process, as ``oarlock serve --help`` and docs/flags.md describe them.

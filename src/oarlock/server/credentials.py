@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 from cryptography import x509
@@ -24,6 +25,7 @@ from oarlock.server.files import locked, write_file
 
 __all__ = ["BadFile", "Kubeconfig", "first_token", "read_file", "tokens_of", "trusted_by_clients", "write_kubeconfig"]
 
+_NO_KUBECONFIG = "it is no kubeconfig, and isn't overwritten; move it away, or give another --write-kubeconfig"
 ADMIN = User("admin", uid="admin", groups=("system:masters",))
 TOKEN_BYTES = 32
 
@@ -92,26 +94,56 @@ class Kubeconfig:
     name: str = "oarlock"
 
 
-def write_kubeconfig(file: Path, kubeconfig: Kubeconfig) -> None:
-    """Write a kubeconfig, readable by its owner only. Raises `BadFile`."""
+def write_kubeconfig(file: Path, kubeconfig: Kubeconfig) -> bool:
+    """Write a kubeconfig, readable by its owner only; what else is in the file stays. Raises `BadFile`.
+
+    Returns whether it is the current context: that of a user who has others isn't changed.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with locked(file.parent):
+            tree = _kubeconfig_in(file)
+            current = tree.get("current-context")
+            added = _kubeconfig_tree(kubeconfig)
+            for part in ("clusters", "users", "contexts"):
+                name = added[part][0]["name"]
+                tree[part] = [*(one for one in tree.get(part) or () if one.get("name") != name), *added[part]]
+            if current not in [one.get("name") for one in tree["contexts"]]:
+                tree["current-context"] = kubeconfig.name
+            write_file(file, yaml.safe_dump(tree, sort_keys=False).encode(), 0o600)
+    except OSError as error:
+        raise BadFile(f"{file}: {error.strerror}") from error
+    return bool(tree["current-context"] == kubeconfig.name)
+
+
+def _kubeconfig_in(file: Path) -> dict[str, Any]:
+    """The kubeconfig that is there; an empty one if there is none."""
+    try:
+        tree = yaml.safe_load(file.read_bytes())
+    except FileNotFoundError:
+        tree = None
+    except (yaml.YAMLError, UnicodeDecodeError):
+        raise BadFile(f"{file}: {_NO_KUBECONFIG}") from None
+    tree = {"apiVersion": "v1", "kind": "Config"} if tree is None else tree
+    if not isinstance(tree, dict) or tree.get("kind", "Config") != "Config":
+        raise BadFile(f"{file}: {_NO_KUBECONFIG}")
+    for part in ("clusters", "users", "contexts"):
+        entries = tree.get(part) or []
+        if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
+            raise BadFile(f"{file}: {_NO_KUBECONFIG}")
+    return tree
+
+
+def _kubeconfig_tree(kubeconfig: Kubeconfig) -> dict[str, Any]:
     cluster = {"server": kubeconfig.url}
     if kubeconfig.ca is not None:
         cluster["certificate-authority-data"] = base64.b64encode(kubeconfig.ca).decode()
     name, user = kubeconfig.name, f"{kubeconfig.user}@{kubeconfig.name}"
-    tree = {
-        "apiVersion": "v1",
-        "kind": "Config",
+    return {
         "clusters": [{"name": name, "cluster": cluster}],
         "users": [{"name": user, "user": {"token": kubeconfig.token}}],
         "contexts": [{"name": name, "context": {"cluster": name, "user": user, "namespace": "default"}}],
-        "current-context": name,
     }
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with locked(file.parent):
-            write_file(file, yaml.safe_dump(tree, sort_keys=False).encode(), 0o600)
-    except OSError as error:
-        raise BadFile(f"{file}: {error.strerror}") from error
 
 
 def trusted_by_clients(certificate: Path) -> bytes | None:

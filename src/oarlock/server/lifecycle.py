@@ -153,6 +153,7 @@ async def start(
 
     End it with `Running.shut_down`. Raises what `serve_until_signal` does.
     """
+    config = server.configured(config)
     backend = _backend(server, config, clock)  # before creating files next to a store whose directory can't exist
     shared = shared or SharedParts()
     prepare_data_directory(config)
@@ -317,15 +318,16 @@ def _print_usage(running: Running, token: tuple[str, User], ca: bytes | None, te
     for everywhere, local in (("//0.0.0.0:", "//127.0.0.1:"), ("//[::]:", "//[::1]:")):
         url = url.replace(everywhere, local)
     file = config.kubeconfig
-    if file is not None:
-        write_kubeconfig(file, Kubeconfig(url, ca, token[1].name, token[0], server.name))
+    context = ""
+    if file is not None and not write_kubeconfig(file, Kubeconfig(url, ca, token[1].name, token[0], server.name)):
+        context = f" --context {shlex.quote(server.name)}"
     place = "memory, gone when it stops" if config.storage == "memory://" else config.shown_storage
     by = f" with {config.workers} workers" if config.workers > 1 else ""
     terminal.print_message(f"{server.name}: serving at {url}{by}, objects in {place}; Ctrl-C stops it")
     if file is None:
         terminal.print_result(f"serving at {url}")
         return
-    terminal.print_result(f"kubectl --kubeconfig {shlex.quote(str(file))} {_example_arguments(server)}")
+    terminal.print_result(f"kubectl --kubeconfig {shlex.quote(str(file))}{context} {_example_arguments(server)}")
 
 
 def _example_arguments(server: ServerDescription) -> str:

@@ -42,7 +42,6 @@ from oarlock.registry.stored_resource import StoredResource
 from oarlock.schema.projections import projection_of
 from oarlock.schema.resources import declared
 from oarlock.server import chain
-from oarlock.server.about import own_version
 from oarlock.server.audit.server_audit import ServerAudit
 from oarlock.server.authorization.assembly import ServerAuthorization
 from oarlock.server.config import EVERY_INTERFACE, ServerConfig
@@ -105,6 +104,8 @@ class ServerDescription(Protocol):
     source: str
     running: Running | None
     identities: Identities | None
+
+    def configured(self, config: ServerConfig) -> ServerConfig: ...
 
 
 class ServerParts:
@@ -224,7 +225,7 @@ class ServerParts:
         informers = self.server.informers
         loaded = await self.live.load(change.put, change.removed)
         try:
-            about = About(own_version(), self.own_paths, address, offload)
+            about = About(self.config.version, self.own_paths, address, offload)
             route_table = RouteTable(catalog, change, loaded.resources, self.admission, about, before)
             readers = [self._reader(informer, *_resource_of(route_table, informer.kind)) for informer in informers]
             await self.live.record(change.put)

@@ -12,6 +12,7 @@ from oarlock.endpoints.catalog import Catalog
 from oarlock.endpoints.discovery import DiscoveryDocuments
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.index import PathsIndex
+from oarlock.endpoints.version import ServerVersion
 from oarlock.endpoints.version import respond as version
 from oarlock.meta.errors import NoSuchPath, NotAcceptable
 from oarlock.meta.kinds import GroupVersionKind
@@ -176,7 +177,14 @@ def test_the_index_of_paths(wardle, recorded):
 
 
 def test_the_version_has_every_field_clients_read(recorded):
-    response = version("0.1.0")
+    response = version(ServerVersion("0.1.0"))
     tree = json.loads(response.body)
     assert tree.keys() == recorded(22)["tree"].keys()
-    assert tree["gitVersion"] == "v1.34.0+oarlock-0.1.0"
+    assert tree["gitVersion"] == "v1.36.2+oarlock-0.1.0"
+    assert [tree[f"{name}Minor"] for name in ("emulation", "minCompatibility")] == ["36", "35"]
+
+
+def test_the_version_is_another_kubernetes(recorded):
+    tree = json.loads(version(ServerVersion("0.1.0", "v1.31", "1.30.4")).body)
+    assert [tree["minor"], tree["gitVersion"]] == ["31", "v1.31.0+oarlock-0.1.0"]
+    assert [tree[f"{name}Minor"] for name in ("emulation", "minCompatibility")] == ["30", "29"]

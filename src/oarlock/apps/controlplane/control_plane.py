@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from oarlock.apps.controlplane.bootstrap import create_declared_roles
-from oarlock.apps.controlplane.options import ControlPlaneOptions
+from oarlock.apps.controlplane.options import ControlPlaneOptions, for_control_plane
 from oarlock.apps.controlplane.parts import ControlPlanePart, standard_parts
 from oarlock.apps.controlplane.switches import UnknownSwitch, parts_left
 from oarlock.client.client import Client
@@ -22,6 +22,7 @@ from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import Authorizer
 from oarlock.schema.declaring import KeywordError
 from oarlock.server.app import APIServer
+from oarlock.server.config import ServerConfig
 from oarlock.server.own_work import Runnable, ServerHook
 from oarlock.storage.backend import Backend
 
@@ -70,6 +71,9 @@ class ControlPlane(APIServer):
             name=name,
             storage=storage,
         )
+
+    def configured(self, config: ServerConfig) -> ServerConfig:
+        return for_control_plane(config)
 
     async def _own_roles(self, client: Client) -> None:
         await create_declared_roles(client, [one.definition for one in self.catalog.resources])
