@@ -136,7 +136,7 @@ class RoleBasedPolicy:
         del of[key]
         if not of:
             del self._bindings_of[before.role]
-        holders = self._holders[namespace]
+        holders = self._holders.get(namespace, {})  # a binding of nobody is in none
         for subject in before.subjects:
             holder = holders.get(subject.key)
             if holder is not None:
@@ -144,7 +144,7 @@ class RoleBasedPolicy:
                 if not holder.bound:
                     del holders[subject.key]
         if not holders:
-            del self._holders[namespace]
+            self._holders.pop(namespace, None)
 
     def clear(self) -> None:
         """Forget everything."""
