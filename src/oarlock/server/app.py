@@ -20,6 +20,7 @@ from oarlock.policy.authz.authorizer import Authorizer
 from oarlock.registry.declare import served_from
 from oarlock.schema.declaring import KeywordError, did_you_mean
 from oarlock.schema.resources import Resource, declared
+from oarlock.server.address import ServerAddress
 from oarlock.server.own_work import Runnable, ServerHook
 from oarlock.storage.backend import Backend
 
@@ -111,6 +112,8 @@ class APIServer:
         self.running: Running | None = None
         self.identities: Identities | None = None
         """Who is let in, while it runs with options."""
+        self.address: ServerAddress | None = None
+        """Where clients reach it, from before ``on_start`` on."""
 
     def main(self, argv: Sequence[str] | None = None) -> None:
         """Run the server, with the options of ``oarlock serve`` (`argv`, or the command line), until SIGTERM or SIGINT.

@@ -190,7 +190,7 @@ async def start(
     server.identities = identities
     await identities.start()
     parts.let_in(identities)
-    running = await assemble(parts, identities.authenticator, listen)
+    running = await assemble(parts, identities.authenticator, listen, certificate.ca)
     try:
         await running.load()
         running.files = (*identities.files, *parts.authorization.files, certificate.files, *named)

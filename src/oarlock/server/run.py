@@ -42,6 +42,7 @@ from oarlock.registry.stored_resource import StoredResource
 from oarlock.schema.projections import projection_of
 from oarlock.schema.resources import declared
 from oarlock.server import chain
+from oarlock.server.address import ServerAddress
 from oarlock.server.audit.server_audit import ServerAudit
 from oarlock.server.authorization.assembly import ServerAuthorization
 from oarlock.server.config import EVERY_INTERFACE, ServerConfig
@@ -104,6 +105,7 @@ class ServerDescription(Protocol):
     source: str
     running: Running | None
     identities: Identities | None
+    address: ServerAddress | None
 
     def configured(self, config: ServerConfig) -> ServerConfig: ...
 
@@ -385,9 +387,10 @@ def _audit(config: ServerConfig, clock: TimerClock) -> ServerAudit | None:
 class Running:
     """A server that has been started, at `url`."""
 
-    def __init__(self, parts: ServerParts, listening: Any, url: str) -> None:
+    def __init__(self, parts: ServerParts, listening: Any, url: str, ca: bytes | None = None) -> None:
         self.parts = parts
         self.url = url
+        parts.server.address = ServerAddress(url, ca)
         self.files: tuple[ReloadedFiles, ...] = ()
         """Those that are read again when they change."""
         self._listening = listening
@@ -505,13 +508,18 @@ class Running:
 Listen = Callable[[Handler], Awaitable[Any]]
 
 
-async def assemble(parts: ServerParts, authenticator: Authenticator, listen: Listen) -> Running:
-    """Listen with `listen` (``serving.serve`` with its configuration); only probes are answered until `load`."""
+async def assemble(
+    parts: ServerParts, authenticator: Authenticator, listen: Listen, ca: bytes | None = None
+) -> Running:
+    """Listen with `listen` (``serving.serve`` with its configuration); only probes are answered until `load`.
+
+    `ca` is the certificate that clients must trust, None if it is one of the system's.
+    """
     listening = await listen(parts.handler(authenticator))
     parts.in_flight.on_full = listening.want_slot
     host = parts.config.bind_address
     host = f"[{host}]" if ":" in host else host
-    return Running(parts, listening, f"https://{host}:{listening.port}")
+    return Running(parts, listening, f"https://{host}:{listening.port}", ca)
 
 
 def _serves_flow_schemas(catalog: Catalog) -> bool:

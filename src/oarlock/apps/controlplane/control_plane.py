@@ -13,7 +13,7 @@ from typing import Any
 
 from oarlock.apps.controlplane.bootstrap import create_declared_roles
 from oarlock.apps.controlplane.options import ControlPlaneOptions, for_control_plane
-from oarlock.apps.controlplane.parts import ControlPlanePart, standard_parts
+from oarlock.apps.controlplane.parts import ControlPlanePart, PartSurroundings, standard_parts
 from oarlock.apps.controlplane.switches import UnknownSwitch, parts_left
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
@@ -54,7 +54,7 @@ class ControlPlane(APIServer):
         options: ControlPlaneOptions | None = None,
     ) -> None:
         access, options = Access(), options or ControlPlaneOptions()
-        every = standard_parts(lambda: self.identities, access, options)
+        every = standard_parts(PartSurroundings(lambda: self.identities, lambda: self.address, access, options))
         try:
             parts = parts_left(every, (*disable, *options.disable), options.controllers)
         except UnknownSwitch as error:

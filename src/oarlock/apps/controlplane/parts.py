@@ -53,9 +53,10 @@ from oarlock.client.client import Client
 from oarlock.client.informer import Informer
 from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.authz.access import Access
+from oarlock.server.address import ServerAddress
 from oarlock.server.own_work import Runnable
 
-__all__ = ["ControlPlanePart", "standard_parts"]
+__all__ = ["ControlPlanePart", "PartSurroundings", "standard_parts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +77,28 @@ class ControlPlanePart:
     start: Callable[[Client], Awaitable[None]] | None = None
 
 
-def standard_parts(
-    identities: IdentitiesSource, access: Access, options: ControlPlaneOptions
-) -> list[ControlPlanePart]:
-    """Every part, in the order in which their admission plugins are asked and their `start` is called.
+@dataclass(frozen=True, slots=True)
+class PartSurroundings:
+    """What parts are given of the server that they are made for.
 
-    `identities` are those that the server lets in; `access` asks what they may do; `options` are the control plane's.
+    `identities` are those that it lets in, and `address` is where it is reached, both once it runs; `access` asks what
+    somebody may do; `options` are the control plane's.
     """
+
+    identities: IdentitiesSource
+    address: Callable[[], ServerAddress | None]
+    access: Access
+    options: ControlPlaneOptions
+
+
+def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:
+    """Every part, in the order in which their admission plugins are asked and their `start` is called."""
     return [
         _namespaces(),
         _configuration(),
-        _identities(identities),
+        _identities(around.identities),
         _coordination(),
-        _access(access),
+        _access(around.access),
         _flow_control(),
     ]
 
