@@ -440,9 +440,13 @@ class Client:
         """Any request: the answer's JSON, None for an empty one. Raises the error that the answer stands for."""
         return await self._requests.ask(method, path, query, body_of(body), headers)
 
-    async def open(self, path: str, query: Pairs, *, streams: bool = False) -> ClientResponse:
-        """A GET, or with `streams` a watch, whose answer the caller reads. Raises the error that it stands for."""
-        return await self._requests.open(path, query, streams=streams, silence_s=_SILENCE_S if streams else None)
+    async def open(self, path: str, query: Pairs, *, streams: bool = False, accept: str = "") -> ClientResponse:
+        """A GET, or with `streams` a watch, whose answer the caller reads. Raises the error that it stands for.
+
+        `accept` is the media type that is wanted, by default JSON.
+        """
+        silence_s = _SILENCE_S if streams else None
+        return await self._requests.open(path, query, streams=streams, silence_s=silence_s, accept=accept)
 
     async def pause(self, failures: int) -> None:
         """Wait before a watch is opened again: longer with each failure in a row, and not all clients together."""

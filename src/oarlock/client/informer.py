@@ -79,6 +79,10 @@ class CacheTransport(Protocol):
         """The objects of a list; None when they aren't in the cache, or can't be read without waiting."""
         ...
 
+    def cached_metadata(self, path: KindPath, observers: Observers[Any]) -> ObjectSource[Any] | None:
+        """All objects of a kind as ``PartialObject``; None when they aren't in the cache."""
+        ...
+
 
 class Informer(Generic[T]):
     """The objects of `kind`, as they were a moment ago. Don't change what it returns: it is shared by all readers.
@@ -250,12 +254,16 @@ class Informer(Generic[T]):
 
     def _remote(self, path: KindPath) -> RemoteObjects[T]:
         assert self._client is not None
-        remote: RemoteObjects[T] = RemoteObjects(self._client, path, self.namespace, self.query, self.observers)
+        remote = self._remote_objects(path)
         before, self._source = self._source, remote
         if before is not None:
             before.close()
             remote.begin_with(before.objects())
         return remote
+
+    def _remote_objects(self, path: KindPath) -> RemoteObjects[T]:
+        assert self._client is not None
+        return RemoteObjects(self._client, path, self.namespace, self.query, self.observers)
 
     async def _cached(self, path: KindPath) -> ObjectSource[T] | None:
         """The server's own cache, if it is in this process. Raises StatusError if the user may not list it."""

@@ -56,10 +56,10 @@ class Requests:
         return answer
 
     async def open(
-        self, path: str, query: Pairs = (), *, streams: bool = False, silence_s: float | None = None
+        self, path: str, query: Pairs = (), *, streams: bool = False, silence_s: float | None = None, accept: str = ""
     ) -> ClientResponse:
         """A GET whose body the caller reads. Raises StatusError, TransportError."""
-        request = self._request("GET", path, query)
+        request = self._request("GET", path, query, headers={"accept": accept} if accept else None)
         if streams:
             timeout_s = self.settings.timeout_s
             request = ClientRequest("GET", path, query, request.headers, b"", timeout_s, True, silence_s)

@@ -39,8 +39,8 @@ class WatchingClient(Protocol):
         """Where the objects of a kind are. Raises NotFound."""
         ...
 
-    async def open(self, path: str, query: Pairs, *, streams: bool = False) -> ClientResponse:
-        """A GET, or with `streams` a watch. Raises StatusError, TransportError."""
+    async def open(self, path: str, query: Pairs, *, streams: bool = False, accept: str = "") -> ClientResponse:
+        """A GET, or with `streams` a watch; `accept` is which form is wanted. Raises StatusError, TransportError."""
         ...
 
     async def pause(self, failures: int) -> None:

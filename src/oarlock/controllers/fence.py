@@ -12,7 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
+from oarlock.client.kinds import KindPath
+from oarlock.client.observers import Observers
+from oarlock.client.queries import ListQuery
 from oarlock.client.transport import ClientConnection, ClientRequest, ClientResponse, Transport
 from oarlock.meta.context import Clock
 
@@ -81,3 +85,15 @@ class FencedTransport:
 
     async def close(self) -> None:
         await self._transport.close()
+
+    def cached_objects(self, path: KindPath, namespace: str, query: ListQuery, observers: Observers[Any]) -> Any:
+        """See ``client.informer.CacheTransport``."""
+        transport: Any = self._transport
+        if not hasattr(transport, "cached_objects"):
+            return None
+        return transport.cached_objects(path, namespace, query, observers)
+
+    def cached_metadata(self, path: KindPath, observers: Observers[Any]) -> Any:
+        """See ``client.informer.CacheTransport``."""
+        transport: Any = self._transport
+        return transport.cached_metadata(path, observers) if hasattr(transport, "cached_metadata") else None

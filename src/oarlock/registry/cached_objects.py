@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 from oarlock.client.informer import NotRunning, differences
 from oarlock.client.object_log import ObjectLog
 from oarlock.client.observers import Key, Observers
+from oarlock.client.partial_objects import PartialObject, partial_object
 from oarlock.client.queries import ListQuery
 from oarlock.meta.errors import StatusError
 from oarlock.registry.keys import object_key
@@ -27,7 +28,7 @@ from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent, Subscription
 from oarlock.storage.cache.snapshot import Snapshot
 
-__all__ = ["CachedObjects", "selection_of"]
+__all__ = ["CachedMetadata", "CachedObjects", "selection_of"]
 
 T = TypeVar("T")
 
@@ -200,6 +201,23 @@ class CachedObjects(Generic[T]):
                 new = None if event.type == "DELETED" or not self._includes(entry) else _CachedObject(entry, self)
                 if old is not None or new is not None:
                     observers.changed((entry.namespace, entry.name), old, new)
+
+
+class CachedMetadata(CachedObjects[PartialObject]):
+    """The metadata of all objects of `resource`, read from their stored bytes each time: nothing is kept or converted.
+
+    Metadata is the same in every version.
+    """
+
+    def __init__(self, resource: StoredResource, observers: Observers[PartialObject]) -> None:
+        super().__init__(resource, resource.definition.stored_as, _no_view, observers)
+
+    def _read(self, entry: Entry) -> PartialObject | None:
+        return None if entry.broken else partial_object(b"{" + entry.body)
+
+
+def _no_view(tree: Tree) -> PartialObject:
+    raise AssertionError("metadata is read from bytes")
 
 
 class _State(Generic[T]):

@@ -64,6 +64,7 @@ class ControlPlane(APIServer):
             admission=[plugin for part in parts for plugin in part.admission] + [*admission],
             informers=[informer for part in parts for informer in part.informers] + [*informers],
             controllers=[one for part in parts for one in part.controllers.values()] + [*controllers],
+            garbage_collection="external",
             authorizer=authorizer,
             access=access,
             on_start=_start_of(parts, self._own_roles, on_start),

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from oarlock.apps.controllers.garbage.collector import GarbageCollector
 from oarlock.apps.controlplane.access_reviews import (
     LocalSubjectAccessReviews,
     SelfSubjectAccessReviews,
@@ -100,6 +101,7 @@ def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:
         _coordination(),
         _access(around.access),
         _flow_control(),
+        _garbage_collection(),
     ]
 
 
@@ -169,3 +171,8 @@ def _flow_control() -> ControlPlanePart:
         serve=[FlowSchemaCollection, PriorityLevelCollection],
         controllers={"priority-and-fairness-controller": FlowControl()},
     )
+
+
+def _garbage_collection() -> ControlPlanePart:
+    """What becomes of objects whose owners are gone."""
+    return ControlPlanePart("garbagecollection", controllers={"garbage-collector-controller": GarbageCollector()})

@@ -1,0 +1,323 @@
+"""`GarbageCollector`: deletes what belonged to objects that are gone, and lets objects go that wait for it.
+
+- An object goes when none of its owners exists: none in its namespace (or the cluster) with that name and that uid.
+- *Foreground*: an owner waits, with a finalizer, until what blocks its deletion is gone. *Orphan*: it waits until its
+  dependents don't name it any more. An owner of a kind that isn't served may exist, so its dependents stay.
+- Every write says which revision it is about; that an owner is absent is asked of the server, once for each owner.
+
+See also: `graph`, who belongs to whom; `followed`, where that comes from. Source: Kubernetes' garbage collector.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from enum import Enum
+
+from oarlock.apps.controllers.garbage.acting import Acting
+from oarlock.apps.controllers.garbage.followed import FollowedKinds, KindListener
+from oarlock.apps.controllers.garbage.graph import DependencyGraph, Place
+from oarlock.apps.controllers.served_kinds import ServedKind, ServedKinds
+from oarlock.client.client import Client
+from oarlock.client.clock import TimerClock
+from oarlock.client.observers import Key, ReadableObject
+from oarlock.client.partial_objects import OwnerLink, PartialMetadata, PartialObject
+from oarlock.client.transport import TransportError
+from oarlock.controllers.events import EventRecorder, EventSender
+from oarlock.controllers.fence import LeaderLost
+from oarlock.controllers.keys import ObjectKey
+from oarlock.controllers.work_queue import WorkQueue
+from oarlock.meta.errors import Conflict, StatusError
+from oarlock.meta.kinds import GroupResource
+
+__all__ = ["GarbageCollector"]
+
+log = logging.getLogger("oarlock.controllers")
+
+NAME = "garbage-collector-controller"
+FOREGROUND = "foregroundDeletion"
+ORPHAN = "orphan"
+WORKERS = 32
+AT_ONCE = 500
+"""How many dependents are put into the queue before others have a turn."""
+MAX_ABSENT = 10_000
+"""How many owners are remembered not to exist."""
+NAMESPACES = GroupResource("", "namespaces")
+
+
+class _Owner(Enum):
+    """What is known of an owner that an object names."""
+
+    THERE = "there"
+    ABSENT = "absent"
+    WAITING = "deleted in the foreground"
+    UNKNOWN = "unknown"
+
+
+class GarbageCollector:
+    """Runs as one of a server's controllers; each `run` builds the graph anew."""
+
+    name = NAME
+
+    async def run(self, client: Client, clock: TimerClock) -> None:
+        """Collect until cancelled."""
+        await _Collecting(client, clock).run()
+
+
+class _Collecting:
+    """One run."""
+
+    def __init__(self, client: Client, clock: TimerClock) -> None:
+        listener = KindListener(self._changed, self._appeared, self._disappeared)
+        self._graph = DependencyGraph()
+        self._kinds = FollowedKinds(client, clock, listener)
+        self._acting = Acting(client)
+        self._queue = WorkQueue(clock, on_room=self._missed_some)
+        self._absent: OrderedDict[tuple[str, OwnerLink], None] = OrderedDict()
+        self._waiting: dict[str, Place] = {}
+        """Owners that are being deleted in the foreground, by uid."""
+        self._unresolved: dict[tuple[str, str], set[Place]] = {}
+        """Objects that have an owner of a kind that isn't served."""
+        self._gone: deque[Iterable[Place]] = deque()
+        self._something_gone = asyncio.Event()
+        self._events = EventSender(client, clock)
+        self._recorder = EventRecorder(self._events, NAME)
+
+    async def run(self) -> None:
+        self._events.start()
+        tasks = [asyncio.create_task(self._kinds.run(), name="kinds of the garbage collector")]
+        try:
+            await self._kinds.synced()
+            tasks.append(asyncio.create_task(self._enqueue_gone(), name="dependents of what is gone"))
+            tasks += [asyncio.create_task(self._work(), name=f"garbage collector {n}") for n in range(WORKERS)]
+            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            ended.pop().result()
+        finally:
+            self._queue.shut_down(drain=False)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            await self._events.stop()
+
+    # What happens
+
+    def _changed(
+        self,
+        kind: ServedKind,
+        key: Key,
+        old: ReadableObject[PartialObject] | None,
+        new: ReadableObject[PartialObject] | None,
+    ) -> None:
+        place = Place(kind.resource, *key)
+        found = None if new is None else new.read()
+        if found is not None:
+            self._put(place, found.metadata)
+        elif new is None:
+            before = None if old is None else old.read()
+            self._remove(place, "" if before is None else before.metadata.uid)
+
+    def _put(self, place: Place, metadata: PartialMetadata) -> None:
+        before, owners = self._graph.owners(place), metadata.owner_references or ()
+        if owners != before:
+            self._graph.put(place, owners)
+            self._look_at_waiting(before)
+            if any(self._known(link, place) is not _Owner.THERE for link in owners):
+                self._queue.add(place.key)
+        if metadata.deletion_timestamp is not None:
+            finalizers = metadata.finalizers or ()
+            if FOREGROUND in finalizers or ORPHAN in finalizers:
+                self._queue.add(place.key)
+            self._look_at_waiting(owners)
+
+    def _remove(self, place: Place, uid: str) -> None:
+        self._look_at_waiting(self._graph.remove(place))
+        self._waiting.pop(uid, None)
+        if self._graph.has_dependents(uid):
+            self._later(self._graph.dependents(uid))
+
+    def _look_at_waiting(self, owners: Iterable[OwnerLink]) -> None:
+        """Something has changed of what these owners may wait for."""
+        for link in owners:
+            waiting = self._waiting.get(link.uid)
+            if waiting is not None:
+                self._queue.add(waiting.key)
+
+    def _appeared(self, served: ServedKinds) -> None:
+        for kind in tuple(self._unresolved):
+            if kind in served.by_kind:
+                self._later(self._unresolved.pop(kind))
+
+    def _disappeared(self, kind: ServedKind) -> None:
+        for place in self._graph:
+            if place.resource == kind.resource:
+                self._graph.remove(place)
+
+    def _missed_some(self) -> None:
+        """There is room in the queue again, which has refused something."""
+        self._later(self._graph)
+
+    def _later(self, places: Iterable[Place]) -> None:
+        self._gone.append(places)
+        self._something_gone.set()
+
+    async def _enqueue_gone(self) -> None:
+        while True:
+            await self._something_gone.wait()
+            self._something_gone.clear()
+            while self._gone:
+                for number, place in enumerate(self._gone.popleft()):
+                    self._queue.add(place.key)
+                    if not (number + 1) % AT_ONCE:
+                        await asyncio.sleep(0)
+
+    # What is done
+
+    async def _work(self) -> None:
+        while (key := await self._queue.get()) is not None:
+            try:
+                await self._collect(Place.of_key(key))
+                self._queue.forget(key)
+            except Conflict:
+                self._queue.retry(key)  # it has changed meanwhile
+            except (StatusError, TransportError, LeaderLost) as error:
+                self._log_failure(key, error)
+            except Exception:
+                log.exception("garbage collection of %s failed, again in %.3g s", key, self._queue.retry(key))
+            finally:
+                self._queue.done(key)
+            await asyncio.sleep(0)
+
+    def _log_failure(self, key: ObjectKey, error: Exception) -> None:
+        text = error.message if isinstance(error, StatusError) else str(error)
+        log.info("garbage collection of %s failed, again in %.3g s: %s", key, self._queue.retry(key), text)
+
+    async def _collect(self, place: Place) -> None:
+        """Look at one object, and do what is to be done with it."""
+        kind = self._kinds.served.by_resource.get(place.resource)
+        found = None if kind is None else self._kinds.get(kind, place.namespace, place.name)
+        if kind is None or found is None:
+            return
+        metadata = found.metadata
+        if metadata.deletion_timestamp is not None:
+            await self._let_go(kind, place, metadata)
+            return
+        states: dict[_Owner, list[OwnerLink]] = {state: [] for state in _Owner}
+        for link in metadata.owner_references or ():
+            states[await self._state(link, place, found)].append(link)
+        superfluous = [*states[_Owner.ABSENT], *states[_Owner.WAITING]]
+        if states[_Owner.UNKNOWN] or not superfluous:
+            return
+        if states[_Owner.THERE]:
+            await self._acting.disown(kind, metadata, {link.uid for link in superfluous})
+        elif states[_Owner.WAITING] and self._graph.has_dependents(metadata.uid):
+            await self._unblock_circle(kind, metadata)
+            await self._acting.delete(kind, metadata, "Foreground")
+        else:
+            await self._acting.delete(kind, metadata, _policy(metadata))
+
+    async def _unblock_circle(self, kind: ServedKind, metadata: PartialMetadata) -> None:
+        """Where something of it is being deleted in the foreground itself, both could wait for one another."""
+        for place in self._graph.dependents(metadata.uid):
+            below = self._kinds.served.by_resource.get(place.resource)
+            found = None if below is None else self._kinds.get(below, place.namespace, place.name)
+            if found is not None and _waits(found.metadata):
+                await self._acting.unblock(kind, metadata)
+                return
+
+    async def _let_go(self, kind: ServedKind, place: Place, metadata: PartialMetadata) -> None:
+        """Take the finalizer off an object that is being deleted, if nothing is to be done for it any more."""
+        finalizers = metadata.finalizers or ()
+        if ORPHAN in finalizers:
+            await self._orphan(metadata.uid)
+            await self._acting.remove_finalizer(kind, metadata, ORPHAN)
+        elif FOREGROUND in finalizers:
+            if metadata.uid not in self._waiting:
+                self._waiting[metadata.uid] = place
+                self._later(self._graph.dependents(metadata.uid))
+            if not self._graph.blocks(metadata.uid):
+                await self._acting.remove_finalizer(kind, metadata, FOREGROUND)
+
+    async def _orphan(self, uid: str) -> None:
+        """Let no object name the owner `uid` any more."""
+        limit = asyncio.Semaphore(WORKERS)
+
+        async def disown(kind: ServedKind, metadata: PartialMetadata) -> None:
+            async with limit:
+                await self._acting.disown(kind, metadata, {uid})
+
+        async with asyncio.TaskGroup() as group:
+            for number, place in enumerate(self._graph.dependents(uid)):
+                kind = self._kinds.served.by_resource.get(place.resource)
+                found = None if kind is None else self._kinds.get(kind, place.namespace, place.name)
+                if kind is not None and found is not None:
+                    group.create_task(disown(kind, found.metadata))
+                if not (number + 1) % WORKERS:
+                    await asyncio.sleep(0)
+
+    # Owners
+
+    def _known(self, link: OwnerLink, place: Place) -> _Owner:
+        """What is known of an owner without asking: it may be newer than what is known here, or absent elsewhere."""
+        kind = self._kinds.served.by_kind.get((link.api_version, link.kind))
+        if kind is None:
+            return _Owner.UNKNOWN
+        found = self._kinds.get(kind, place.namespace if kind.namespaced else "", link.name)
+        if found is None or found.metadata.uid != link.uid:
+            return _Owner.ABSENT
+        return _Owner.WAITING if _waits(found.metadata) else _Owner.THERE
+
+    async def _state(self, link: OwnerLink, place: Place, dependent: PartialObject) -> _Owner:
+        """What an owner is, for sure. Raises StatusError, TransportError when that can't be told."""
+        kind = self._kinds.served.by_kind.get((link.api_version, link.kind))
+        if kind is None:
+            self._unresolved.setdefault((link.api_version, link.kind), set()).add(place)
+            return _Owner.UNKNOWN
+        if kind.namespaced and not place.namespace:
+            self._tell(place, dependent, f"ownerRef {_shown(link, '')} must not be namespaced")
+            return _Owner.UNKNOWN
+        state = self._known(link, place)
+        if state is not _Owner.ABSENT:
+            return state
+        namespace = place.namespace if kind.namespaced else ""
+        if (namespace, link) in self._absent:
+            return state
+        live = await self._acting.read(kind, namespace, link.name)
+        if live is not None and live.uid == link.uid:
+            return _Owner.WAITING if _waits(live) else _Owner.THERE
+        self._absent[namespace, link] = None
+        while len(self._absent) > MAX_ABSENT:
+            self._absent.popitem(last=False)
+        if kind.namespaced and self._is_elsewhere(kind, link):
+            shown = _shown(link, namespace)
+            self._tell(place, dependent, f'ownerRef {shown} does not exist in namespace "{namespace}"')
+        return state
+
+    def _is_elsewhere(self, kind: ServedKind, link: OwnerLink) -> bool:
+        """Whether the owner that isn't in the dependent's namespace is in another."""
+        places = (self._kinds.get(kind, namespace, link.name) for namespace in self._kinds.names_of(NAMESPACES))
+        return any(found is not None and found.metadata.uid == link.uid for found in places)
+
+    def _tell(self, place: Place, dependent: PartialObject, text: str) -> None:
+        kind = self._kinds.served.by_resource[place.resource]
+        metadata = {"namespace": place.namespace, "name": place.name, "uid": dependent.metadata.uid}
+        about = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
+        self._recorder.warning(about, "OwnerRefInvalidNamespace", text, action="CollectGarbage")
+
+
+def _waits(metadata: PartialMetadata) -> bool:
+    """Whether an object is being deleted in the foreground."""
+    return metadata.deletion_timestamp is not None and FOREGROUND in (metadata.finalizers or ())
+
+
+def _policy(metadata: PartialMetadata) -> str:
+    """What becomes of the dependents of an object that is collected itself."""
+    finalizers = metadata.finalizers or ()
+    if ORPHAN in finalizers:
+        return "Orphan"
+    return "Foreground" if FOREGROUND in finalizers else "Background"
+
+
+def _shown(link: OwnerLink, namespace: str) -> str:
+    return f"[{link.api_version}/{link.kind}, namespace: {namespace}, name: {link.name}, uid: {link.uid}]"

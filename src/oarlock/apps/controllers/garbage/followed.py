@@ -1,0 +1,166 @@
+"""`FollowedKinds`: the metadata of everything that is served, kept current while kinds come and go.
+
+Must not know: owners. See also: `collector`, which is told of changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from oarlock.apps.controllers.served_kinds import ServedKind, ServedKinds, served_kinds
+from oarlock.client.client import Client
+from oarlock.client.clock import TimerClock
+from oarlock.client.observers import Key, Observer, ReadableObject
+from oarlock.client.partial_objects import MetadataInformer, PartialObject
+from oarlock.client.transport import TransportError
+from oarlock.meta.errors import StatusError
+from oarlock.meta.kinds import GroupResource
+
+__all__ = ["FollowedKinds", "KindListener"]
+
+log = logging.getLogger("oarlock.controllers")
+
+LOOK_AGAIN_S = 5.0
+"""How long until discovery is asked again whether kinds have come or gone."""
+
+SYNC_S = 30.0
+"""How long is waited at first for kinds that can't be listed; the others are served without them."""
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
+
+EVENTS = frozenset((GroupResource("", "events"), GroupResource("events.k8s.io", "events")))
+"""They are many, own nothing, and end by themselves."""
+
+Tell = Callable[[ServedKind, Key, ReadableObject[PartialObject] | None, ReadableObject[PartialObject] | None], None]
+
+
+@dataclass(slots=True)
+class KindListener:
+    """Who is told: of each change of an object, of kinds that are new, and of one that isn't served any more."""
+
+    changed: Tell
+    appeared: Callable[[ServedKinds], None]
+    disappeared: Callable[[ServedKind], None]
+
+
+@dataclass(slots=True)
+class _Following:
+    kind: ServedKind
+    informer: MetadataInformer
+    task: asyncio.Task[None]
+
+
+class FollowedKinds:
+    """Follows from `run` until that is cancelled. Reads with `client`."""
+
+    def __init__(self, client: Client, clock: TimerClock, listener: KindListener) -> None:
+        self.served = ServedKinds()
+        self.look_again = asyncio.Event()
+        """Set it when kinds may have come or gone."""
+        self._client = client
+        self._clock = clock
+        self._listener = listener
+        self._following: dict[GroupResource, _Following] = {}
+        self._synced = asyncio.Event()
+
+    def get(self, kind: ServedKind, namespace: str, name: str) -> PartialObject | None:
+        """An object, as far as it is known here; it may be newer, or exist although it isn't known."""
+        following = self._following.get(kind.resource)
+        if following is None or not following.informer.attached:
+            return None
+        return following.informer.get(name, namespace)
+
+    def names_of(self, resource: GroupResource) -> list[str]:
+        """The names of all known objects of a resource of the cluster."""
+        following = self._following.get(resource)
+        if following is None or not following.informer.attached:
+            return []
+        return following.informer.names()
+
+    async def synced(self) -> None:
+        """Wait until everything that existed is known, or can't be known for now."""
+        await self._synced.wait()
+
+    async def run(self) -> None:
+        try:
+            while True:
+                self.look_again.clear()
+                await self._look()
+                if not self._synced.is_set():
+                    await self._first_sync()
+                await self._pause(LOOK_AGAIN_S)
+        finally:
+            tasks = [one.task for one in self._following.values()]
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks)
+
+    async def _look(self) -> None:
+        """Follow what is served now."""
+        try:
+            served = await served_kinds(self._client)
+        except (StatusError, TransportError) as error:
+            log.warning("garbage collection doesn't know what is served: %s", error)
+            return
+        kinds = {one.resource: one for one in served.with_verbs("list", "watch", "delete")}
+        for resource, following in tuple(self._following.items()):
+            if resource not in kinds and not _may_be_stale(served, following.kind):
+                following.task.cancel()
+                del self._following[resource]
+                self._listener.disappeared(following.kind)
+        appeared = served.by_kind.keys() - self.served.by_kind.keys()
+        self.served = served
+        for resource, kind in kinds.items():
+            if resource not in self._following and resource not in EVENTS:
+                self._follow(kind)
+        if appeared:
+            self._listener.appeared(served)
+
+    def _follow(self, kind: ServedKind) -> None:
+        informer = MetadataInformer(kind.reference, self._client)
+        changed = self._listener.changed
+        informer.observers.add(Observer(lambda key, old, new: changed(kind, key, old, new)))
+        task = asyncio.create_task(self._keep(informer, kind), name=f"garbage collection of {kind.resource}")
+        self._following[kind.resource] = _Following(kind, informer, task)
+
+    async def _keep(self, informer: MetadataInformer, kind: ServedKind) -> None:
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                await informer.run()
+            except (StatusError, TransportError) as error:
+                log.info("garbage collection can't follow %s, again in %g s: %s", kind.resource, pause_s, error)
+            except Exception:
+                log.exception("garbage collection can't follow %s, again in %g s", kind.resource, pause_s)
+            await self._clock.sleep(pause_s)
+            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+    async def _first_sync(self) -> None:
+        syncing = [asyncio.ensure_future(one.informer.synced()) for one in self._following.values()]
+        timer = asyncio.ensure_future(self._clock.sleep(SYNC_S))
+        everything = asyncio.ensure_future(asyncio.wait(syncing)) if syncing else timer
+        try:
+            await asyncio.wait((everything, timer), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in (*syncing, timer, everything):
+                one.cancel()
+        self._synced.set()
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, less when somebody says that kinds have come or gone."""
+        timer = asyncio.ensure_future(self._clock.sleep(seconds))
+        told = asyncio.ensure_future(self.look_again.wait())
+        try:
+            await asyncio.wait((timer, told), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            timer.cancel()
+            told.cancel()
+
+
+def _may_be_stale(served: ServedKinds, kind: ServedKind) -> bool:
+    """Whether the server of `kind` didn't say what it serves, so that its kinds aren't gone."""
+    return kind.api_version in served.stale

@@ -1,0 +1,91 @@
+"""`ServedKinds`: every kind that a server serves, whoever serves it there, as one request of discovery tells it.
+
+See also: ``client.kinds``, which finds a single one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from oarlock.client.client import Client
+from oarlock.client.kinds import KindPath
+from oarlock.meta.kinds import GroupResource
+
+__all__ = ["ServedKind", "ServedKinds", "served_kinds"]
+
+_ACCEPT = {"accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
+
+
+@dataclass(frozen=True, slots=True)
+class ServedKind:
+    """A resource in one version."""
+
+    resource: GroupResource
+    version: str
+    kind: str
+    namespaced: bool
+    verbs: frozenset[str]
+
+    @property
+    def api_version(self) -> str:
+        group = self.resource.group
+        return f"{group}/{self.version}" if group else self.version
+
+    @property
+    def reference(self) -> str:
+        """What a client calls it: ``apps/v1/Deployment``."""
+        return f"{self.api_version}/{self.kind}"
+
+    @property
+    def path(self) -> KindPath:
+        return KindPath(self.api_version, self.kind, self.resource.resource, self.namespaced)
+
+
+@dataclass(frozen=True, slots=True)
+class ServedKinds:
+    """Kinds by how an object names its own (``apps/v1``, ``Deployment``), and by resource in the preferred version.
+
+    `stale` are the group versions whose server didn't say what it serves.
+    """
+
+    by_kind: dict[tuple[str, str], ServedKind] = field(default_factory=dict)
+    by_resource: dict[GroupResource, ServedKind] = field(default_factory=dict)
+    stale: tuple[str, ...] = ()
+
+    def with_verbs(self, *verbs: str) -> Iterator[ServedKind]:
+        """Each resource once, if it has all these verbs."""
+        return (one for one in self.by_resource.values() if one.verbs.issuperset(verbs))
+
+
+async def served_kinds(client: Client) -> ServedKinds:
+    """Ask the server. Raises StatusError, TransportError."""
+    legacy = await client.request("GET", "/api", headers=_ACCEPT)
+    groups = await client.request("GET", "/apis", headers=_ACCEPT)
+    kinds: dict[tuple[str, str], ServedKind] = {}
+    resources: dict[GroupResource, ServedKind] = {}
+    stale: list[str] = []
+    for group, version in _versions((legacy, groups)):
+        if version.get("freshness") == "Stale":
+            stale.append(f"{group}/{version['version']}")
+        for one in _kinds_of(group, version):
+            kinds[one.api_version, one.kind] = one
+            resources.setdefault(one.resource, one)
+    return ServedKinds(kinds, resources, tuple(stale))
+
+
+def _versions(documents: Iterable[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for document in documents:
+        for group in document.get("items") or ():
+            for version in group.get("versions") or ():
+                yield group.get("metadata", {}).get("name", ""), version
+
+
+def _kinds_of(group: str, version: dict[str, Any]) -> Iterator[ServedKind]:
+    for one in version.get("resources") or ():
+        kind = (one.get("responseKind") or {}).get("kind", "")
+        if kind:
+            resource = GroupResource(group, one["resource"])
+            namespaced = one.get("scope") == "Namespaced"
+            yield ServedKind(resource, version["version"], kind, namespaced, frozenset(one.get("verbs") or ()))

@@ -1,0 +1,123 @@
+"""`PartialObject`: what every object has, of whatever kind: name, uid, owners, finalizers. `MetadataInformer` has them.
+
+    objects = MetadataInformer("apps/v1/Deployment", client)
+
+For code that looks at objects of many kinds and not into them. In the process of a server it reads the stored bytes and
+keeps nothing; over a network it asks for ``PartialObjectMetadata`` and keeps that.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from oarlock.client.informer import Informer, ObjectSource
+from oarlock.client.kinds import KindPath
+from oarlock.client.queries import Pairs
+from oarlock.client.remote_objects import RemoteObjects
+from oarlock.client.transport import ClientResponse, Transport
+from oarlock.client.watching import WatchingClient
+
+__all__ = ["MetadataInformer", "OwnerLink", "PartialMetadata", "PartialObject", "partial_object"]
+
+_ACCEPT = (
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, "
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json"
+)
+
+
+class OwnerLink(msgspec.Struct, frozen=True, rename="camel"):
+    """A reference of an object to one of its owners."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+    def tree(self) -> dict[str, Any]:
+        """The reference as it is written."""
+        tree: dict[str, Any] = msgspec.to_builtins(self)
+        return {name: value for name, value in tree.items() if value is not None}
+
+
+class PartialMetadata(msgspec.Struct, frozen=True, rename="camel"):
+    """What controllers of all kinds read of an object's metadata."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    finalizers: tuple[str, ...] | None = None
+    owner_references: tuple[OwnerLink, ...] | None = None
+
+
+class PartialObject(msgspec.Struct, frozen=True):
+    """An object, of which only the metadata was read."""
+
+    metadata: PartialMetadata = PartialMetadata()
+
+
+_decode = msgspec.json.Decoder(PartialObject).decode
+
+
+def partial_object(data: bytes) -> PartialObject | None:
+    """The metadata of an object in JSON; None for what is none."""
+    try:
+        return _decode(data)
+    except msgspec.MsgspecError:
+        return None
+
+
+class MetadataInformer(Informer[PartialObject]):
+    """The metadata of the objects of a kind, ``group/version/Kind``. `run` follows them until cancelled."""
+
+    def __init__(self, kind: str, client: WatchingClient) -> None:
+        # Kinds are classes for those who read objects; here it is a name.
+        of: Any = kind
+        super().__init__(of, client=_MetadataClient(client))
+
+    def names(self) -> list[str]:
+        """The names of the objects, of all namespaces."""
+        return [] if self._source is None else [name for (_, name), _ in self._source.objects()]
+
+    def _remote_objects(self, path: KindPath) -> RemoteObjects[PartialObject]:
+        assert self._client is not None
+        return _RemoteMetadata(self._client, path, self.namespace, self.query, self.observers)
+
+    async def _cached(self, path: KindPath) -> ObjectSource[PartialObject] | None:
+        assert self._client is not None
+        transport: Any = self._client.transport
+        if not hasattr(transport, "cached_metadata"):
+            return None
+        found: ObjectSource[PartialObject] | None = transport.cached_metadata(path, self.observers)
+        return found
+
+
+class _RemoteMetadata(RemoteObjects[PartialObject]):
+    def decoded(self, data: bytes) -> PartialObject | None:
+        return partial_object(data)
+
+
+class _MetadataClient:
+    """A `WatchingClient` that asks for metadata only."""
+
+    def __init__(self, client: WatchingClient) -> None:
+        self._client = client
+
+    @property
+    def transport(self) -> Transport:
+        return self._client.transport
+
+    async def path(self, kind: Any) -> KindPath:
+        return await self._client.path(kind)
+
+    async def open(self, path: str, query: Pairs, *, streams: bool = False, accept: str = _ACCEPT) -> ClientResponse:
+        return await self._client.open(path, query, streams=streams, accept=accept)
+
+    async def pause(self, failures: int) -> None:
+        await self._client.pause(failures)
