@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -55,7 +56,7 @@ def _shown(user: User) -> UserInfo:
 
 
 def publishing(identities: IdentitiesSource) -> Callable[[Client], Awaitable[None]]:
-    """Publishes at the start whom extension servers may believe, in the ConfigMap that they read."""
+    """Publishes whom extension servers may believe, in the ConfigMap that they read."""
 
     async def publish(client: Client) -> None:
         known = identities()
@@ -63,9 +64,12 @@ def publishing(identities: IdentitiesSource) -> Callable[[Client], Awaitable[Non
             return
         data, metadata = known.published(), {"name": TRUST, "namespace": "kube-system"}
         try:
-            await client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
-        except AlreadyExists:
-            await client.patch("v1/ConfigMap", TRUST, {"data": data}, namespace="kube-system")
+            stored = await client.get("v1/ConfigMap", TRUST, namespace="kube-system")
+            if not data.items() <= (stored.get("data") or {}).items():
+                await client.patch("v1/ConfigMap", TRUST, {"data": data}, namespace="kube-system")
+        except NotFound:
+            with suppress(AlreadyExists):  # another server was faster
+                await client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 
     return publish
 

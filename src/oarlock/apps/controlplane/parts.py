@@ -40,6 +40,7 @@ from oarlock.apps.controlplane.leases import LeaseCollection
 from oarlock.apps.controlplane.namespace_deletion import NamespaceDeletion
 from oarlock.apps.controlplane.namespaces import NamespaceCollection, NamespaceLifecycle, create_system_namespaces
 from oarlock.apps.controlplane.options import ControlPlaneOptions
+from oarlock.apps.controlplane.own_objects import OwnObjects
 from oarlock.apps.controlplane.role_aggregation import RoleAggregation
 from oarlock.apps.controlplane.roles import (
     ClusterRoleBindingCollection,
@@ -49,6 +50,7 @@ from oarlock.apps.controlplane.roles import (
 )
 from oarlock.apps.controlplane.secrets import SecretCollection
 from oarlock.apps.controlplane.service_accounts import DefaultServiceAccounts
+from oarlock.apps.controlplane.upkeep import Upkeep
 from oarlock.apps.kinds import core, events
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
@@ -102,6 +104,7 @@ def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:
         _access(around.access),
         _flow_control(),
         _garbage_collection(),
+        _system_objects(around),
     ]
 
 
@@ -176,3 +179,15 @@ def _flow_control() -> ControlPlanePart:
 def _garbage_collection() -> ControlPlanePart:
     """What becomes of objects whose owners are gone."""
     return ControlPlanePart("garbagecollection", controllers={"garbage-collector-controller": GarbageCollector()})
+
+
+def _system_objects(around: PartSurroundings) -> ControlPlanePart:
+    """What the server says of itself in objects, and brings back when it is removed."""
+    own = OwnObjects(around.address, around.options)
+    steps = (create_system_namespaces, publishing(around.identities), own.publish)
+    return ControlPlanePart(
+        "systemobjects",
+        controllers={"system-objects-controller": Upkeep(own.renew, steps)},
+        needs=("namespaces", "configuration", "coordination"),
+        start=own.publish,
+    )

@@ -1,0 +1,197 @@
+"""`OwnObjects`: what a control plane says of itself in objects, as kube-apiserver and kubeadm do.
+
+- the ConfigMap ``cluster-info`` in ``kube-public``, which anybody may read: where the server is, and its CA
+- the Service ``kubernetes`` in ``default`` with its Endpoints and EndpointSlice, where these kinds are served
+- the Lease of its identity in ``kube-system``; those of servers that are gone are removed
+
+Every server of a store does this. See also: `server_lease`; `upkeep`, which repeats it.
+"""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from oarlock.apps.controlplane.options import ControlPlaneOptions
+from oarlock.apps.controlplane.server_lease import ServerLease
+from oarlock.client.client import Client
+from oarlock.client.clock import TimerClock
+from oarlock.codec import yaml
+from oarlock.meta.errors import AlreadyExists, NotFound
+from oarlock.server.address import ServerAddress
+
+__all__ = ["OwnObjects"]
+
+Tree = dict[str, Any]
+_INFO_ROLE = "kubeadm:bootstrap-signer-clusterinfo"
+"""kubeadm's name, so that it finds its own."""
+_RBAC = "rbac.authorization.k8s.io"
+_HTTPS: Tree = {"name": "https", "port": 443, "protocol": "TCP"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Advertised:
+    """Where other machines reach this server; no `ip` if it listens for its own machine only."""
+
+    ip: str
+    port: int
+
+    @property
+    def text(self) -> str:
+        """As an annotation has it."""
+        return f"[{self.ip}]:{self.port}" if ":" in self.ip else f"{self.ip}:{self.port}"
+
+
+class OwnObjects:
+    """Keeps the objects of one server."""
+
+    def __init__(self, address: Callable[[], ServerAddress | None], options: ControlPlaneOptions) -> None:
+        self._address = address
+        self._options = options
+        self._lease: ServerLease | None = None
+
+    async def publish(self, client: Client) -> None:
+        """Say where the server is."""
+        address = self._address()
+        if address is None:
+            return
+        own = _advertised(address.url, self._options.advertise_address)
+        service = _service(own.port, self._options.service_cluster_ip_range)
+        for tree in (_cluster_info(address), *_readers_of_cluster_info(), service):
+            await _keep(client, tree)
+
+    async def renew(self, client: Client, clock: TimerClock) -> None:
+        """Renew the lease, and let the Service's endpoints be those of the servers that did so lately."""
+        address = self._address()
+        if address is None:
+            return
+        own = _advertised(address.url, self._options.advertise_address)
+        if self._lease is None:
+            self._lease = ServerLease(f"{socket.gethostname()}:{own.port}", own.text if own.ip else "")
+        servers = await self._lease.renew(client, clock)
+        addresses = [_parsed(text) for text in sorted(set(servers))]
+        for tree in (_endpoints(addresses), _slice(addresses)):
+            await _keep(client, tree, anew=True)
+
+
+async def _keep(client: Client, wanted: Tree, *, anew: bool = False) -> None:
+    """Create what is missing, if its kind is served, and with `anew` change what differs."""
+    kind, metadata = f"{wanted['apiVersion']}/{wanted['kind']}", wanted["metadata"]
+    try:
+        found = await client.get(kind, metadata["name"], namespace=metadata["namespace"])
+    except NotFound:
+        try:
+            await client.create(wanted, namespace=metadata["namespace"])
+        except (AlreadyExists, NotFound):
+            pass  # another server was faster, or the kind isn't served
+        return
+    parts = [name for name in wanted if name not in ("apiVersion", "kind", "metadata")]
+    if anew and any(found.get(name) != wanted[name] for name in parts):
+        patch = {name: wanted[name] for name in parts}
+        await client.patch(kind, metadata["name"], patch, namespace=metadata["namespace"])
+
+
+def _cluster_info(address: ServerAddress) -> Tree:
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "", "cluster": _cluster(address)}],
+        "contexts": None,
+        "current-context": "",
+        "users": None,
+    }
+    metadata = {"name": "cluster-info", "namespace": "kube-public"}
+    data = {"kubeconfig": yaml.encode(config).decode()}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def _cluster(address: ServerAddress) -> Tree:
+    ca = {} if address.ca is None else {"certificate-authority-data": base64.b64encode(address.ca).decode()}
+    return {**ca, "server": address.url}
+
+
+def _readers_of_cluster_info() -> list[Tree]:
+    metadata = {"name": _INFO_ROLE, "namespace": "kube-public"}
+    rule = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["cluster-info"], "verbs": ["get"]}
+    role = {"apiVersion": f"{_RBAC}/v1", "kind": "Role", "metadata": metadata, "rules": [rule]}
+    anybody = {"apiGroup": _RBAC, "kind": "User", "name": "system:anonymous"}
+    reference = {"apiGroup": _RBAC, "kind": "Role", "name": _INFO_ROLE}
+    binding = {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": "RoleBinding",
+        "metadata": metadata,
+        "roleRef": reference,
+        "subjects": [anybody],
+    }
+    return [role, binding]
+
+
+def _service(port: int, ranges: str) -> Tree:
+    first = ipaddress.ip_network(ranges.partition(",")[0].strip())
+    spec = {"type": "ClusterIP", "clusterIP": str(first[1]), "ports": [{**_HTTPS, "targetPort": port}]}
+    labels = {"component": "apiserver", "provider": "kubernetes"}
+    metadata = {"name": "kubernetes", "namespace": "default", "labels": labels}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+
+
+def _endpoints(addresses: Sequence[_Advertised]) -> Tree:
+    by_port: dict[int, list[Tree]] = {}
+    for one in addresses:
+        by_port.setdefault(one.port, []).append({"ip": one.ip})
+    subsets = [{"addresses": ips, "ports": [{**_HTTPS, "port": port}]} for port, ips in sorted(by_port.items())]
+    labels = {"endpointslice.kubernetes.io/skip-mirror": "true"}
+    metadata = {"name": "kubernetes", "namespace": "default", "labels": labels}
+    return {"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata, "subsets": subsets or None}
+
+
+def _slice(addresses: Sequence[_Advertised]) -> Tree:
+    kind = "IPv6" if any(":" in one.ip for one in addresses) else "IPv4"
+    shown = [one for one in addresses if (":" in one.ip) == (kind == "IPv6")]
+    endpoints = [{"addresses": [one.ip], "conditions": {"ready": True}} for one in shown]
+    ports = [{**_HTTPS, "port": port} for port in sorted({one.port for one in shown})]
+    metadata = {
+        "name": "kubernetes",
+        "namespace": "default",
+        "labels": {"kubernetes.io/service-name": "kubernetes"},
+    }
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": metadata,
+        "addressType": kind,
+        "endpoints": endpoints,
+        "ports": ports or None,
+    }
+
+
+def _parsed(text: str) -> _Advertised:
+    host, _, port = text.rpartition(":")
+    return _Advertised(host.strip("[]"), int(port))
+
+
+def _advertised(url: str, given: str) -> _Advertised:
+    parts = urlsplit(url)
+    host, port = given or parts.hostname or "", parts.port or 443
+    try:
+        ip = ipaddress.ip_address(host)
+    except ValueError:
+        return _Advertised("", port)
+    if ip.is_unspecified:
+        return _Advertised(_address_of_this_machine(ip.version), port)
+    return _Advertised("" if ip.is_loopback else str(ip), port)
+
+
+def _address_of_this_machine(version: int) -> str:
+    """The address from which this machine would send to others; empty if it has none. Nothing is sent."""
+    family, elsewhere = (socket.AF_INET6, "2001:db8::1") if version == 6 else (socket.AF_INET, "192.0.2.1")
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((elsewhere, 9))
+            return str(probe.getsockname()[0])
+    except OSError:
+        return ""
