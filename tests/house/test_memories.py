@@ -9,6 +9,8 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "oarlock"
 
 FUNCTIONS = {
+    "codec/kubernetes_messages.py: _lines": "nothing",
+    "codec/kubernetes_messages.py: kubernetes_message": "the names in the table",
     "endpoints/version.py: _body": "this server's own version",
     "meta/times.py: _second": "the time",
     "patch/apply/elements.py: _canonical_short": "texts of fewer than 128 characters",

@@ -25,10 +25,10 @@ from walk_kit import BOATS, BOATS_V1, CRATES, PORTS, Boats, BoatV1Alpha1, HastyL
 from oarlock import APIServer
 from oarlock.codec import cbor, protobuf
 from oarlock.codec import yaml as yaml_codec
-from oarlock.codec.protobuf_meta import DELETE_OPTIONS, KINDS
-from oarlock.codec.protowire import Message, ProtobufError
+from oarlock.codec.kubernetes_messages import kubernetes_message, meta_message
+from oarlock.codec.protobuf_messages import Message
+from oarlock.codec.protowire import ProtobufError
 from oarlock.endpoints.in_protobuf import message_of
-from oarlock.registry.scale import SCALE
 from oarlock.schema.object_schema import object_schema
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
@@ -58,7 +58,8 @@ def numbered(cls: Any, kind: str) -> Message:
     return message
 
 
-SCALE_MESSAGE = message_of(SCALE.versions[0].schema, "Scale")
+SCALE_MESSAGE = kubernetes_message("autoscaling.v1.Scale")
+DELETE_OPTIONS = kubernetes_message("meta.v1.DeleteOptions")
 
 
 @dataclass(frozen=True)
@@ -247,7 +248,7 @@ READ = {
     JSON: json.loads,
     YAML: lambda data: yaml_codec.decode(data)[0],
     CBOR: cbor.decode,
-    PROTOBUF: lambda data: protobuf.decode(data, KINDS["Status"]),
+    PROTOBUF: lambda data: protobuf.decode(data, meta_message("Status")),
 }
 OURS = re.compile(r"<class|object at 0x|NoneType|Traceback|codec can't|\{'\w")
 """What only Python says."""

@@ -8,8 +8,8 @@ from typing import Any
 from walk_kit import BOATS, BOATS_V1, boat, fleet, made, walk
 
 from oarlock.codec import protobuf
-from oarlock.codec.protobuf_meta import KINDS
-from oarlock.codec.protowire import Message, fields_in
+from oarlock.codec.kubernetes_messages import meta_message
+from oarlock.codec.protowire import fields_in
 from oarlock.testing.server import Answer, Events
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -29,7 +29,7 @@ def read(answer: Answer, media: str = PROTOBUF) -> Any:
 
 
 def opened(data: bytes) -> Any:
-    return protobuf.decode(data, KINDS[protobuf.decode(data, Message("Nothing", ()))["kind"]])
+    return protobuf.decode(data, meta_message(protobuf.opened(data)[0]["kind"]))
 
 
 @walk

@@ -22,10 +22,10 @@ from oarlock import (
     subresource,
 )
 from oarlock.codec import protobuf
-from oarlock.codec.protobuf_meta import KINDS, LIST_META
-from oarlock.codec.protowire import Message, MessageField, fields_in, tagged
+from oarlock.codec.kubernetes_messages import kubernetes_message, meta_message
+from oarlock.codec.protobuf_messages import Message, MessageField
+from oarlock.codec.protowire import fields_in, tagged
 from oarlock.endpoints.in_protobuf import message_of
-from oarlock.registry.scale import SCALE
 from oarlock.schema.object_schema import object_schema
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
@@ -127,7 +127,7 @@ async def test_written_and_read():
         patched = await api.request("PATCH", KITES + "/a", b'{"spec":{"length":12}}', merge)
         assert read(patched)["spec"]["length"] == 12
         gone = await api.request("DELETE", KITES + "/a", None, {"accept": PROTOBUF})
-        assert read(gone, KINDS["Status"])["status"] == "Success"
+        assert read(gone, meta_message("Status"))["status"] == "Success"
 
 
 @walk
@@ -141,7 +141,7 @@ async def test_versions_have_numbers_of_their_own():
         assert read(await api.get(KITES + "/a", accept=PROTOBUF))["spec"]["colour"] == "red"
         other = await send(api, "POST", KITES, body(kite("b"), "v1"))
         assert other.status == 400
-        assert "does not match the expected API version" in read(other, KINDS["Status"])["message"]
+        assert "does not match the expected API version" in read(other, meta_message("Status"))["message"]
 
 
 @walk
@@ -152,7 +152,11 @@ async def test_lists():
             assert (await api.request("POST", KITES, kite(f"k{n:02}", tails=["t"] * (1 + n % 3)))).status == 201
         for where, message in ((KITES, KITE), (OLD_KITES, OLD_KITE), (KITES + "?limit=7", KITE)):
             listed = Message(
-                "List", (MessageField("metadata", 1, LIST_META), MessageField("items", 2, message, "list"))
+                "List",
+                (
+                    MessageField("metadata", 1, kubernetes_message("meta.v1.ListMeta")),
+                    MessageField("items", 2, message, "list"),
+                ),
             )
             tree = read(await api.get(where, accept=PROTOBUF), listed)
             assert tree == (await api.get(where)).json
@@ -217,11 +221,11 @@ async def test_what_is_wrong_with_a_body():
             protobuf.envelope("other/v2", "Kite", KITE.write(kite())),
         ):
             answer = await send(api, "POST", KITES, data)
-            assert (answer.status, read(answer, KINDS["Status"])["reason"]) == (400, "BadRequest"), data
+            assert (answer.status, read(answer, meta_message("Status"))["reason"]) == (400, "BadRequest"), data
         later = protobuf.envelope(f"{GROUP}/v2", "Kite", KITE.write(kite()) + tagged(77, b"x"))
         assert (await send(api, "POST", KITES, later)).status == 201
         invalid = await send(api, "POST", KITES, body(kite("c", length=0)))
-        status = read(invalid, KINDS["Status"])
+        status = read(invalid, meta_message("Status"))
         assert status["code"] == 422
         assert status["details"]["causes"][0]["field"] == "spec.length"
         nameless = await send(api, "POST", KITES, protobuf.envelope("", "", KITE.write(kite("d"))))
@@ -272,8 +276,7 @@ async def test_a_scale_in_protobuf():
 
         spec: FleetSpec = FleetSpec()
 
-    scale = message_of(SCALE.versions[0].schema, "Scale")
-    assert scale is not None
+    scale = kubernetes_message("autoscaling.v1.Scale")
     clock = VirtualClock()
     api = InMemory(APIServer(serve=[Fleet]), backend=MemoryBackend(clock=clock), clock=clock)
     where = f"/apis/{GROUP}/v1/namespaces/default/fleets"
@@ -351,7 +354,7 @@ async def test_subresources_of_users():
             wrong = await send(api, "POST", KITES + "/a/pull", data)
             assert wrong.status == (201 if not data else 400), data
         invalid = protobuf.envelope(f"{GROUP}/v1", "Pull", PULL.write({"metres": 0}))
-        status = read(await send(api, "POST", KITES + "/a/pull", invalid), KINDS["Status"])
+        status = read(await send(api, "POST", KITES + "/a/pull", invalid), meta_message("Status"))
         assert (status["code"], status["details"]["causes"][0]["field"]) == (422, "metres")
         other = protobuf.envelope(f"{GROUP}/v1", "Push", b"")
         assert (await send(api, "POST", KITES + "/a/pull", other)).status == 400

@@ -33,10 +33,9 @@ from schemathesis.specs.openapi.schemas import OpenApiSchema
 from server_process import ServerProcess
 
 from oarlock.codec import protobuf
-from oarlock.codec.protobuf_meta import DELETE_OPTIONS, OBJECT_META
-from oarlock.codec.protowire import Message, MessageField, ProtobufError
-from oarlock.endpoints.in_protobuf import message_of
-from oarlock.registry.scale import SCALE
+from oarlock.codec.kubernetes_messages import kubernetes_message
+from oarlock.codec.protobuf_messages import Message, MessageField
+from oarlock.codec.protowire import ProtobufError
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -81,11 +80,11 @@ def as_cbor(_: SerializationContext, value: Any) -> bytes:
     return cbor2.dumps(value)
 
 
-SCALE_MESSAGE = message_of(SCALE.versions[0].schema, "Scale") or Message("Scale", ())
+SCALE_MESSAGE = kubernetes_message("autoscaling.v1.Scale")
 KITE = Message(
     "Kite",
     (
-        MessageField("metadata", 1, OBJECT_META),
+        MessageField("metadata", 1, kubernetes_message("meta.v1.ObjectMeta")),
         MessageField(
             "spec",
             2,
@@ -109,7 +108,7 @@ def as_protobuf(context: SerializationContext, value: Any) -> bytes:
     operation = context.case.operation
     api_version, message = "fleet.example.com/v1", KITE
     if operation.method == "delete":
-        api_version, message = "v1", DELETE_OPTIONS
+        api_version, message = "v1", kubernetes_message("meta.v1.DeleteOptions")
     elif operation.path.endswith("/scale"):
         api_version, message = "autoscaling/v1", SCALE_MESSAGE
     try:

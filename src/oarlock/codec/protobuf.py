@@ -3,8 +3,8 @@
 The envelope is ``k8s\\0`` followed by ``runtime.Unknown{typeMeta, raw}``; a frame is a length of four bytes,
 big-endian, and a ``WatchEvent`` whose object is in an envelope of its own.
 Must not know: HTTP.
-Source: k8s.io/apimachinery ``runtime/serializer/protobuf``. See also: `protobuf_meta`, the tables; `protowire`, which
-reads and writes by them.
+Source: k8s.io/apimachinery ``runtime/serializer/protobuf``. See also: `kubernetes_messages`, the table of what is in
+them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any
 
 import msgspec
 
-from oarlock.codec.protobuf_meta import KINDS, LIST_META, TYPE_META
-from oarlock.codec.protowire import Message, ProtobufError, fields_in, tagged
+from oarlock.codec.kubernetes_messages import kubernetes_message, meta_message
+from oarlock.codec.protobuf_messages import Message
+from oarlock.codec.protowire import ProtobufError, fields_in, tagged
 
 __all__ = [
     "MAGIC",
@@ -26,6 +27,7 @@ __all__ = [
     "frame",
     "list_of",
     "message_of",
+    "opened",
 ]
 
 MAGIC = b"k8s\x00"
@@ -35,24 +37,24 @@ _decode_json = msgspec.json.Decoder().decode
 
 def encode(tree: dict[str, Any]) -> bytes:
     """An object of one of the meta kinds in an envelope. KeyError for another kind."""
-    return envelope(tree.get("apiVersion") or "v1", tree["kind"], KINDS[tree["kind"]].write(tree))
+    return envelope(tree.get("apiVersion") or "v1", tree["kind"], meta_message(tree["kind"]).write(tree))
 
 
 def message_of(data: bytes) -> bytes:
     """The message for the JSON of an object of a meta kind, without envelope, as in the items of a list."""
     tree = _decode_json(data)
-    return KINDS[tree["kind"]].write(tree)
+    return meta_message(tree["kind"]).write(tree)
 
 
 def envelope(api_version: str, kind: str, message: bytes) -> bytes:
     """A message in an envelope. Encoding and content type are written empty, as Go does."""
-    type_meta = TYPE_META.write({"apiVersion": api_version, "kind": kind})
+    type_meta = tagged(1, api_version.encode()) + tagged(2, kind.encode())
     return MAGIC + tagged(1, type_meta) + tagged(2, message) + b"\x1a\x00\x22\x00"
 
 
 def list_of(api_version: str, kind: str, list_meta: dict[str, Any], items: Iterable[bytes]) -> bytes:
     """A list: in every list kind, field 1 is the metadata and field 2 the items, as messages."""
-    head = tagged(1, LIST_META.write(list_meta))
+    head = tagged(1, kubernetes_message("meta.v1.ListMeta").write(list_meta))
     return envelope(api_version, kind, head + b"".join([tagged(2, item) for item in items]))
 
 
@@ -64,6 +66,13 @@ def frame(event: str, obj: bytes) -> bytes:
 
 def decode(data: bytes, message: Message) -> dict[str, Any]:
     """The object in an envelope, with apiVersion and kind if the envelope has them. Raises DecodeError."""
+    type_meta, raw = opened(data)
+    tree: dict[str, Any] = message.read(raw)
+    return {**type_meta, **tree}
+
+
+def opened(data: bytes) -> tuple[dict[str, Any], bytes]:
+    """The apiVersion and kind that an envelope says, and the message in it. Raises DecodeError."""
     if not data.startswith(MAGIC):
         raise ProtobufError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
     type_meta: dict[str, Any] = {}
@@ -74,8 +83,7 @@ def decode(data: bytes, message: Message) -> dict[str, Any]:
                 f"proto: wrong wireType = {wire} for field {('TypeMeta', 'Raw')[number - 1]} of Unknown"
             )
         if number == 1:
-            type_meta = TYPE_META.read(value)
+            type_meta = kubernetes_message("runtime.TypeMeta").read(value)
         elif number == 2:
             raw = value
-    tree: dict[str, Any] = message.read(raw)
-    return {**type_meta, **tree}
+    return type_meta, raw

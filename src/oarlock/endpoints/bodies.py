@@ -9,7 +9,7 @@ from oarlock.codec import cbor as cbor_codec
 from oarlock.codec import json as json_codec
 from oarlock.codec import protobuf as protobuf_codec
 from oarlock.codec import yaml as yaml_codec
-from oarlock.codec.protowire import Message
+from oarlock.codec.protobuf_messages import Message
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.negotiation import CBOR, JSON, NAMED, PROTOBUF, YAML, content_type
 from oarlock.endpoints.request_state import RequestState

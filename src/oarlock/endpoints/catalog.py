@@ -13,10 +13,10 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from oarlock.codec.protowire import Message
+from oarlock.codec.protobuf_messages import Message
 from oarlock.endpoints.columns import TableColumns
 from oarlock.endpoints.http import Response
-from oarlock.endpoints.in_protobuf import message_of
+from oarlock.endpoints.in_protobuf import message_for, message_of
 from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion, GroupVersionKind, version_priority
@@ -371,18 +371,20 @@ class CatalogEntry:
 
     @property
     def protobuf(self) -> Message | None:
-        """Its protobuf message; None without field numbers. Computed on first use."""
+        """Its protobuf message; None for one without. Computed on first use."""
         if not self._protobuf:
-            self._protobuf.append(message_of(self.version.schema, self.gvk.kind))
+            schema = self.version.schema
+            typed = self.definition.typed
+            self._protobuf.append(message_for(self.gvk, schema) if typed else message_of(schema, self.gvk.kind))
         return self._protobuf[0]
 
     def sub_messages(self, name: str) -> tuple[Message | None, Message | None]:
-        """The protobuf messages of a user's subresource, body and answer; None without field numbers."""
+        """The protobuf messages of a user's subresource, body and answer; None for one without."""
         found = self._sub_messages.get(name)
         if found is None:
             sub = self.subresources[name]
             request, response = (
-                message_of(schema, sub.kind.kind) if schema else None
+                message_for(sub.kind, schema) if schema else None
                 for schema in (sub.request_schema, sub.response_schema)
             )
             found = self._sub_messages[name] = request, response

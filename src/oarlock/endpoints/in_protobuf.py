@@ -1,7 +1,7 @@
-"""Objects of declared types in protobuf, by the field numbers their schemas give.
+"""Objects in protobuf: Kubernetes' own kinds by its table, those of declared types by the numbers in their schemas.
 
-Must not know: storage, requests. See also: ``codec.protowire``, which reads and writes by tables;
-``schema.proto_numbers``.
+Must not know: storage, requests. See also: ``codec.protobuf_messages``, which reads and writes by tables;
+``codec.kubernetes_messages``; ``schema.proto_numbers``.
 """
 
 from __future__ import annotations
@@ -11,19 +11,41 @@ from typing import Any, NamedTuple
 import msgspec
 
 from oarlock.codec import protobuf
-from oarlock.codec.protobuf_meta import KINDS, OBJECT_META
-from oarlock.codec.protowire import Message, MessageField, ProtobufError
+from oarlock.codec.kubernetes_messages import LIST, kubernetes_message, meta_message
+from oarlock.codec.protobuf_messages import Message, MessageField
+from oarlock.codec.protowire import ProtobufError
+from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.errors import InternalError
+from oarlock.meta.kinds import GroupVersionKind
 from oarlock.schema.definition import Schema
 from oarlock.schema.proto_numbers import proto_fields
 
-__all__ = ["OwnMessage", "message_of", "object_from_json", "object_message"]
+__all__ = ["OwnMessage", "message_for", "message_of", "object_from_json", "object_message"]
 
 _decode = msgspec.json.Decoder().decode
 
 
+def message_for(gvk: GroupVersionKind, schema: Schema) -> Message | None:
+    """The message of a kind that behaves like Kubernetes' own; None if it has none.
+
+    A kind of Kubernetes has Kubernetes' fields, unless the schema numbers its own, or has a field beside them.
+    """
+    own = message_of(schema, gvk.kind)
+    if own is not None:
+        return own
+    group = BUILT_IN_GROUPS.get(gvk.group)
+    if group is None:
+        return None
+    try:
+        message = kubernetes_message(f"{group.package.rpartition('.')[2]}.{gvk.version}.{gvk.kind}")
+    except KeyError:
+        return None
+    names = {"apiVersion", "kind", *(field.name for field in message.fields)}
+    return message if names.issuperset(schema.get("properties") or ()) else None
+
+
 def message_of(schema: Schema, name: str, *, root: bool = True) -> Message | None:
-    """The message of a type; None if its fields have no numbers."""
+    """The message of a type by the numbers of its fields; None if they have none."""
     fields = proto_fields(schema, root=root)
     if fields is None:
         return None
@@ -31,9 +53,9 @@ def message_of(schema: Schema, name: str, *, root: bool = True) -> Message | Non
     for one in fields:
         kind: str | Message = one.kind
         if one.kind == "ObjectMeta":
-            kind = OBJECT_META
+            kind = kubernetes_message("meta.v1.ObjectMeta")
         elif one.kind == "strings":
-            kind = Message("list", (MessageField("items", 1, many="list"),), wrapped=True)
+            kind = Message("list", (MessageField("items", 1, many="list"),), LIST)
         elif one.kind == "message":
             kind = message_of(one.schema, one.name, root=False) or Message(one.name, ())
         made.append(MessageField(one.name, one.number, kind, one.many, one.omitted))
@@ -61,7 +83,8 @@ def object_from_json(own: OwnMessage, data: bytes) -> bytes:
     tree: dict[str, Any] = _decode(data)
     api_version, kind, message = own
     if message is None or (tree.get("apiVersion"), tree["kind"]) != (api_version, kind):
-        return protobuf.envelope(tree.get("apiVersion") or "v1", tree["kind"], _written(KINDS[tree["kind"]], tree))
+        api_version, kind = tree.get("apiVersion") or "v1", tree["kind"]
+        message = meta_message(kind)
     return protobuf.envelope(api_version, kind, _written(message, tree))
 
 

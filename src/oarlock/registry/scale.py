@@ -28,12 +28,11 @@ from oarlock.schema import structural
 from oarlock.schema.compiled import CompiledVersion, SchemaError, compile_version
 from oarlock.schema.definition import Column, Names, ResourceDefinition, Scale, VersionDefinition
 from oarlock.schema.jsonpath import PathError, simple_steps
-from oarlock.schema.proto_numbers import NUMBER
 
 __all__ = ["SCALE", "Scaling"]
 
-_REPLICAS = {"type": "integer", "format": "int32", NUMBER: 1}
-_SELECTOR = {"type": "string", NUMBER: 2}
+_REPLICAS = {"type": "integer", "format": "int32"}
+_SELECTOR = {"type": "string"}
 SCALE = ResourceDefinition(
     group="autoscaling",
     names=Names("scales", "Scale"),
@@ -44,12 +43,8 @@ SCALE = ResourceDefinition(
             {
                 "type": "object",
                 "properties": {
-                    "spec": {"type": "object", "properties": {"replicas": _REPLICAS}, NUMBER: 2},
-                    "status": {
-                        "type": "object",
-                        "properties": {"replicas": _REPLICAS, "selector": _SELECTOR},
-                        NUMBER: 3,
-                    },
+                    "spec": {"type": "object", "properties": {"replicas": _REPLICAS}},
+                    "status": {"type": "object", "properties": {"replicas": _REPLICAS, "selector": _SELECTOR}},
                 },
             },
             columns=(

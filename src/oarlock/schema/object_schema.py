@@ -5,11 +5,9 @@ Must not know: other versions. See also: `definitions` and `views`, which need i
 
 from __future__ import annotations
 
-from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.schema import reflect
 from oarlock.schema.declaring import HintError, member_place
 from oarlock.schema.definition import Schema
-from oarlock.schema.proto_numbers import with_built_in_numbers
 from oarlock.schema.resources import declared
 
 __all__ = ["object_schema"]
@@ -33,8 +31,4 @@ def object_schema(cls: type) -> Schema:
     rules = declaration.facts.get("rules", ())
     if rules:
         schema["x-kubernetes-validations"] = [reflect.rule_tree(rule) for rule in rules]
-    built_in = BUILT_IN_GROUPS.get(declaration.group)
-    if built_in is not None:
-        message = f"{built_in.package.rpartition('.')[2]}.{declaration.version}.{declaration.kind}"
-        return with_built_in_numbers(schema, message, root=True)
     return schema

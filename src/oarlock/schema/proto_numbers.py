@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from oarlock.schema.built_in_fields import BUILT_IN_FIELDS
 from oarlock.schema.definition import Schema
 
-__all__ = ["NUMBER", "ProtoField", "is_numbered", "number_errors", "proto_fields", "with_built_in_numbers"]
+__all__ = ["NUMBER", "ProtoField", "is_numbered", "number_errors", "proto_fields"]
 
 NUMBER = "x-oarlock-proto"
 _LARGEST = (1 << 29) - 1
@@ -37,34 +36,6 @@ class ProtoField:
     schema: Schema
     many: str = ""
     omitted: bool = False
-
-
-def with_built_in_numbers(schema: Schema, message: str, *, root: bool = False) -> Schema:
-    """The schema of a type of Kubernetes with the numbers of its fields; unchanged if it has fields of other names."""
-    text = BUILT_IN_FIELDS.get(message)
-    if text is None:
-        return schema
-    known = {name: rest.partition(":") for name, _, rest in (one.partition("=") for one in text.split())}
-    properties: Schema = {}
-    for name, prop in _properties(schema).items():
-        if root and name in _ENVELOPE:
-            properties[name] = prop
-            continue
-        if name not in known:
-            return schema
-        number, _, inner = known[name]
-        properties[name] = {**_numbered_inside(prop, inner), NUMBER: int(number)}
-    return {**schema, "properties": properties}
-
-
-def _numbered_inside(schema: Schema, message: str) -> Schema:
-    """A field's schema, whose values are such messages."""
-    if not message:
-        return schema
-    for key in ("items", "additionalProperties"):
-        if isinstance(schema.get(key), dict):
-            return {**schema, key: with_built_in_numbers(schema[key], message)}
-    return with_built_in_numbers(schema, message)
 
 
 def is_numbered(schema: Schema) -> bool:

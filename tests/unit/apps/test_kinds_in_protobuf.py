@@ -12,8 +12,9 @@ from oarlock.apps import kinds
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.kinds import authentication, authorization, coordination, core, events, flowcontrol, rbac
 from oarlock.codec import protobuf
-from oarlock.codec.protowire import Message
-from oarlock.endpoints.in_protobuf import message_of
+from oarlock.codec.protobuf_messages import Message
+from oarlock.endpoints.in_protobuf import message_for
+from oarlock.meta.kinds import GroupVersionKind
 from oarlock.schema.object_schema import object_schema
 from oarlock.schema.resources import Declared, declared
 from oarlock.testing import InMemory
@@ -31,7 +32,8 @@ def classes() -> list[Any]:
 
 
 def message(cls: Any) -> Message:
-    made = message_of(object_schema(cls), cls.__name__)
+    what = declared(cls)
+    made = message_for(GroupVersionKind(what.group, what.version, what.kind), object_schema(cls))
     assert made is not None, cls
     return made
 

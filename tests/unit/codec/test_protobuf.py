@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 
 from oarlock.codec import protobuf
 from oarlock.codec.errors import DecodeError
-from oarlock.codec.protobuf_meta import DELETE_OPTIONS, KINDS, OBJECT_META
-from oarlock.codec.protowire import Message, MessageField, fields_in, tagged, varint
+from oarlock.codec.kubernetes_messages import META_KINDS, kubernetes_message, meta_message
+from oarlock.codec.protobuf_messages import Message, MessageField
+from oarlock.codec.protowire import fields_in, tagged, varint
+
+DELETE_OPTIONS = kubernetes_message("meta.v1.DeleteOptions")
 
 METADATA: dict[str, Any] = {
     "name": "a",
@@ -105,7 +108,7 @@ def partial(**metadata: Any) -> dict[str, Any]:
 def test_what_is_written_is_read(tree):
     data = protobuf.encode(tree)
     assert data.startswith(protobuf.MAGIC)
-    assert protobuf.decode(data, KINDS[tree["kind"]]) == tree
+    assert protobuf.decode(data, meta_message(tree["kind"])) == tree
 
 
 def test_the_recorded_status():
@@ -114,7 +117,7 @@ def test_the_recorded_status():
         "bnQgdGhlIHByb3RvYnVmIG1hcnNoYWxsaW5nIGludGVyZmFjZSBhbmQgY2Fubm90IGJlIGVuY29kZWQgdG8gYSBwcm90b2J1ZiBtZXNzYWdl"
         "Ig1Ob3RBY2NlcHRhYmxlMJYDGgAiAA=="
     )
-    tree = protobuf.decode(recorded, KINDS["Status"])
+    tree = protobuf.decode(recorded, meta_message("Status"))
     assert tree == {
         "apiVersion": "v1",
         "kind": "Status",
@@ -141,7 +144,7 @@ def test_a_frame_has_its_length_before_it():
 def test_a_list_is_joined_of_messages():
     items = [protobuf.message_of(b'{"kind":"PartialObjectMetadata","metadata":{"name":"%d"}}' % n) for n in range(3)]
     data = protobuf.list_of("meta.k8s.io/v1", "PartialObjectMetadataList", {"resourceVersion": "4"}, items)
-    tree = protobuf.decode(data, KINDS["PartialObjectMetadataList"])
+    tree = protobuf.decode(data, meta_message("PartialObjectMetadataList"))
     assert tree["metadata"] == {"resourceVersion": "4"}
     assert [item["metadata"]["name"] for item in tree["items"]] == ["0", "1", "2"]
 
@@ -176,7 +179,7 @@ EVERYTHING = Message(
         MessageField("port", 10, "IntOrString"),
         MessageField("wholes", 11, "int64", "list"),
         MessageField("parts", 12, "double", "list"),
-        MessageField("named", 13, OBJECT_META, "map"),
+        MessageField("named", 13, kubernetes_message("meta.v1.ObjectMeta"), "map"),
         MessageField("numbers", 536870911, "int64", "map"),
     ),
 )
@@ -234,8 +237,10 @@ def test_an_entry_may_lack_its_value():
         (b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "unexpected EOF"),
         (b"\xff" * 11, "integer overflow"),
         (b"\x00\x00", "illegal tag 0"),
-        (b"\x0b", "illegal wireType 3"),
-        (b"\x0f", "illegal wireType 7"),
+        (b"\xac\x06", "illegal wireType 4"),
+        (b"\xab\x06\x08", "unexpected EOF"),
+        (b"\xab\x06" * 9, "unexpected EOF"),
+        (b"\xaf\x06", "illegal wireType 7"),
         (b"\x08\x01", "wrong wireType = 0 for field text of Everything"),
         (tagged(3, b""), "wrong wireType = 2 for field whole"),
         (tagged(1, b"\xff"), "invalid UTF-8"),
@@ -245,7 +250,7 @@ def test_an_entry_may_lack_its_value():
         (tagged(8, tagged(1, b"{")), "unexpected end"),
         (tagged(8, tagged(1, b"[" * 20_000)), "max depth"),
         (varint(13 << 3) + b"\x01", "wrong wireType = 0 for field named"),
-        (tagged(13, tagged(1, b"a") + b"\x10\x01"), "wrong wireType = 0 for field named"),
+        (tagged(13, tagged(1, b"a") + b"\x10\x01"), "wrong wireType = 0 for field value of Everything in named"),
     ],
 )
 def test_bad_bytes_are_refused(data, why):
@@ -256,7 +261,7 @@ def test_bad_bytes_are_refused(data, why):
 @given(st.binary(max_size=200), st.booleans())
 @settings(max_examples=500, deadline=None)
 def test_hostile_bytes_are_read_or_refused(data, whole):
-    for message in (EVERYTHING, DELETE_OPTIONS, *KINDS.values()):
+    for message in (EVERYTHING, DELETE_OPTIONS, *map(meta_message, META_KINDS)):
         try:
             tree = protobuf.decode(protobuf.MAGIC + data, message) if whole else message.read(data)
         except DecodeError:
@@ -271,7 +276,7 @@ def test_damaged_messages_are_read_or_refused(data):
     for _ in range(data.draw(st.integers(1, 4))):
         good[data.draw(st.integers(0, len(good) - 1))] = data.draw(st.integers(0, 255))
     try:
-        protobuf.decode(bytes(good), KINDS["PartialObjectMetadata"])
+        protobuf.decode(bytes(good), meta_message("PartialObjectMetadata"))
     except DecodeError:
         pass
 
@@ -289,8 +294,8 @@ def test_the_field_that_is_wrong_is_named():
     for data, why in (
         (tagged(2, tagged(1, b"\xff")), "proto: string field contains invalid UTF-8 in spec.name"),
         (tagged(2, tagged(2, tagged(1, b"{"))), "proto: unexpected end of JSON input in spec.free"),
-        (tagged(2, b"\x0a"), "proto: unexpected EOF in spec"),
-        (b"\x12", "proto: unexpected EOF"),
+        (tagged(2, b"\x0a"), "proto: unexpected EOF in spec.name"),
+        (b"\x12", "proto: unexpected EOF in spec"),
     ):
         with pytest.raises(DecodeError) as refused:
             message.read(data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated
 
-from oarlock.schema.markers import Atomic, NullIfAbsent, OmitEmpty, Proto
+from oarlock.schema.markers import Atomic, NullIfAbsent, OmitEmpty
 from oarlock.schema.shapes import Model
 
 __all__ = ["Condition", "LabelSelector", "LabelSelectorRequirement", "Text"]
@@ -17,16 +17,16 @@ Text = Annotated[str, OmitEmpty]
 class LabelSelectorRequirement(Model):
     """What the label with a key must be: `operator` is In, NotIn, Exists or DoesNotExist."""
 
-    key: Annotated[str, Proto(1)]
-    operator: Annotated[str, Proto(2)]
-    values: Annotated[list[str], OmitEmpty, Atomic, Proto(3)] = []
+    key: str
+    operator: str
+    values: Annotated[list[str], OmitEmpty, Atomic] = []
 
 
 class LabelSelector(Model):
     """Which objects, by their labels; an empty one selects all."""
 
-    match_labels: Annotated[dict[str, str], OmitEmpty, Proto(1)] = {}
-    match_expressions: Annotated[list[LabelSelectorRequirement], OmitEmpty, Atomic, Proto(2)] = []
+    match_labels: Annotated[dict[str, str], OmitEmpty] = {}
+    match_expressions: Annotated[list[LabelSelectorRequirement], OmitEmpty, Atomic] = []
 
 
 class Condition(Model):

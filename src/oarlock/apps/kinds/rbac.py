@@ -10,7 +10,7 @@ from typing import Annotated
 from oarlock.apps.kinds.columns import AGE
 from oarlock.apps.kinds.meta import LabelSelector, Text
 from oarlock.schema.definition import Column
-from oarlock.schema.markers import Atomic, Doc, Name, NullIfAbsent, OmitEmpty, Proto
+from oarlock.schema.markers import Atomic, Doc, Name, NullIfAbsent, OmitEmpty
 from oarlock.schema.resources import Resource
 from oarlock.schema.shapes import Model
 
@@ -55,34 +55,34 @@ def _columns(role: str, binding: str) -> list[Column]:
 class PolicyRule(Model):
     """What may be done: verbs on resources, or on paths."""
 
-    verbs: Annotated[list[str], Atomic, Doc("Verbs; * is every verb."), Proto(1)] = []
-    api_groups: Annotated[list[str], OmitEmpty, Atomic, Proto(2)] = []
-    resources: Annotated[list[str], OmitEmpty, Atomic, Proto(3)] = []
-    resource_names: Annotated[list[str], OmitEmpty, Atomic, Proto(4)] = []
-    non_resource_urls: Annotated[list[str], Name("nonResourceURLs"), OmitEmpty, Atomic, Proto(5)] = []
+    verbs: Annotated[list[str], Atomic, Doc("Verbs; * is every verb.")] = []
+    api_groups: Annotated[list[str], OmitEmpty, Atomic] = []
+    resources: Annotated[list[str], OmitEmpty, Atomic] = []
+    resource_names: Annotated[list[str], OmitEmpty, Atomic] = []
+    non_resource_urls: Annotated[list[str], Name("nonResourceURLs"), OmitEmpty, Atomic] = []
 
 
 class Subject(Model):
     """Who: a User, a Group or a ServiceAccount."""
 
-    kind: Annotated[str, Proto(1)] = ""
-    api_group: Annotated[Text, Proto(2)] = ""
-    name: Annotated[str, Proto(3)] = ""
-    namespace: Annotated[Text, Proto(4)] = ""
+    kind: str = ""
+    api_group: Text = ""
+    name: str = ""
+    namespace: Text = ""
 
 
 class RoleRef(Model):
     """Which role: a Role of the same namespace, or a ClusterRole."""
 
-    api_group: Annotated[str, Proto(1)] = ""
-    kind: Annotated[str, Proto(2)] = ""
-    name: Annotated[str, Proto(3)] = ""
+    api_group: str = ""
+    kind: str = ""
+    name: str = ""
 
 
 class AggregationRule(Model):
     """Which cluster roles make up another."""
 
-    cluster_role_selectors: Annotated[list[LabelSelector], OmitEmpty, Atomic, Proto(1)] = []
+    cluster_role_selectors: Annotated[list[LabelSelector], OmitEmpty, Atomic] = []
 
 
 class Role(
@@ -97,7 +97,7 @@ class Role(
 ):
     """What may be done in a namespace."""
 
-    rules: Annotated[list[PolicyRule] | None, OmitEmpty, NullIfAbsent, Atomic, Proto(2)] = None
+    rules: Annotated[list[PolicyRule] | None, OmitEmpty, NullIfAbsent, Atomic] = None
 
 
 class ClusterRole(
@@ -113,8 +113,8 @@ class ClusterRole(
 ):
     """What may be done in all namespaces, or in one that binds it."""
 
-    rules: Annotated[list[PolicyRule] | None, OmitEmpty, NullIfAbsent, Atomic, Proto(2)] = None
-    aggregation_rule: Annotated[AggregationRule | None, Proto(3)] = None
+    rules: Annotated[list[PolicyRule] | None, OmitEmpty, NullIfAbsent, Atomic] = None
+    aggregation_rule: AggregationRule | None = None
 
 
 class RoleBinding(
@@ -133,8 +133,8 @@ class RoleBinding(
 ):
     """Gives a role to subjects, in its namespace."""
 
-    subjects: Annotated[list[Subject], OmitEmpty, Atomic, Proto(2)] = []
-    role_ref: Annotated[RoleRef, Atomic, Proto(3)] = RoleRef()
+    subjects: Annotated[list[Subject], OmitEmpty, Atomic] = []
+    role_ref: Annotated[RoleRef, Atomic] = RoleRef()
 
     def default(self) -> None:
         _default(self.subjects, self.role_ref)
@@ -157,8 +157,8 @@ class ClusterRoleBinding(
 ):
     """Gives a cluster role to subjects, everywhere."""
 
-    subjects: Annotated[list[Subject], OmitEmpty, Atomic, Proto(2)] = []
-    role_ref: Annotated[RoleRef, Atomic, Proto(3)] = RoleRef()
+    subjects: Annotated[list[Subject], OmitEmpty, Atomic] = []
+    role_ref: Annotated[RoleRef, Atomic] = RoleRef()
 
     def default(self) -> None:
         _default(self.subjects, self.role_ref)

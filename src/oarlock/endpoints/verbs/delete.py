@@ -6,7 +6,7 @@ from functools import partial
 
 import msgspec
 
-from oarlock.codec.protobuf_meta import DELETE_OPTIONS
+from oarlock.codec.kubernetes_messages import kubernetes_message
 from oarlock.endpoints import bodies, respond
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.negotiation import PROTOBUF, Accepted
@@ -62,7 +62,7 @@ async def options_of(state: RequestState, route: ResourceRoute) -> DeleteOptions
         return options_parse.delete_options(route.pairs)
     media = bodies.media_type(state)
     if media == PROTOBUF:
-        tree = bodies.decode_protobuf(data, DELETE_OPTIONS, "DeleteOptions")
+        tree = bodies.decode_protobuf(data, kubernetes_message("meta.v1.DeleteOptions"), "DeleteOptions")
     else:
         tree, _ = bodies.decode_tree(data, media, "DeleteOptions", "Ignore")
     if state.audit is not None:

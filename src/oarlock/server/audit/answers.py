@@ -14,8 +14,8 @@ from typing import Any
 from oarlock.codec import cbor as cbor_codec
 from oarlock.codec import protobuf as protobuf_codec
 from oarlock.codec import yaml as yaml_codec
-from oarlock.codec.protobuf_meta import KINDS, LIST_META, TYPE_META
-from oarlock.codec.protowire import Message, MessageField, fields_in
+from oarlock.codec.kubernetes_messages import META_KINDS, kubernetes_message, meta_message
+from oarlock.codec.protobuf_messages import Message, MessageField
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.http import BodySource, Response
 from oarlock.endpoints.negotiation import CBOR, JSON, PROTOBUF, YAML
@@ -119,15 +119,12 @@ def _unpacked(data: bytes) -> bytes:
 
 def _message_in(data: bytes, entry: CatalogEntry) -> Message:
     """The message that an envelope holds. Raises KeyError for one without a table."""
-    kind = ""
-    for number, _, value in fields_in(data[len(protobuf_codec.MAGIC) :]):
-        if number == 1:
-            kind = TYPE_META.read(value).get("kind", "")
-    if kind in KINDS:
-        return KINDS[kind]
+    kind = protobuf_codec.opened(data)[0].get("kind", "")
+    if kind in META_KINDS:
+        return meta_message(kind)
     if entry.protobuf is not None and kind == entry.gvk.kind:
         return entry.protobuf
     if entry.protobuf is not None and kind == entry.list_kind:
-        fields = MessageField("metadata", 1, LIST_META), MessageField("items", 2, entry.protobuf, many="list")
-        return Message(kind, fields)
+        list_meta = MessageField("metadata", 1, kubernetes_message("meta.v1.ListMeta"))
+        return Message(kind, (list_meta, MessageField("items", 2, entry.protobuf, many="list")))
     raise KeyError(kind)
