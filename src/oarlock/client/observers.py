@@ -109,6 +109,11 @@ class Observers(Generic[T]):
     def __bool__(self) -> bool:
         return bool(self._all)
 
+    @property
+    def behind(self) -> bool:
+        """Whether any of them hasn't been told of everything."""
+        return any(observer.behind for observer in self._all)
+
     def add(self, observer: Observer[T]) -> None:
         self._all.append(observer)
         if observer.behind:
@@ -130,7 +135,7 @@ class Observers(Generic[T]):
 
     async def told(self) -> None:
         """Wait until all have been told of everything."""
-        if any(observer.behind for observer in self._all):
+        if self.behind:
             future = asyncio.get_running_loop().create_future()
             self._waiting.append(future)
             await future

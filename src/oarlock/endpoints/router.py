@@ -7,12 +7,12 @@ Must not know: filters, sockets. See also: `find_route`, which makes routes; ``v
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from oarlock.endpoints.find_route import RouteFinder
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.own_paths import ProcessPaths
-from oarlock.endpoints.request_state import ANONYMOUS, RequestState, Route
+from oarlock.endpoints.request_state import ANONYMOUS, RequestState, Route, RouteKind
 from oarlock.endpoints.route_table import RouteTable
 from oarlock.endpoints.target import parse_target
 from oarlock.endpoints.wait_group import close_all
@@ -21,15 +21,25 @@ from oarlock.meta.errors import ServiceUnavailable, StorageReadError, TooManyReq
 
 __all__ = ["Router"]
 
+_OF_CATALOG = ("/apis", "/openapi")
+"""The paths of documents made of the catalog, and of what may be in a newer one."""
+
 _MOST_PAIRS = 16
 """Routes with more query parameters aren't cached: each may take a hundred bytes for two bytes of the query."""
 
+CatchUp = Callable[[], Awaitable[bool]]
+"""Brings the catalog up to date with the store; returns whether it may have been behind."""
+
 
 class Router:
-    """Finds routes and calls verbs. `process` answers the paths of the process, such as health checks."""
+    """Finds routes and calls verbs. `process` answers the paths of the process, such as health checks.
 
-    def __init__(self, process: ProcessPaths) -> None:
+    With `catch_up`, what is told of the catalog, or isn't in it, waits until it is up to date.
+    """
+
+    def __init__(self, process: ProcessPaths, catch_up: CatchUp | None = None) -> None:
         self.watches = WatchBook()
+        self._catch_up = catch_up
         self._finder = RouteFinder(self.watches, process)
         self._route_table: RouteTable | None = None
 
@@ -72,6 +82,8 @@ class Router:
                 details={},
                 retry_after_s=5,
             )
+        if route.kind is RouteKind.PATH and self._catch_up is not None and state.request.path.startswith(_OF_CATALOG):
+            route = await self._current(state, route, self._catch_up)
         requests = route.requests
         if requests.closed:
             # The catalog was replaced since this was resolved, and the route may be for a resource that is gone.
@@ -91,6 +103,14 @@ class Router:
             requests.count -= 1
             if requests.closed:
                 requests.settle()
+
+    async def _current(self, state: RequestState, route: Route, catch_up: CatchUp) -> Route:
+        """The route by a catalog that has everything the store had when the request came."""
+        table = self._route_table
+        if await catch_up() and self._route_table is not table:
+            self.resolve(state)
+            return state.route or route
+        return route
 
     def cache_route(self, state: RequestState, route: Route) -> None:
         """Cache `route` for authenticated users only: anybody could fill the cache otherwise."""

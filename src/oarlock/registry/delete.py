@@ -15,6 +15,7 @@ from oarlock.meta.fielderrors import Forbidden, Invalid
 from oarlock.meta.kinds import GroupKind
 from oarlock.meta.options import DeleteOptions
 from oarlock.registry.gate import Gate
+from oarlock.registry.metadata import is_deleting
 from oarlock.registry.results import MutationResult
 from oarlock.registry.served import Tree
 from oarlock.registry.write import LiveObject, WritableResource, WriteRequest
@@ -81,7 +82,7 @@ async def _attempt(write: WriteRequest, live: LiveObject | None, options: Delete
         await write.reviewers.mutate(None, old, write.offload)
         await write.reviewers.validate(None, old, write.offload)
     if old is not None and write.keeper.keeps_metadata:
-        finalizers = _finalizers(write, options, old["metadata"].get("finalizers") or [])
+        finalizers = _finalizers(write, options, old["metadata"])
     return await write.keeper.delete(write, live, finalizers)
 
 
@@ -97,13 +98,16 @@ def _check_policy(write: WriteRequest, options: DeleteOptions) -> None:
         raise InvalidObject(kind, "", [Forbidden("orphanDependents", why)])
 
 
-def _finalizers(write: WriteRequest, options: DeleteOptions, present: list[str]) -> list[str]:
-    """The finalizers the object is to have: those of others, and the one for the propagation policy.
+def _finalizers(write: WriteRequest, options: DeleteOptions, metadata: Tree) -> list[str]:
+    """The finalizers the object is to have: those of others, of the resource, and the one for the propagation policy.
 
     They keep their order when none is added or removed.
     """
-    wanted = _policy(write, options, present)
+    present, deleting = metadata.get("finalizers") or [], is_deleting(metadata)
+    wanted, cleanup = _policy(write, options, present), write.definition.cleanup_finalizer
     needed = [f for f in present if f not in (ORPHAN, FOREGROUND)]
+    if cleanup and cleanup not in needed and not deleting:
+        needed.append(cleanup)
     if wanted:
         needed.append(wanted)
     return present if set(needed) == set(present) else needed

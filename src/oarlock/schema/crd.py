@@ -28,7 +28,7 @@ from oarlock.schema.definition import (
 )
 from oarlock.schema.merge_keys import MERGE_KEY, STRATEGY
 
-__all__ = ["DefinitionError", "crd_errors", "export_crd", "parse", "print_definition"]
+__all__ = ["DefinitionError", "crd_errors", "export_crd", "parse", "print_definition", "read_definition"]
 
 API_VERSION = "apiextensions.k8s.io/v1"
 KIND = "CustomResourceDefinition"
@@ -67,6 +67,11 @@ def parse(tree: Tree) -> ResourceDefinition:
     errors = crd_errors(tree)
     if errors:
         raise DefinitionError(errors)
+    return read_definition(copy_json(tree))
+
+
+def read_definition(tree: Tree) -> ResourceDefinition:
+    """The definition in a valid dict, with which it shares the schemas."""
     spec = tree["spec"]
     names = spec["names"]
     stored = next(version["name"] for version in spec["versions"] if version["storage"])
@@ -93,7 +98,7 @@ def _parse_version(tree: Tree) -> VersionDefinition:
     subresources = tree.get("subresources") or {}
     return VersionDefinition(
         name=tree["name"],
-        schema=copy_json(tree["schema"]["openAPIV3Schema"]),
+        schema=tree["schema"]["openAPIV3Schema"],
         served=tree["served"],
         deprecated=tree.get("deprecated") or False,
         deprecation_warning=tree.get("deprecationWarning") or "",
@@ -128,8 +133,8 @@ def _parse_subresource(tree: Tree) -> Subresource:
         name=tree["name"],
         verbs=tuple(tree["verbs"]),
         kind=GroupVersionKind(tree.get("group") or "", tree["version"], tree["kind"]),
-        request_schema=copy_json(tree.get("requestSchema") or {}),
-        response_schema=copy_json(tree.get("responseSchema") or {}),
+        request_schema=tree.get("requestSchema") or {},
+        response_schema=tree.get("responseSchema") or {},
         fields=tuple(tree.get("fields") or ()),
         shared=bool(tree.get("shared")),
     )

@@ -191,6 +191,7 @@ class ResourceDefinition:
     - `name_rule`: how object names are validated. With ``none`` objects have no names, nor other metadata that
       the server sets, as those that only ask something: nobody keeps them.
     - `gc_default`: the finalizer set by a DELETE without propagationPolicy.
+    - `cleanup_finalizer`: a finalizer that a DELETE adds: a controller removes it when it has cleaned up.
     - `rbac`: what the roles of a control plane may do with it; nothing unless given.
     - `finalizers_at`: the path of a list that keeps a deleted object as its metadata.finalizers do.
     - `delete_collection`: all objects can be deleted at once.
@@ -211,6 +212,7 @@ class ResourceDefinition:
     name_rule: Literal["dns-subdomain", "dns-label", "dns1035-label", "path-segment", "none"] = "dns-subdomain"
     gc_default: Literal["background", "orphan"] = "background"
     finalizers_at: str = ""
+    cleanup_finalizer: str = ""
     rbac: DefaultRoles | None = None
     delete_collection: bool = True
 

@@ -41,6 +41,7 @@ _OF_ALL_VERSIONS = (
     "name_rule",
     "gc_default",
     "finalizers_at",
+    "cleanup_finalizer",
     "rbac",
     "delete_collection",
 )

@@ -39,7 +39,7 @@ class VersionFacts(TypedDict, total=False):
 
 
 class CommonFacts(VersionFacts, total=False):
-    """Class keywords for a resource in all its versions. `ResourceDefinition` describes the last ten.
+    """Class keywords for a resource in all its versions. `ResourceDefinition` describes the last eleven.
 
     `plural` and `singular` are derived from the kind unless given.
     """
@@ -57,6 +57,7 @@ class CommonFacts(VersionFacts, total=False):
     name_rule: Literal["dns-subdomain", "dns-label", "dns1035-label", "path-segment", "none"]
     gc_default: Literal["background", "orphan"]
     finalizers_at: str
+    cleanup_finalizer: str
     rbac: DefaultRoles
     delete_collection: bool
 

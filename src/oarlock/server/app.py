@@ -21,6 +21,7 @@ from oarlock.registry.declare import served_from
 from oarlock.schema.declaring import KeywordError, did_you_mean
 from oarlock.schema.resources import Resource, declared
 from oarlock.server.address import ServerAddress
+from oarlock.server.live_catalog import LiveCatalog
 from oarlock.server.own_work import Runnable, ServerHook
 from oarlock.storage.backend import Backend
 
@@ -48,6 +49,7 @@ class APIServer:
       its finalizers; ``none`` when there is none, and such deletes are refused.
     - `authorizer`: an `Authorizer`; without one, every authenticated user may do everything.
     - `access`: what code of yours asks who may do what; it answers as the server decides, once that runs.
+    - `live`: what code of yours follows and changes what is served with.
     - `controllers`: objects with ``async def run(self, client, clock)``, such as a ``Controller``. They run from when
       the server is ready until it leaves; one that raises is logged, and runs again after a pause. Each of several
       servers on a store, or workers, runs them: what only one may do, a controller does as elected leader.
@@ -82,6 +84,7 @@ class APIServer:
         garbage_collection: Literal["none", "external"] = "none",
         authorizer: Authorizer | None = None,
         access: Access | None = None,
+        live: LiveCatalog | None = None,
         controllers: Sequence[Runnable] = (),
         on_start: ServerHook | None = None,
         on_stop: ServerHook | None = None,
@@ -102,6 +105,8 @@ class APIServer:
         self.garbage_collection = garbage_collection
         self.authorizer = authorizer
         self.access = access or Access()
+        self.live = live or LiveCatalog()
+        """What is served now; `catalog` is what it starts with."""
         self.controllers = tuple(controllers)
         self.on_start = on_start
         self.on_stop = on_stop

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -61,6 +61,7 @@ from oarlock.server.filters.shutdown import Leaving, Shutdown
 from oarlock.server.health import Conditions, Health, checks_of, in_time
 from oarlock.server.identities import Identities, anonymous_of
 from oarlock.server.issuer_pages import IssuerPages
+from oarlock.server.live_catalog import LiveCatalog
 from oarlock.server.metrics import RequestMetrics, StoreMetrics
 from oarlock.server.metrics_page import MetricsPage, Sources, WorkersMetrics
 from oarlock.server.own_work import OwnWork, Runnable, ServerHook, numbers_of
@@ -96,6 +97,7 @@ class ServerDescription(Protocol):
     garbage_collection: Literal["none", "external"]
     authorizer: Authorizer | None
     access: Access
+    live: LiveCatalog
     default_authorization: tuple[str, ...]
     name: str
     storage: Backend | None
@@ -135,7 +137,7 @@ class ServerParts:
             check_command=f"oarlock storage check --schemas {server.source} --storage {config.shown_storage}",
         )
         self.live = LiveResources(self.backend, self.cache, settings)
-        self.router = Router(self._own_response)
+        self.router = Router(self._own_response, self._catalog_caught_up)
         self.shutdown = Shutdown()
         self.unsent = Unsent(config.max_unsent_bytes)
         self.in_flight = self._in_flight()
@@ -241,6 +243,7 @@ class ServerParts:
         if self.fairness_feed is not None:
             self.fairness_feed.attach(route_table.resources)
         self.router.replace(route_table, self.live.commit(loaded))
+        self.server.live.replaced(catalog)
 
     def _reader(self, informer: Informer[Any], resource: StoredResource, version: str) -> Callable[[], None]:
         """What lets the informer read `resource`, unless it does. Raises BadRequest for a wrong selector."""
@@ -329,6 +332,21 @@ class ServerParts:
         if waiting is not None:
             await waiting
 
+    async def _catalog_caught_up(self) -> bool:
+        """Bring the catalog up to date with the store; whether there is anything by which it may have been behind."""
+        sources = self.server.live.sources
+        if not sources:
+            return False
+        waiting = self.cache.fresh()
+        behind = waiting is not None
+        if waiting is not None:
+            await waiting
+        for source in sources:
+            if source.behind():
+                behind = True
+                await source.caught_up()
+        return behind
+
     def _objects(self) -> dict[tuple[str, str], int]:
         stored = [one for one in self.live.resources.values() if isinstance(one, StoredResource)]
         return {(one.definition.group, one.definition.names.plural): len(one.cache) for one in stored}
@@ -415,6 +433,7 @@ class Running:
         if parts.store_mark is not None:
             await parts.store_mark.recognise(parts.backend)
         await parts.cache.start()
+        parts.server.live.begin(self.change)
         await parts.serve_catalog(parts.server.catalog, self._address)
         if parts.config.compaction_interval_s:
             self.run_in_background(
@@ -445,7 +464,7 @@ class Running:
         async with self._replacing:
             await self.parts.serve_catalog(catalog, self._address)
 
-    async def change(self, put: Iterable[Entry], remove: Iterable[GroupResource | GroupVersion]) -> None:
+    async def change(self, put: Sequence[Entry], remove: Sequence[GroupResource | GroupVersion]) -> None:
         """See `APIServer.change`."""
         async with self._replacing:
             table = self.parts.router.route_table

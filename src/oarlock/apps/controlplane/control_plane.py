@@ -23,6 +23,7 @@ from oarlock.policy.authz.authorizer import Authorizer
 from oarlock.schema.declaring import KeywordError
 from oarlock.server.app import APIServer
 from oarlock.server.config import ServerConfig
+from oarlock.server.live_catalog import LiveCatalog
 from oarlock.server.own_work import Runnable, ServerHook
 from oarlock.storage.backend import Backend
 
@@ -53,8 +54,8 @@ class ControlPlane(APIServer):
         disable: Sequence[str] = (),
         options: ControlPlaneOptions | None = None,
     ) -> None:
-        access, options = Access(), options or ControlPlaneOptions()
-        every = standard_parts(PartSurroundings(lambda: self.identities, lambda: self.address, access, options))
+        access, live, options = Access(), LiveCatalog(), options or ControlPlaneOptions()
+        every = standard_parts(PartSurroundings(lambda: self.identities, lambda: self.address, access, live, options))
         try:
             parts = parts_left(every, (*disable, *options.disable), options.controllers)
         except UnknownSwitch as error:
@@ -67,6 +68,7 @@ class ControlPlane(APIServer):
             garbage_collection="external",
             authorizer=authorizer,
             access=access,
+            live=live,
             on_start=_start_of(parts, self._own_roles, on_start),
             on_stop=on_stop,
             name=name,

@@ -51,12 +51,14 @@ from oarlock.apps.controlplane.roles import (
 from oarlock.apps.controlplane.secrets import SecretCollection
 from oarlock.apps.controlplane.service_accounts import DefaultServiceAccounts
 from oarlock.apps.controlplane.upkeep import Upkeep
+from oarlock.apps.crds.part import DefinitionsPart
 from oarlock.apps.kinds import core, events
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
 from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.authz.access import Access
 from oarlock.server.address import ServerAddress
+from oarlock.server.live_catalog import LiveCatalog
 from oarlock.server.own_work import Runnable
 
 __all__ = ["ControlPlanePart", "PartSurroundings", "standard_parts"]
@@ -85,18 +87,20 @@ class PartSurroundings:
     """What parts are given of the server that they are made for.
 
     `identities` are those that it lets in, and `address` is where it is reached, both once it runs; `access` asks what
-    somebody may do; `options` are the control plane's.
+    somebody may do; `live` is what it serves; `options` are the control plane's.
     """
 
     identities: IdentitiesSource
     address: Callable[[], ServerAddress | None]
     access: Access
+    live: LiveCatalog
     options: ControlPlaneOptions
 
 
 def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:
     """Every part, in the order in which their admission plugins are asked and their `start` is called."""
     return [
+        _definitions(around.live),
         _namespaces(),
         _configuration(),
         _identities(around.identities),
@@ -106,6 +110,14 @@ def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:
         _garbage_collection(),
         _system_objects(around),
     ]
+
+
+def _definitions(live: LiveCatalog) -> ControlPlanePart:
+    """Resources that are defined by objects. The first, so that all others find what is defined."""
+    part = DefinitionsPart(live)
+    return ControlPlanePart(
+        "crds", serve=part.serve, informers=part.informers, controllers=part.controllers, start=part.start
+    )
 
 
 def _namespaces() -> ControlPlanePart:

@@ -1,0 +1,96 @@
+"""`InstanceDeletion`: deletes the objects of a CustomResourceDefinition that is being deleted, then lets it go.
+
+Source: Kubernetes' finalizing controller of CustomResourceDefinitions. See also: `resources`, which serves no creates
+meanwhile.
+"""
+
+from __future__ import annotations
+
+from oarlock.apps.crds.conditions import ESTABLISHED, TERMINATING, ConditionValue, is_true, set_condition
+from oarlock.apps.crds.serving import DefinitionServing
+from oarlock.apps.kinds.apiextensions import CLEANUP_FINALIZER, CustomResourceDefinition
+from oarlock.client.client import Client
+from oarlock.client.clock import TimerClock
+from oarlock.controllers.controller import Controller
+from oarlock.controllers.keys import ObjectKey
+from oarlock.controllers.results import Result
+from oarlock.meta.errors import NotFound, StatusError
+
+__all__ = ["InstanceDeletion"]
+
+AGAIN_S = 1.0
+"""How long to wait for objects that somebody's finalizers keep."""
+
+
+class InstanceDeletion(Controller[CustomResourceDefinition], name="crd-finalizer"):
+    """Objects that have finalizers are waited for. The resource is withdrawn before its definition goes."""
+
+    _clock: TimerClock
+
+    def __init__(self, serving: DefinitionServing) -> None:
+        self._serving = serving
+
+    async def run(self, client: Client, clock: TimerClock) -> None:
+        self._clock = clock
+        await super().run(client, clock)
+
+    async def reconcile(self, key: ObjectKey) -> Result | None:
+        crd = self.informer.get(key.name)
+        if crd is None or not crd.metadata.deletion_timestamp or CLEANUP_FINALIZER not in crd.metadata.finalizers:
+            return None
+        if not is_true(crd, ESTABLISHED):
+            await self._tell(key.name, ConditionValue(TERMINATING, "False", "NeverEstablished", _NEVER))
+            await self._let_go(key.name)
+            return None
+        await self._tell(key.name, ConditionValue(TERMINATING, "True", "InstanceDeletionInProgress", _IN_PROGRESS))
+        try:
+            left = await self._delete_objects(crd)
+        except StatusError as error:
+            why = f"could not list instances: {error.message}"
+            await self._tell(key.name, ConditionValue(TERMINATING, "True", "InstanceDeletionFailed", why))
+            raise
+        if left:
+            return Result(AGAIN_S)
+        await self._tell(key.name, ConditionValue(TERMINATING, "False", "InstanceDeletionCompleted", _COMPLETED))
+        await self._serving.caught_up()
+        await self._let_go(key.name)
+        return None
+
+    async def _delete_objects(self, crd: CustomResourceDefinition) -> int:
+        """Delete all objects; returns how many are left."""
+        version = next((one.name for one in crd.spec.versions or () if one.served), None)
+        if version is None:
+            return 0
+        kind = f"{crd.spec.group}/{version}/{crd.status.accepted_names.kind}"
+        namespaces: dict[str, None] = {}
+        async for one in self.client.list(kind):
+            namespaces[one["metadata"].get("namespace", "")] = None
+        for namespace in namespaces:
+            await self.client.delete_collection(kind, namespace=namespace)
+        left = 0
+        async for _ in self.client.list(kind):
+            left += 1
+        return left
+
+    async def _tell(self, name: str, value: ConditionValue) -> None:
+        def change(crd: CustomResourceDefinition) -> None:
+            set_condition(crd, value, self._clock.now())
+
+        try:
+            await self.client.change(CustomResourceDefinition, name, change, subresource="status")
+        except NotFound:
+            pass  # it is gone already
+
+    async def _let_go(self, name: str) -> None:
+        def change(crd: CustomResourceDefinition) -> None:
+            crd.metadata.finalizers = [one for one in crd.metadata.finalizers if one != CLEANUP_FINALIZER]
+
+        try:
+            await self.client.change(CustomResourceDefinition, name, change)
+        except NotFound:
+            pass  # another server was faster
+
+
+_NEVER = "resource was never established"
+_IN_PROGRESS = "CustomResource deletion is in progress"
+_COMPLETED = "removed all instances"

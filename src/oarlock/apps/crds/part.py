@@ -1,0 +1,38 @@
+"""`DefinitionsPart`: all of the crds app, as a control plane takes it.
+
+See also: ``controlplane.parts``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from oarlock.apps.crds.cleanup import InstanceDeletion
+from oarlock.apps.crds.definitions import served_definitions
+from oarlock.apps.crds.resources import Converters, no_webhooks
+from oarlock.apps.crds.serving import DefinitionServing
+from oarlock.apps.crds.status import DefinitionNaming
+from oarlock.apps.kinds.apiextensions import CustomResourceDefinition
+from oarlock.client.client import Client
+from oarlock.client.informer import Informer
+from oarlock.server.live_catalog import LiveCatalog
+from oarlock.server.own_work import Runnable
+
+__all__ = ["DefinitionsPart"]
+
+
+class DefinitionsPart:
+    """What `APIServer` is given for CustomResourceDefinitions; `live` is that server's."""
+
+    def __init__(self, live: LiveCatalog, converters: Converters = no_webhooks) -> None:
+        definitions = Informer(CustomResourceDefinition)
+        serving = DefinitionServing(live, definitions, converters)
+        self.serve: Sequence[Any] = [served_definitions()]
+        self.informers: Sequence[Informer[Any]] = [definitions]
+        self.controllers: Mapping[str, Runnable] = {
+            "crd-serving": serving,
+            "crd-naming": DefinitionNaming(live, definitions, serving),
+            "crd-finalizer": InstanceDeletion(serving),
+        }
+        self.start: Callable[[Client], Awaitable[None]] = serving.start

@@ -1,0 +1,117 @@
+"""`DefinitionNaming`: gives CustomResourceDefinitions their names, and says whether they are served.
+
+A definition becomes ``Established`` in the same write that accepts its names, and only after this server serves it: who
+sees it may use it. Other servers of the store bring their catalog up to date before they say that something is unknown.
+Source: Kubernetes' naming and establishing controllers. See also: `naming`, the decision; `serving`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+
+from oarlock.apps.crds.conditions import ESTABLISHED, NAMES_ACCEPTED, ConditionValue, is_true, set_condition
+from oarlock.apps.crds.naming import NamesDecision, claims_of, decide_names, resource_claims
+from oarlock.apps.crds.resources import CannotServe
+from oarlock.apps.crds.serving import DefinitionServing
+from oarlock.apps.kinds.apiextensions import CustomResourceDefinition
+from oarlock.client.client import Client
+from oarlock.client.clock import TimerClock
+from oarlock.client.informer import Informer
+from oarlock.controllers.controller import Controller
+from oarlock.controllers.keys import ObjectKey
+from oarlock.controllers.watched import Watched
+from oarlock.meta.errors import NotFound
+from oarlock.schema.shapes import replace
+from oarlock.server.live_catalog import LiveCatalog
+
+__all__ = ["DefinitionNaming"]
+
+_CLAIMS, _REFUSED = "names in use", "definitions without their names"
+
+
+class DefinitionNaming(
+    Controller[CustomResourceDefinition],
+    name="crd-naming",
+    watches=[Watched(CustomResourceDefinition, to="others_refused")],
+):
+    """`definitions` is the informer that `serving` reads too."""
+
+    def __init__(
+        self, live: LiveCatalog, definitions: Informer[CustomResourceDefinition], serving: DefinitionServing
+    ) -> None:
+        self._live = live
+        self._definitions = definitions
+        self._serving = serving
+        self._clock: TimerClock
+        definitions.add_index(_CLAIMS, lambda crd: claims_of(crd.spec.group, crd.status.accepted_names))
+        definitions.add_index(_REFUSED, lambda crd: () if is_true(crd, NAMES_ACCEPTED) else (crd.spec.group,))
+
+    async def run(self, client: Client, clock: TimerClock) -> None:
+        self._clock = clock
+        await super().run(client, clock)
+
+    def others_refused(self, crd: CustomResourceDefinition) -> Iterable[ObjectKey]:
+        """The definitions of the same group that may get their names now."""
+        others = self._definitions.by_index(_REFUSED, crd.spec.group)
+        return [ObjectKey("", one.metadata.name) for one in others if one.metadata.name != crd.metadata.name]
+
+    async def reconcile(self, key: ObjectKey) -> None:
+        crd = self._definitions.get(key.name)
+        if crd is None or crd.metadata.deletion_timestamp:
+            return
+        wanted = self._decided(crd)
+        if is_true(wanted, ESTABLISHED) and not is_true(crd, ESTABLISHED):
+            try:
+                await self._serving.serve(wanted)
+            except CannotServe as error:
+                why = ConditionValue(ESTABLISHED, "False", "CannotServe", str(error))
+                set_condition(wanted, why, self._clock.now())
+        if wanted.status == crd.status:
+            return
+
+        def change(newest: CustomResourceDefinition) -> None:
+            if newest.metadata.uid == crd.metadata.uid and newest.spec == crd.spec:
+                newest.status.accepted_names = wanted.status.accepted_names
+                newest.status.conditions = wanted.status.conditions
+
+        try:
+            await self.client.change(CustomResourceDefinition, key.name, change, subresource="status")
+        except NotFound:
+            pass  # there is nothing to say of it any more
+
+    def _decided(self, crd: CustomResourceDefinition) -> CustomResourceDefinition:
+        """A copy with the status that it should have."""
+        decision = decide_names(crd, lambda claim: self._is_taken(crd, claim))
+        made = replace(crd, status=copy.deepcopy(crd.status))
+        made.status.accepted_names = decision.accepted
+        for value in _values(decision, established=is_true(crd, ESTABLISHED)):
+            set_condition(made, value, self._clock.now())
+        return made
+
+    def _is_taken(self, crd: CustomResourceDefinition, claim: str) -> bool:
+        name = crd.metadata.name
+        others = self._definitions.by_index(_CLAIMS, claim)
+        return any(one.metadata.name != name for one in others) or claim in self._of_kinds(crd.spec.group)
+
+    def _of_kinds(self, group: str) -> frozenset[str]:
+        """The names in a group of what isn't defined by an object."""
+        catalog = self._live.current
+        found = None if catalog is None else catalog.groups.get(group)
+        claims: set[str] = set()
+        for plural, served in found.resources.items() if found is not None else ():
+            if not self._serving.has(f"{plural}.{group}"):
+                claims.update(resource_claims(group, served.definition.names))
+        return frozenset(claims)
+
+
+def _values(decision: NamesDecision, *, established: bool) -> Iterable[ConditionValue]:
+    """The conditions after a decision on names."""
+    if decision.reason:
+        yield ConditionValue(NAMES_ACCEPTED, "False", decision.reason, decision.message)
+        if not established:
+            yield ConditionValue(ESTABLISHED, "False", "NotAccepted", "not all names are accepted")
+        return
+    yield ConditionValue(NAMES_ACCEPTED, "True", "NoConflicts", "no conflicts found")
+    if not established:
+        yield ConditionValue(ESTABLISHED, "True", "InitialNamesAccepted", "the initial names have been accepted")

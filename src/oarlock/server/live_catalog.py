@@ -1,0 +1,77 @@
+"""`LiveCatalog`: what a server serves at the moment, for code that follows or changes it while the server runs.
+
+    catalog = await live.after(None)
+    while True:
+        ...  # work by `catalog`
+        catalog = await live.after(catalog)
+
+One is made with a server and filled in when that starts. Who reads slowly misses catalogs in between, never the last.
+See also: `run`, which exchanges catalogs; ``apps.crds``, which changes them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Protocol
+
+from oarlock.endpoints.catalog import Catalog, Entry
+from oarlock.meta.kinds import GroupResource, GroupVersion
+
+__all__ = ["CatalogSource", "ChangeCatalog", "LiveCatalog"]
+
+ChangeCatalog = Callable[[Sequence[Entry], Sequence[GroupResource | GroupVersion]], Awaitable[None]]
+"""How a running server changes its catalog."""
+
+
+class CatalogSource(Protocol):
+    """Whoever makes catalog entries of objects in the store, and so may be behind it for a moment."""
+
+    def behind(self) -> bool:
+        """Whether something in the watch cache isn't in the catalog yet."""
+        ...
+
+    async def caught_up(self) -> None:
+        """Wait until the catalog has everything that the watch cache had at the time of the call."""
+        ...
+
+
+class LiveCatalog:
+    """The catalog that a server serves. `sources` are those that change it by objects in the store."""
+
+    def __init__(self) -> None:
+        self.sources: list[CatalogSource] = []
+        self._catalog: Catalog | None = None
+        self._change: ChangeCatalog | None = None
+        self._next: asyncio.Future[None] | None = None
+
+    def begin(self, change: ChangeCatalog) -> None:
+        """Called by the server that starts."""
+        self._change = change
+        self._catalog, self._next = None, None
+
+    def replaced(self, catalog: Catalog) -> None:
+        """Called by the server when it serves `catalog`."""
+        self._catalog = catalog
+        waiting, self._next = self._next, None
+        if waiting is not None and not waiting.done():
+            waiting.set_result(None)
+
+    @property
+    def current(self) -> Catalog | None:
+        """What is served now; None before the server has loaded anything."""
+        return self._catalog
+
+    async def after(self, catalog: Catalog | None) -> Catalog:
+        """What is served now, as soon as that is another catalog than `catalog`."""
+        while self._catalog is None or self._catalog is catalog:
+            if self._next is None:
+                self._next = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._next)
+        return self._catalog
+
+    async def change(self, *, put: Iterable[Entry] = (), remove: Iterable[GroupResource | GroupVersion] = ()) -> None:
+        """As `APIServer.change`. Raises RuntimeError before the server starts."""
+        if self._change is None:
+            raise RuntimeError("the server hasn't started")
+        await self._change(tuple(put), tuple(remove))

@@ -1,0 +1,165 @@
+"""A CustomResourceDefinition is served from the moment it is established until it is deleted."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crd_kit import DEFINITIONS, GROUP, Shared, conditions, definition, established, until, version
+
+from oarlock.apps.controlplane.control_plane import ControlPlane
+from oarlock.storage.memory import MemoryBackend
+from oarlock.storage.sqlite.backend import SqliteBackend
+from oarlock.testing import InMemory, VirtualClock
+
+PLAINS = f"/apis/{GROUP}/v1/namespaces/default/plains"
+NAME = f"plains.{GROUP}"
+
+
+def plain(name: str, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": f"{GROUP}/v1", "kind": "Plain", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.mark.anyio
+async def test_what_is_stored_of_a_new_definition() -> None:
+    async with InMemory(ControlPlane()) as api:
+        made = (await api.post(DEFINITIONS, definition())).json
+        assert made["spec"]["names"] == {
+            "plural": "plains",
+            "singular": "plain",
+            "kind": "Plain",
+            "listKind": "PlainList",
+        }
+        assert made["spec"]["conversion"] == {"strategy": "None"}
+        names = {"plural": "", "kind": ""}
+        assert made["status"] == {"conditions": None, "acceptedNames": names, "storedVersions": ["v1"]}
+
+
+@pytest.mark.anyio
+async def test_an_object_can_be_created_in_the_moment_its_definition_is_established() -> None:
+    async with InMemory(ControlPlane()) as api:
+        found = await established(api, definition())
+        assert conditions(found) == {
+            "NamesAccepted": ("True", "NoConflicts"),
+            "Established": ("True", "InitialNamesAccepted"),
+        }
+        assert (await api.post(PLAINS, plain("a", a="b", unknown=1))).json["spec"] == {"a": "b"}
+        resources = (await api.get(f"/apis/{GROUP}/v1")).json["resources"]
+        assert [one["name"] for one in resources] == ["plains"]
+
+
+@pytest.mark.anyio
+async def test_a_new_version_is_served_and_remembered() -> None:
+    async with InMemory(ControlPlane()) as api:
+        await established(api, definition())
+        await api.post(PLAINS, plain("a", a="b"))
+        two = definition("plains", "Plain", version("v1", storage=False), version("v2"))
+        changed = await api.patch(f"{DEFINITIONS}/{NAME}", {"spec": {"versions": two["spec"]["versions"]}})
+        assert (changed.status, changed.json["status"]["storedVersions"]) == (200, ["v1", "v2"])
+        assert changed.json["metadata"]["generation"] == 2
+        shown = await api.get(PLAINS.replace("v1", "v2") + "/a")
+        assert (shown.status, shown.json["apiVersion"], shown.json["spec"]) == (200, f"{GROUP}/v2", {"a": "b"})
+
+
+@pytest.mark.anyio
+async def test_names_are_given_to_the_first_and_freed_by_its_end() -> None:
+    async with InMemory(ControlPlane()) as api:
+        await established(api, definition())
+        await api.post(DEFINITIONS, definition("others", "Plain"))
+        refused = await until(api, f"others.{GROUP}", lambda one: one is not None and bool(conditions(one)))
+        assert refused is not None
+        assert conditions(refused)["NamesAccepted"] == ("False", "ListKindConflict")
+        assert conditions(refused)["Established"] == ("False", "NotAccepted")
+        assert refused["status"]["acceptedNames"] == {"plural": "others", "kind": ""}
+        assert (await api.get(f"/apis/{GROUP}/v1/others")).status == 404
+        assert (await api.delete(f"{DEFINITIONS}/{NAME}")).status == 200
+        await until(api, f"others.{GROUP}", lambda one: one is not None and conditions(one)["Established"][0] == "True")
+        assert (await api.get(f"/apis/{GROUP}/v1/others")).status == 200
+
+
+@pytest.mark.anyio
+async def test_the_name_of_a_built_in_kind_is_taken() -> None:
+    async with InMemory(ControlPlane()) as api:
+        tree = definition("roles", "Role", group="rbac.authorization.k8s.io")
+        tree["metadata"]["annotations"] = {"api-approved.kubernetes.io": "unapproved, for a test"}
+        await api.post(DEFINITIONS, tree)
+        refused = await until(
+            api, "roles.rbac.authorization.k8s.io", lambda one: one is not None and bool(conditions(one))
+        )
+        assert refused is not None
+        assert conditions(refused)["NamesAccepted"] == ("False", "ListKindConflict")
+        assert (await api.get("/apis/rbac.authorization.k8s.io/v1/roles")).json["kind"] == "RoleList"
+
+
+@pytest.mark.anyio
+async def test_the_objects_go_before_their_definition() -> None:
+    async with InMemory(ControlPlane()) as api:
+        await established(api, definition())
+        held = plain("held")
+        held["metadata"]["finalizers"] = ["example.com/mine"]
+        await api.post(PLAINS, held)
+        await api.post(PLAINS, plain("free"))
+        async with api.watch(PLAINS) as events:
+            deleted = await api.delete(f"{DEFINITIONS}/{NAME}")
+            assert conditions(deleted.json)["Terminating"] == ("True", "InstanceDeletionPending")
+            while (await events.next())[0] != "DELETED":
+                pass
+        assert (await api.get(f"{PLAINS}/free")).status == 404
+        going = await until(
+            api, NAME, lambda one: one is not None and conditions(one)["Terminating"][1] == "InstanceDeletionInProgress"
+        )
+        assert going is not None
+        assert going["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
+        refused = await api.post(PLAINS, plain("late"))
+        assert (refused.status, refused.json["message"]) == (
+            403,
+            f'plains.{GROUP} "late" is forbidden: create not allowed while custom resource definition is terminating',
+        )
+        again = await api.post(DEFINITIONS, definition())
+        assert (again.status, again.json["reason"]) == (409, "AlreadyExists")
+        assert (await api.patch(f"{PLAINS}/held", {"metadata": {"finalizers": None}})).status == 200
+        await api.clock.run(5)  # type: ignore[attr-defined]
+        assert await until(api, NAME, lambda one: one is None) is None
+        assert (await api.get(PLAINS)).status == 404
+        await established(api, definition())
+        assert (await api.get(PLAINS)).json["items"] == []
+
+
+@pytest.mark.anyio
+async def test_another_server_of_the_store_knows_it_at_once(tmp_path: Path) -> None:
+    stores = [SqliteBackend(tmp_path / "store.db", VirtualClock()) for _ in range(2)]
+    servers = [InMemory(ControlPlane(), backend=store) for store in stores]
+    async with servers[0] as one, servers[1] as other:
+        await established(one, definition())
+        assert (await other.post(PLAINS, plain("a", a="b"))).status == 201
+        await established(other, definition("others", "Other"))
+        resources = (await one.get(f"/apis/{GROUP}/v1")).json["resources"]
+        assert [found["name"] for found in resources] == ["others", "plains"]
+
+
+@pytest.mark.anyio
+async def test_a_restart_serves_what_was_established() -> None:
+    store = MemoryBackend(clock=VirtualClock())
+    await store.start()
+    async with InMemory(ControlPlane(), backend=Shared(store)) as api:
+        await established(api, definition())
+        await api.post(PLAINS, plain("a", a="b"))
+    async with InMemory(ControlPlane(), backend=Shared(store)) as api:
+        assert (await api.get(f"{PLAINS}/a")).json["spec"] == {"a": "b"}
+    await store.close()
+
+
+@pytest.mark.anyio
+async def test_code_of_the_server_follows_the_catalog() -> None:
+    server = ControlPlane()
+    async with InMemory(server) as api:
+        before = await server.live.after(None)
+        assert before is server.live.current
+        assert GROUP not in before.groups
+        waiting = asyncio.ensure_future(server.live.after(before))
+        await established(api, definition())
+        after = await waiting
+        assert [one.definition.names.plural for one in after.since(before).put] == ["plains"]
+        assert after is server.live.current
