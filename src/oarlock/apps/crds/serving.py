@@ -39,7 +39,7 @@ RETRY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class _ServedForm:
     """What of a definition decides how it is served: another form is another catalog entry."""
 
     uid: str
@@ -60,7 +60,7 @@ class DefinitionServing:
         self._live = live
         self._informer = informer
         self._converters = converters
-        self._forms: dict[str, _Form] = {}
+        self._forms: dict[str, _ServedForm] = {}
         """What is served, or was tried, by the name of the definition."""
         self._failures: dict[str, str] = {}
         self._early: dict[str, CustomResourceDefinition] = {}
@@ -162,7 +162,7 @@ class DefinitionServing:
     async def _bring_up_to_date(self, names: Sequence[str]) -> None:
         put: dict[str, Served] = {}
         remove: list[GroupResource] = []
-        forms: dict[str, _Form | None] = {}
+        forms: dict[str, _ServedForm | None] = {}
         for name in names:
             crd = self._early.pop(name, None) or self._informer.get(name)
             form = None if crd is None else _form(crd)
@@ -208,13 +208,15 @@ class DefinitionServing:
         log.error("CustomResourceDefinition %s isn't served: %s", name, why)
 
 
-def _form(crd: CustomResourceDefinition) -> _Form | None:
+def _form(crd: CustomResourceDefinition) -> _ServedForm | None:
     """How it is to be served; None if it isn't established, or its objects have been deleted."""
     metadata: Any = crd.metadata
     ending = condition_of(crd, TERMINATING) if metadata.deletion_timestamp else None
     if not is_true(crd, ESTABLISHED) or (ending is not None and ending.status == "False"):
         return None
-    return _Form(metadata.uid, metadata.generation or 0, crd.status.accepted_names, bool(metadata.deletion_timestamp))
+    return _ServedForm(
+        metadata.uid, metadata.generation or 0, crd.status.accepted_names, bool(metadata.deletion_timestamp)
+    )
 
 
 def _resource(name: str) -> GroupResource:
