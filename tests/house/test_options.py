@@ -46,7 +46,7 @@ EVERY = {(group.__name__, one.field): one for group in GROUPS for one in options
 @pytest.mark.parametrize("declared", EVERY.values(), ids=map(":".join, EVERY))
 def test_an_option_has_a_flag_a_unit_and_a_help_text(declared: Option) -> None:
     assert re.fullmatch(r"[A-Z].*[.]", declared.help), declared.help
-    assert re.fullmatch(r"[A-Z:/|.]+|MODULE:ATTRIBUTE\|FILE\.py", declared.type.unit)
+    assert re.fullmatch(r"[A-Z:/|.]+|MODULE(:ATTRIBUTE)?\|FILE\.py", declared.type.unit)
     if not declared.is_argument:
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", declared.flag)
         assert declared.required or declared.problem(declared.default) == ""

@@ -12,19 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oarlock.apps.controlplane.options import ControlPlaneOptions
+from oarlock.cli.crd.command import print_definitions
 from oarlock.cli.describing import describe, warnings_about
-from oarlock.cli.loading import ServerArgument, load_server, source_folder
+from oarlock.cli.loading import DeclarationsArgument, ServerArgument, load_server, source_folder
 from oarlock.cli.reloading import serve_with_reload
 from oarlock.cli.run_options import RunOptions
 from oarlock.cli.storage.commands import STORAGE
-from oarlock.codec import yaml
-from oarlock.schema.crd import export_crd
 from oarlock.server.about import own_version
-from oarlock.server.command import CommandError, ServeOptions, exit_code_of, serve_with, set_up_logging
+from oarlock.server.command import ServeOptions, exit_code_of, serve_with, set_up_logging
 from oarlock.server.options.commands import Command, CommandGroup
 from oarlock.server.options.effective import as_file
 from oarlock.server.options.option import Problem, argument, option
-from oarlock.server.options.types import BooleanType, PathType, StringType
+from oarlock.server.options.types import BooleanType, PathType, StringType, WordType
 
 __all__ = ["COMMANDS", "main"]
 
@@ -94,25 +93,19 @@ def _check(options: ServerArgument) -> None:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class _CRD(ServerArgument):
+class _CRD(DeclarationsArgument):
     resource: str = argument(
         StringType("RESOURCE.GROUP"), "Only this one, for example orders.shop.example.com.", default=""
     )
+    output: str = option("yaml", WordType("FORMAT", "yaml", "json"), "The format: yaml or json.", in_file=False)
 
 
 def _crd(options: _CRD) -> None:
-    """Print the CustomResourceDefinitions of what is stored, as YAML for a cluster.
+    """Print declared classes as CustomResourceDefinitions, for any cluster and for oarlock up.
 
-    Hooks, conversions and what only oarlock understands aren't in them.
+    What such a definition can't say, such as hooks and conversions, is told on stderr, one line each.
     """
-    stored = [one.definition for one in load_server(options.server).catalog.resources if one.virtual is None]
-    found = [one for one in stored if options.resource in ("", str(one.group_resource))]
-    if not found:
-        names = ", ".join(str(one.group_resource) for one in stored) or "nothing is stored"
-        raise CommandError(f"{options.server}: no {options.resource or 'resource'} to print: {names}")
-    for definition in found:
-        print("---")
-        print(yaml.encode(export_crd(definition)).decode(), end="")
+    print_definitions(options.declarations, options.resource, options.output)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -20,13 +20,26 @@ from types import ModuleType
 from typing import Any
 
 from oarlock.controllers.base import ControllerBase
+from oarlock.registry.collection import StoredCollection
+from oarlock.registry.declare import served_from
+from oarlock.registry.served import Served
+from oarlock.registry.virtual import VirtualCollection
 from oarlock.schema.declaring import DeclarationError
+from oarlock.schema.resources import Resource, Spoke, declared
 from oarlock.server.app import APIServer
 from oarlock.server.command import CommandError
 from oarlock.server.options.option import OptionGroup, argument
 from oarlock.server.options.types import StringType
 
-__all__ = ["ControllersArgument", "ServerArgument", "load_controllers", "load_server", "source_folder"]
+__all__ = [
+    "ControllersArgument",
+    "DeclarationsArgument",
+    "ServerArgument",
+    "load_controllers",
+    "load_declared",
+    "load_server",
+    "source_folder",
+]
 
 log = logging.getLogger("oarlock.cli")
 
@@ -50,12 +63,70 @@ class ControllersArgument(OptionGroup):
     )
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DeclarationsArgument(OptionGroup):
+    """The argument of a command that is about declared resources, served or not."""
+
+    declarations: str = argument(
+        StringType("MODULE|FILE.py"),
+        "Where the classes are, or an APIServer that serves them: shop.api.v1, shop.server:server, or shop/server.py.",
+    )
+
+
 def load_server(where: str) -> APIServer:
     """The server at `where`. Raises `CommandError`, and `DeclarationError` unchanged."""
     module, attribute = _load(where, "server")
     server = _server_named(module, attribute, where) if attribute else _only_server(module, where)
     server.source = where
     return server
+
+
+def load_declared(where: str) -> Sequence[Served]:
+    """The resources declared at `where`: by its `APIServer`, else its own classes; with an attribute, only that one.
+
+    Raises `CommandError`, and `DeclarationError` unchanged.
+    """
+    module, attribute = _load(where, "")
+    if attribute:
+        found = vars(module).get(attribute)
+        if isinstance(found, APIServer):
+            return found.catalog.resources
+        if not _is_declared(found):
+            raise CommandError(f"{where}: {attribute} is no resource, collection or APIServer of {module.__name__}")
+        return served_from(_with_its_code(found, module))
+    servers = [value for value in vars(module).values() if isinstance(value, APIServer)]
+    if servers:
+        return _only_server(module, where).catalog.resources
+    declared_here = [one for one in vars(module).values() if _is_declared(one) and one.__module__ == module.__name__]
+    if not declared_here:
+        raise CommandError(f"{where}: there is no resource in it: write class Order(Resource, group=…, version=…)")
+    return served_from(_needed(declared_here))
+
+
+def _is_declared(value: object) -> bool:
+    if not isinstance(value, type):
+        return False
+    if issubclass(value, StoredCollection | VirtualCollection):
+        return value.__resource__ is not None
+    return issubclass(value, Resource | Spoke) and "__declared__" in vars(value)
+
+
+def _with_its_code(found: Any, module: ModuleType) -> list[Any]:
+    """What its module declares of the same resource: all versions, and the collection if there is one."""
+    classes = [one for one in vars(module).values() if _is_declared(one)]
+    return _needed([one for one in classes if _hub_of(one) is _hub_of(found)])
+
+
+def _hub_of(found: Any) -> Any:
+    return found.__resource__ if issubclass(found, StoredCollection | VirtualCollection) else declared(found).hub
+
+
+def _needed(classes: Sequence[Any]) -> list[Any]:
+    """The classes to list for `served_from`, which takes a resource once: by its collection, or by itself."""
+    collections = [one for one in classes if issubclass(one, StoredCollection | VirtualCollection)]
+    hubs = {one.__resource__ for one in collections}
+    stored_as = {getattr(one, "__stored_as__", None) for one in collections}
+    return [one for one in dict.fromkeys(classes) if one not in hubs and one not in stored_as]
 
 
 def load_controllers(where: str) -> Sequence[ControllerBase[Any]]:
@@ -85,13 +156,16 @@ def _is_server(value: object) -> bool:
 
 
 def _load(where: str, usual: str) -> tuple[ModuleType, str]:
-    """The module at `where`, and the attribute that is named."""
+    """The module at `where`, and the attribute that is named, ``""`` for none.
+
+    `usual` is what the attribute of a module is called; without it, a module alone will do.
+    """
     name, colon, attribute = where.rpartition(":") if ":" in where else (where, "", "")
     if colon and not attribute.isidentifier():
         raise CommandError(f"{where}: write MODULE:ATTRIBUTE or FILE.py, and {attribute!r} is no attribute's name")
     if name.endswith(".py") or os.sep in name:
         return _import_file(Path(name)), attribute
-    if not colon:
+    if not colon and usual:
         raise CommandError(f"{where}: write MODULE:ATTRIBUTE, for example {where}:{usual}, or FILE.py")
     _prepend_to_path(Path.cwd())
     return _import(name, where), attribute

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 import yaml
 
+from oarlock.cli.crd.carried import exported, missing
+from oarlock.registry.served import Served
 from oarlock.schema.crd import crd_errors
+from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
 
 BOXES = """\
 from oarlock import APIServer, Model, Resource, Spoke, VirtualCollection
@@ -79,7 +83,8 @@ def test_check_tells_a_mistake_in_one_line(oarlock, folder: Path):
 def test_crd_prints_what_a_cluster_takes(oarlock, folder: Path):
     (folder / "things.py").write_text(BOXES)
     done = oarlock("crd", "things.py")
-    assert (done.returncode, done.stderr) == (0, "")
+    lost = "conversion between its versions: add spec.conversion with a webhook, or fields are lost"
+    assert (done.returncode, done.stderr) == (0, f"Box: not in it: {lost}\n")
     (crd,) = yaml.safe_load_all(done.stdout)
     assert crd["metadata"]["name"] == "boxes.b.example.com"
     assert [version["name"] for version in crd["spec"]["versions"]] == ["v2", "v1"]
@@ -94,3 +99,83 @@ def test_crd_of_something_else_is_a_mistake_that_names_what_there_is(oarlock, fo
     done = oarlock("crd", "things.py", name)
     assert (done.returncode, done.stdout) == (1, "")
     assert "boxes.b.example.com" in done.stderr
+
+
+RICH = """\
+from typing import Annotated
+
+from oarlock import Column, Model, Resource, StoredCollection, Proto
+
+
+class OrderSpec(Model):
+    lines: Annotated[int, Proto(1)] = 1
+
+
+class Order(
+    Resource,
+    group="shop.example.com",
+    version="v1",
+    ttl_s=60,
+    columns=[Column("Lines", ".spec.lines"), Column("Twice", expression="string(self.spec.lines * 2)")],
+):
+    \"\"\"An order.\"\"\"
+
+    spec: OrderSpec
+
+    def default(self):
+        self.spec.lines = 2
+
+
+class Orders(StoredCollection[Order]):
+    def prepare(self, new, old, ctx):
+        pass
+
+    def validate(self, new, old, ctx):
+        yield from ()
+"""
+
+
+@pytest.mark.parametrize("where", ["{}.py", "{}", "{}:Orders", "{}.py:Order"])
+def test_a_class_alone_is_printed_and_what_is_missing_is_told(oarlock, folder: Path, where: str):
+    module = f"orders_{len(where)}"
+    (folder / f"{module}.py").write_text(RICH)
+    done = oarlock("crd", where.format(module), "--output", "json")
+    crd = json.loads(done.stdout)
+    assert crd["spec"]["versions"][0]["additionalPrinterColumns"] == [
+        {"name": "Lines", "type": "string", "jsonPath": ".spec.lines"}
+    ]
+    assert not crd_errors(crd)
+    assert "x-oarlock" not in done.stdout
+    assert done.stderr.splitlines() == [
+        "Order: not in it: default(): write defaults of the fields, or a mutating admission webhook",
+        "Order: not in it: prepare and validate: write rules, or an admission webhook",
+        "Order: not in it: ttl_s: objects don't expire in a cluster",
+        "Order: not in it: column Twice: it is computed, and a cluster's has a jsonPath",
+        "Order: not in it: protobuf: a cluster answers with JSON and YAML only",
+    ]
+    assert done.returncode == 0
+
+
+def test_what_a_cluster_would_refuse_is_told():
+    version = VersionDefinition("v1", {"type": "object"})
+    served = Served(ResourceDefinition("boxes", Names("boxes", "Box"), "Cluster", (version,), "v1", "v1"))
+    (told,) = missing(served)
+    assert told == "a cluster would refuse it: " + crd_errors(exported(served.definition))[0].message
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["things.py", "--output", "xml"], "must be yaml or json"),
+        (["things.py:Nothing"], "Nothing is no resource, collection or APIServer of things"),
+        (["nobody"], "can't import nobody"),
+        (["empty.py"], "there is no resource in it"),
+    ],
+)
+def test_mistakes_of_crd_are_told_in_one_line(oarlock, folder: Path, words: list[str], why: str):
+    (folder / "things.py").write_text(BOXES)
+    (folder / "empty.py").write_text("")
+    done = oarlock("crd", *words)
+    assert (done.returncode != 0, done.stdout) == (True, "")
+    assert why in done.stderr
+    assert len(done.stderr.splitlines()) == 1

@@ -29,6 +29,7 @@ __all__ = [
     "StringListType",
     "StringType",
     "URLType",
+    "WordType",
 ]
 
 _TRUE: Final = frozenset({"true", "1", "t", "yes"})
@@ -77,6 +78,17 @@ class StringType(OptionType):
 
     def problem(self, value: Any) -> str:
         return _text_problem(value) if isinstance(value, str) else "must be a string"
+
+
+class WordType(StringType):
+    """One of a few words."""
+
+    def __init__(self, unit: str, *words: str) -> None:
+        super().__init__(unit)
+        self.words = words
+
+    def problem(self, value: Any) -> str:
+        return super().problem(value) or ("" if value in self.words else f"must be {' or '.join(self.words)}")
 
 
 class URLType(StringType):
