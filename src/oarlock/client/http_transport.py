@@ -149,7 +149,7 @@ class HTTPTransport:
             return TransportError(f"{server}: no answer within {timeout_s} s", sent=True)
         if isinstance(error, self._aiohttp.ClientHttpProxyError):  # its text has the proxy's URL, with the password
             return TransportError(f"{server}: the proxy answered {error.status} {error.message}", sent=False)
-        return TransportError(f"{server}: {error or type(error).__name__}", sent=not unsent)
+        return TransportError(f"{server}: {str(error) or type(error).__name__}", sent=not unsent)
 
     async def close(self) -> None:
         session, self._session = self._session, None

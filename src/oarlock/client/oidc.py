@@ -99,7 +99,7 @@ class OIDCTokens:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if isinstance(error, ClientConfigError):
                 raise
-            raise ClientConfigError(f"{url}: {error or type(error).__name__}") from None
+            raise ClientConfigError(f"{url}: {str(error) or type(error).__name__}") from None
         try:
             tree = json.decode(data)
         except DecodeError as error:

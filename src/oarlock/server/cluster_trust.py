@@ -64,7 +64,7 @@ class ClusterTrust:
                 tree = await client.get("v1/ConfigMap", NAME, namespace=NAMESPACE)
             self._tell(tree)
         except (ClientConfigError, TransportError, StatusError, TimeoutError, ValueError) as error:
-            why = f"{self._file}: the ConfigMap {NAMESPACE}/{NAME} can't be read: {error or 'no answer'}"
+            why = f"{self._file}: the ConfigMap {NAMESPACE}/{NAME} can't be read: {str(error) or 'no answer'}"
             if not self._tolerate:
                 advice = "allow it with the role extension-apiserver-authentication-reader, or give"
                 raise BadFile(f"{why}; {advice} --authentication-tolerate-lookup-failure") from None

@@ -15,6 +15,7 @@ from oarlock.server.options.groups.authorization import AuthorizationOptions
 from oarlock.server.options.groups.features import FeatureOptions
 from oarlock.server.options.groups.generic import GenericOptions
 from oarlock.server.options.groups.logs import LogOptions
+from oarlock.server.options.groups.oidc import OpenIDOptions
 from oarlock.server.options.groups.serving import ServingOptions
 from oarlock.server.options.groups.storage import StorageOptions
 from oarlock.server.options.groups.versions import VersionOptions
@@ -34,6 +35,7 @@ class ServerConfig(
     ServingOptions,
     StorageOptions,
     AuthenticationOptions,
+    OpenIDOptions,
     AuthorizationOptions,
     AuditOptions,
     GenericOptions,

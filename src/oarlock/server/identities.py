@@ -13,8 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from oarlock.client.clock import TimerClock
 from oarlock.client.config import ClientConfigError
-from oarlock.meta.context import Clock, User
+from oarlock.meta.context import User
 from oarlock.policy.authn.anonymous import NOBODY, Anonymous
 from oarlock.policy.authn.authenticator import Authenticator, Credentials, Identity, Union
 from oarlock.policy.authn.bootstrap_tokens import BootstrapTokens
@@ -36,6 +37,7 @@ from oarlock.server.stored_objects import LiveObjects
 from oarlock.server.token_keys import TokenKeys
 
 if TYPE_CHECKING:
+    from oarlock.server.authentication.issuers import ServerIssuers
     from oarlock.server.cluster_trust import ClusterTrust, TrustedAuthorities
     from oarlock.server.review_caller import ReviewCaller
 
@@ -43,7 +45,7 @@ __all__ = ["Identities", "anonymous_of", "check_anonymous"]
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
-REFUSALS = (BadFile, TokenFileError, CertificateBundleError, KeyFileError)
+REFUSALS = (BadFile, TokenFileError, CertificateBundleError, KeyFileError, ConfigError)
 
 
 PROXIES, CLIENTS = 0, 1
@@ -73,8 +75,10 @@ class _Sources(Generic[T]):
     def __init__(self) -> None:
         self._made: list[tuple[tuple[Path, ...], Callable[[], T]]] = []
 
-    def add(self, make: Callable[[], T], *files: Path) -> None:
+    def add(self, make: Callable[[], T], *files: Path) -> int:
+        """Add a member; returns its position."""
         self._made.append((files, make))
+        return len(self._made) - 1
 
     def members(self) -> list[T]:
         return [make() for _, make in self._made]
@@ -93,7 +97,7 @@ class Identities:
     Raises `BadFile`, `TokenFileError`, `CertificateBundleError`, `KeyFileError`.
     """
 
-    def __init__(self, config: ServerConfig, clock: Clock) -> None:
+    def __init__(self, config: ServerConfig, clock: TimerClock) -> None:
         self._config = config
         self._clock = clock
         self.tokens_in_file: list[tuple[str, User]] = tokens_of(config)  # makes the administrator's, if there is none
@@ -103,11 +107,14 @@ class Identities:
         self.issuer: TokenIssuer | None = None
         self._callers: list[ReviewCaller] = []
         self._keys = TokenKeys(config) if config.service_account_issuer else None
+        self._issuers = self._server_issuers()
+        self.anonymous = self._anonymous()
         requests, tokens = self._request_sources(), self._token_sources()
         # Before they are read, so that no change is missed.
         self.files: tuple[ReloadedFiles, ...] = (
             *requests.reloaded(lambda: self._union),
             *tokens.reloaded(lambda: self.tokens),
+            *self._reloaded_issuers(),
         )
         self.tokens = BearerTokens(tokens.members(), clock, self.audiences)
         self._trust = self._cluster_trust()
@@ -168,6 +175,8 @@ class Identities:
             self._add_service_accounts(sources, self._keys)
         if config.enable_bootstrap_token_auth:
             sources.add(lambda: BootstrapTokens(self.objects, self.audiences, self._clock))
+        if self._issuers is not None:
+            self._issuers_place = sources.add(self._issued_tokens)
         webhook, cluster = config.authentication_token_webhook_config_file, config.authentication_kubeconfig
         if webhook is not None:
             kept_s = config.authentication_token_webhook_cache_ttl_s
@@ -198,9 +207,12 @@ class Identities:
     async def follow(self) -> None:
         """Keep up with what the cluster says, until cancelled; then nobody is asked any more."""
         try:
-            if self._trust is not None:
-                await self._trust.follow()
-            await asyncio.get_running_loop().create_future()
+            async with asyncio.TaskGroup() as tasks:
+                if self._trust is not None:
+                    tasks.create_task(self._trust.follow())
+                if self._issuers is not None:
+                    tasks.create_task(self._issuers.follow())
+                await asyncio.get_running_loop().create_future()
         finally:
             for caller in self._callers:
                 await caller.close()
@@ -231,6 +243,47 @@ class Identities:
             if said.clients:
                 clients = ClientCertificates(load_bundle(said.clients, "client-ca-file"), clock)
             self._union.exchange(CLIENTS, clients)
+
+    def _server_issuers(self) -> ServerIssuers | None:
+        config = self._config
+        if config.authentication_config is None and not config.oidc_issuer_url:
+            return None
+        # Imported here, because few servers believe other issuers, which needs CEL and an HTTP client.
+        from oarlock.server.authentication.documents import HTTPDocuments  # noqa: PLC0415 (see above)
+        from oarlock.server.authentication.issuers import ServerIssuers  # noqa: PLC0415 (see above)
+
+        return ServerIssuers(config, config.service_account_issuer, self._clock, HTTPDocuments)
+
+    def _issued_tokens(self) -> TokenAuthenticator:
+        assert self._issuers is not None
+        return self._issuers.tokens(self.audiences)
+
+    def _reloaded_issuers(self) -> Sequence[ReloadedFiles]:
+        issuers = self._issuers
+        if issuers is None or not issuers.files:
+            return ()
+
+        def changed() -> None:
+            self.tokens.exchange(self._issuers_place, self._issued_tokens())
+
+        return (ReloadedFiles(issuers.files, lambda: issuers.read_again(changed), REFUSALS),)
+
+    def _anonymous(self) -> Anonymous:
+        """Who needs no credentials, by the configuration file if that says so. Raises `ConfigError`."""
+        config = self._config
+        rules = None if self._issuers is None else self._issuers.anonymous
+        if rules is None:
+            return anonymous_of(config)
+        where = f"--authentication-config={config.authentication_config}: anonymous"
+        for flag, given in (
+            ("anonymous-auth", config.anonymous_auth is False),
+            ("anonymous-paths", config.anonymous_paths),
+        ):
+            if given:
+                raise ConfigError([f"{where}: --{flag} is given too: leave one of them out"])
+        if not rules.enabled:
+            return NOBODY
+        return Anonymous(None if rules.paths is None else frozenset(rules.paths))
 
     def _add_service_accounts(self, sources: _Sources[TokenAuthenticator], keys: TokenKeys) -> None:
         config, clock, issuers = self._config, self._clock, self._config.service_account_issuer

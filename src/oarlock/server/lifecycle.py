@@ -186,7 +186,7 @@ async def start(
     async def listen(handler: Handler) -> Listener:
         return await serve(handler, serving, clock, parts.unsent)
 
-    check_anonymous(parts.anonymous, parts.authorizer)
+    check_anonymous(identities.anonymous, parts.authorizer)
     server.identities = identities
     await identities.start()
     parts.let_in(identities)

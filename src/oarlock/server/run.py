@@ -209,6 +209,7 @@ class ServerParts:
     def let_in(self, identities: Identities) -> None:
         """Let in whom `identities` knows, from the first request on. Call it before the server listens."""
         self.front_proxy, self.audiences = identities.front_proxy, identities.audiences
+        self.anonymous = identities.anonymous
         identities.objects.attach(self.live, self.cache)
         if identities.issuer is not None:
             self.issuer_pages = IssuerPages(identities.issuer, self.config.service_account_jwks_uri)

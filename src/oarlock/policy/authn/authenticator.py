@@ -158,7 +158,7 @@ def failed(authenticator: object, error: Exception) -> str:
     """Logs that an authenticator has failed, and says so without the reason."""
     name = type(authenticator).__qualname__
     if isinstance(error, OSError):  # nobody there, or too late (TimeoutError): no bug of anybody's
-        log.error("%s failed: %s", name, error or "no answer in time")
+        log.error("%s failed: %s", name, str(error) or "no answer in time")
     else:
         log.error("%s failed", name, exc_info=error)
     return f"{name} failed"

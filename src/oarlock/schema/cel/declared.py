@@ -17,7 +17,7 @@ from oarlock.schema.cel import native, types
 from oarlock.schema.cel.types import CelType
 from oarlock.schema.structural import Node
 
-__all__ = ["Decl", "declare", "escape"]
+__all__ = ["Decl", "declare", "escape", "unescape"]
 
 Convert = Callable[[Any], Any]
 
@@ -29,6 +29,8 @@ _RESERVED = frozenset(_KEYWORDS)
 _ESCAPED = {".": "__dot__", "-": "__dash__", "/": "__slash__", "__": "__underscores__"}
 _IDENTIFIER = re.compile(r"[a-zA-Z_][a-zA-Z0-9_./-]*")
 _to_escape = re.compile(r"__|[./-]").sub
+_UNESCAPED = {escape: char for char, escape in _ESCAPED.items()}
+_to_unescape = re.compile("|".join(_UNESCAPED)).sub
 
 
 def escape(name: str) -> str | None:
@@ -38,6 +40,13 @@ def escape(name: str) -> str | None:
     if _IDENTIFIER.fullmatch(name) is None:
         return None
     return _to_escape(lambda match: _ESCAPED[match[0]], name)
+
+
+def unescape(name: str) -> str:
+    """The name of the field that an expression means by `name`."""
+    if name[:2] == "__" and name[2:-2] in _RESERVED and name[-2:] == "__":
+        return name[2:-2]
+    return _to_unescape(lambda match: _UNESCAPED[match[0]], name)
 
 
 @dataclass(slots=True, eq=False)

@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from oarlock.codec import yaml
-from oarlock.codec.errors import DecodeError
 from oarlock.endpoints.catalog import Catalog
 from oarlock.meta.context import Clock
 from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer
@@ -28,10 +26,9 @@ from oarlock.server.options.groups.authorization import ALWAYS_ALLOW, ALWAYS_DEN
 from oarlock.server.options.option import ConfigError
 from oarlock.server.reloaded_files import ReloadedFiles
 from oarlock.server.review_caller import ReviewCaller
+from oarlock.server.strict_reader import decoded_file
 
 __all__ = ["ServerAuthorization"]
-
-MOST_BYTES = 1024 * 1024
 
 
 class ServerAuthorization:
@@ -168,14 +165,8 @@ class ServerAuthorization:
 def _configuration(file: Path) -> Sequence[ConfiguredAuthorizer]:
     where = f"--authorization-config={file}"
     try:
-        with file.open("rb") as opened:
-            data = opened.read(MOST_BYTES + 1)
-        if len(data) > MOST_BYTES:
-            raise ConfigError([f"{where}: it is larger than {MOST_BYTES} bytes"])
-        tree, repeated = yaml.decode(data)
-    except OSError as error:
-        raise ConfigError([f"{where}: {error.strerror}"]) from None
-    except DecodeError as error:
+        tree, repeated = decoded_file(file)
+    except ValueError as error:
         raise ConfigError([f"{where}: {error}"]) from None
     found, problems = authorizers_of(tree)
     problems = [*repeated, *problems]

@@ -1,0 +1,142 @@
+"""`ClaimRules`: which tokens of an issuer are let in, and what user their claims make.
+
+Must not know: signatures, keys. See also: `claim_expressions`; `issued_tokens`, which asks.
+Source: k8s.io/apiserver ``plugin/pkg/authenticator/token/oidc``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from oarlock.meta.context import User
+from oarlock.policy.authn.authenticator import BadCredentials
+
+if TYPE_CHECKING:  # a server without expressions doesn't load CEL
+    from oarlock.policy.authn.claim_expressions import ClaimExpression
+
+__all__ = ["EMAIL", "EMAIL_VERIFIED", "ClaimCondition", "ClaimMapping", "ClaimRules", "ExtraMapping"]
+
+CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
+EMAIL, EMAIL_VERIFIED = "email", "email_verified"
+
+Claims = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimMapping:
+    """Where a part of the user comes from: `claim` with `prefix` before each value, or `expression`."""
+
+    claim: str = ""
+    prefix: str = ""
+    expression: ClaimExpression | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExtraMapping:
+    """The values of one key of the user's `extra`."""
+
+    key: str
+    expression: ClaimExpression
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimCondition:
+    """What must hold of the claims, or of the user. `message` says why, when it doesn't."""
+
+    expression: ClaimExpression
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRules:
+    """How the claims of a verified token become a user. `required` claims must have exactly these values."""
+
+    username: ClaimMapping
+    groups: ClaimMapping = ClaimMapping()
+    uid: ClaimMapping = ClaimMapping()
+    extra: Sequence[ExtraMapping] = ()
+    required: Mapping[str, str] | None = None
+    conditions: Sequence[ClaimCondition] = ()
+    user_conditions: Sequence[ClaimCondition] = ()
+
+    def user(self, claims: Claims) -> User:
+        """The user that the claims are about. Raises `BadCredentials`, whose text has no claim's value."""
+        if not self._has_expressions:
+            return self._mapped(claims, None)
+        from oarlock.policy.authn.claim_expressions import ExpressionFailed, claims_value, user_value  # noqa: PLC0415
+
+        values = claims_value(claims)
+        try:
+            user = self._mapped(claims, values)
+            _must_hold(self.conditions, values)
+            if self.user_conditions:
+                _must_hold(self.user_conditions, user_value(user))
+        except ExpressionFailed as error:
+            raise BadCredentials(f"an expression about the token can't be evaluated: {error}") from None
+        return user
+
+    @property
+    def _has_expressions(self) -> bool:
+        mapped = self.username.expression or self.groups.expression or self.uid.expression
+        return bool(mapped or self.extra or self.conditions or self.user_conditions)
+
+    def _mapped(self, claims: Claims, values: Any) -> User:
+        name = self._username(claims, values)
+        if not name:
+            raise BadCredentials("the token names no user")
+        extra: dict[str, tuple[str, ...]] = {}
+        token_id = claims.get("jti")
+        if isinstance(token_id, str) and token_id:
+            extra[CREDENTIAL_ID] = (f"JTI={token_id}",)
+        for mapping in self.extra:
+            if found := mapping.expression.texts(values):
+                extra[mapping.key] = found
+        user = User(name, self._uid(claims, values), self._groups(claims, values), extra)
+        for claim, wanted in (self.required or {}).items():
+            if claim not in claims:
+                raise BadCredentials(f"the token has no claim {claim}, which is required")
+            if claims[claim] != wanted:
+                raise BadCredentials(f"the claim {claim} of the token has another value than is required")
+        return user
+
+    def _username(self, claims: Claims, values: Any) -> str:
+        mapping = self.username
+        if mapping.expression is not None:
+            return mapping.expression.text(values)
+        name = _text(claims, mapping.claim)
+        if mapping.claim == EMAIL and claims.get(EMAIL_VERIFIED, True) is not True:
+            raise BadCredentials("the token's email isn't verified")
+        return mapping.prefix + name if name else ""
+
+    def _groups(self, claims: Claims, values: Any) -> tuple[str, ...]:
+        mapping = self.groups
+        if mapping.expression is not None:
+            return mapping.expression.texts(values)
+        groups = claims.get(mapping.claim) if mapping.claim else None
+        if groups is None:
+            return ()
+        groups = [groups] if isinstance(groups, str) else groups
+        if not isinstance(groups, list) or not all(isinstance(one, str) for one in groups):
+            raise BadCredentials(f"the claim {mapping.claim} of the token is no text and no list of texts")
+        return tuple(mapping.prefix + one for one in groups)
+
+    def _uid(self, claims: Claims, values: Any) -> str:
+        if self.uid.expression is not None:
+            return self.uid.expression.text(values)
+        return _text(claims, self.uid.claim) if self.uid.claim else ""
+
+
+def _text(claims: Claims, name: str) -> str:
+    value = claims.get(name)
+    if not isinstance(value, str):
+        raise BadCredentials(f"the claim {name} of the token is {'missing' if value is None else 'no text'}")
+    return value
+
+
+def _must_hold(conditions: Sequence[ClaimCondition], about: Any) -> None:
+    for one in conditions:
+        if not one.expression.holds(about):
+            why = f": {one.message}" if one.message else ""
+            raise BadCredentials(f"validation expression '{one.expression.source}' failed{why}")

@@ -1,0 +1,61 @@
+"""`HTTPDocuments`: reads the documents of issuers over HTTPS.
+
+They are read about once an hour, so each has a connection of its own. Redirects aren't followed. Needs the extra
+``oarlock[client]``. See also: ``policy.authn.issuer_keys``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib.util import find_spec
+from urllib.parse import urlsplit
+
+from oarlock.client.config import ClientConfig
+from oarlock.client.http_transport import HTTPTransport
+from oarlock.client.proxies import environment_proxy
+from oarlock.client.transport import ClientRequest
+from oarlock.policy.authn.issuer_keys import Document
+from oarlock.server.options.option import ConfigError
+
+__all__ = ["HTTPDocuments"]
+
+TIMEOUT_S = 10.0
+MOST_BYTES = 1024 * 1024
+_max_age = re.compile(r"(?:^|[,\s])max-age\s*=\s*\"?(\d{1,9})")
+_changes = re.compile(r"(?:^|[,\s])no-(?:store|cache)\b")
+
+
+class HTTPDocuments:
+    """Implements `DocumentReader`. `authorities` are PEM; those of the system if empty. Raises `ConfigError`."""
+
+    def __init__(self, authorities: bytes) -> None:
+        if find_spec("aiohttp") is None:
+            raise ConfigError(["to read the keys of issuers needs aiohttp: pip install 'oarlock[client]'"])
+        self._authorities = authorities
+
+    async def read(self, url: str) -> Document:
+        parts = urlsplit(url)
+        server = f"{parts.scheme}://{parts.netloc}"
+        config = ClientConfig(server, ca_data=self._authorities, proxy_url=environment_proxy(server, os.environ))
+        transport = HTTPTransport(config, connections=1, max_answer_bytes=MOST_BYTES)
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        try:
+            request = ClientRequest("GET", path, headers=(("accept", "application/json"),), timeout_s=TIMEOUT_S)
+            answer = await transport.send(request)
+            data = await answer.read()
+        finally:
+            await transport.close()
+        if answer.status != 200:
+            raise ConnectionError(f"{url}: answered with {answer.status}")
+        return Document(data, _fresh_s(answer.headers.get("cache-control", "").lower(), answer.headers.get("age", "")))
+
+
+def _fresh_s(cache_control: str, age: str) -> float | None:
+    """For how long an answer says that it stays the same (RFC 9111 §5.2.2); None if it doesn't say."""
+    if _changes.search(cache_control):
+        return 0.0
+    longest = _max_age.search(cache_control)
+    if longest is None:
+        return None
+    return max(0.0, float(longest[1]) - (float(age) if age.isdecimal() and len(age) < 10 else 0.0))

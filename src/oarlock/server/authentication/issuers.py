@@ -1,0 +1,152 @@
+"""`ServerIssuers`: the issuers whose tokens a server accepts, by its options, and what keeps them current.
+
+A configuration that changes takes over when every issuer that is new in it has been asked for its keys; until then, and
+while the file has a mistake, the one before stays in force.
+See also: `configuration`, the file; ``options.groups.oidc``; ``policy.authn.issued_tokens``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+from oarlock.client.clock import TimerClock
+from oarlock.policy.authn.claim_rules import EMAIL, ClaimMapping, ClaimRules
+from oarlock.policy.authn.issued_tokens import IssuedTokens, TokenIssuerRules
+from oarlock.policy.authn.issuer_keys import DocumentReader, IssuerKeys, IssuerPlace
+from oarlock.server.authentication.configuration import AnonymousRules, authentication_of, url_problems
+from oarlock.server.credentials import read_file
+from oarlock.server.options.groups.oidc import OpenIDOptions
+from oarlock.server.options.option import ConfigError
+from oarlock.server.strict_reader import decoded_file
+
+__all__ = ["ServerIssuers"]
+
+log = logging.getLogger("oarlock.authn")
+
+
+class ServerIssuers:
+    """The issuers that `options` name. `own` are those of the server's own tokens, which can't be among them.
+
+    `documents` makes what reads documents, from the authorities to trust (PEM). Raises `ConfigError`, `BadFile`.
+    """
+
+    def __init__(
+        self,
+        options: OpenIDOptions,
+        own: Collection[str],
+        clock: TimerClock,
+        documents: Callable[[bytes], DocumentReader],
+    ) -> None:
+        self._options = options
+        self._own = own
+        self._clock = clock
+        self._documents = documents
+        self._following: dict[IssuerPlace, asyncio.Task[None]] = {}
+        self._taking_over: asyncio.Task[None] | None = None
+        self._followed = False
+        self._keys: dict[IssuerPlace, IssuerKeys] = {}
+        file = options.authentication_config or options.oidc_ca_file
+        self.files: tuple[Path, ...] = () if file is None else (file,)
+        """Those to read again when they change."""
+        rules, self.anonymous = self._read()
+        self.accepted = self._with_keys(rules)
+        """The rules in force, each with the keys of its issuer."""
+
+    def tokens(self, audiences: Sequence[str]) -> IssuedTokens:
+        """What identifies the tokens of those in force."""
+        return IssuedTokens(self.accepted, audiences, self._clock)
+
+    def read_again(self, changed: Callable[[], None]) -> None:
+        """Read the file again, and call `changed` when what it says is in force. Raises `ConfigError`, `BadFile`."""
+        rules, anonymous = self._read()
+        if anonymous != self.anonymous:
+            log.error("%s: anonymous has changed: that needs a restart", self._options.authentication_config)
+        accepted = self._with_keys(rules)
+        if self._taking_over is not None:
+            self._taking_over.cancel()
+            self._taking_over = None
+        waiting = [keys for _, keys in accepted if not keys.ready.is_set()]
+        self._follow_all(accepted)
+        if waiting and self._followed:
+            names = ", ".join(keys.place.url for keys in waiting)
+            log.warning("what was configured before stays in force until the keys of %s are there", names)
+            self._taking_over = asyncio.get_running_loop().create_task(self._take_over(accepted, changed))
+        else:
+            self._accept(accepted, changed)
+
+    async def follow(self) -> None:
+        """Keep the keys current, until cancelled."""
+        self._followed = True
+        self._follow_all(self.accepted)
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            tasks = [*self._following.values(), *([self._taking_over] if self._taking_over is not None else [])]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _read(self) -> tuple[Sequence[TokenIssuerRules], AnonymousRules | None]:
+        options, file = self._options, self._options.authentication_config
+        if file is None:
+            return ([_of_flags(options, self._own)] if options.oidc_issuer_url else []), None
+        where = f"--authentication-config={file}"
+        try:
+            tree, repeated = decoded_file(file)
+        except ValueError as error:
+            raise ConfigError([f"{where}: {error}"]) from None
+        found, problems = authentication_of(tree, self._own)
+        if problems := [*repeated, *problems]:
+            raise ConfigError([f"{where}: {problem}" for problem in problems])
+        return found.issuers, found.anonymous
+
+    def _with_keys(self, rules: Sequence[TokenIssuerRules]) -> list[tuple[TokenIssuerRules, IssuerKeys]]:
+        for one in rules:
+            if one.place not in self._keys:
+                reader = self._documents(one.place.authorities)
+                self._keys[one.place] = IssuerKeys(one.place, reader, self._clock)
+        return [(one, self._keys[one.place]) for one in rules]
+
+    def _follow_all(self, accepted: Sequence[tuple[TokenIssuerRules, IssuerKeys]]) -> None:
+        for _, keys in accepted if self._followed else ():
+            if keys.place not in self._following:
+                self._following[keys.place] = asyncio.get_running_loop().create_task(keys.follow())
+
+    async def _take_over(
+        self, accepted: list[tuple[TokenIssuerRules, IssuerKeys]], changed: Callable[[], None]
+    ) -> None:
+        for _, keys in accepted:
+            await keys.ready.wait()
+        self._accept(accepted, changed)
+        log.warning("%s: what it says is in force", self.files[0])
+
+    def _accept(self, accepted: list[tuple[TokenIssuerRules, IssuerKeys]], changed: Callable[[], None]) -> None:
+        self.accepted = accepted
+        places = {rules.place for rules, _ in accepted}
+        self._keys = {place: keys for place, keys in self._keys.items() if place in places}
+        for place in [place for place in self._following if place not in places]:
+            self._following.pop(place).cancel()
+        changed()
+
+
+def _of_flags(options: OpenIDOptions, own: Collection[str]) -> TokenIssuerRules:
+    url, flag = options.oidc_issuer_url, f"--oidc-issuer-url={options.oidc_issuer_url}"
+    problems = url_problems(url)
+    if url in own:
+        problems.append("it is the issuer of this server's own service account tokens")
+    if problems:
+        raise ConfigError([f"{flag}: {problem}" for problem in problems])
+    authorities = b"" if options.oidc_ca_file is None else read_file(options.oidc_ca_file)
+    claim, prefix = options.oidc_username_claim, options.oidc_username_prefix
+    if not prefix:
+        prefix = "" if claim == EMAIL else f"{url}#"
+    rules = ClaimRules(
+        username=ClaimMapping(claim, "" if prefix == "-" else prefix),
+        groups=ClaimMapping(options.oidc_groups_claim, options.oidc_groups_prefix),
+        required=dict(one.split("=", 1) for one in options.oidc_required_claim),
+    )
+    place = IssuerPlace(url, authorities=authorities)
+    return TokenIssuerRules(place, (options.oidc_client_id,), rules, options.oidc_signing_algs)
