@@ -20,7 +20,7 @@ import msgspec
 from oarlock.policy.authn.jwt import VerificationKey
 from oarlock.policy.authn.key_sets import keys_in_set
 
-__all__ = ["DISCOVERY_PATH", "Document", "DocumentReader", "IssuerKeys", "IssuerPlace", "NoKeys"]
+__all__ = ["DISCOVERY_PATH", "Document", "DocumentReader", "IssuerKeys", "IssuerPlace", "NoKeys", "fitting"]
 
 log = logging.getLogger("oarlock.authn")
 
@@ -53,7 +53,7 @@ class DocumentReader(Protocol):
         ...
 
 
-class WaitingClock(Protocol):
+class _WaitingClock(Protocol):
     """A clock that one can wait for."""
 
     def monotonic(self) -> float: ...
@@ -74,7 +74,7 @@ class IssuerPlace:
 class IssuerKeys:
     """The keys of the issuer at `place`, once `follow` runs."""
 
-    def __init__(self, place: IssuerPlace, reader: DocumentReader, clock: WaitingClock) -> None:
+    def __init__(self, place: IssuerPlace, reader: DocumentReader, clock: _WaitingClock) -> None:
         self.place = place
         self.keys: tuple[VerificationKey, ...] = ()
         self.withdrawals = 0
