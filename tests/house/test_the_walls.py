@@ -72,7 +72,12 @@ DEFERRED = {
     "oarlock.endpoints.verbs.connect": {"oarlock.endpoints.channels"},
     "oarlock.schema.cel.gate": {"oarlock.schema.cel"},
     "oarlock.server.app": {"oarlock.server"},
-    "oarlock.server.identities": {"oarlock.server.cluster_trust", "oarlock.server.review_caller"},
+    "oarlock.server.identities": {
+        "oarlock.server.authentication.documents",
+        "oarlock.server.authentication.issuers",
+        "oarlock.server.cluster_trust",
+        "oarlock.server.review_caller",
+    },
     "oarlock.server.lifecycle": {"oarlock.server.encryption.reload"},
     "oarlock.server.metrics_page": {"oarlock.server"},
     "oarlock.client.http_transport": {"yarl"},

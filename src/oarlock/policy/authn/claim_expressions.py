@@ -12,6 +12,7 @@ from dataclasses import fields
 from typing import Any, Literal
 
 from oarlock.meta.context import User
+from oarlock.policy.authn.claim_rules import ExpressionFailed
 from oarlock.schema.cel import types
 from oarlock.schema.cel.ast import Call, Const, Expr, Ident, Select
 from oarlock.schema.cel.declared import declare, unescape
@@ -20,7 +21,7 @@ from oarlock.schema.cel.problems import CelError
 from oarlock.schema.cel.values import as_double
 from oarlock.schema.structural import parse
 
-__all__ = ["ClaimExpression", "ExpressionFailed", "claims_value", "user_value"]
+__all__ = ["ClaimExpression"]
 
 BUDGET = 2_500_000
 _TEXT: dict[str, Any] = {"type": "string"}
@@ -45,14 +46,10 @@ _VARIABLES = {
 }
 
 
-class ExpressionFailed(Exception):
-    """An expression can't be evaluated, or has another result than it must."""
-
-
 class ClaimExpression:
-    """A compiled expression about `variable`. With `condition` it must be of the type bool.
+    """Implements `TokenExpression`: a compiled expression about `variable`.
 
-    Raises CompileError for one that isn't valid, ValueError for one that is no condition.
+    With `condition` it must be of the type bool. Raises CompileError for one that isn't valid, ValueError for one that is no condition.
     """
 
     def __init__(self, source: str, *, variable: Literal["claims", "user"] = "claims", condition: bool = False) -> None:
@@ -67,21 +64,21 @@ class ClaimExpression:
             _mean_the_field(node)
         self._program = checked.program()
 
-    def value(self, about: Any) -> Any:
-        """The result for what `claims_value` or `user_value` gives. Raises `ExpressionFailed`."""
+    def value(self, about: Mapping[str, Any] | User) -> Any:
+        """The result for these claims, or this user. Raises `ExpressionFailed`."""
         try:
-            return self._program.run((about,), BUDGET)[0]
+            return self._program.run((_user(about) if isinstance(about, User) else _claims(about),), BUDGET)[0]
         except CelError as error:
             raise ExpressionFailed(str(error).partition("\n")[0]) from None
 
-    def text(self, claims: Any) -> str:
+    def text(self, claims: Mapping[str, Any]) -> str:
         """The result, which must be a text. Raises `ExpressionFailed`."""
         value = self.value(claims)
         if not isinstance(value, str):
             raise ExpressionFailed("it must return a string")
         return value
 
-    def texts(self, claims: Any) -> tuple[str, ...]:
+    def texts(self, claims: Mapping[str, Any]) -> tuple[str, ...]:
         """The result: a text, a list of texts, or null; empty ones are left out. Raises `ExpressionFailed`."""
         value = self.value(claims)
         values = [] if value is None else value if isinstance(value, list) else [value]
@@ -89,21 +86,21 @@ class ClaimExpression:
             raise ExpressionFailed("it must return a string or a list of strings")
         return tuple(one for one in values if one)
 
-    def holds(self, about: Any) -> bool:
+    def holds(self, about: Mapping[str, Any] | User) -> bool:
         """Whether the condition holds. Raises `ExpressionFailed`."""
         return self.value(about) is True
 
 
-def claims_value(claims: Any) -> Any:
+def _claims(claims: Any) -> Any:
     """Claims as expressions read them: every number is a double, as in Go."""
     if isinstance(claims, Mapping):
-        return {key: claims_value(one) for key, one in claims.items()}
+        return {key: _claims(one) for key, one in claims.items()}
     if isinstance(claims, list):
-        return [claims_value(one) for one in claims]
+        return [_claims(one) for one in claims]
     return as_double(claims) if isinstance(claims, int) and not isinstance(claims, bool) else claims
 
 
-def user_value(user: User) -> dict[str, Any]:
+def _user(user: User) -> dict[str, Any]:
     """A user as expressions read it."""
     extra = {key: [*values] for key, values in user.extra.items()}
     return {"username": user.name, "uid": user.uid, "groups": [*user.groups], "extra": extra}

@@ -8,20 +8,52 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from oarlock.meta.context import User
 from oarlock.policy.authn.authenticator import BadCredentials
 
-if TYPE_CHECKING:  # a server without expressions doesn't load CEL
-    from oarlock.policy.authn.claim_expressions import ClaimExpression
-
-__all__ = ["EMAIL", "EMAIL_VERIFIED", "ClaimCondition", "ClaimMapping", "ClaimRules", "ExtraMapping"]
+__all__ = [
+    "EMAIL",
+    "EMAIL_VERIFIED",
+    "ClaimCondition",
+    "ClaimMapping",
+    "ClaimRules",
+    "ExpressionFailed",
+    "ExtraMapping",
+    "TokenExpression",
+]
 
 CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 EMAIL, EMAIL_VERIFIED = "email", "email_verified"
 
 Claims = Mapping[str, Any]
+
+
+class ExpressionFailed(Exception):
+    """An expression can't be evaluated, or has another result than it must."""
+
+
+class TokenExpression(Protocol):
+    """An expression about claims, or about the user they make. Each method raises `ExpressionFailed`.
+
+    `claims` are the claims that it reads by name.
+    """
+
+    source: str
+    claims: frozenset[str]
+
+    def text(self, claims: Claims) -> str:
+        """The result, which must be a text."""
+        ...
+
+    def texts(self, claims: Claims) -> tuple[str, ...]:
+        """The result: a text, a list of texts, or null; empty ones are left out."""
+        ...
+
+    def holds(self, about: Claims | User) -> bool:
+        """Whether the condition holds."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +62,7 @@ class ClaimMapping:
 
     claim: str = ""
     prefix: str = ""
-    expression: ClaimExpression | None = None
+    expression: TokenExpression | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +70,14 @@ class ExtraMapping:
     """The values of one key of the user's `extra`."""
 
     key: str
-    expression: ClaimExpression
+    expression: TokenExpression
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimCondition:
     """What must hold of the claims, or of the user. `message` says why, when it doesn't."""
 
-    expression: ClaimExpression
+    expression: TokenExpression
     message: str = ""
 
 
@@ -63,27 +95,16 @@ class ClaimRules:
 
     def user(self, claims: Claims) -> User:
         """The user that the claims are about. Raises `BadCredentials`, whose text has no claim's value."""
-        if not self._has_expressions:
-            return self._mapped(claims, None)
-        from oarlock.policy.authn.claim_expressions import ExpressionFailed, claims_value, user_value  # noqa: PLC0415
-
-        values = claims_value(claims)
         try:
-            user = self._mapped(claims, values)
-            _must_hold(self.conditions, values)
-            if self.user_conditions:
-                _must_hold(self.user_conditions, user_value(user))
+            user = self._mapped(claims)
+            _must_hold(self.conditions, claims)
+            _must_hold(self.user_conditions, user)
         except ExpressionFailed as error:
             raise BadCredentials(f"an expression about the token can't be evaluated: {error}") from None
         return user
 
-    @property
-    def _has_expressions(self) -> bool:
-        mapped = self.username.expression or self.groups.expression or self.uid.expression
-        return bool(mapped or self.extra or self.conditions or self.user_conditions)
-
-    def _mapped(self, claims: Claims, values: Any) -> User:
-        name = self._username(claims, values)
+    def _mapped(self, claims: Claims) -> User:
+        name = self._username(claims)
         if not name:
             raise BadCredentials("the token names no user")
         extra: dict[str, tuple[str, ...]] = {}
@@ -91,9 +112,9 @@ class ClaimRules:
         if isinstance(token_id, str) and token_id:
             extra[CREDENTIAL_ID] = (f"JTI={token_id}",)
         for mapping in self.extra:
-            if found := mapping.expression.texts(values):
+            if found := mapping.expression.texts(claims):
                 extra[mapping.key] = found
-        user = User(name, self._uid(claims, values), self._groups(claims, values), extra)
+        user = User(name, self._uid(claims), self._groups(claims), extra)
         for claim, wanted in (self.required or {}).items():
             if claim not in claims:
                 raise BadCredentials(f"the token has no claim {claim}, which is required")
@@ -101,19 +122,19 @@ class ClaimRules:
                 raise BadCredentials(f"the claim {claim} of the token has another value than is required")
         return user
 
-    def _username(self, claims: Claims, values: Any) -> str:
+    def _username(self, claims: Claims) -> str:
         mapping = self.username
         if mapping.expression is not None:
-            return mapping.expression.text(values)
+            return mapping.expression.text(claims)
         name = _text(claims, mapping.claim)
         if mapping.claim == EMAIL and claims.get(EMAIL_VERIFIED, True) is not True:
             raise BadCredentials("the token's email isn't verified")
         return mapping.prefix + name if name else ""
 
-    def _groups(self, claims: Claims, values: Any) -> tuple[str, ...]:
+    def _groups(self, claims: Claims) -> tuple[str, ...]:
         mapping = self.groups
         if mapping.expression is not None:
-            return mapping.expression.texts(values)
+            return mapping.expression.texts(claims)
         groups = claims.get(mapping.claim) if mapping.claim else None
         if groups is None:
             return ()
@@ -122,9 +143,9 @@ class ClaimRules:
             raise BadCredentials(f"the claim {mapping.claim} of the token is no text and no list of texts")
         return tuple(mapping.prefix + one for one in groups)
 
-    def _uid(self, claims: Claims, values: Any) -> str:
+    def _uid(self, claims: Claims) -> str:
         if self.uid.expression is not None:
-            return self.uid.expression.text(values)
+            return self.uid.expression.text(claims)
         return _text(claims, self.uid.claim) if self.uid.claim else ""
 
 
@@ -135,7 +156,7 @@ def _text(claims: Claims, name: str) -> str:
     return value
 
 
-def _must_hold(conditions: Sequence[ClaimCondition], about: Any) -> None:
+def _must_hold(conditions: Sequence[ClaimCondition], about: Claims | User) -> None:
     for one in conditions:
         if not one.expression.holds(about):
             why = f": {one.message}" if one.message else ""

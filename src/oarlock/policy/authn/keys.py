@@ -24,7 +24,15 @@ from cryptography.hazmat.primitives.serialization import (
 
 from oarlock.policy.authn.jwt import PublicKey, VerificationKey, algorithms_of
 
-__all__ = ["KeyFileError", "SigningKey", "distinct", "key_set", "load_signing_key", "load_verification_keys"]
+__all__ = [
+    "SMALLEST_RSA_BITS",
+    "KeyFileError",
+    "SigningKey",
+    "distinct",
+    "key_set",
+    "load_signing_key",
+    "load_verification_keys",
+]
 
 SMALLEST_RSA_BITS = 2048
 _block = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----.+?-----END \1-----", re.DOTALL)

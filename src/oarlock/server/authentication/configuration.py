@@ -23,6 +23,7 @@ from oarlock.policy.authn.claim_rules import (
     ClaimMapping,
     ClaimRules,
     ExtraMapping,
+    TokenExpression,
 )
 from oarlock.policy.authn.issued_tokens import TokenIssuerRules
 from oarlock.policy.authn.issuer_keys import IssuerPlace
@@ -69,7 +70,7 @@ def authentication_of(tree: Any, own_issuers: Collection[str] = ()) -> tuple[Con
 
     `own_issuers` are those of the server's own tokens, which can't be configured.
     """
-    reader = _ConfigurationReader(own_issuers)
+    reader = _AuthenticationReader(own_issuers)
     return reader.configuration(tree), reader.problems
 
 
@@ -91,7 +92,7 @@ def url_problems(url: str) -> list[str]:
     return [problem for problem, wrong in problems.items() if wrong]
 
 
-class _ConfigurationReader(StrictReader):
+class _AuthenticationReader(StrictReader):
     def __init__(self, own_issuers: Collection[str]) -> None:
         super().__init__()
         self._own_issuers = own_issuers
@@ -199,7 +200,7 @@ class _ConfigurationReader(StrictReader):
         )
 
     def _must_verify_email(
-        self, path: str, username: ClaimExpression | None, others: Sequence[ClaimExpression]
+        self, path: str, username: TokenExpression | None, others: Sequence[TokenExpression]
     ) -> None:
         if username is None or EMAIL not in username.claims:
             return

@@ -52,11 +52,11 @@ class ConfiguredAuthorizer:
 
 def authorizers_of(tree: Any) -> tuple[list[ConfiguredAuthorizer], list[str]]:
     """The authorizers in order, and what is wrong with them, one line each; use them if nothing is."""
-    decoder = _ConfigurationReader()
+    decoder = _AuthorizationReader()
     return decoder.configuration(tree), decoder.problems
 
 
-class _ConfigurationReader(StrictReader):
+class _AuthorizationReader(StrictReader):
     def configuration(self, tree: Any) -> list[ConfiguredAuthorizer]:
         tree = self.map("", tree, ("apiVersion", "kind", "authorizers"))
         if tree.get("apiVersion") not in API_VERSIONS or tree.get("kind") != KIND:
