@@ -49,7 +49,8 @@ _VARIABLES = {
 class ClaimExpression:
     """Implements `TokenExpression`: a compiled expression about `variable`.
 
-    With `condition` it must be of the type bool. Raises CompileError for one that isn't valid, ValueError for one that is no condition.
+    With `condition` it must be of the type bool. Raises CompileError for one that isn't valid, ValueError for one that
+    is no condition.
     """
 
     def __init__(self, source: str, *, variable: Literal["claims", "user"] = "claims", condition: bool = False) -> None:
