@@ -241,6 +241,18 @@ class Client:
         updated: T = shown(await self._write("PUT", _where(path, tree, namespace, subresource), tree, how), path)
         return updated
 
+    @overload
+    async def change(
+        self,
+        kind: str,
+        name: str,
+        change: Callable[[Tree], object],
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        **how: Unpack[WriteKeywords],
+    ) -> Tree: ...
+    @overload
     async def change(
         self,
         kind: type[T],
@@ -250,7 +262,17 @@ class Client:
         namespace: str = "",
         subresource: str = "",
         **how: Unpack[WriteKeywords],
-    ) -> T:
+    ) -> T: ...
+    async def change(
+        self,
+        kind: Any,
+        name: str,
+        change: Callable[[Any], object],
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        **how: Unpack[WriteKeywords],
+    ) -> Any:
         """Read an object, let `change` change it, write it; again while others are faster.
 
         `change` is called once for each attempt, with the newest object. What it doesn't touch stays, also fields that
@@ -262,9 +284,9 @@ class Client:
             tree = await self._requests.tree("GET", path.object(name, namespace))
             new, changed = _changed(tree, path, change)
             if new == tree:
-                return cast("T", changed)
+                return changed
             try:
-                written: T = shown(await self._write("PUT", where, new, how), path)
+                written = shown(await self._write("PUT", where, new, how), path)
             except Conflict:
                 if attempt == _ATTEMPTS - 1:
                     raise

@@ -359,7 +359,7 @@ class CatalogEntry:
     def columns(self) -> TableColumns:
         """The columns of its Tables. Computed on first use."""
         if self._columns is None:
-            self._columns = TableColumns(self.version)
+            self._columns = TableColumns(self.version, self.served.hooks.rows.get(self.version.name))
         return self._columns
 
     @property

@@ -6,6 +6,7 @@ Must not know: requests, lists. Source: CustomResourceDefinition additionalPrint
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from oarlock.codec import json
@@ -15,6 +16,7 @@ from oarlock.schema.definition import Column, VersionDefinition
 __all__ = ["TableColumns"]
 
 Tree = dict[str, Any]
+Row = Callable[[Tree, float], list[Any]]
 
 # Clients compare and show these two texts: they are Kubernetes' own.
 NAME_DESCRIPTION = (
@@ -34,21 +36,26 @@ AGE = Column("Age", CREATED, "date")
 
 
 class TableColumns:
-    """The columns of one version. `definitions` is their JSON.
+    """The columns of one version. `definitions` is their JSON. `row` computes all cells but the name, if it is given.
 
     `of_metadata` says that they show metadata only, so that the rest of an object needn't be parsed. `null_when_empty`
     says that a Table without rows has ``rows: null``, as the Go server's default Table does.
     """
 
-    __slots__ = ("_cells", "definitions", "null_when_empty", "of_metadata")
+    __slots__ = ("_cells", "_row", "definitions", "null_when_empty", "of_metadata")
 
-    def __init__(self, version: VersionDefinition) -> None:
+    def __init__(self, version: VersionDefinition, row: Row | None = None) -> None:
         columns = version.columns or (AGE,)
-        self.of_metadata = all(column.json_path in (NAME, CREATED) for column in columns)
+        self.of_metadata = row is None and all(column.json_path in (NAME, CREATED) for column in columns)
         self.null_when_empty = self.of_metadata and not any(column.relative for column in columns)
         if not any((column.name, column.json_path) == ("Name", NAME) for column in columns):
             columns = (Column("Name", NAME, format="name"), *columns)
-        self._cells = [_name if one.json_path == NAME else compile_cell(one, version.schema) for one in columns]
+        self._row = row
+        self._cells = (
+            [_name if one.json_path == NAME else compile_cell(one, version.schema) for one in columns]
+            if row is None
+            else []
+        )
         self.definitions: bytes = json.encode([_definition(column) for column in columns])
 
     def cells(self, tree: Tree, now: float) -> list[Any]:
@@ -56,6 +63,8 @@ class TableColumns:
 
         `now` is in seconds since the epoch, for ages.
         """
+        if self._row is not None:
+            return [_name(tree, now), *self._row(tree, now)]
         return [cell(tree, now) for cell in self._cells]
 
 

@@ -81,6 +81,8 @@ async def _attempt(write: WriteRequest, live: LiveObject | None, options: Delete
     if write.reviewers is not None:
         await write.reviewers.mutate(None, old, write.offload)
         await write.reviewers.validate(None, old, write.offload)
+    if old is not None and write.hooks.grace_s is not None:
+        write.grace_s = max(0, write.hooks.grace_s(old, options.grace_period_seconds))
     if old is not None and write.keeper.keeps_metadata:
         finalizers = _finalizers(write, options, old["metadata"])
     return await write.keeper.delete(write, live, finalizers)

@@ -24,6 +24,7 @@ __all__ = [
     "is_held",
     "keep_system",
     "mark_deleted",
+    "shorten_grace",
     "uuid4",
     "wipe_system",
 ]
@@ -118,16 +119,23 @@ def is_held(definition: ResourceDefinition, tree: Tree) -> bool:
     return bool(here) and here is not tree
 
 
-def mark_deleted(metadata: Tree, ctx: Context, *, grace: bool = True) -> None:
+def mark_deleted(metadata: Tree, ctx: Context, *, grace: bool = True, grace_s: int = 0) -> None:
     """Set the deletionTimestamp: the object is removed with its last finalizer. This increments generation.
 
-    `grace` sets the deletionGracePeriodSeconds too.
+    `grace` sets the deletionGracePeriodSeconds too: the object has so many seconds to end, until its timestamp.
     """
-    metadata["deletionTimestamp"] = times.rfc3339(ctx.clock.now())
+    metadata["deletionTimestamp"] = times.rfc3339(ctx.clock.now() + grace_s)
     if grace:
-        metadata["deletionGracePeriodSeconds"] = 0
+        metadata["deletionGracePeriodSeconds"] = grace_s
     if metadata.get("generation"):
         metadata["generation"] += 1
+
+
+def shorten_grace(metadata: Tree, grace_s: int) -> None:
+    """Give an object that is being deleted fewer seconds to end."""
+    ends = times.parse_rfc3339(metadata["deletionTimestamp"])
+    metadata["deletionTimestamp"] = times.rfc3339(ends - (metadata["deletionGracePeriodSeconds"] - grace_s))
+    metadata["deletionGracePeriodSeconds"] = grace_s
 
 
 def differ(definition: ResourceDefinition, version: str, new: Tree, old: Tree) -> bool:

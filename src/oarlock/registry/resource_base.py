@@ -40,6 +40,11 @@ class ResourceBase:
         if any(one.large for one in self.compiled.values()):
             _ = self.fields  # made here, beside the event loop
 
+    def compile(self, version: str) -> None:
+        """Compile the schema of a version that waits for its first use, and what tracks its fields. For a thread."""
+        self.compiled[version].compile()
+        _ = self.fields
+
     @cached_property
     def fields(self) -> FieldTracker:
         """The owners of fields. Made on first use."""

@@ -91,6 +91,23 @@ def _steps(path: str) -> tuple[str, ...]:
     return steps
 
 
+_OPERATORS = {"In": "in", "NotIn": "notin"}
+
+
+def _selector_text(selector: Tree) -> str:
+    """A label selector as in a query. A plain map of labels is one, too."""
+    plain = "matchLabels" not in selector and "matchExpressions" not in selector
+    labels: Tree = selector if plain else selector.get("matchLabels") or {}
+    terms = {key: f"{key}={value}" for key, value in labels.items()}
+    for one in () if plain else selector.get("matchExpressions") or ():
+        key, operator = one.get("key", ""), one.get("operator", "")
+        if operator in _OPERATORS:
+            terms[key] = f"{key} {_OPERATORS[operator]} ({','.join(sorted(one.get('values') or ()))})"
+        else:
+            terms[key] = key if operator == "Exists" else f"!{key}"
+    return ",".join(terms[key] for key in sorted(terms))
+
+
 class _ScaleItem(NamedTuple):
     """The Scale of an object of a result."""
 
@@ -123,11 +140,14 @@ class Scaling:
     def show(self, tree: Tree) -> Tree:
         """The Scale of an object. Raises InternalError when the object has no replicas at the spec path.
 
-        Zero replicas are included, which Go omits, so that a JSON patch finds the field it replaces.
+        Zero replicas are included, which Go omits, so that a JSON patch finds the field it replaces; not in Kubernetes'
+        own kinds, of which clients expect exactly what Kubernetes says.
         """
         scale = self._read(tree)
         if "replicas" not in scale["spec"]:
             raise InternalError(f'the spec replicas field "{self._where.spec_replicas_path}" does not exist')
+        if self._definition.released and not scale["spec"]["replicas"]:
+            scale["spec"] = {}
         return scale
 
     def change(self, change: Change, ctx: Context) -> Change:
@@ -182,6 +202,8 @@ class Scaling:
         there = self._number(tree, self._paths.status, "status replicas")
         selector = self._found(tree, self._paths.selector) if self._paths.selector else _ABSENT
         status: Tree = {"replicas": there or 0}
+        if type(selector) is dict:
+            selector = _selector_text(selector)
         if isinstance(selector, str) and selector:
             status["selector"] = selector
         return {

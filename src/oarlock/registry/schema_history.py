@@ -38,6 +38,9 @@ KEPT = 8
 UNKNOWN = ""
 """The digest of schemas that nobody knows any more."""
 
+RELEASED = "release-"
+"""What the digest of a released schema begins with. None of those is kept, as the next takes all that it took."""
+
 LARGEST_BYTES = 1024 * 1024
 """A schema that is larger when compressed isn't kept, and counts as unknown."""
 
@@ -68,9 +71,11 @@ class _Kept(NamedTuple):
 
 
 def digests_of(definitions: Iterable[ResourceDefinition]) -> list[dict[str, str]]:
-    """For each definition, the digests of its versions' schemas as they are."""
+    """For each definition, the digests of its versions' schemas as they are; of a released one, its release."""
     return [
-        {one.name: hashlib.blake2b(_encode(one.schema), digest_size=12).hexdigest() for one in definition.versions}
+        {one.name: f"{RELEASED}{definition.released}" for one in definition.versions}
+        if definition.released
+        else {one.name: hashlib.blake2b(_encode(one.schema), digest_size=12).hexdigest() for one in definition.versions}
         for definition in definitions
     ]
 
@@ -97,6 +102,9 @@ class SchemaHistory:
             before, latest = recorded.get(version.name, []), today[version.name]
             if not before and version.name != definition.stored_as:
                 continue
+            if definition.released:
+                digests[version.name] = [latest]
+                continue
             if latest not in before:
                 await self._keep((name, version.name, latest), version)
             narrower: list[str] = []
@@ -118,7 +126,7 @@ class SchemaHistory:
         name = str(definition.group_resource)
         digests = {version: [today[version]] for version in recorded if version in today}
         for version, (digest,) in digests.items():
-            if digest not in recorded[version]:
+            if digest not in recorded[version] and not definition.released:
                 await self._keep((name, version, digest), definition.version(version))
         return digests
 

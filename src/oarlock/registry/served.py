@@ -48,13 +48,16 @@ class SubresourceHook:
     """A user's request/response subresource.
 
     `call(ctx, parent, body, given)` gets the parent in the request version and the decoded, defaulted and validated
-    body (None if it takes none). It returns the answer as a tree, or None for 204.
+    body (None if it takes none). It returns the answer as a tree, or None for 204. Before that, `change(parent, body,
+    ctx)`, if there is one, is carried out as an update of the subresource's fields of the parent: it changes `parent`
+    in place, and runs again on a newer one if another write came first.
     """
 
     name: str
     method: Literal["GET", "POST", "PUT"]
     call: SubresourceCall
     arguments: tuple[Argument, ...] = ()
+    change: Callable[[Tree, Tree, Context], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,9 @@ class Hooks:
     - `validate(new, old, ctx)`: in the hub version, changes nothing, yields every error.
     - `mark_deleted(new, ctx)`: in the hub version, of an object that stays until its finalizers are gone.
 
+    `rows[version](tree, now)` computes the cells of a Table after the name, in place of the columns' paths; `now` is in
+    seconds since the epoch. `grace_s(tree, asked)` is how many seconds an object has between its deletion and its
+    removal, of which DELETE may ask for some; without it none.
     `parts` are all the hooks of a write to a part, by subresource. `threadsafe` says that `prepare` and `validate` may
     be called in a thread, for large objects; what has to run on the event loop they run there themselves
     (`workers.on_the_loop`). `default` may always be called in a thread.
@@ -103,6 +109,8 @@ class Hooks:
     prepare: Callable[[Tree, Tree | None, Context], Tree] | None = None
     validate: Callable[[Tree, Tree | None, Context], Iterable[FieldError]] | None = None
     mark_deleted: Callable[[Tree, Context], Tree] | None = None
+    grace_s: Callable[[Tree, int | None], int] | None = None
+    rows: Mapping[str, Callable[[Tree, float], list[Any]]] = field(default_factory=dict)
     subresources: Mapping[str, AnyHook] = field(default_factory=dict)
     parts: Mapping[str, Hooks] = field(default_factory=dict)
     threadsafe: bool = False

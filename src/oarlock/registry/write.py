@@ -166,6 +166,10 @@ class WritableResource(Protocol):
         """The tracker of managedFields."""
         ...
 
+    def compile(self, version: str) -> None:
+        """Compile what waits for the first use of a version. For a thread."""
+        ...
+
 
 class WriteRequest:
     """One write. It stays the same through all attempts, except for `size`.
@@ -178,6 +182,7 @@ class WriteRequest:
         "ctx",
         "definition",
         "gate",
+        "grace_s",
         "hooks",
         "keeper",
         "part",
@@ -199,6 +204,8 @@ class WriteRequest:
         self.gate = gate
         self.part: ObjectPart = resource.parts[version][subresource]
         self.reviewers: Reviewers | None = gate.reviewers(AdmissionRequest(ctx, operation, resource.served))
+        self.grace_s = 0
+        """How many seconds a deleted object has until it is removed."""
         self.size = 0
         """The `workers.weight` of the object; 0 if all steps are done on the event loop."""
 
@@ -226,6 +233,8 @@ class WriteRequest:
 
     async def normalize(self, body: DecodedBody) -> None:
         """Prune, default and type-check the body (`body.normalize_body`)."""
+        if self.compiled.waits:
+            await self.resource.settings.workers.offload(self.resource.compile, self.version)
         if self.size:
             await self.offload(normalize_body, body, self.compiled, self.hooks, self.ctx)
         else:

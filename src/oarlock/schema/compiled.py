@@ -15,7 +15,7 @@ from typing import Any
 from oarlock.meta.fielderrors import FieldError, Invalid, Required, TooLong, TooMany, TypeInvalid
 from oarlock.schema.cel.gate import Rules, rules_of
 from oarlock.schema.defaulting import compile_default, compile_drop_nulls, copy_json
-from oarlock.schema.definition import ResourceDefinition
+from oarlock.schema.definition import ResourceDefinition, VersionDefinition
 from oarlock.schema.embedded import compile_embedded
 from oarlock.schema.findings import MAX_ERRORS, Enough, Findings
 from oarlock.schema.jsonpath import Getter, PathError, compile_path
@@ -53,6 +53,8 @@ def compile_version(definition: ResourceDefinition, version: str) -> CompiledVer
     SchemaError for a schema that isn't structural, and for a CEL rule that can't be run.
     """
     version_definition = definition.version(version)
+    if definition.released:
+        return _released_version(definition, version_definition)
     node = parse(version_definition.schema)
     for error in structural_errors(node):
         raise SchemaError(error.path, error.body)
@@ -70,12 +72,20 @@ def compile_version(definition: ResourceDefinition, version: str) -> CompiledVer
     return compiled
 
 
+def _released_version(definition: ResourceDefinition, version: VersionDefinition) -> CompiledVersion:
+    """A version whose schema needs no check, and is compiled when it is first used: most of many kinds never are."""
+    selectable = tuple(map(compile_path, version.selectable))
+    made = CompiledVersion(version.schema, typed=definition.typed, selectable=selectable, distinct_items=False)
+    made.waits = True
+    return made
+
+
 class _Functions:
     """What a schema is compiled to."""
 
     __slots__ = ("checks", "clean", "default", "embedded", "fits", "node", "normalize", "rules", "shape", "untouched")
 
-    def __init__(self, node: Node, typed: bool) -> None:
+    def __init__(self, node: Node, typed: bool, distinct_items: bool) -> None:
         # metadata has the same schema for every kind, whatever this schema says of it
         self.node = whole = _with_metadata(node)
         self.rules = rules = _without_metadata(node)
@@ -86,17 +96,19 @@ class _Functions:
         self.normalize = _normalizers(whole, rules, typed)
         self.untouched = compile_untouched(whole)
         self.default = compile_default(rules)
-        self.checks = tuple(check for check in (compile_check(rules), compile_lists(rules)) if check is not None)
+        checks = compile_check(rules), compile_lists(rules) if distinct_items else None
+        self.checks = tuple(check for check in checks if check is not None)
 
 
 class CompiledVersion:
     """The operations of a version's schema on trees. Made by `compile_version`, which has checked the schema.
 
     A small schema is compiled when it is first used: most of many definitions never are, and compiled they take ten
-    times their size. A `large` one is compiled at once, beside the event loop, which it would block.
+    times their size. A `large` one is compiled at once, beside the event loop, which it would block. One that `waits`
+    is to be compiled there before it is first used.
     """
 
-    __slots__ = ("_cel", "_functions", "_schema", "_typed", "large", "selectable")
+    __slots__ = ("_cel", "_distinct_items", "_functions", "_schema", "_typed", "large", "selectable", "waits")
 
     def __init__(
         self,
@@ -105,17 +117,21 @@ class CompiledVersion:
         typed: bool,
         selectable: tuple[Getter, ...] = (),
         cel: Rules | None = None,
+        distinct_items: bool = True,
     ) -> None:
         self._schema = schema
         self._typed = typed
+        self._distinct_items = distinct_items
         self._cel = cel
         self._functions: _Functions | None = None
         self.large = False
+        self.waits = False
         self.selectable = selectable
 
     def compile(self) -> _Functions:
         """Compile the schema now. Safe in any thread, and more than once."""
-        functions = self._functions = _Functions(parse(self._schema), self._typed)
+        functions = self._functions = _Functions(parse(self._schema), self._typed, self._distinct_items)
+        self.waits = False
         return functions
 
     def untouched(self, tree: Tree) -> bool:

@@ -195,6 +195,8 @@ class ResourceDefinition:
     - `rbac`: what the roles of a control plane may do with it; nothing unless given.
     - `finalizers_at`: the path of a list that keeps a deleted object as its metadata.finalizers do.
     - `delete_collection`: all objects can be deleted at once.
+    - `released`: the schemas are those of this release of Kubernetes, such as ``1.37``. They are known to be right,
+      are compiled when first used, and each takes what the ones before took; repetitions in lists are no errors.
     """
 
     group: str
@@ -215,6 +217,7 @@ class ResourceDefinition:
     cleanup_finalizer: str = ""
     rbac: DefaultRoles | None = None
     delete_collection: bool = True
+    released: str = ""
 
     @property
     def namespaced(self) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from oarlock.client.informer import Informer
 from oarlock.endpoints.catalog import Catalog, Entry
 from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion
+from oarlock.policy.admission.chain import AdmissionPlugin
 from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import Authorizer
@@ -43,7 +44,7 @@ class APIServer:
     """What to serve.
 
     - `serve`: `Resource` and `Spoke` classes, collections, or finished `Served` values.
-    - `admission`: plugins, called in this order for every write.
+    - `admission`: plugins, called in this order for every write: an `Admission` each, or `AdmissionPlugin` for trees.
     - `informers`: those that `admission` or collections read; they have data once the server is ready.
     - `garbage_collection`: ``external`` when a cluster's garbage collector deletes dependents, so that a delete may add
       its finalizers; ``none`` when there is none, and such deletes are refused.
@@ -79,7 +80,7 @@ class APIServer:
         self,
         *,
         serve: Sequence[Any],
-        admission: Sequence[Admission[Any]] = (),
+        admission: Sequence[Admission[Any] | AdmissionPlugin] = (),
         informers: Sequence[Informer[Any]] = (),
         garbage_collection: Literal["none", "external"] = "none",
         authorizer: Authorizer | None = None,
@@ -184,14 +185,17 @@ def _check_instance(value: Any, kind: type, what: str, instead: str) -> None:
     raise KeywordError("APIServer", f"{name} isn't {what}", advice)
 
 
-def _check_admission(plugins: Sequence[Admission[Any]], catalog: Catalog) -> None:
+def _check_admission(plugins: Sequence[Admission[Any] | AdmissionPlugin], catalog: Catalog) -> None:
     """Refuse a plugin for a class that isn't served, or with an unknown subresource: it would never be called."""
     versions = [(one.definition, version) for one in catalog.resources for version in one.definition.versions]
     below = [sub for _, version in versions for sub in version.subresources]
     names = {"status", "scale", *(sub.name for sub in below)}
     kinds = {*(definition.gvk(version.name) for definition, version in versions), *(sub.kind for sub in below)}
     for plugin in plugins:
+        if not isinstance(plugin, type | Admission) and inspect.iscoroutinefunction(getattr(plugin, "mutate", None)):
+            continue  # it looks at trees of any kind
         _check_instance(plugin, Admission, "an Admission plugin", "{}(…)")
+        assert isinstance(plugin, Admission)
         plugin_class = type(plugin).__resource__
         if plugin_class is not Resource and declared(plugin_class).gvk not in kinds:
             gvk = declared(plugin_class).gvk

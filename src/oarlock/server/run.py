@@ -27,7 +27,7 @@ from oarlock.endpoints.unsent import Unsent
 from oarlock.meta.context import Context, User
 from oarlock.meta.gotext import quote
 from oarlock.meta.kinds import GroupResource, GroupVersion
-from oarlock.policy.admission.chain import AdmissionChain
+from oarlock.policy.admission.chain import AdmissionChain, AdmissionPlugin
 from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.admission.typed import TypedPlugin
 from oarlock.policy.authn.authenticator import Authenticator
@@ -92,7 +92,7 @@ class ServerDescription(Protocol):
     """What a server is made from. `APIServer` is one; it can't be imported here."""
 
     catalog: Catalog
-    admission: tuple[Admission[Any], ...]
+    admission: tuple[Admission[Any] | AdmissionPlugin, ...]
     informers: tuple[Informer[Any], ...]
     garbage_collection: Literal["none", "external"]
     authorizer: Authorizer | None
@@ -110,6 +110,10 @@ class ServerDescription(Protocol):
     address: ServerAddress | None
 
     def configured(self, config: ServerConfig) -> ServerConfig: ...
+
+
+def _member(plugin: Admission[Any] | AdmissionPlugin) -> AdmissionPlugin:
+    return TypedPlugin(plugin) if isinstance(plugin, Admission) else plugin
 
 
 class ServerParts:
@@ -150,7 +154,7 @@ class ServerParts:
         self.audiences: tuple[str, ...] = ()
         self.audit = _audit(config, clock)
         self.issuer_pages: IssuerPages | None = None
-        self.admission = AdmissionChain(map(TypedPlugin, server.admission), self._authorize)
+        self.admission = AdmissionChain(map(_member, server.admission), self._authorize)
         self.store_integrity = StoreIntegrity(self.backend)
         self.store_mark: StoreMark | None = None
         checks = checks_of(self._conditions())

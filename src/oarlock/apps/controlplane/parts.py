@@ -53,8 +53,10 @@ from oarlock.apps.controlplane.service_accounts import DefaultServiceAccounts
 from oarlock.apps.controlplane.upkeep import Upkeep
 from oarlock.apps.crds.part import DefinitionsPart
 from oarlock.apps.kinds import core, events
+from oarlock.apps.workloads.part import workloads
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
+from oarlock.policy.admission.chain import AdmissionPlugin
 from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.authz.access import Access
 from oarlock.server.address import ServerAddress
@@ -75,7 +77,7 @@ class ControlPlanePart:
 
     name: str
     serve: Sequence[Any] = ()
-    admission: Sequence[Admission[Any]] = ()
+    admission: Sequence[Admission[Any] | AdmissionPlugin] = ()
     informers: Sequence[Informer[Any]] = ()
     controllers: Mapping[str, Runnable] = field(default_factory=dict)
     needs: Sequence[str] = ()
@@ -107,6 +109,7 @@ def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:
         _coordination(),
         _access(around.access),
         _flow_control(),
+        _workloads(),
         _garbage_collection(),
         _system_objects(around),
     ]
@@ -176,6 +179,14 @@ def _access(access: Access) -> ControlPlanePart:
         ],
         controllers={"clusterrole-aggregation-controller": RoleAggregation()},
         start=create_default_roles,
+    )
+
+
+def _workloads() -> ControlPlanePart:
+    """Kubernetes' workload kinds: pods, services, deployments and their like."""
+    made = workloads()
+    return ControlPlanePart(
+        "workloads", serve=made.serve, admission=made.admission, controllers=made.controllers, start=made.start
     )
 
 

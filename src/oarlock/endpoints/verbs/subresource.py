@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from oarlock.codec import json as json_codec
 from oarlock.endpoints import bodies, respond
 from oarlock.endpoints.catalog import CatalogEntry
@@ -18,6 +20,7 @@ from oarlock.registry.body import BodyWording, DecodedBody, normalize_body
 from oarlock.registry.gate import AdmissionRequest
 from oarlock.registry.parameters import values_of
 from oarlock.registry.served import Hooks, SubresourceHook, Tree
+from oarlock.registry.update import Change
 from oarlock.registry.workers import at_once
 from oarlock.schema.compiled import CompiledVersion
 
@@ -35,6 +38,8 @@ def call_hook(hook: SubresourceHook) -> Verb:
         body, dry_run = await _body(state, route, hook)
         ctx = state.context(dry_run=dry_run)
         parent = await parent_of(state, route)
+        if hook.change is not None:
+            await _change(route, ctx, hook.change, body or {})
         answer = await hook.call(ctx, parent, body, arguments)
         if answer is None:
             return Response(204, [])
@@ -45,6 +50,32 @@ def call_hook(hook: SubresourceHook) -> Verb:
         return await respond.encoded(state, route, data, accepted, status)
 
     return answer_of_hook
+
+
+async def _change(
+    route: ResourceRoute, ctx: Context, change: Callable[[Tree, Tree, Context], None], body: Tree
+) -> None:
+    """Update the parent. Admission has looked at the body already, and isn't asked again."""
+    kind = route.entry.gvk
+
+    def make(live: Tree) -> DecodedBody:
+        change(live, body, ctx)
+        return DecodedBody(live, BodyWording(kind.kind, kind.version), derived=True)
+
+    await route.resource.update(ctx, route.version, Change(make, replaces=False), _NO_GATE)
+
+
+class _NoGate:
+    """Admits everything."""
+
+    def reviewers(self, request: AdmissionRequest) -> None:
+        return None
+
+    async def may(self, ctx: Context, verb: str) -> None:
+        return None
+
+
+_NO_GATE = _NoGate()
 
 
 def _in_protobuf(route: ResourceRoute, answer: Tree, data: bytes, status: int) -> Response:

@@ -1,0 +1,182 @@
+"""`Release`: the types of one Kubernetes release, as structural schemas.
+
+The package ``kubernetes-validate`` carries them as a JSON schema file a release. A type that many kinds use is one
+dict in all of their schemas, so that thirty kinds take little more memory than the file.
+Must not know: which kinds are served. See also: `facts`, what the data doesn't say.
+Source: the OpenAPI document of Kubernetes, as ``kubernetes-validate`` writes it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from oarlock.apps.kinds.released.facts import FREE_TYPES, KEPT_EMPTY, NOT_REQUIRED, TYPE_DEFAULTS
+from oarlock.schema.definition import Schema
+from oarlock.schema.reflect import QUANTITY_PATTERN
+
+__all__ = ["NoReleases", "Release", "installed", "newest_release"]
+
+HINT = "pods, deployments and Kubernetes' other workload kinds need the extra: pip install 'oarlock[kinds]'"
+
+_PACKAGE = "kubernetes_validate"
+_FOLDER = re.compile(r"v(\d+)\.(\d+)\.\d+-local")
+_META = "io.k8s.apimachinery.pkg."
+_OBJECT_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
+_QUANTITY = f"{_META}api.resource.Quantity"
+_EITHER: Schema = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
+_ANYTHING: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_SCALARS: Mapping[str, Schema] = {
+    f"{_META}util.intstr.IntOrString": _EITHER,
+    _QUANTITY: {**_EITHER, "pattern": QUANTITY_PATTERN},
+    f"{_META}apis.meta.v1.Time": {"type": "string", "format": "date-time"},
+    f"{_META}apis.meta.v1.MicroTime": {"type": "string", "format": "date-time", "x-oarlock-micro-time": True},
+    f"{_META}apis.meta.v1.FieldsV1": _ANYTHING,
+    f"{_META}runtime.RawExtension": _ANYTHING,
+}
+_COPIED = (
+    "description",
+    "format",
+    "enum",
+    "x-kubernetes-list-type",
+    "x-kubernetes-list-map-keys",
+    "x-kubernetes-map-type",
+    "x-kubernetes-patch-merge-key",
+    "x-kubernetes-patch-strategy",
+)
+
+
+class NoReleases(Exception):
+    """There is no data of that release. The message is one line that says what to do."""
+
+
+class Release:
+    """The types of one release. `version` is its minor version: ``1.37``. The file is read when it is made."""
+
+    def __init__(self, version: str, file: Path) -> None:
+        self.version = version
+        self._types: Mapping[str, Any] = _decode(file.read_bytes())
+        self._made: dict[tuple[str, bool], Schema] = {}
+
+    def has(self, name: str) -> bool:
+        """Whether there is a type of this name, such as ``io.k8s.api.apps.v1.Deployment``."""
+        return name in self._types
+
+    def object_schema(self, name: str) -> Schema:
+        """The schema of a kind, without what all kinds have: apiVersion, kind and metadata. KeyError if it isn't there.
+
+        Nothing is required in a status: who writes it sends what is known.
+        """
+        whole = self._types[name]
+        properties = {}
+        for field, schema in whole.get("properties", {}).items():
+            if field not in _OBJECT_FIELDS:
+                properties[field] = self._field(name, field, schema, lenient=field == "status")
+        made: Schema = {"type": "object", "description": whole.get("description", ""), "properties": properties}
+        required = [one for one in whole.get("required", ()) if one in properties and one not in _NEVER_REQUIRED]
+        return {**made, "required": required} if required else made
+
+    def schema(self, name: str, *, lenient: bool = False) -> Schema:
+        """The schema of a type. The same dict each time: it must not be changed. KeyError if it isn't there."""
+        scalar = _SCALARS.get(name)
+        if scalar is not None:
+            return scalar
+        made = self._made.get((name, lenient))
+        if made is None:
+            made = self._made[name, lenient] = self._typed(name, self._types[name], lenient)
+        return made
+
+    def _typed(self, name: str, tree: Mapping[str, Any], lenient: bool) -> Schema:
+        if name in FREE_TYPES:
+            return {"description": tree.get("description", ""), "x-kubernetes-preserve-unknown-fields": True}
+        made = self._node(tree, lenient)
+        properties = tree.get("properties")
+        if properties:
+            made["properties"] = {
+                field: self._field(name, field, schema, lenient=lenient) for field, schema in properties.items()
+            }
+        needed = () if lenient else tree.get("required", ())
+        required = [one for one in needed if (name, one) not in NOT_REQUIRED]
+        if required:
+            made["required"] = required
+        return made
+
+    def _field(self, owner: str, field: str, tree: Mapping[str, Any], *, lenient: bool) -> Schema:
+        """The schema of a field, with its default, and whether the empty value means that it isn't there."""
+        made = self._node(tree, lenient)
+        optional = field not in self._types[owner].get("required", ())
+        if optional and _can_be_left_out(made) and (owner, field) not in KEPT_EMPTY:
+            made = {**made, "x-oarlock-omit-empty": True}
+        default = TYPE_DEFAULTS.get(owner, {}).get(field)
+        return made if default is None else {**made, "default": default}
+
+    def _node(self, tree: Mapping[str, Any], lenient: bool) -> Schema:
+        reference = tree.get("$ref")
+        if reference is not None:
+            made = self.schema(reference.rpartition("/")[2], lenient=lenient)
+            told = {key: tree[key] for key in _COPIED if key in tree}
+            return {**made, **told} if told else made
+        schema: Schema = {"type": _type_of(tree)} if "type" in tree else {}
+        schema.update((key, tree[key]) for key in _COPIED if key in tree)
+        if schema.get("enum") and None in schema["enum"]:
+            schema["enum"] = [one for one in schema["enum"] if one is not None]
+        for key in ("items", "additionalProperties"):
+            if isinstance(tree.get(key), dict):
+                schema[key] = self._node(tree[key], lenient)
+        return schema
+
+
+_NEVER_REQUIRED = frozenset({"spec", "status", "metadata"})
+"""Kubernetes' Go types have no absent spec: what is missing in an empty one is told instead."""
+
+
+def _type_of(tree: Mapping[str, Any]) -> str:
+    """The type; the data allows null everywhere, which Kubernetes takes as absent."""
+    kind = tree["type"]
+    return str(kind if isinstance(kind, str) else kind[0])
+
+
+def _can_be_left_out(schema: Schema) -> bool:
+    """Whether an empty value is the same as none: texts, lists, maps. A zero or an empty object may say something."""
+    kind = schema.get("type")
+    return kind in ("string", "array") or (kind == "object" and "additionalProperties" in schema)
+
+
+def _decode(data: bytes) -> Mapping[str, Any]:
+    types: Mapping[str, Any] = msgspec.json.decode(data)["$defs"]
+    return types
+
+
+def installed() -> bool:
+    """Whether the data is installed."""
+    return importlib.util.find_spec(_PACKAGE) is not None
+
+
+def newest_release(minor: str = "") -> Release:
+    """The types of the newest release that is installed, or of one such as ``1.36``. Raises NoReleases."""
+    files = dict(_files())
+    if not files:
+        raise NoReleases(HINT)
+    if minor:
+        wanted = tuple(int(one) if one.isdecimal() else -1 for one in minor.split("."))
+        if wanted not in files:
+            known = ", ".join(f"{major}.{number}" for major, number in sorted(files))
+            raise NoReleases(f"the installed kubernetes-validate has no Kubernetes {minor}: it has {known}")
+    else:
+        wanted = max(files)
+    return Release(".".join(map(str, wanted)), files[wanted])
+
+
+def _files() -> Iterator[tuple[tuple[int, ...], Path]]:
+    """By release, as numbers, the file of its types."""
+    spec = importlib.util.find_spec(_PACKAGE)
+    for place in spec.submodule_search_locations or () if spec is not None else ():
+        for folder in (Path(place) / "kubernetes-json-schema").glob("v*-local"):
+            named = _FOLDER.fullmatch(folder.name)
+            if named is not None and (folder / "_definitions.json").is_file():
+                yield (int(named[1]), int(named[2])), folder / "_definitions.json"

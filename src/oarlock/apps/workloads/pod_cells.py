@@ -1,0 +1,110 @@
+"""The cells of pods in a Table. Source: Kubernetes' printer of pods. See also: `printing`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oarlock.meta.times import TimeError, human_duration, parse_rfc3339
+
+__all__ = ["pod_row"]
+
+Tree = dict[str, Any]
+
+NONE = "<none>"
+
+
+def pod_row(tree: Tree, now: float) -> list[Any]:
+    """The cells after the name."""
+    spec, status = tree.get("spec") or {}, tree.get("status") or {}
+    containers = spec.get("containers") or []
+    states = status.get("containerStatuses") or []
+    ready = sum(1 for one in states if one.get("ready") and "running" in (one.get("state") or {}))
+    count = len(containers)
+    reason, restarts = status.get("reason") or status.get("phase", ""), 0
+    waiting = _init_reason(spec, status)
+    for one in status.get("initContainerStatuses") or ():
+        restarts += one.get("restartCount") or 0
+    if waiting:
+        reason = waiting
+    else:
+        restarts = sum(one.get("restartCount") or 0 for one in states)
+        reason = _reason(states, reason)
+    for gate in _true(status):
+        if gate == "Ready" and reason == "Completed" and any("running" in (one.get("state") or {}) for one in states):
+            reason = "Running"
+    if tree["metadata"].get("deletionTimestamp"):
+        reason = "Unknown" if status.get("reason") == "NodeLost" else "Terminating"
+    addresses = status.get("podIPs") or []
+    return [
+        f"{ready}/{count}",
+        reason,
+        _restarts(restarts, states, now),
+        _since(tree["metadata"].get("creationTimestamp", ""), now),
+        addresses[0].get("ip", NONE) if addresses else status.get("podIP") or NONE,
+        spec.get("nodeName") or NONE,
+        status.get("nominatedNodeName") or NONE,
+        _gates(spec, status),
+    ]
+
+
+def _true(status: Tree) -> list[str]:
+    return [one.get("type", "") for one in status.get("conditions") or () if one.get("status") == "True"]
+
+
+def _init_reason(spec: Tree, status: Tree) -> str:
+    """Why the init containers aren't through; empty if they are."""
+    names = [one.get("name") for one in spec.get("initContainers") or ()]
+    sidecars = {one.get("name") for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"}
+    for at, one in enumerate(status.get("initContainerStatuses") or ()):
+        state = one.get("state") or {}
+        ended, waits = state.get("terminated"), state.get("waiting")
+        if ended is not None and not ended.get("exitCode"):
+            continue
+        if one.get("name") in sidecars and one.get("started"):
+            continue
+        if ended is not None:
+            return f"Init:{ended.get('reason') or _ending(ended)}"
+        if waits is not None and waits.get("reason") not in (None, "", "PodInitializing"):
+            return f"Init:{waits['reason']}"
+        return f"Init:{at}/{len(names)}"
+    return ""
+
+
+def _reason(states: list[Tree], reason: str) -> str:
+    """The reason of the first container that isn't running; `reason` if all are."""
+    for one in reversed(states):
+        state = one.get("state") or {}
+        waits, ended = state.get("waiting"), state.get("terminated")
+        if waits is not None and waits.get("reason"):
+            reason = waits["reason"]
+        elif ended is not None and ended.get("reason"):
+            reason = ended["reason"]
+        elif ended is not None:
+            reason = _ending(ended)
+    return reason
+
+
+def _ending(ended: Tree) -> str:
+    """How a container ended that gives no reason."""
+    return f"Signal:{ended['signal']}" if ended.get("signal") else f"ExitCode:{ended.get('exitCode', 0)}"
+
+
+def _restarts(count: int, states: list[Tree], now: float) -> str:
+    ends = [((one.get("lastState") or {}).get("terminated") or {}).get("finishedAt") or "" for one in states]
+    last = max(ends, default="")
+    return f"{count} ({_since(last, now)} ago)" if count and last else str(count)
+
+
+def _since(time: str, now: float) -> str:
+    try:
+        return human_duration(now - parse_rfc3339(time)) if time else "<unknown>"
+    except TimeError:
+        return "<invalid>"
+
+
+def _gates(spec: Tree, status: Tree) -> str:
+    gates = spec.get("readinessGates") or ()
+    if not gates:
+        return NONE
+    true = set(_true(status))
+    return f"{sum(1 for one in gates if one.get('conditionType') in true)}/{len(gates)}"

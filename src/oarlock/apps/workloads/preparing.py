@@ -1,0 +1,141 @@
+"""What the server writes into new workload objects: their first status, labels that select their pods.
+
+Functions that change a new object in place, by group and plural. Source: the strategies of Kubernetes' registries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import chain
+from typing import Final
+
+from oarlock.apps.workloads.trees import Settle, Tree, at, below
+
+__all__ = ["PREPARES"]
+
+_UID_LABELS: Final = ("batch.kubernetes.io/controller-uid", "controller-uid")
+_NAME_LABELS: Final = ("batch.kubernetes.io/job-name", "job-name")
+_NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+_NODE_INFO: Final = (
+    "machineID",
+    "systemUUID",
+    "bootID",
+    "kernelVersion",
+    "osImage",
+    "containerRuntimeVersion",
+    "kubeletVersion",
+    "kubeProxyVersion",
+    "operatingSystem",
+    "architecture",
+)
+
+
+def _pod(new: Tree) -> None:
+    new["status"] = {"phase": "Pending", "qosClass": _quality(new.get("spec") or {})}
+    if at(new, "spec.schedulingGates"):
+        why = "Scheduling is blocked due to non-empty scheduling gates"
+        gated = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": why}
+        new["status"]["conditions"] = [{**gated, "lastProbeTime": None, "lastTransitionTime": None}]
+
+
+def _quality(spec: Tree) -> str:
+    """The class of service: by what containers request and how far they are limited."""
+    requested = limited = same = False
+    guaranteed = True
+    for container in chain(spec.get("containers") or (), spec.get("initContainers") or ()):
+        resources = container.get("resources") or {}
+        requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+        wanted = {name: str(requests[name]) for name in ("cpu", "memory") if _counts(requests.get(name))}
+        most = {name: str(limits[name]) for name in ("cpu", "memory") if _counts(limits.get(name))}
+        requested, limited = requested or bool(wanted), limited or bool(most)
+        same = len(most) == 2 and (wanted or most) == most
+        guaranteed = guaranteed and same
+    if not requested and not limited:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+def _counts(amount: object) -> bool:
+    return amount not in (None, 0, "0")
+
+
+def _job(new: Tree) -> None:
+    spec = new.get("spec")
+    if spec is None or spec.get("manualSelector"):
+        return
+    metadata = below(below(spec, "template"), "metadata")
+    labels = below(metadata, "labels")
+    own = new["metadata"]
+    for label in _UID_LABELS:
+        labels.setdefault(label, own["uid"])
+    for label in _NAME_LABELS:
+        labels.setdefault(label, own.get("name", ""))
+    if "selector" not in spec:
+        spec["selector"] = {"matchLabels": {_UID_LABELS[0]: own["uid"]}}
+
+
+def _node(new: Tree) -> None:
+    status = below(new, "status")
+    below(below(status, "daemonEndpoints"), "kubeletEndpoint").setdefault("Port", 0)
+    info = below(status, "nodeInfo")
+    for name in _NODE_INFO:
+        info.setdefault(name, "")
+    taints = below(new, "spec").setdefault("taints", [])
+    if not any(one.get("key") == _NOT_READY["key"] for one in taints):
+        taints.append(dict(_NOT_READY))
+
+
+def _phase(phase: str) -> Settle:
+    def prepare(new: Tree) -> None:
+        below(new, "status").setdefault("phase", phase)
+
+    return prepare
+
+
+def _balanced(new: Tree) -> None:
+    below(below(new, "status"), "loadBalancer")
+
+
+def _fields(**fields: object) -> Settle:
+    """Sets fields of the status of a new object, which Go writes even if they are empty."""
+
+    def prepare(new: Tree) -> None:
+        status = below(new, "status")
+        for name, value in fields.items():
+            status.setdefault(name, value)
+
+    return prepare
+
+
+def _status(new: Tree) -> None:
+    below(new, "status")
+
+
+def _budget(new: Tree) -> None:
+    status = below(new, "status")
+    for name in ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"):
+        status.setdefault(name, 0)
+
+
+PREPARES: Mapping[tuple[str, str], Settle] = {
+    ("", "nodes"): _node,
+    ("", "persistentvolumeclaims"): _phase("Pending"),
+    ("", "persistentvolumes"): _phase("Pending"),
+    ("", "pods"): _pod,
+    ("", "replicationcontrollers"): _fields(replicas=0),
+    ("", "services"): _balanced,
+    ("apps", "daemonsets"): _fields(
+        currentNumberScheduled=0, numberMisscheduled=0, desiredNumberScheduled=0, numberReady=0
+    ),
+    ("apps", "deployments"): _status,
+    ("apps", "replicasets"): _fields(replicas=0),
+    ("apps", "statefulsets"): _fields(replicas=0, availableReplicas=0),
+    ("autoscaling", "horizontalpodautoscalers"): _fields(desiredReplicas=0),
+    ("batch", "cronjobs"): _status,
+    ("batch", "jobs"): _job,
+    ("networking.k8s.io", "ingresses"): _balanced,
+    ("networking.k8s.io", "servicecidrs"): _status,
+    ("policy", "poddisruptionbudgets"): _budget,
+    ("resource.k8s.io", "resourceclaims"): _status,
+}
+"""By group and plural."""

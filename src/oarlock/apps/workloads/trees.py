@@ -1,0 +1,34 @@
+"""Short ways to reach into objects that are plain dicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from oarlock.meta.context import Context
+from oarlock.meta.fielderrors import FieldError
+
+__all__ = ["Check", "Settle", "Tree", "at", "below"]
+
+Tree = dict[str, Any]
+
+Settle = Callable[[Tree], None]
+"""Completes an object in place."""
+
+Check = Callable[[Tree, Tree | None, Context], Iterable[FieldError]]
+"""The errors in an object; the second is the object before."""
+
+
+def at(tree: Any, path: str, default: Any = None) -> Any:
+    """The value at a dotted path; `default` where it is absent or null."""
+    for name in path.split("."):
+        tree = tree.get(name) if isinstance(tree, dict) else None
+    return default if tree is None else tree
+
+
+def below(tree: Tree, name: str) -> Tree:
+    """The object in a field, which is made if it isn't there."""
+    found: Tree | None = tree.get(name)
+    if found is None:
+        found = tree[name] = {}
+    return found
