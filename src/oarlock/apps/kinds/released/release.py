@@ -20,7 +20,7 @@ from oarlock.apps.kinds.released.facts import FREE_TYPES, KEPT_EMPTY, NOT_REQUIR
 from oarlock.schema.definition import Schema
 from oarlock.schema.reflect import QUANTITY_PATTERN
 
-__all__ = ["NoReleases", "Release", "installed", "newest_release"]
+__all__ = ["HINT", "NoReleases", "Release", "installed", "newest_release"]
 
 HINT = "pods, deployments and Kubernetes' other workload kinds need the extra: pip install 'oarlock[kinds]'"
 
