@@ -139,7 +139,7 @@ def mistakes(words: list[str]) -> list[str]:
             return []
         command = {inner.name: inner for inner in command.commands}[words[0]]
         words = words[1:]
-    layer, found = read_flags(options_of(command.options), words)
+    layer, found = read_flags(options_of(command.options), words, command.unused)
     return [*found, *layer.problems]
 
 

@@ -164,7 +164,7 @@ def test_rbac_without_its_kinds_is_no_server():
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ({"authorization_mode": ("Node",)}, "there is no mode Node"),
+        ({"authorization_mode": ("ABAC",)}, "there is no mode ABAC: write an Authorizer instead"),
         ({"authorization_mode": ("rbac",)}, "rbac is not one of AlwaysAllow, AlwaysDeny, RBAC"),
         ({"authorization_mode": ("RBAC", "RBAC")}, "names one mode twice"),
         ({"authorization_always_allow_paths": ("livez",)}, "livez is not a path"),

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from oarlock.apps.controlplane.kube_apiserver_flags import KUBE_APISERVER_FLAGS
 from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.cli.crd.command import print_definitions
 from oarlock.cli.describing import describe, warnings_about
@@ -142,7 +143,7 @@ COMMANDS = CommandGroup(
     "Kubernetes-style API servers in Python.",
     (
         Command("serve", _Serve, _serve),
-        Command("up", _Up, _up),
+        Command("up", _Up, _up, unused=KUBE_APISERVER_FLAGS),
         Command("run", RunOptions, _run),
         Command("config", ServeOptions, _config),
         Command("check", ServerArgument, _check),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.apps.controlplane.switches import UnknownSwitch
@@ -20,4 +22,7 @@ def up(config: ServerConfig, options: ControlPlaneOptions) -> int:
         if isinstance(error.__cause__, UnknownSwitch):
             raise CommandError(f"--{error.__cause__}") from None
         raise
+    if server.missing_plugins:
+        names = ", ".join(server.missing_plugins)
+        print(f"oarlock: --enable-admission-plugins: not here, and without effect: {names}", file=sys.stderr)
     return serve_with(server, config)

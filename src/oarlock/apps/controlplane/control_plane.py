@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from oarlock.apps.controlplane.admission_plugins import missing_plugins, plugins_left
 from oarlock.apps.controlplane.bootstrap import create_declared_roles
 from oarlock.apps.controlplane.options import ControlPlaneOptions, for_control_plane
 from oarlock.apps.controlplane.parts import ControlPlanePart, PartSurroundings, standard_parts
@@ -60,9 +61,12 @@ class ControlPlane(APIServer):
             parts = parts_left(every, (*disable, *options.disable), options.controllers)
         except UnknownSwitch as error:
             raise KeywordError("ControlPlane", f"{error.option}={error.name}", error.why) from error
+        own = [plugin for part in parts for plugin in part.admission]
+        self.missing_plugins = missing_plugins(own, options.enable_admission_plugins)
+        """Admission plugins that were asked for and aren't here."""
         super().__init__(
             serve=[item for part in parts for item in part.serve] + [*serve],
-            admission=[plugin for part in parts for plugin in part.admission] + [*admission],
+            admission=[*plugins_left(own, options.disable_admission_plugins), *admission],
             informers=[informer for part in parts for informer in part.informers] + [*informers],
             controllers=[one for part in parts for one in part.controllers.values()] + [*controllers],
             garbage_collection="external",

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from oarlock.schema.declaring import did_you_mean
 from oarlock.server.config import ServerConfig
 from oarlock.server.options.option import OptionGroup, Problem, option
 from oarlock.server.options.types import StringListType, StringType
@@ -19,7 +20,58 @@ __all__ = ["ControlPlaneOptions", "for_control_plane"]
 
 ISSUER = "https://kubernetes.default.svc"
 
+KUBERNETES_PLUGINS = frozenset(
+    (
+        "AlwaysAdmit",
+        "AlwaysDeny",
+        "AlwaysPullImages",
+        "AuthorizationConditionsEnforcer",
+        "CertificateApproval",
+        "CertificateSigning",
+        "CertificateSubjectRestriction",
+        "ClusterTrustBundleAttest",
+        "DefaultIngressClass",
+        "DefaultStorageClass",
+        "DefaultTolerationSeconds",
+        "DenyServiceExternalIPs",
+        "EventRateLimit",
+        "ExtendedResourceToleration",
+        "ImagePolicyWebhook",
+        "LimitPodHardAntiAffinityTopology",
+        "LimitRanger",
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionWebhook",
+        "NamespaceAutoProvision",
+        "NamespaceExists",
+        "NamespaceLifecycle",
+        "NodeDeclaredFeatureValidator",
+        "NodeRestriction",
+        "OwnerReferencesPermissionEnforcement",
+        "PersistentVolumeClaimResize",
+        "PodNodeSelector",
+        "PodSecurity",
+        "PodTolerationRestriction",
+        "PodTopologyLabels",
+        "Priority",
+        "ResourceQuota",
+        "RuntimeClass",
+        "ServiceAccount",
+        "StorageObjectInUseProtection",
+        "TaintNodesByCondition",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionWebhook",
+    )
+)
+"""The admission plugins that kube-apiserver has."""
+
 C = TypeVar("C", bound=ServerConfig)
+
+
+def _plugin(text: str) -> str:
+    """The name of an admission plugin. Raises ValueError."""
+    if text not in KUBERNETES_PLUGINS:
+        raise ValueError(f"there is no admission plugin {text}: {did_you_mean(text, KUBERNETES_PLUGINS)}")
+    return text
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -38,6 +90,14 @@ class ControlPlaneOptions(OptionGroup):
         (),
         StringListType("PARTS"),
         "Leave out these parts, or controllers: for example workloads,crds; a wrong name lists them.",
+    )
+    enable_admission_plugins: tuple[str, ...] = option(
+        (),
+        StringListType("PLUGINS", _plugin),
+        "Admission plugins to run, by Kubernetes' names. All there are run anyway; of one that isn't here it is told.",
+    )
+    disable_admission_plugins: tuple[str, ...] = option(
+        (), StringListType("PLUGINS", _plugin), "Admission plugins not to run, by Kubernetes' names."
     )
     service_cluster_ip_range: str = option(
         "10.0.0.0/24",
@@ -69,4 +129,16 @@ def for_control_plane(config: C) -> C:
     anonymous = config.anonymous_auth
     if anonymous is None and "AlwaysAllow" not in config.authorization_mode and not config.anonymous_paths:
         anonymous = True
-    return replace(config, service_account_issuer=issuers, anonymous_auth=anonymous)
+    made = replace(config, service_account_issuer=issuers, anonymous_auth=anonymous)
+    return _with_certificate_in(made)
+
+
+def _with_certificate_in(config: C) -> C:
+    """`config` with the certificate that kube-apiserver looks for in its ``--cert-dir``, if one is there."""
+    folder = config.cert_dir
+    if folder is None or config.tls_cert_file is not None or config.tls_sans:
+        return config
+    certificate, key = folder / "apiserver.crt", folder / "apiserver.key"
+    if not (certificate.exists() and key.exists()):
+        return config
+    return replace(config, tls_cert_file=certificate, tls_private_key_file=key)

@@ -22,7 +22,7 @@ from oarlock.policy.authz.webhook import WebhookAuthorizer, WebhookRules
 from oarlock.server.authorization.callers import cluster_caller, webhook_caller
 from oarlock.server.authorization.configuration import ConfiguredAuthorizer, authorizers_of
 from oarlock.server.authorization.role_feed import KINDS, RoleFeed
-from oarlock.server.options.groups.authorization import ALWAYS_ALLOW, ALWAYS_DENY, RBAC, AuthorizationOptions
+from oarlock.server.options.groups.authorization import ALWAYS_ALLOW, ALWAYS_DENY, NODE, RBAC, AuthorizationOptions
 from oarlock.server.options.option import ConfigError
 from oarlock.server.reloaded_files import ReloadedFiles
 from oarlock.server.review_caller import ReviewCaller
@@ -104,7 +104,7 @@ class ServerAuthorization:
             modes = self._modes
             if not modes and not options.says_who_decides and all(isinstance(one, AllowedPaths) for one in members):
                 modes = (ALWAYS_ALLOW,)
-            members += [self._of_mode(mode, callers) for mode in modes]
+            members += [self._of_mode(mode, callers) for mode in modes if mode != NODE]
         if options.authorization_kubeconfig is not None:
             rules = self._remembering("the cluster of --authorization-kubeconfig")
             path = options.authorization_kubeconfig

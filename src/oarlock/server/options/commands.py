@@ -6,6 +6,7 @@ Must not know: which commands there are. See also: `flags`, `help`.
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from oarlock.server.options.flags import read_flags
 from oarlock.server.options.help import columns, help_text, paragraphs
 from oarlock.server.options.layers import merged
 from oarlock.server.options.option import ConfigError, OptionGroup, options_of
+from oarlock.server.options.unused import UnusedFlag, warnings_about
 from oarlock.storage.passwords import without_password
 
 __all__ = ["Command", "CommandGroup", "UsageError", "read_options", "run_command"]
@@ -34,12 +36,13 @@ class UsageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`run` is called with an instance of `options`, and may return an exit code."""
+    """`run` is called with an instance of `options`, and may return an exit code. `unused` flags are told about."""
 
     name: str
     options: type[OptionGroup]
     run: Callable[[Any], int | None]
     about: str = ""
+    unused: Sequence[UnusedFlag] = ()
 
     @property
     def help(self) -> str:
@@ -67,7 +70,7 @@ def run_command(command: Command | CommandGroup, words: Sequence[str], path: str
         if any(word in _HELP for word in words[: words.index("--") if "--" in words else None]):
             print(help_text(path, command.help, options_of(command.options)))  # noqa: T201
             return 0
-        return command.run(read_options(command.options, words, path)) or 0
+        return command.run(read_options(command.options, words, path, command.unused)) or 0
     if not words or words[0] in _HELP:
         print(_group_help(command, path))  # noqa: T201
         return 0
@@ -91,13 +94,14 @@ def _group_help(group: CommandGroup, path: str) -> str:
     return "\n".join([*lines, "", "Commands:", *columns(rows, 16), "", "Flags:", *columns(flags, 16)])
 
 
-def read_options(group: type[G], words: Sequence[str], path: str) -> G:
+def read_options(group: type[G], words: Sequence[str], path: str, unused: Sequence[UnusedFlag] = ()) -> G:
     """The options in a command line, and in the file of its ``--config`` if it has one.
 
+    Of `unused` flags it is told on stderr that they have no effect.
     Raises one `UsageError` or `ConfigError` with every problem; `path` is the command whose help is named.
     """
     options = options_of(group)
-    flags, mistakes = read_flags(options, words)
+    flags, mistakes = read_flags(options, words, unused)
     layers = [flags]
     file = flags.values.get("config")
     if isinstance(file, Path):
@@ -109,4 +113,6 @@ def read_options(group: type[G], words: Sequence[str], path: str) -> G:
         raise ConfigError([*usage, *error.lines]) from None
     if usage:
         raise UsageError(usage)
+    for line in warnings_about(flags.unused):
+        print(f"{path.partition(' ')[0]}: {line}", file=sys.stderr)  # noqa: T201
     return found

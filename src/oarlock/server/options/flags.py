@@ -13,7 +13,8 @@ from typing import Any
 
 from oarlock.server.options.layers import Layer
 from oarlock.server.options.option import Option
-from oarlock.server.options.types import BooleanType, StringListType
+from oarlock.server.options.types import BooleanType, OptionType, StringListType
+from oarlock.server.options.unused import UnusedFlag
 
 __all__ = ["flag_of", "read_flags"]
 
@@ -23,18 +24,24 @@ def flag_of(declared: Option) -> str:
     return declared.flag if declared.is_argument else f"--{declared.flag}"
 
 
-def read_flags(options: Sequence[Option], words: Sequence[str]) -> tuple[Layer, list[str]]:
-    """The values in a command line, and what is wrong with its form: unknown flags, missing or unexpected arguments."""
-    reader = _FlagReader(options, words)
+def read_flags(
+    options: Sequence[Option], words: Sequence[str], unused: Sequence[UnusedFlag] = ()
+) -> tuple[Layer, list[str]]:
+    """The values in a command line, and what is wrong with its form: unknown flags, missing or unexpected arguments.
+
+    Those of `unused` that it has are the layer's.
+    """
+    reader = _FlagReader(options, words, unused)
     reader.read()
     return reader.layer, reader.mistakes
 
 
 class _FlagReader:
-    def __init__(self, options: Sequence[Option], words: Sequence[str]) -> None:
+    def __init__(self, options: Sequence[Option], words: Sequence[str], unused: Sequence[UnusedFlag]) -> None:
         self.layer = Layer(names={one.field: flag_of(one) for one in options})
         self.mistakes: list[str] = []
         self._flags = {f"--{one.flag}": one for one in options if not one.is_argument}
+        self._unused = {f"--{one.flag}": one for one in unused if f"--{one.flag}" not in self._flags}
         self._short = {f"-{one.short}": one for one in options if one.short}
         self._arguments = [one for one in options if one.is_argument]
         self._words = list(words)
@@ -64,12 +71,25 @@ class _FlagReader:
     def _long(self, word: str) -> None:
         name, equals, text = word.partition("=")
         declared = self._flags.get(name)
-        if declared is None:
+        if declared is None and name in self._unused:
+            self._without_effect(self._unused[name], text if equals else None)
+        elif declared is None:
             near = difflib.get_close_matches(name, self._flags, n=3, cutoff=0.6)
             hint = f" (did you mean {' or '.join(near)}?)" if near else ""
             self.mistakes.append(f"No such flag: {name}{hint}")
         else:
             self._value(declared, name, text if equals else None)
+
+    def _without_effect(self, flag: UnusedFlag, text: str | None) -> None:
+        text = self._text(flag.type, f"--{flag.flag}", text)
+        if text is None:
+            return
+        try:
+            flag.check(text)
+        except ValueError as error:
+            self.layer.problems.append(f"--{flag.flag}={text}: {error}")
+        else:
+            self.layer.unused.append(flag)
 
     def _letter(self, word: str) -> None:
         declared = self._short.get(word[:2])
@@ -80,14 +100,18 @@ class _FlagReader:
         self._value(declared, word[:2], rest if len(word) > 2 else None)
 
     def _value(self, declared: Option, name: str, text: str | None) -> None:
-        if text is None and isinstance(declared.type, BooleanType):
-            text = "true"
-        elif text is None and not self._words:
-            self.mistakes.append(f"{name} needs a value: {declared.type.unit}")
-            return
-        elif text is None:
-            text = self._words.pop(0)
-        self._take(declared, text, f"{name}={text}")
+        text = self._text(declared.type, name, text)
+        if text is not None:
+            self._take(declared, text, f"{name}={text}")
+
+    def _text(self, kind: OptionType, name: str, text: str | None) -> str | None:
+        """The value of a flag; None, and a mistake, if there is none."""
+        if text is None and isinstance(kind, BooleanType):
+            return "true"
+        if text is None and not self._words:
+            self.mistakes.append(f"{name} needs a value: {kind.unit}")
+            return None
+        return self._words.pop(0) if text is None else text
 
     def _take(self, declared: Option, text: str, place: str) -> None:
         layer, name = self.layer, declared.field

@@ -11,6 +11,7 @@ from dataclasses import MISSING, dataclass, field
 from typing import Any, TypeVar
 
 from oarlock.server.options.option import ConfigError, Option, OptionGroup, options_of, quoted_fields
+from oarlock.server.options.unused import UnusedFlag
 
 __all__ = ["Layer", "merged"]
 
@@ -23,7 +24,7 @@ class Layer:
 
     `values` are by field; `places` says where each stands (``--secure-port=70000``, ``server.yaml:3: securePort``),
     `names` how the source calls any field. `problems` are lines about what couldn't be read, `failed` the fields that
-    have none for that reason.
+    have none for that reason; `unused` are flags without effect that were given.
     """
 
     names: dict[str, str]
@@ -31,6 +32,7 @@ class Layer:
     places: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     failed: set[str] = field(default_factory=set)
+    unused: list[UnusedFlag] = field(default_factory=list)
 
     def refuse(self, declared: Option, place: str, why: object) -> None:
         """Note that the value at `place` can't be used."""

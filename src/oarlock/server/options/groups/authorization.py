@@ -9,11 +9,13 @@ from pathlib import Path
 from oarlock.server.options.option import OptionGroup, Problem, option
 from oarlock.server.options.types import DurationType, PathType, StringListType, StringType
 
-__all__ = ["ALWAYS_ALLOW", "ALWAYS_DENY", "RBAC", "WEBHOOK", "AuthorizationOptions"]
+__all__ = ["ALWAYS_ALLOW", "ALWAYS_DENY", "NODE", "RBAC", "WEBHOOK", "AuthorizationOptions"]
 
 ALWAYS_ALLOW, ALWAYS_DENY, RBAC, WEBHOOK = "AlwaysAllow", "AlwaysDeny", "RBAC", "Webhook"
-MODES = (ALWAYS_ALLOW, ALWAYS_DENY, RBAC, WEBHOOK)
-NOT_HERE = {"ABAC": "write an Authorizer instead", "Node": "there are no kubelets here; leave it out"}
+NODE = "Node"
+"""Decides about kubelets only, of which there are none: it has no opinion."""
+MODES = (ALWAYS_ALLOW, ALWAYS_DENY, RBAC, WEBHOOK, NODE)
+NOT_HERE = {"ABAC": "write an Authorizer instead"}
 
 
 def _mode(text: str) -> str:
@@ -39,7 +41,8 @@ class AuthorizationOptions(OptionGroup):
     authorization_mode: tuple[str, ...] = option(
         (),
         StringListType("MODES", _mode),
-        "Who decides, in order: AlwaysAllow, AlwaysDeny, RBAC, Webhook; AlwaysAllow if no option says who.",
+        "Who decides, in order: AlwaysAllow, AlwaysDeny, RBAC, Webhook, or Node, which has no opinion, as there are no "
+        "kubelets; AlwaysAllow if no option says who.",
     )
     authorization_always_allow_paths: tuple[str, ...] = option(
         (),
