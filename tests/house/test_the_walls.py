@@ -64,6 +64,7 @@ USERS_MODULES = {"oarlock.cli.loading"}
 
 DEFERRED = {
     "oarlock.cli.commands": {
+        "oarlock.cli.envtest",
         "oarlock.cli.proto",
         "oarlock.cli.running",
         "oarlock.cli.up",

@@ -23,7 +23,7 @@ from oarlock.server.about import own_version
 from oarlock.server.command import ServeOptions, exit_code_of, serve_with, set_up_logging
 from oarlock.server.options.commands import Command, CommandGroup
 from oarlock.server.options.effective import as_file
-from oarlock.server.options.option import Problem, argument, option
+from oarlock.server.options.option import OptionGroup, Problem, argument, option
 from oarlock.server.options.types import BooleanType, PathType, StringType, WordType
 
 __all__ = ["COMMANDS", "main"]
@@ -71,6 +71,23 @@ def _up(options: _Up) -> int:
     from oarlock.cli.up import up  # noqa: PLC0415 (no other command needs it)
 
     return up(options, options)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Envtest(OptionGroup):
+    title = ""
+
+    folder: Path = argument(PathType("DIR"), "Where to write them.")
+
+
+def _envtest(options: _Envtest) -> None:
+    """Write a kube-apiserver and an etcd for envtest, which are oarlock up.
+
+    Prints what to set so that Go tests with controller-runtime's envtest use them.
+    """
+    from oarlock.cli.envtest import write_programs  # noqa: PLC0415 (no other command needs it)
+
+    write_programs(options.folder)
 
 
 def _config(options: ServeOptions) -> None:
@@ -145,6 +162,7 @@ COMMANDS = CommandGroup(
         Command("serve", _Serve, _serve),
         Command("up", _Up, _up, unused=KUBE_APISERVER_FLAGS),
         Command("run", RunOptions, _run),
+        Command("envtest", _Envtest, _envtest),
         Command("config", ServeOptions, _config),
         Command("check", ServerArgument, _check),
         Command("crd", _CRD, _crd),

@@ -16,7 +16,7 @@ from oarlock.server.config import ServerConfig
 from oarlock.server.options.option import OptionGroup, Problem, option
 from oarlock.server.options.types import StringListType, StringType
 
-__all__ = ["ControlPlaneOptions", "for_control_plane"]
+__all__ = ["KUBERNETES_PLUGINS", "ControlPlaneOptions", "for_control_plane"]
 
 ISSUER = "https://kubernetes.default.svc"
 
