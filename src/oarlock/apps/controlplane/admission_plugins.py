@@ -10,21 +10,24 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from oarlock.apps.controlplane.options import KUBERNETES_PLUGINS
+from oarlock.policy.admission.chain import AdmissionPlugin
 from oarlock.policy.admission.plugin import Admission
 
 __all__ = ["missing_plugins", "plugins_left"]
 
+Plugin = Admission[Any] | AdmissionPlugin
 
-def plugins_left(plugins: Iterable[Admission[Any]], disabled: Sequence[str]) -> list[Admission[Any]]:
+
+def plugins_left(plugins: Iterable[Plugin], disabled: Sequence[str]) -> list[Plugin]:
     """The plugins that aren't disabled."""
     return [one for one in plugins if _name(one) not in disabled or _name(one) not in KUBERNETES_PLUGINS]
 
 
-def missing_plugins(plugins: Iterable[Admission[Any]], enabled: Sequence[str]) -> list[str]:
+def missing_plugins(plugins: Iterable[Plugin], enabled: Sequence[str]) -> list[str]:
     """The names of what shall be enabled and isn't here."""
     names = {_name(one) for one in plugins}
     return [name for name in enabled if name not in names]
 
 
-def _name(plugin: Admission[Any]) -> str:
+def _name(plugin: Plugin) -> str:
     return str(getattr(plugin, "kubernetes_name", type(plugin).__name__))
