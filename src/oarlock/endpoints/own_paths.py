@@ -33,7 +33,7 @@ def own_path(table: RouteTable, process: ProcessPaths) -> PathAnswer:
         path = route.target.path or state.request.path
         response = await _document(table, state, route, path)
         if response is None:
-            if _below_a_served_version(path, table.catalog):
+            if _below_a_served_version(path, table.catalog) or _below_a_group_of_kubernetes(path, table.catalog):
                 raise NoSuchPath()
             return table.index.respond(path)
         if state.request.method != "GET":
@@ -61,3 +61,15 @@ def _below_a_served_version(path: str, catalog: Catalog) -> bool:
     group, _, rest = rest.partition("/")
     version, _, rest = rest.partition("/")
     return root == "apis" and bool(rest.strip("/")) and catalog.serves(group, version)
+
+
+def _below_a_group_of_kubernetes(path: str, catalog: Catalog) -> bool:
+    """Whether a path is below a served group of Kubernetes' own, beside the core group.
+
+    As in kube-apiserver: below its own groups it says so with a Status, below those of custom resources with a text.
+    """
+    root, _, rest = path.lstrip("/").partition("/")
+    group, below, _ = rest.partition("/")
+    its_own = "." not in group or group.endswith(".k8s.io")
+    served = root == "apis" and bool(below) and its_own and catalog.group("") is not None
+    return served and bool(group) and catalog.group(group) is not None

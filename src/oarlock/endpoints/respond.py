@@ -59,6 +59,7 @@ JSON_HEADERS = ("content-type", JSON)
 _decode = msgspec.json.Decoder().decode
 
 
+_CREATE_ONLY = ("create",)
 _forms: Memo[tuple[str, bool, bool, bool, bool], Accepted] = Memo(1024 * 1024, entry_bytes=512, per_byte=2)
 
 
@@ -82,9 +83,12 @@ def negotiated(
 
 
 def accept(state: RequestState, route: ResourceRoute, *, stream: bool = False, collection: bool = False) -> Accepted:
-    """The negotiated form; without Accept, the media type of the body. Raises NotAcceptable."""
-    protobuf = route.entry.protobuf is not None
-    return negotiated(state, _header(state), transforms=True, stream=stream, collection=collection, protobuf=protobuf)
+    """The negotiated form; without Accept, the media type of the body. Raises NotAcceptable.
+
+    What can only be created, a review, has no Table and no PartialObjectMetadata.
+    """
+    protobuf, kept = route.entry.protobuf is not None, route.entry.verbs != _CREATE_ONLY
+    return negotiated(state, _header(state), transforms=kept, stream=stream, collection=collection, protobuf=protobuf)
 
 
 def accept_answer(state: RequestState, route: ResourceRoute) -> Accepted:
