@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from oarlock.meta.options import ListOptions, WatchOptions
     from oarlock.meta.quantities import format_quantity, parse_quantity
     from oarlock.policy.admission.plugin import Admission, Review
+    from oarlock.policy.authn.authenticator import Authenticator, BadCredentials, Credentials, Identity
     from oarlock.policy.authz.authorizer import Authorizer, Decision
     from oarlock.registry.channels import Channel, Channels, Pipe, TerminalSize
     from oarlock.registry.collection import StoredCollection
@@ -89,12 +90,15 @@ __all__ = [
     "Admission",
     "AsJSON",
     "Atomic",
+    "Authenticator",
     "Authorizer",
+    "BadCredentials",
     "Channel",
     "Channels",
     "Clock",
     "Column",
     "Context",
+    "Credentials",
     "Decision",
     "DeclarationError",
     "DefaultRoles",
@@ -108,6 +112,7 @@ __all__ = [
     "Format",
     "Ge",
     "Gt",
+    "Identity",
     "Informer",
     "IntOrString",
     "Invalid",
@@ -187,6 +192,7 @@ if not TYPE_CHECKING:
         "meta.options": "ListOptions WatchOptions",
         "meta.quantities": "format_quantity parse_quantity",
         "policy.admission.plugin": "Admission Review",
+        "policy.authn.authenticator": "Authenticator BadCredentials Credentials Identity",
         "policy.authz.authorizer": "Authorizer Decision",
         "registry.channels": "Channel Channels Pipe TerminalSize",
         "registry.collection": "StoredCollection",

@@ -16,6 +16,7 @@ from oarlock.endpoints.catalog import Catalog, Entry
 from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion
 from oarlock.policy.admission.chain import AdmissionPlugin
 from oarlock.policy.admission.plugin import Admission
+from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import Authorizer
 from oarlock.registry.declare import served_from
@@ -48,6 +49,7 @@ class APIServer:
     - `informers`: those that `admission` or collections read; they have data once the server is ready.
     - `garbage_collection`: ``external`` when a cluster's garbage collector deletes dependents, so that a delete may add
       its finalizers; ``none`` when there is none, and such deletes are refused.
+    - `authenticators`: yours, asked after those that options name, who a request is from.
     - `authorizer`: an `Authorizer`; without one, every authenticated user may do everything.
     - `access`: what code of yours asks who may do what; it answers as the server decides, once that runs.
     - `live`: what code of yours follows and changes what is served with.
@@ -83,6 +85,7 @@ class APIServer:
         admission: Sequence[Admission[Any] | AdmissionPlugin] = (),
         informers: Sequence[Informer[Any]] = (),
         garbage_collection: Literal["none", "external"] = "none",
+        authenticators: Sequence[Authenticator] = (),
         authorizer: Authorizer | None = None,
         access: Access | None = None,
         live: LiveCatalog | None = None,
@@ -94,16 +97,24 @@ class APIServer:
     ) -> None:
         if garbage_collection not in ("none", "external"):
             raise ValueError(f"garbage_collection={garbage_collection!r}: say 'none' or 'external'")
-        _check_lists(serve=serve, admission=admission, informers=informers, controllers=controllers)
+        _check_lists(
+            serve=serve,
+            admission=admission,
+            informers=informers,
+            controllers=controllers,
+            authenticators=authenticators,
+        )
         self.catalog = Catalog.of(served_from(serve))
         _check_admission(admission, self.catalog)
         _check_informers(informers, self.catalog)
+        _check_authenticators(authenticators)
         _check_authorizer(authorizer)
         _check_storage(storage)
         _check_own_work(controllers, on_start=on_start, on_stop=on_stop)
         self.admission = tuple(admission)
         self.informers = tuple(informers)
         self.garbage_collection = garbage_collection
+        self.authenticators = tuple(authenticators)
         self.authorizer = authorizer
         self.access = access or Access()
         self.live = live or LiveCatalog()
@@ -235,6 +246,18 @@ def _check_own_work(controllers: Sequence[Any], **hooks: Any) -> None:
     for keyword, hook in hooks.items():
         if hook is not None and not callable(hook):
             raise KeywordError("APIServer", f"{keyword}={hook!r} can't be called", "give a function of one client")
+
+
+def _check_authenticators(authenticators: Sequence[Any]) -> None:
+    for one in authenticators:
+        name = getattr(one, "__name__", type(one).__name__)
+        if isinstance(one, type):
+            raise KeywordError("APIServer", f"{name} isn't an Authenticator", f"write {name}(…)")
+        if Authenticator not in type(one).__mro__:
+            raise KeywordError("APIServer", f"{name} isn't an Authenticator", f"write class {name}(Authenticator)")
+        if not inspect.iscoroutinefunction(one.authenticate):
+            why = "write async def authenticate(self, credentials)"
+            raise KeywordError(f"{name}.authenticate", "isn't async", why)
 
 
 def _check_authorizer(authorizer: Any) -> None:

@@ -22,7 +22,7 @@ from oarlock.policy.authn.front_proxy import FrontProxyHeaders
 from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer
 from oarlock.server.filters.audit import Audit
 from oarlock.server.filters.audit_id import audit_id
-from oarlock.server.filters.authentication import authentication
+from oarlock.server.filters.authentication import Attempted, authentication, uncounted
 from oarlock.server.filters.authorization import authorization
 from oarlock.server.filters.deadline import deadline
 from oarlock.server.filters.errors import answer_errors
@@ -60,6 +60,7 @@ class ChainConfig:
     cors: Filter | None = None
     connection_headers: Sequence[Filter] = ()
     audiences: frozenset[str] = frozenset()
+    attempted: Attempted = uncounted
     request_timeout_s: float = 60.0
     random: Callable[[int], bytes] = os.urandom
 
@@ -78,7 +79,7 @@ def filters(config: ChainConfig) -> list[Filter]:
         *([] if config.cors is None else [config.cors]),
         answer_errors,
         *([] if audit is None else [audit.unauthenticated]),
-        authentication(config.authenticator, config.anonymous, config.audiences),
+        authentication(config.authenticator, config.anonymous, config.audiences, config.attempted),
         *([] if audit is None else [audit.record]),
         identity_headers(config.front_proxy, config.authorizer),
         *([] if config.max_in_flight is None else [config.max_in_flight]),

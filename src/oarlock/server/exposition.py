@@ -16,8 +16,10 @@ from prometheus_client.registry import Collector
 
 from oarlock.controllers.exposition import write_numbers
 from oarlock.server.audit.counts import AuditCounts
+from oarlock.server.authentication.families import authentication_families
 from oarlock.server.fairness.families import fairness_families
-from oarlock.server.metrics import BOUNDS_S, Histogram, Numbers, ReloadCounts, Verdicts, WorkerProcess
+from oarlock.server.metrics import BOUNDS_S, Histogram, Numbers, Verdicts, WorkerProcess
+from oarlock.server.reload_counts import ReloadCounts
 
 __all__ = ["write"]
 
@@ -60,7 +62,10 @@ class _MetricsCollector(Collector):
         yield from self._watches()
         yield from self._stored()
         if self._page.encryption is not None:
-            yield from _reloads(self._page.encryption)
+            yield from _reloads(self._page.encryption, "encryption")
+        yield from authentication_families(self._page.authentication)
+        if self._page.authentication.reloads is not None:
+            yield from _reloads(self._page.authentication.reloads, "authentication")
         if self._page.audit is not None:
             yield from _audit(self._page.audit)
         if self._page.fairness is not None:
@@ -187,8 +192,8 @@ class _Processes(Collector):
             yield family
 
 
-def _reloads(counts: ReloadCounts) -> Iterator[Metric]:
-    prefix, about = "apiserver_encryption_config_controller", "reloads of the encryption configuration"
+def _reloads(counts: ReloadCounts, subject: str) -> Iterator[Metric]:
+    prefix, about = f"apiserver_{subject}_config_controller", f"reloads of the {subject} configuration"
     total = CounterMetricFamily(f"{prefix}_automatic_reloads_total", f"Automatic {about}.", labels=["status"])
     last = GaugeMetricFamily(
         f"{prefix}_automatic_reload_last_timestamp_seconds", f"When the last of the {about} was.", labels=["status"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -17,7 +18,7 @@ from oarlock.client.clock import TimerClock
 from oarlock.client.config import ClientConfigError
 from oarlock.meta.context import User
 from oarlock.policy.authn.anonymous import NOBODY, Anonymous
-from oarlock.policy.authn.authenticator import Authenticator, Credentials, Identity, Union
+from oarlock.policy.authn.authenticator import Authenticator, BadCredentials, Credentials, Identity, Union
 from oarlock.policy.authn.bootstrap_tokens import BootstrapTokens
 from oarlock.policy.authn.certificates import CertificateBundleError, ClientCertificates, load_bundle
 from oarlock.policy.authn.front_proxy import FrontProxy, FrontProxyHeaders, FrontProxyNames
@@ -26,9 +27,10 @@ from oarlock.policy.authn.remote_tokens import RemoteTokens, ReviewTimes
 from oarlock.policy.authn.service_accounts import ServiceAccountTokens
 from oarlock.policy.authn.token_file import TokenFile, TokenFileError
 from oarlock.policy.authn.token_issuer import TokenIssuer
-from oarlock.policy.authn.tokens import BearerTokens, TokenAuthenticator
+from oarlock.policy.authn.tokens import BadToken, BearerTokens, TokenAuthenticator
 from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer
 from oarlock.policy.authz.union import AuthorizerUnion
+from oarlock.server.authentication.counts import AuthenticationCounts
 from oarlock.server.config import ServerConfig
 from oarlock.server.credentials import BadFile, read_file, tokens_of
 from oarlock.server.options.option import ConfigError
@@ -97,13 +99,14 @@ class Identities:
     Raises `BadFile`, `TokenFileError`, `CertificateBundleError`, `KeyFileError`.
     """
 
-    def __init__(self, config: ServerConfig, clock: TimerClock) -> None:
+    def __init__(self, config: ServerConfig, clock: TimerClock, own: Sequence[Authenticator] = ()) -> None:
         self._config = config
         self._clock = clock
         self.tokens_in_file: list[tuple[str, User]] = tokens_of(config)  # makes the administrator's, if there is none
         self.front_proxy = FrontProxyHeaders()
         self.audiences = config.api_audiences or config.service_account_issuer[:1]
         self.objects = LiveObjects()
+        self.counts = AuthenticationCounts()
         self.issuer: TokenIssuer | None = None
         self._callers: list[ReviewCaller] = []
         self._keys = TokenKeys(config) if config.service_account_issuer else None
@@ -118,12 +121,39 @@ class Identities:
         )
         self.tokens = BearerTokens(tokens.members(), clock, self.audiences)
         self._trust = self._cluster_trust()
-        self._union = Union([*requests.members(), self.tokens])
+        self._own = Union(own)
+        self._union = Union([*requests.members(), self.tokens, *own])
 
     @property
     def authenticator(self) -> Authenticator:
         """Says of each request who sends it."""
         return self._union
+
+    async def review(self, token: str, audiences: Sequence[str]) -> Identity:
+        """Whose a token is, for one of `audiences` if there are any, as if a request had it. Raises `BadToken`."""
+        try:
+            return (await self.tokens.identify(token, audiences)).identity
+        except BadToken as refusal:
+            header = f"Bearer {token}".encode("utf-8", "surrogateescape").decode("latin-1")
+            try:
+                identity = await self._own.authenticate(
+                    Credentials({"authorization": header}, [("authorization", header)])
+                )
+            except BadCredentials as error:
+                raise BadToken((*refusal.reasons, str(error))) from None
+            if identity is None:
+                raise
+            good_for = self.audiences if identity.audiences is None else identity.audiences
+            fitting = tuple(one for one in audiences if one in good_for)
+            if audiences and good_for and not fitting:
+                raise BadToken((*refusal.reasons, "the token is for other audiences")) from None
+            return replace(identity, audiences=fitting or None)
+
+    def numbers(self) -> AuthenticationCounts:
+        """A copy of what was counted."""
+        copied = self.counts.copy()
+        copied.remembered = {"hit": self.tokens.hits, "miss": self.tokens.misses}
+        return copied
 
     def published(self) -> dict[str, str]:
         """What extension servers may believe because this server does, as the data of their ConfigMap."""
@@ -191,7 +221,7 @@ class Identities:
         from oarlock.server.review_caller import ReviewCaller  # noqa: PLC0415 (see above)
 
         try:
-            ask = ReviewCaller(file, path, times.answer_s)
+            ask = ReviewCaller(file, path, times.answer_s, self.counts.asked if path else None)
         except ClientConfigError as error:
             raise BadFile(f"{file}: {error}") from None
         self._callers.append(ask)
@@ -252,7 +282,7 @@ class Identities:
         from oarlock.server.authentication.documents import HTTPDocuments  # noqa: PLC0415 (see above)
         from oarlock.server.authentication.issuers import ServerIssuers  # noqa: PLC0415 (see above)
 
-        return ServerIssuers(config, config.service_account_issuer, self._clock, HTTPDocuments)
+        return ServerIssuers(config, config.service_account_issuer, self._clock, HTTPDocuments, self.counts)
 
     def _issued_tokens(self) -> TokenAuthenticator:
         assert self._issuers is not None

@@ -157,7 +157,7 @@ async def start(
     backend = _backend(server, config, clock)  # before creating files next to a store whose directory can't exist
     shared = shared or SharedParts()
     prepare_data_directory(config)
-    identities = Identities(config, clock)
+    identities = Identities(config, clock, server.authenticators)
     if config.tls_cert_file is not None and config.tls_private_key_file is not None:
         certificate = _given_certificate(config, config.tls_cert_file, config.tls_private_key_file)
     else:

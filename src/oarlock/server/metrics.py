@@ -16,8 +16,10 @@ from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState, RouteKind
 from oarlock.meta.context import Clock, Target
 from oarlock.server.audit.counts import AuditCounts
+from oarlock.server.authentication.counts import AuthenticationCounts
 from oarlock.server.fairness.numbers import FairnessNumbers
 from oarlock.server.health import Probe
+from oarlock.server.reload_counts import ReloadCounts
 
 __all__ = [
     "BOUNDS_S",
@@ -26,7 +28,6 @@ __all__ = [
     "Histogram",
     "Labels",
     "Numbers",
-    "ReloadCounts",
     "RequestMetrics",
     "RequestSnapshot",
     "StoreMetrics",
@@ -177,28 +178,6 @@ class StoreMetrics:
         return {labels: histogram.copy() for labels, histogram in self._durations.items()}, dict(self._failed)
 
 
-@dataclass(slots=True)
-class ReloadCounts:
-    """How often the encryption configuration was read again, and when last: epoch seconds, 0 for never.
-
-    `digest` is of the one in force.
-    """
-
-    succeeded: int = 0
-    failed: int = 0
-    succeeded_at: float = 0.0
-    failed_at: float = 0.0
-    digest: str = ""
-
-    def add(self, now: float, *, well: bool) -> None:
-        if well:
-            self.succeeded += 1
-            self.succeeded_at = now
-        else:
-            self.failed += 1
-            self.failed_at = now
-
-
 @dataclass(frozen=True, slots=True)
 class Numbers:
     """A copy of all numbers on ``/metrics``."""
@@ -215,6 +194,7 @@ class Numbers:
     audit: AuditCounts | None = None
     controllers: tuple[ControllerNumbers, ...] = ()
     fairness: FairnessNumbers | None = None
+    authentication: AuthenticationCounts = field(default_factory=AuthenticationCounts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from oarlock.controllers.metrics import ControllerNumbers
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.unsent import Unsent
 from oarlock.server.audit.counts import AuditCounts
+from oarlock.server.authentication.counts import AuthenticationCounts
 from oarlock.server.fairness.numbers import fairness_numbers
 from oarlock.server.filters.fairness import FairnessFilter
 from oarlock.server.filters.max_in_flight import MaxInFlight
@@ -23,12 +24,12 @@ from oarlock.server.metrics import (
     ByGroupVersion,
     ByResource,
     Numbers,
-    ReloadCounts,
     RequestMetrics,
     StoreMetrics,
     Verdicts,
     WorkerProcess,
 )
+from oarlock.server.reload_counts import ReloadCounts
 
 __all__ = ["MetricsPage", "Sources", "WorkersMetrics", "write_page"]
 
@@ -52,6 +53,7 @@ class Sources:
     encryption: ReloadCounts | None = None
     audit: AuditCounts | None = None
     controllers: Callable[[], Sequence[ControllerNumbers]] = tuple
+    authentication: Callable[[], AuthenticationCounts] = AuthenticationCounts
 
 
 class WorkersMetrics(Protocol):
@@ -113,6 +115,7 @@ class MetricsPage:
             None if sources.audit is None else sources.audit.copy(),
             tuple(sources.controllers()),
             fairness_numbers(sources.in_flight.fairness) if isinstance(sources.in_flight, FairnessFilter) else None,
+            sources.authentication(),
         )
 
     def _verdicts(self) -> Verdicts:

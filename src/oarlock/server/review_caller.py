@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,7 +19,7 @@ from oarlock.client.kubeconfig import in_cluster_config, load_kubeconfig
 from oarlock.client.transport import ClientRequest, TransportError
 from oarlock.codec import json
 
-__all__ = ["IN_CLUSTER", "ReviewCaller"]
+__all__ = ["IN_CLUSTER", "Asked", "ReviewCaller"]
 
 IN_CLUSTER = Path("in-cluster")
 """Stands for the files of the pod that the server runs in, in the place of a kubeconfig."""
@@ -30,6 +32,10 @@ FIRST_PAUSE_S, GROWTH, JITTER = 0.5, 1.5, 0.2
 _HEADERS = (("content-type", "application/json"), ("accept", "application/json"))
 
 
+Asked = Callable[[str, float], None]
+"""Told of each question: the code of the answer, or ``<error>``, and the seconds it took."""
+
+
 class ReviewCaller:
     """Sends reviews to `path` of the server in `file`; without a path, to the URL as it stands.
 
@@ -37,7 +43,7 @@ class ReviewCaller:
     `ClientConfigError`.
     """
 
-    def __init__(self, file: Path, path: str, timeout_s: float) -> None:
+    def __init__(self, file: Path, path: str, timeout_s: float, asked: Asked | None = None) -> None:
         try:
             config = in_cluster_config() if file == IN_CLUSTER else load_kubeconfig(file)
             self._transport = HTTPTransport(config, connections=CONNECTIONS, max_answer_bytes=MOST_BYTES)
@@ -46,6 +52,7 @@ class ReviewCaller:
         self._file = file
         self._path = path or ("" if urlsplit(config.server).path.strip("/") else "/")
         self._timeout_s = timeout_s
+        self._asked = asked
 
     async def __call__(self, tree: dict[str, Any]) -> Any:
         """The answer. Raises TransportError, ConnectionError, DecodeError."""
@@ -68,8 +75,14 @@ class ReviewCaller:
 
     async def _attempt(self, tree: dict[str, Any]) -> tuple[int, bytes]:
         body, wait_s = json.encode(tree), self._timeout_s
-        answer = await self._transport.send(ClientRequest("POST", self._path, (), _HEADERS, body, wait_s))
-        return answer.status, await answer.read()
+        began, code = time.monotonic(), "<error>"
+        try:
+            answer = await self._transport.send(ClientRequest("POST", self._path, (), _HEADERS, body, wait_s))
+            code = str(answer.status)
+            return answer.status, await answer.read()
+        finally:
+            if self._asked is not None:
+                self._asked(code, time.monotonic() - began)
 
     async def close(self) -> None:
         """Close its connections."""

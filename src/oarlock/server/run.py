@@ -44,6 +44,7 @@ from oarlock.schema.resources import declared
 from oarlock.server import chain
 from oarlock.server.address import ServerAddress
 from oarlock.server.audit.server_audit import ServerAudit
+from oarlock.server.authentication.counts import AuthenticationCounts
 from oarlock.server.authorization.assembly import ServerAuthorization
 from oarlock.server.config import EVERY_INTERFACE, ServerConfig
 from oarlock.server.fairness.feed import GROUP as FLOW_CONTROL
@@ -51,6 +52,7 @@ from oarlock.server.fairness.feed import KINDS as FLOW_CONTROL_KINDS
 from oarlock.server.fairness.feed import FairnessFeed
 from oarlock.server.fairness.pages import FairnessPages
 from oarlock.server.filters.audit import Audit
+from oarlock.server.filters.authentication import uncounted
 from oarlock.server.filters.connection_headers import go_away, strict_transport_security
 from oarlock.server.filters.cors import cors
 from oarlock.server.filters.fairness import FairnessFilter
@@ -95,6 +97,7 @@ class ServerDescription(Protocol):
     admission: tuple[Admission[Any] | AdmissionPlugin, ...]
     informers: tuple[Informer[Any], ...]
     garbage_collection: Literal["none", "external"]
+    authenticators: tuple[Authenticator, ...]
     authorizer: Authorizer | None
     access: Access
     live: LiveCatalog
@@ -152,6 +155,8 @@ class ServerParts:
         self.anonymous = anonymous_of(config)
         self.front_proxy = FrontProxyHeaders()
         self.audiences: tuple[str, ...] = ()
+        self.authentication = AuthenticationCounts()
+        self._authentication_numbers = self.authentication.copy
         self.audit = _audit(config, clock)
         self.issuer_pages: IssuerPages | None = None
         self.admission = AdmissionChain(map(_member, server.admission), self._authorize)
@@ -178,6 +183,7 @@ class ServerParts:
             reloads,
             None if self.audit is None else self.audit.counts,
             partial(numbers_of, server.controllers),
+            lambda: self._authentication_numbers(),
         )
         self.metrics = MetricsPage(sources, self.health, workers_metrics)
         self._informed: dict[Informer[Any], StoredResource] = {}
@@ -207,13 +213,15 @@ class ServerParts:
             anonymous=self.anonymous,
             front_proxy=self.front_proxy,
             audiences=frozenset(self.audiences),
+            attempted=uncounted if in_process else self.authentication.attempt,
         )
         return chain.build(chain.filters(chain_config), self._dispatch, self.clock, self.unsent)
 
     def let_in(self, identities: Identities) -> None:
         """Let in whom `identities` knows, from the first request on. Call it before the server listens."""
         self.front_proxy, self.audiences = identities.front_proxy, identities.audiences
-        self.anonymous = identities.anonymous
+        self.anonymous, self.authentication = identities.anonymous, identities.counts
+        self._authentication_numbers = identities.numbers
         identities.objects.attach(self.live, self.cache)
         if identities.issuer is not None:
             self.issuer_pages = IssuerPages(identities.issuer, self.config.service_account_jwks_uri)

@@ -5,7 +5,9 @@ See also: ``authentication.configuration`` and ``authorization.configuration``, 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from oarlock.codec import yaml
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.gotext import quote
 
-__all__ = ["StrictReader", "Tree", "decoded_file"]
+__all__ = ["DecodedFile", "StrictReader", "Tree", "decoded_file"]
 
 Tree = Mapping[str, Any]
 MOST_BYTES = 1024 * 1024
@@ -59,14 +61,24 @@ class StrictReader:
         self.problems.append(f"{path}: {why}" if path else why)
 
 
-def decoded_file(file: Path) -> tuple[Any, Sequence[str]]:
-    """What is in a file in YAML or JSON, and the keys that are there twice. Raises ValueError, whose text says why."""
+@dataclass(frozen=True, slots=True)
+class DecodedFile:
+    """What is in a file: the tree, what is wrong with keys that are there twice, the digest of its bytes."""
+
+    tree: Any
+    repeated_keys: Sequence[str]
+    digest: str
+
+
+def decoded_file(file: Path) -> DecodedFile:
+    """What is in a file in YAML or JSON. Raises ValueError, whose text says why."""
     try:
         with file.open("rb") as opened:
             data = opened.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
             raise ValueError(f"it is larger than {MOST_BYTES} bytes")
-        return yaml.decode(data)
+        tree, repeated = yaml.decode(data)
+        return DecodedFile(tree, repeated, f"sha256:{hashlib.sha256(data).hexdigest()}")
     except OSError as error:
         raise ValueError(error.strerror or str(error)) from None
     except DecodeError as error:

@@ -16,6 +16,7 @@ from issuer_kit import URL, ForeignIssuer, ForeignKey
 
 from oarlock.policy.authn.issued_tokens import IssuedTokens
 from oarlock.server.authentication.configuration import authentication_of
+from oarlock.server.authentication.counts import AuthenticationCounts
 from oarlock.server.authentication.issuers import ServerIssuers
 from oarlock.server.config import ServerConfig
 from oarlock.server.credentials import BadFile
@@ -276,7 +277,9 @@ def test_flags_say_what_a_user_is_called(options: dict[str, Any], name: str) -> 
         oidc_required_claim=("hd=a=b",),
         **options,
     )
-    ((rules, _),) = ServerIssuers(config, (), VirtualClock(), lambda pem: ForeignIssuer()).accepted
+    ((rules, _),) = ServerIssuers(
+        config, (), VirtualClock(), lambda pem: ForeignIssuer(), AuthenticationCounts()
+    ).accepted
     claims = {"sub": "ann", "email": "ann@example.com", "groups": "devs", "hd": "a=b"}
     user = rules.claims.user(claims)
     assert (user.name, user.groups) == (name, ("g:devs",))
@@ -286,7 +289,7 @@ def test_flags_say_what_a_user_is_called(options: dict[str, Any], name: str) -> 
 def test_flags_that_name_what_can_not_be_an_issuer(tmp_path: Path) -> None:
     def make(url: str, **options: Any) -> None:
         chosen = OpenIDOptions(oidc_issuer_url=url, oidc_client_id="app", **options)
-        ServerIssuers(chosen, ["https://own"], VirtualClock(), lambda pem: ForeignIssuer())
+        ServerIssuers(chosen, ["https://own"], VirtualClock(), lambda pem: ForeignIssuer(), AuthenticationCounts())
 
     for url, wrong in (
         ("https://own", "this server's own"),
@@ -308,7 +311,10 @@ class Configured:
         self.file = file
         self.clock = VirtualClock()
         self.by_authority = {one.url: one for one in issuers}
-        self.issuers = ServerIssuers(OpenIDOptions(authentication_config=file), (), self.clock, lambda pem: self)
+        self.counts = AuthenticationCounts()
+        self.issuers = ServerIssuers(
+            OpenIDOptions(authentication_config=file), (), self.clock, lambda pem: self, self.counts
+        )
         self.tokens: IssuedTokens = self.issuers.tokens(())
 
     async def read(self, url: str) -> Any:

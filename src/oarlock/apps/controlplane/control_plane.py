@@ -19,6 +19,7 @@ from oarlock.apps.controlplane.switches import UnknownSwitch, parts_left
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
 from oarlock.policy.admission.plugin import Admission
+from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import Authorizer
 from oarlock.schema.declaring import KeywordError
@@ -47,6 +48,7 @@ class ControlPlane(APIServer):
         admission: Sequence[Admission[Any]] = (),
         informers: Sequence[Informer[Any]] = (),
         controllers: Sequence[Runnable] = (),
+        authenticators: Sequence[Authenticator] = (),
         authorizer: Authorizer | None = None,
         on_start: ServerHook | None = None,
         on_stop: ServerHook | None = None,
@@ -70,6 +72,7 @@ class ControlPlane(APIServer):
             informers=[informer for part in parts for informer in part.informers] + [*informers],
             controllers=[one for part in parts for one in part.controllers.values()] + [*controllers],
             garbage_collection="external",
+            authenticators=authenticators,
             authorizer=authorizer,
             access=access,
             live=live,

@@ -97,15 +97,15 @@ class TokenReviews(VirtualCollection[TokenReview]):
         try:
             if identities is None:
                 raise BadToken
-            answer = await identities.tokens.identify(spec.token, spec.audiences or identities.audiences)
+            identity = await identities.review(spec.token, spec.audiences or identities.audiences)
         except BadToken as error:
             status.authenticated = False
             status.error = "invalid bearer token"
             if error.reasons:
                 status.error = f"[{', '.join((status.error, *error.reasons))}]"
         else:
-            audiences = [*(answer.identity.audiences or ())]
-            status = TokenReviewStatus(authenticated=True, user=_shown(answer.identity.user), audiences=audiences)
+            audiences = [*(identity.audiences or ())]
+            status = TokenReviewStatus(authenticated=True, user=_shown(identity.user), audiences=audiences)
         new.status = status
         return new
 

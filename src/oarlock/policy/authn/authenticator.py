@@ -93,7 +93,7 @@ class Identity:
 
 
 class Authenticator(Protocol):
-    """One method of authentication. Write one as a subclass."""
+    """One method of authentication. Write one as a subclass, for ``APIServer(authenticators=[…])``."""
 
     waits: bool = True
     """Whether `authenticate` may wait; it then runs in a task, with a deadline. Set False if it never does."""
@@ -142,13 +142,14 @@ class Union:
                         identity = await authenticator.authenticate(credentials)
                 else:
                     identity = await authenticator.authenticate(credentials)
+                if identity is not None:
+                    if not identity.user.name:
+                        raise BadCredentials(f"{type(authenticator).__qualname__} named nobody")
+                    return in_all_authenticated(identity)
             except BadCredentials as error:
                 refusals.append(str(error))
             except Exception as error:
                 refusals.append(failed(authenticator, error))
-            else:
-                if identity is not None:
-                    return in_all_authenticated(identity)
         if refusals:
             raise BadCredentials("; ".join(refusals))
         return None

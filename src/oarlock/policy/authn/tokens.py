@@ -86,6 +86,8 @@ class BearerTokens:
         deadline_s: float = DEADLINE_S,
     ) -> None:
         self.audiences = tuple(audiences)
+        self.hits = self.misses = 0
+        """How many tokens of requests were remembered, and how many weren't."""
         self._authenticators = tuple(authenticators)
         self._clock = clock
         self._deadline_s = deadline_s
@@ -110,10 +112,12 @@ class BearerTokens:
             return None if token is None else (await self.identify(token, self.audiences)).identity
         known = self.remembered.get(header)
         if known is not None and known.until > self._clock.now() and (known.still is None or known.still()):
+            self.hits += 1
             return known.identity
         token = bearer_token(header, credentials.notes)
         if token is None:
             return None
+        self.misses += 1
         # Header values are bytes shown as latin-1; a token's own text is UTF-8.
         text = token.encode("latin-1", "replace").decode("utf-8", "surrogateescape")
         answer = await self.identify(text, self.audiences)

@@ -17,9 +17,11 @@ from oarlock.policy.authn.claim_rules import EMAIL, ClaimMapping, ClaimRules
 from oarlock.policy.authn.issued_tokens import IssuedTokens, TokenIssuerRules
 from oarlock.policy.authn.issuer_keys import DocumentReader, IssuerKeys, IssuerPlace
 from oarlock.server.authentication.configuration import AnonymousRules, authentication_of, url_problems
-from oarlock.server.credentials import read_file
+from oarlock.server.authentication.counts import AuthenticationCounts
+from oarlock.server.credentials import BadFile, read_file
 from oarlock.server.options.groups.oidc import OpenIDOptions
 from oarlock.server.options.option import ConfigError
+from oarlock.server.reload_counts import ReloadCounts
 from oarlock.server.strict_reader import decoded_file
 
 __all__ = ["ServerIssuers"]
@@ -39,11 +41,14 @@ class ServerIssuers:
         own: Collection[str],
         clock: TimerClock,
         documents: Callable[[bytes], DocumentReader],
+        counts: AuthenticationCounts,
     ) -> None:
         self._options = options
         self._own = own
         self._clock = clock
         self._documents = documents
+        self._counts = counts
+        self._digest = ""
         self._following: dict[IssuerPlace, asyncio.Task[None]] = {}
         self._taking_over: asyncio.Task[None] | None = None
         self._followed = False
@@ -52,16 +57,21 @@ class ServerIssuers:
         self.files: tuple[Path, ...] = () if file is None else (file,)
         """Those to read again when they change."""
         rules, self.anonymous = self._read()
+        counts.reloads = None if options.authentication_config is None else ReloadCounts(digest=self._digest)
         self.accepted = self._with_keys(rules)
         """The rules in force, each with the keys of its issuer."""
 
     def tokens(self, audiences: Sequence[str]) -> IssuedTokens:
         """What identifies the tokens of those in force."""
-        return IssuedTokens(self.accepted, audiences, self._clock)
+        return IssuedTokens(self.accepted, audiences, self._clock, self._counts.issued)
 
     def read_again(self, changed: Callable[[], None]) -> None:
         """Read the file again, and call `changed` when what it says is in force. Raises `ConfigError`, `BadFile`."""
-        rules, anonymous = self._read()
+        try:
+            rules, anonymous = self._read()
+        except (ConfigError, BadFile):
+            self._count(well=False)
+            raise
         if anonymous != self.anonymous:
             log.error("%s: anonymous has changed: that needs a restart", self._options.authentication_config)
         accepted = self._with_keys(rules)
@@ -89,18 +99,26 @@ class ServerIssuers:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    def _count(self, *, well: bool) -> None:
+        reloads = self._counts.reloads
+        if reloads is not None:
+            reloads.add(self._clock.now(), well=well)
+            if well:
+                reloads.digest = self._digest
+
     def _read(self) -> tuple[Sequence[TokenIssuerRules], AnonymousRules | None]:
         options, file = self._options, self._options.authentication_config
         if file is None:
             return ([_of_flags(options, self._own)] if options.oidc_issuer_url else []), None
         where = f"--authentication-config={file}"
         try:
-            tree, repeated = decoded_file(file)
+            decoded = decoded_file(file)
         except ValueError as error:
             raise ConfigError([f"{where}: {error}"]) from None
-        found, problems = authentication_of(tree, self._own)
-        if problems := [*repeated, *problems]:
+        found, problems = authentication_of(decoded.tree, self._own)
+        if problems := [*decoded.repeated_keys, *problems]:
             raise ConfigError([f"{where}: {problem}" for problem in problems])
+        self._digest = decoded.digest
         return found.issuers, found.anonymous
 
     def _with_keys(self, rules: Sequence[TokenIssuerRules]) -> list[tuple[TokenIssuerRules, IssuerKeys]]:
@@ -129,6 +147,7 @@ class ServerIssuers:
         self._keys = {place: keys for place, keys in self._keys.items() if place in places}
         for place in [place for place in self._following if place not in places]:
             self._following.pop(place).cancel()
+        self._count(well=True)
         changed()
 
 

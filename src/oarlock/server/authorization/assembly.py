@@ -165,11 +165,11 @@ class ServerAuthorization:
 def _configuration(file: Path) -> Sequence[ConfiguredAuthorizer]:
     where = f"--authorization-config={file}"
     try:
-        tree, repeated = decoded_file(file)
+        decoded = decoded_file(file)
     except ValueError as error:
         raise ConfigError([f"{where}: {error}"]) from None
-    found, problems = authorizers_of(tree)
-    problems = [*repeated, *problems]
+    found, problems = authorizers_of(decoded.tree)
+    problems = [*decoded.repeated_keys, *problems]
     if problems:
         raise ConfigError([f"{where}: {problem}" for problem in problems])
     return found

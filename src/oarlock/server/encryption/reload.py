@@ -18,7 +18,7 @@ from typing import Final
 from oarlock.meta.context import Clock
 from oarlock.server.encryption.rules_file import EncryptionFileError, RulesText, read_text, rules_of
 from oarlock.server.health import HealthCheck
-from oarlock.server.metrics import ReloadCounts
+from oarlock.server.reload_counts import ReloadCounts
 from oarlock.server.reloaded_files import CHECK_INTERVAL_S
 from oarlock.storage.backend import Backend
 from oarlock.storage.encryption.backend import EncryptedBackend

@@ -7,12 +7,15 @@ objects are the same in every process, so they are this process's. Must not know
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from oarlock.controllers.metrics import ended_numbers, summed_numbers
 from oarlock.server.audit.counts import AuditCounts
+from oarlock.server.authentication.counts import AuthenticationCounts
 from oarlock.server.fairness.numbers import FairnessNumbers
-from oarlock.server.metrics import Histogram, Numbers, ReloadCounts, RequestSnapshot, Verdicts
+from oarlock.server.metrics import Histogram, Numbers, RequestSnapshot, Verdicts
+from oarlock.server.reload_counts import ReloadCounts
 
 __all__ = ["counters_of", "summed", "summed_verdicts"]
 
@@ -29,7 +32,8 @@ def counters_of(numbers: Numbers) -> Numbers:
     cut, events = numbers.readers_cut, numbers.watch_events
     rest = numbers.encryption, numbers.audit, ended_numbers(numbers.controllers)
     fairness = None if numbers.fairness is None else numbers.fairness.counted()
-    return Numbers(snapshot, numbers.store, numbers.store_failed, in_flight, 0, cut, {}, events, *rest, fairness)
+    ended = Numbers(snapshot, numbers.store, numbers.store_failed, in_flight, 0, cut, {}, events, *rest, fairness)
+    return replace(ended, authentication=numbers.authentication)
 
 
 def summed(own: Numbers, others: Sequence[Numbers]) -> Numbers:
@@ -53,6 +57,7 @@ def summed(own: Numbers, others: Sequence[Numbers]) -> Numbers:
         audit=_audit([one.audit for one in every if one.audit is not None]),
         controllers=summed_numbers(one for several in every for one in several.controllers),
         fairness=_fairness([one.fairness for one in every if one.fairness is not None]),
+        authentication=_authentication([one.authentication for one in every]),
     )
 
 
@@ -72,6 +77,12 @@ def _reloads(every: Sequence[ReloadCounts]) -> ReloadCounts | None:
         failed_at=max(one.failed_at for one in every),
         digest=every[0].digest,
     )
+
+
+def _authentication(every: Sequence[AuthenticationCounts]) -> AuthenticationCounts:
+    total = AuthenticationCounts.total(every)
+    total.reloads = _reloads([one.reloads for one in every if one.reloads is not None])
+    return total
 
 
 def _audit(every: Sequence[AuditCounts]) -> AuditCounts | None:
