@@ -60,6 +60,29 @@ def test_programs_in_the_docs_run(tmp_path: Path, page: str, call: tuple[object,
     assert done.stdout.strip() == says
 
 
+def test_an_authenticator_in_the_docs_knows_its_keys(tmp_path: Path) -> None:
+    written(tmp_path, "docs/security.md")
+    program = """
+import asyncio
+from oarlock import BadCredentials, Credentials
+from shop.keys import server
+
+async def use():
+    (keys,) = server.authenticators
+    print((await keys.authenticate(Credentials({"x-api-key": "k1"}, ()))).user.name)
+    print(await keys.authenticate(Credentials({}, ())))
+    try:
+        await keys.authenticate(Credentials({"x-api-key": "k2"}, ()))
+    except BadCredentials as error:
+        print(error)
+
+asyncio.run(use())
+"""
+    done = python(tmp_path, program)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n") == ["north", "None", "no such key", ""]
+
+
 def written(folder: Path, page: str) -> None:
     """Every program of a page that names its file, in that file."""
     programs = BLOCK.findall((ROOT / page).read_text())

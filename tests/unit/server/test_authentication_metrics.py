@@ -41,16 +41,16 @@ def test_numbers_under_their_names() -> None:
     assert "example.com" not in "\n".join(lines)
     jwt = "apiserver_authentication_jwt_authenticator_latency_seconds"
     for expected in (
-        'authentication_attempts_total{result="success"} 3.0',
-        'authentication_attempts_total{result="error"} 1.0',
-        'authentication_attempts_total{result="failure"} 1.0',
+        'authentication_attempts{result="success"} 3.0',
+        'authentication_attempts{result="error"} 1.0',
+        'authentication_attempts{result="failure"} 1.0',
         'authentication_duration_seconds_bucket{le="0.001",result="success"} 2.0',
         'authentication_duration_seconds_bucket{le="0.004",result="success"} 3.0',
         'authentication_duration_seconds_bucket{le="16.384",result="error"} 0.0',
         'authentication_duration_seconds_bucket{le="+Inf",result="error"} 1.0',
-        'authenticated_user_requests_total{username="admin"} 1.0',
-        'authenticated_user_requests_total{username="email_id"} 1.0',
-        'authenticated_user_requests_total{username="other"} 1.0',
+        'authenticated_user_requests{username="admin"} 1.0',
+        'authenticated_user_requests{username="email_id"} 1.0',
+        'authenticated_user_requests{username="other"} 1.0',
         'authentication_token_cache_request_total{status="hit"} 5.0',
         f'{jwt}_count{{jwt_issuer_hash="{hashed}",result="failure"}} 1.0',
         f'{jwt}_bucket{{jwt_issuer_hash="{hashed}",le="0.005",result="success"}} 1.0',

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric, UnknownMetricFamily
 
 from oarlock.server.authentication.counts import (
     ATTEMPT_BOUNDS_S,
@@ -19,14 +19,15 @@ __all__ = ["authentication_families"]
 
 
 def authentication_families(counts: AuthenticationCounts) -> Iterator[Metric]:
-    attempts = CounterMetricFamily(
+    # Kubernetes calls these two so, without the suffix that a counter gets here.
+    attempts = UnknownMetricFamily(
         "authentication_attempts", "Requests by what authentication found.", labels=["result"]
     )
     for (outcome,), times in counts.attempts.items():
         attempts.add_metric([outcome], sum(times.buckets))
     yield attempts
     yield _histogram("authentication_duration_seconds", counts.attempts, ["result"], ATTEMPT_BOUNDS_S)
-    users = CounterMetricFamily("authenticated_user_requests", "Requests by kind of user name.", labels=["username"])
+    users = UnknownMetricFamily("authenticated_user_requests", "Requests by kind of user name.", labels=["username"])
     for kind, count in counts.users.items():
         users.add_metric([kind], count)
     yield users
