@@ -64,7 +64,10 @@ USERS_MODULES = {"oarlock.cli.loading"}
 
 DEFERRED = {
     "oarlock.cli.commands": {
+        "oarlock.cli.deploying",
+        "oarlock.cli.doctor",
         "oarlock.cli.envtest",
+        "oarlock.cli.image",
         "oarlock.cli.proto",
         "oarlock.cli.running",
         "oarlock.cli.up",
@@ -79,7 +82,7 @@ DEFERRED = {
         "oarlock.server.cluster_trust",
         "oarlock.server.review_caller",
     },
-    "oarlock.server.lifecycle": {"oarlock.server.encryption.reload"},
+    "oarlock.server.lifecycle": {"oarlock.server.cluster_certificate", "oarlock.server.encryption.reload"},
     "oarlock.server.metrics_page": {"oarlock.server"},
     "oarlock.client.http_transport": {"yarl"},
     "oarlock.server.run": {

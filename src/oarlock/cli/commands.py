@@ -1,4 +1,4 @@
-"""The commands of ``oarlock``: serve, up, run, config, check, crd, proto, and those of a store, which are in `storage`.
+"""The commands of ``oarlock``, but for those of a store, which are in `storage`.
 
 Each is a few lines over what ``server`` and ``storage`` do. See also: `loading`, which imports the server;
 ``server.command``, which tells errors.
@@ -14,7 +14,10 @@ from pathlib import Path
 from oarlock.apps.controlplane.kube_apiserver_flags import KUBE_APISERVER_FLAGS
 from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.cli.crd.command import print_definitions
+from oarlock.cli.deploying.options import ManifestOptions
 from oarlock.cli.describing import describe, warnings_about
+from oarlock.cli.doctor.options import DoctorOptions
+from oarlock.cli.image.options import ImageOptions
 from oarlock.cli.loading import DeclarationsArgument, ServerArgument, load_server, source_folder
 from oarlock.cli.reloading import serve_with_reload
 from oarlock.cli.run_options import RunOptions
@@ -145,6 +148,36 @@ def _proto(options: _Proto) -> None:
     command.run(options.server, options.version, lock=options.lock, check=options.check_lock)
 
 
+def _manifests(options: ManifestOptions) -> int:
+    """Print the objects with which a cluster runs a server behind its own API server, as YAML.
+
+    Namespace, ServiceAccount and its rights, Service, Deployment (StatefulSet with SQLite), NetworkPolicy, APIServices.
+    """
+    from oarlock.cli.deploying import command  # noqa: PLC0415 (no other command needs it)
+
+    return command.run(options)
+
+
+def _doctor(options: DoctorOptions) -> int:
+    """Say why an APIService of a cluster isn't available, and what to do.
+
+    It looks at what the cluster's aggregator looks at: Service, endpoints, certificate, front proxy, rights, answers.
+    """
+    from oarlock.cli.doctor import command  # noqa: PLC0415 (no other command needs it)
+
+    return command.run(options)
+
+
+def _image(options: ImageOptions) -> int:
+    """Write an OCI image of a server, without a container engine.
+
+    The same files make the same image. Packages are those that are installed here; nothing is downloaded.
+    """
+    from oarlock.cli.image import command  # noqa: PLC0415 (no other command needs it)
+
+    return command.run(options)
+
+
 def _run(options: RunOptions) -> int:
     """Run controllers outside of a server, until SIGTERM or SIGINT.
 
@@ -167,6 +200,9 @@ COMMANDS = CommandGroup(
         Command("check", ServerArgument, _check),
         Command("crd", _CRD, _crd),
         Command("proto", _Proto, _proto),
+        Command("image", ImageOptions, _image),
+        Command("manifests", ManifestOptions, _manifests),
+        Command("doctor", DoctorOptions, _doctor),
         STORAGE,
     ),
     version=own_version(),

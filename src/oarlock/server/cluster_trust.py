@@ -26,7 +26,7 @@ from oarlock.policy.authn.front_proxy import FrontProxyNames
 from oarlock.server.credentials import BadFile
 from oarlock.server.review_caller import IN_CLUSTER
 
-__all__ = ["NAME", "NAMESPACE", "ClusterTrust", "TrustedAuthorities"]
+__all__ = ["NAME", "NAMESPACE", "ClusterTrust", "TrustedAuthorities", "cluster_client"]
 
 log = logging.getLogger("oarlock.authn")
 
@@ -60,7 +60,7 @@ class ClusterTrust:
     async def start(self) -> None:
         """Read it for the first time. Raises `BadFile`."""
         try:
-            async with asyncio.timeout(FIRST_LOOK_S), self._client() as client:
+            async with asyncio.timeout(FIRST_LOOK_S), cluster_client(self._file) as client:
                 tree = await client.get("v1/ConfigMap", NAME, namespace=NAMESPACE)
             self._tell(tree)
         except (ClientConfigError, TransportError, StatusError, TimeoutError, ValueError) as error:
@@ -74,7 +74,7 @@ class ClusterTrust:
         """Tell each change, until cancelled."""
         while True:
             try:
-                async with self._client() as client:
+                async with cluster_client(self._file) as client:
                     selector = f"metadata.name={NAME}"
                     watch = client.watch("v1/ConfigMap", namespace=NAMESPACE, field_selector=selector)
                     async with aclosing(watch) as events:
@@ -85,15 +85,17 @@ class ClusterTrust:
                 log.error("%s: the ConfigMap %s/%s can't be followed: %s", self._file, NAMESPACE, NAME, error)
             await asyncio.sleep(PAUSE_S)
 
-    def _client(self) -> Client:
-        config = in_cluster_config() if self._file == IN_CLUSTER else load_kubeconfig(self._file)
-        return Client(HTTPTransport(config, connections=2))
-
     def _tell(self, tree: Mapping[str, Any]) -> None:
         said = _read(tree.get("data") or {})
         if said != self._seen:
             self._changed(said)
             self._seen = said
+
+
+def cluster_client(file: Path) -> Client:
+    """A client of the cluster in `file`, a kubeconfig or `IN_CLUSTER`. Raises `ClientConfigError`."""
+    config = in_cluster_config() if file == IN_CLUSTER else load_kubeconfig(file)
+    return Client(HTTPTransport(config, connections=2))
 
 
 def _read(data: Mapping[str, Any]) -> TrustedAuthorities:

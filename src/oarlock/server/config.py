@@ -54,6 +54,9 @@ class ServerConfig(
                 "workers", "need a store that they share, and memory is each one's own: give another `storage`"
             )
 
+        if self.serving_certificate_secret and self.authentication_kubeconfig is None:
+            yield Problem("serving_certificate_secret", "needs `authentication_kubeconfig`: the cluster that has it")
+
     @property
     def data_directory(self) -> Path:
         """Where generated files are kept: token, kubeconfig, certificates. Raises StorageError."""

@@ -48,8 +48,11 @@ def tokens_of(config: ServerConfig) -> list[tuple[str, User]]:
     if file is None:
         return [(_admin_token(config.admin_token), ADMIN)]
     tokens = parse_token_file(read_file(file), str(file))
-    if not tokens and config.client_ca_file is None:
-        raise BadFile(f"{file}: it holds no token, so nobody would be let in; write one, or give a --client-ca-file")
+    if not tokens and config.client_ca_file is None and config.authentication_kubeconfig is None:
+        raise BadFile(
+            f"{file}: it holds no token, so nobody would be let in; write one, or give a "
+            "--client-ca-file or --authentication-kubeconfig"
+        )
     return tokens
 
 

@@ -48,6 +48,7 @@ from oarlock.storage.url import check_storage, open_backend
 
 if TYPE_CHECKING:
     from oarlock.client.clock import TimerClock
+    from oarlock.server.cluster_certificate import ClusterCertificate
     from oarlock.server.encryption.reload import ServerEncryption
 
 __all__ = ["SharedParts", "Terminal", "serve_until", "serve_until_signal", "start", "start_process"]
@@ -158,7 +159,11 @@ async def start(
     shared = shared or SharedParts()
     prepare_data_directory(config)
     identities = Identities(config, clock, server.authenticators)
-    if config.tls_cert_file is not None and config.tls_private_key_file is not None:
+    kept = _kept_in_cluster(server, config, clock)
+    if kept is not None:
+        await kept.start()
+        certificate = _given_certificate(config, kept.certificate, kept.key)
+    elif config.tls_cert_file is not None and config.tls_private_key_file is not None:
         certificate = _given_certificate(config, config.tls_cert_file, config.tls_private_key_file)
     else:
         certificate = _generated_certificate(config, clock)
@@ -195,6 +200,8 @@ async def start(
         await running.load()
         running.files = (*identities.files, *parts.authorization.files, certificate.files, *named)
         running.run_in_background(identities.follow())
+        if kept is not None:
+            running.run_in_background(kept.follow())
         running.run_in_background(reload_changed(running.files, certificate.renew))
         _print_usage(running, first_token(identities.tokens_in_file), certificate.ca, terminal)
     except BaseException:
@@ -256,6 +263,26 @@ def _given_certificate(config: ServerConfig, certificate: Path, key: Path) -> _S
     files = ReloadedFiles([certificate, key], lambda: reload_certificate(tls, certificate, key), (BadCertificateFile,))
     tls = _tls(config, certificate, key)
     return _ServingCertificate(tls, trusted_by_clients(certificate), files)
+
+
+def _kept_in_cluster(server: ServerDescription, config: ServerConfig, clock: TimerClock) -> ClusterCertificate | None:
+    """The certificate that is kept in a Secret of the cluster, None if it isn't."""
+    if not config.serving_certificate_secret or config.authentication_kubeconfig is None:
+        return None
+    from oarlock.server.cluster_certificate import (  # noqa: PLC0415 (few servers keep it there)
+        ClusterCertificate,
+        ClusterCertificateSettings,
+    )
+
+    names = [f"{version}.{group.name}" for group in server.catalog.in_order() for version in group.versions]
+    settings = ClusterCertificateSettings(
+        config.authentication_kubeconfig,
+        config.serving_certificate_secret,
+        config.tls_sans,
+        tuple(names),
+        config.certificates,
+    )
+    return ClusterCertificate(settings, clock)
 
 
 def _generated_certificate(config: ServerConfig, clock: Clock) -> _ServingCertificate:

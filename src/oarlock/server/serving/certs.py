@@ -1,12 +1,11 @@
 """Generates a CA and a serving certificate if none are given.
 
 Files: ``ca.crt``, ``ca.key``, ``tls.crt``, ``tls.key``; keys are readable by their owner only. An existing certificate
-is used while it is valid for another 30 days and names every host. See also: `tls`.
+is used while it is valid for another 30 days and names every host. See also: `issuing`, `tls`.
 """
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,19 +14,16 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from oarlock.server.files import locked, write_file
+from oarlock.server.serving.issuing import CertificatePair, alternative_names, issue, new_authority
 from oarlock.server.serving.tls import BadCertificateFile
 
 __all__ = ["ServingFiles", "ensure_certificates", "held_certificates"]
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
-CA_DAYS = 3650
-SERVING_DAYS = 365
 RENEW_DAYS = 30
 
 
@@ -75,107 +71,39 @@ def _locked(directory: Path) -> Iterator[None]:
 def _ensure(directory: Path, hosts: Sequence[str], moment: datetime) -> ServingFiles:
     names = tuple(dict.fromkeys((*LOCAL, *hosts)))
     files = ServingFiles(directory / "ca.crt", directory / "tls.crt", directory / "tls.key")
-    authority, authority_key = _authority(directory, moment)
+    authority = _authority(directory, moment)
     current = _read_certificate(files.certificate)
-    if current is not None and files.key.exists() and _fits(current, authority, names, moment):
+    if current is not None and files.key.exists() and _fits(current, authority.certificate, names, moment):
         if _public(current) == _public_of(_read_key(files.key)):
             return files
         raise _mismatch(files.certificate, files.key)
-    key = ec.generate_private_key(ec.SECP256R1())
-    certificate = _issue(key, authority, authority_key, moment, names)
-    _write_pair(files.certificate, certificate, files.key, key)
+    _write_pair(files.certificate, files.key, issue(authority, names, moment))
     return files
 
 
-def _authority(directory: Path, moment: datetime) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+def _authority(directory: Path, moment: datetime) -> CertificatePair:
     certificate_file, key_file = directory / "ca.crt", directory / "ca.key"
     certificate = _read_certificate(certificate_file)
     if certificate is not None and certificate.not_valid_after_utc - moment > timedelta(days=RENEW_DAYS):
         key = _read_key(key_file)
         if _public(certificate) != _public_of(key):
             raise _mismatch(certificate_file, key_file)
-        return certificate, key
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"oarlock-ca@{int(moment.timestamp())}")])
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(moment - timedelta(hours=1))
-        .not_valid_after(moment + timedelta(days=CA_DAYS))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs_certificates=True), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    _write_pair(certificate_file, certificate, key_file, key)
-    return certificate, key
+        return CertificatePair(certificate, key)
+    pair = new_authority(moment)
+    _write_pair(certificate_file, key_file, pair)
+    return pair
 
 
-def _write_pair(
-    certificate_file: Path, certificate: x509.Certificate, key_file: Path, key: ec.EllipticCurvePrivateKey
-) -> None:
+def _write_pair(certificate_file: Path, key_file: Path, pair: CertificatePair) -> None:
     """Remove the old certificate first: a crash must not leave a certificate with another one's key."""
     certificate_file.unlink(missing_ok=True)
-    write_file(key_file, _pem(key), 0o600)
-    write_file(certificate_file, certificate.public_bytes(Encoding.PEM), 0o644)
+    write_file(key_file, pair.key_pem, 0o600)
+    write_file(certificate_file, pair.certificate_pem, 0o644)
 
 
 def _mismatch(certificate: Path, key: Path) -> BadCertificateFile:
     what = f"it is not the key of the certificate in {certificate}"
     return BadCertificateFile(f"{key}: {what}; remove both files, and new ones are made")
-
-
-def _issue(
-    key: ec.EllipticCurvePrivateKey,
-    authority: x509.Certificate,
-    authority_key: ec.EllipticCurvePrivateKey,
-    moment: datetime,
-    hosts: Sequence[str],
-) -> x509.Certificate:
-    """The serving certificate for `hosts`."""
-    ends = min(moment + timedelta(days=SERVING_DAYS), authority.not_valid_after_utc)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "oarlock-apiserver")]))
-        .issuer_name(authority.subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(moment - timedelta(hours=1))
-        .not_valid_after(ends)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
-        .add_extension(x509.SubjectAlternativeName(_names(hosts)), critical=False)
-        .sign(authority_key, hashes.SHA256())
-    )
-
-
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _names(hosts: Sequence[str]) -> list[x509.GeneralName]:
-    names: list[x509.GeneralName] = []
-    for host in hosts:
-        try:
-            names.append(x509.IPAddress(ipaddress.ip_address(host)))
-        except ValueError:
-            names.append(x509.DNSName(host))
-    return names
 
 
 def _fits(current: x509.Certificate, authority: x509.Certificate, hosts: Sequence[str], moment: datetime) -> bool:
@@ -186,7 +114,7 @@ def _fits(current: x509.Certificate, authority: x509.Certificate, hosts: Sequenc
         present = current.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (InvalidSignature, ValueError, TypeError, x509.ExtensionNotFound):
         return False
-    return set(_names(hosts)) <= set(present)
+    return set(alternative_names(hosts)) <= set(present)
 
 
 def _read_certificate(file: Path) -> x509.Certificate | None:
@@ -219,7 +147,3 @@ def _public(certificate: x509.Certificate) -> object:
 
 def _public_of(key: ec.EllipticCurvePrivateKey) -> object:
     return key.public_key().public_numbers()
-
-
-def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from oarlock.meta.names import dns1123_subdomain
+from oarlock.meta.names import dns1123_label, dns1123_subdomain
 from oarlock.server.options.option import OptionGroup, Problem, option
 from oarlock.server.options.types import (
     BooleanType,
@@ -59,6 +59,12 @@ class ServingOptions(OptionGroup):
         "More names and addresses the generated certificate is for: db.example.com,10.0.0.7,*.example.com.",
         flag="tls-san",
     )
+    serving_certificate_secret: str = option(
+        "",
+        StringType("NAMESPACE/NAME"),
+        "Keep a certificate for --tls-san in this Secret of the cluster of --authentication-kubeconfig, renew it, and "
+        "write its authority into the APIServices of what is served.",
+    )
     tls_min_version: str = option(
         "VersionTLS12", StringType("VERSION"), "The lowest version; there is VersionTLS13 too."
     )
@@ -89,5 +95,16 @@ class ServingOptions(OptionGroup):
             yield Problem("tls_cert_file", "must be given together with `tls_private_key_file`")
         if self.tls_cert_file is None and self.tls_private_key_file is not None:
             yield Problem("tls_private_key_file", "must be given together with `tls_cert_file`")
+        if self.serving_certificate_secret:
+            yield from self._check_secret()
         if self.tls_sans and self.tls_cert_file is not None:
             yield Problem("tls_sans", "names what is generated, and `tls_cert_file` is served as it is: leave one out")
+
+    def _check_secret(self) -> Iterator[Problem]:
+        namespace, _, name = self.serving_certificate_secret.partition("/")
+        if dns1123_label(namespace) or dns1123_subdomain(name):
+            yield Problem("serving_certificate_secret", "must be a namespace and a name, such as shop/shop-certificate")
+        if self.tls_cert_file is not None:
+            yield Problem("serving_certificate_secret", "makes a certificate: leave out `tls_cert_file`")
+        if not self.tls_sans:
+            yield Problem("serving_certificate_secret", "needs `tls_sans`: what the certificate is for")

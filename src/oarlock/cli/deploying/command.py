@@ -1,0 +1,66 @@
+"""Prints the objects of a server, writes them as a kustomize base, or compares them with a cluster.
+
+See also: `plan`, `objects`; `comparing`.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from oarlock.cli.deploying.comparing import compare_with_cluster
+from oarlock.cli.deploying.objects import objects_of
+from oarlock.cli.deploying.options import ManifestOptions
+from oarlock.cli.deploying.plan import plan_of
+from oarlock.cli.loading import load_server
+from oarlock.codec import yaml
+from oarlock.server.command import CommandError
+
+__all__ = ["run"]
+
+HEADER = "# Written by oarlock manifests, which overwrites it.\n"
+KUSTOMIZATION = "kustomization.yaml"
+
+Tree = dict[str, Any]
+
+
+def run(options: ManifestOptions) -> int:
+    """The exit code. Raises `CommandError`, `DeclarationError`."""
+    plan = plan_of(load_server(options.server), options)
+    objects = objects_of(plan, time.time())
+    if options.compare:
+        return compare_with_cluster(objects, options.kubeconfig, options.context)
+    if options.output is None:
+        print("---\n".join(yaml.encode(one).decode() for one in objects), end="")
+        return 0
+    for file in _write(options.output, objects):
+        print(file)
+    return 0
+
+
+def _write(folder: Path, objects: list[Tree]) -> list[Path]:
+    """Write a file for each object, and the list of them. Raises `CommandError`, before anything is overwritten."""
+    contents = {_file_name(one): yaml.encode(one).decode() for one in objects}
+    base = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": list(contents)}
+    contents[KUSTOMIZATION] = yaml.encode(base).decode()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in contents:
+            if (folder / name).exists() and not (folder / name).read_text().startswith(HEADER):
+                raise CommandError(f"{folder / name}: it isn't from oarlock manifests: move it, or write elsewhere")
+        written = []
+        for name, text in contents.items():
+            path = folder / name
+            path.touch(mode=0o600 if name.startswith("secret-") else 0o644)  # a Secret has a key, or a password
+            path.write_text(HEADER + text)
+            written.append(path)
+    except (OSError, UnicodeDecodeError) as error:
+        where, why = getattr(error, "filename", None) or folder, getattr(error, "strerror", None) or error
+        raise CommandError(f"{where}: {why}") from None
+    return written
+
+
+def _file_name(tree: Tree) -> str:
+    name = tree["metadata"]["name"].replace(":", "-")
+    return f"{tree['kind'].lower()}-{name}.yaml"

@@ -1,0 +1,85 @@
+"""What a server may do in its cluster, and what users of the cluster may do with its resources. See also: `plan`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oarlock.cli.deploying.plan import Plan
+
+__all__ = ["rights"]
+
+RBAC = "rbac.authorization.k8s.io"
+ROLES = ("view", "edit", "admin")
+AGGREGATE = f"{RBAC}/aggregate-to-"
+
+Tree = dict[str, Any]
+
+
+def rights(plan: Plan) -> list[Tree]:
+    """The ServiceAccount, its bindings, and the roles of users."""
+    account = {"kind": "ServiceAccount", "name": plan.name, "namespace": plan.namespace}
+    named = f"{plan.namespace}:{plan.name}"
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": plan.name, "namespace": plan.namespace, "labels": plan.labels},
+        },
+        # It asks the cluster whose a token is, and who may do what.
+        _object(plan, "ClusterRoleBinding", f"{named}:auth-delegator")
+        | {"roleRef": _role("ClusterRole", "system:auth-delegator"), "subjects": [account]},
+        # It reads whom the cluster's front proxy is known by.
+        _object(plan, "RoleBinding", f"{named}:auth-reader", "kube-system")
+        | {"roleRef": _role("Role", "extension-apiserver-authentication-reader"), "subjects": [account]},
+        *(_renewal(plan, account) if plan.options.certificates == "renewed" else ()),
+        *_users(plan),
+    ]
+
+
+def _renewal(plan: Plan, account: Tree) -> list[Tree]:
+    """It keeps its certificate in one Secret, and writes its authority into its own APIServices."""
+    name = f"{plan.namespace}:{plan.name}:certificate"
+    registrations = [one.name for one in plan.registrations]
+    about_services = {"apiGroups": ["apiregistration.k8s.io"], "resources": ["apiservices"]}
+    about_secrets = {"apiGroups": [""], "resources": ["secrets"]}
+    return [
+        _object(plan, "ClusterRole", name)
+        | {"rules": [{**about_services, "resourceNames": registrations, "verbs": ["get", "patch"]}]},
+        _object(plan, "ClusterRoleBinding", name) | {"roleRef": _role("ClusterRole", name), "subjects": [account]},
+        _object(plan, "Role", plan.secret, plan.namespace)
+        | {
+            "rules": [
+                {**about_secrets, "verbs": ["create"]},  # a rule for creating can't have names
+                {**about_secrets, "resourceNames": [plan.secret], "verbs": ["get", "update"]},
+            ]
+        },
+        _object(plan, "RoleBinding", plan.secret, plan.namespace)
+        | {"roleRef": _role("Role", plan.secret), "subjects": [account]},
+    ]
+
+
+def _users(plan: Plan) -> list[Tree]:
+    """The parts of the cluster's own roles view, edit and admin, for resources that say what these may do."""
+    made = []
+    for role in ROLES:
+        rules = [
+            {"apiGroups": [one.group], "resources": [one.names.plural], "verbs": list(getattr(one.rbac, role))}
+            for one in plan.definitions
+            if one.rbac is not None and getattr(one.rbac, role)
+        ]
+        if rules:
+            tree = _object(plan, "ClusterRole", f"{plan.namespace}:{plan.name}:{role}")
+            tree["metadata"]["labels"] = {**plan.labels, f"{AGGREGATE}{role}": "true"}
+            made.append({**tree, "rules": rules})
+    return made
+
+
+def _object(plan: Plan, kind: str, name: str, namespace: str = "") -> Tree:
+    metadata: Tree = {"name": name, "labels": plan.labels}
+    if namespace:
+        metadata["namespace"] = namespace
+    return {"apiVersion": f"{RBAC}/v1", "kind": kind, "metadata": metadata}
+
+
+def _role(kind: str, name: str) -> Tree:
+    return {"apiGroup": RBAC, "kind": kind, "name": name}

@@ -1,0 +1,54 @@
+"""A TLS handshake with a backend, as an aggregator makes it. See also: `checks`."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from dataclasses import dataclass
+
+__all__ = ["Handshake", "shake_hands"]
+
+CONNECT_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Handshake:
+    """`reached` says whether anything answered. `problem` is why the certificate isn't accepted, empty if it is."""
+
+    reached: bool
+    problem: str = ""
+    certificate: bytes = b""
+
+
+async def shake_hands(host: str, port: int, name: str, bundle: str | None) -> Handshake:
+    """Connect, and check the certificate against `bundle` (PEM) for `name`; without a bundle, against nothing.
+
+    The certificate is the DER of what the backend serves, whether it is accepted or not.
+    """
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        certificate = await _certificate(host, port, name, context)
+    except ssl.SSLError as error:
+        return Handshake(True, f"it doesn't speak TLS: {error.reason or error}")
+    except (OSError, TimeoutError):
+        return Handshake(False)
+    if bundle is None:
+        return Handshake(True, certificate=certificate)
+    try:
+        await _certificate(host, port, name, ssl.create_default_context(cadata=bundle))
+    except ssl.SSLCertVerificationError as error:
+        return Handshake(True, error.verify_message, certificate)
+    except (ssl.SSLError, OSError, TimeoutError) as error:
+        return Handshake(True, str(error), certificate)
+    return Handshake(True, certificate=certificate)
+
+
+async def _certificate(host: str, port: int, name: str, context: ssl.SSLContext) -> bytes:
+    async with asyncio.timeout(CONNECT_S):
+        _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=name)
+    try:
+        found = writer.get_extra_info("ssl_object").getpeercert(True)
+        return found if isinstance(found, bytes) else b""
+    finally:
+        writer.transport.abort()

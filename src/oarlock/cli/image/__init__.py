@@ -1,0 +1,1 @@
+"""``oarlock image``: an OCI image of a server, written without a container engine."""

@@ -1,0 +1,148 @@
+"""Writes the image of a server: a base with Python, packages, the server's files; or prints a Dockerfile for it.
+
+See also: `base`, `packages`, `layout`.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from oarlock.cli.image.base import Base, architecture, read_base
+from oarlock.cli.image.layers import ImageLayer, LayerWriter
+from oarlock.cli.image.layout import EPOCH, write_layout
+from oarlock.cli.image.options import ImageOptions
+from oarlock.cli.image.packages import files_of, with_requirements
+from oarlock.cli.image.python_files import compiled, compiled_name
+from oarlock.cli.loading import load_server
+from oarlock.cli.sources import ServerSources, sources_of
+from oarlock.cli.storage.progress import shown_progress
+from oarlock.server.command import CommandError
+
+__all__ = ["run"]
+
+PACKAGES, APP = "opt/oarlock", "app"
+USER = "65532:65532"
+PORT = "8443/tcp"
+ALWAYS = ("oarlock[client]",)
+MOST_APP_BYTES = 256 * 1024 * 1024
+
+_LEFT_OUT = frozenset({"__pycache__", "node_modules", "pki", "venv"})
+_SECRET = (".db", ".db-wal", ".db-shm", ".kubeconfig", ".key", ".token", ".seen", ".pyc")
+"""Endings of what a server keeps beside its file, which must not get into an image."""
+
+Tree = dict[str, Any]
+
+
+def run(options: ImageOptions) -> int:
+    """The exit code. Raises `CommandError`, `DeclarationError`."""
+    load_server(options.server)
+    sources = sources_of(options.server)
+    if options.dockerfile:
+        print(_dockerfile(sources, options.package), end="")
+        return 0
+    if options.output is None or options.base is None:
+        raise CommandError("give --output and --base")
+    with tempfile.TemporaryDirectory(prefix="oarlock-image-") as folder, shown_progress() as progress:
+        work = Path(folder)
+        progress.show("reading the base")
+        base = read_base(options.base, work)
+        progress.show("packing packages")
+        packages = _packages(work / "packages.tar.gz", [*ALWAYS, *options.package])
+        progress.show("packing the server")
+        app = _app(work / "app.tar.gz", sources)
+        layers = (*base.layers, packages, app)
+        progress.show("writing the image")
+        try:
+            digest = write_layout(options.output, _configuration(base, layers, sources), layers, options.tag)
+        except OSError as error:
+            raise CommandError(f"{options.output}: {error.strerror}") from None
+    print(f"{options.output}: {digest}")
+    return 0
+
+
+def _packages(file: Path, names: list[str]) -> ImageLayer:
+    with LayerWriter(file) as writer:
+        for package in with_requirements(names):
+            for name, path in files_of(package):
+                _add(writer, f"{PACKAGES}/{name}", path)
+    return writer.layer
+
+
+def _app(file: Path, sources: ServerSources) -> ImageLayer:
+    left = MOST_APP_BYTES
+    with LayerWriter(file) as writer:
+        writer.add_folder(APP)
+        for path in _app_files(sources.part):
+            left -= path.stat().st_size
+            if left < 0:
+                raise CommandError(f"{sources.part}: it has over 256 MiB: put the server in a folder of its own")
+            _add(writer, f"{APP}/{path.relative_to(sources.folder).as_posix()}", path)
+    return writer.layer
+
+
+def _app_files(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(".") or path.name in _LEFT_OUT or path.name.endswith(_SECRET) or path.is_symlink():
+            continue
+        if path.is_dir():
+            if not (path / "pyvenv.cfg").exists():
+                yield from _app_files(path)
+        elif path.is_file():
+            yield path
+
+
+def _add(writer: LayerWriter, name: str, path: Path) -> None:
+    content = path.read_bytes()
+    writer.add(name, content)
+    if name.endswith(".py"):
+        code = compiled(content, f"/{name}")
+        if code is not None:
+            writer.add(compiled_name(name), code)
+
+
+def _configuration(base: Base, layers: tuple[ImageLayer, ...], sources: ServerSources) -> Tree:
+    """Source: OCI image specification, configuration."""
+    inherited = base.configuration.get("config") or {}
+    environment = dict(one.partition("=")[::2] for one in inherited.get("Env") or [])
+    environment.setdefault("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+    environment |= {"PYTHONPATH": f"/{PACKAGES}", "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    history = [*(base.configuration.get("history") or [{"created": EPOCH, "created_by": "base"}])]
+    history += [{"created": EPOCH, "created_by": f"oarlock image: {what}"} for what in ("packages", "server")]
+    return {
+        "created": EPOCH,
+        "os": "linux",
+        "architecture": base.configuration.get("architecture") or architecture(),
+        "config": {
+            "User": USER,
+            "ExposedPorts": {PORT: {}},
+            "Env": [f"{name}={value}" for name, value in environment.items()],
+            "Entrypoint": [base.python, "-m", "oarlock"],
+            "Cmd": ["serve", sources.argument],
+            "WorkingDir": f"/{APP}",
+        },
+        "rootfs": {"type": "layers", "diff_ids": [layer.diff_id for layer in layers]},
+        "history": history,
+    }
+
+
+def _dockerfile(sources: ServerSources, packages: tuple[str, ...]) -> str:
+    names = " ".join(shlex.quote(one) for one in (*ALWAYS, *packages))
+    part = sources.part.relative_to(sources.folder).as_posix()
+    copied = ". ." if part == "." else f"{part} {part}/"
+    command = ", ".join(f'"{word}"' for word in ("serve", sources.argument))
+    return f"""\
+# oarlock image … --dockerfile | docker build -f - {shlex.quote(str(sources.folder))}
+FROM python:{sys.version_info.major}.{sys.version_info.minor}-slim
+RUN pip install --no-cache-dir {names}
+WORKDIR /app
+COPY {copied}
+USER {USER}
+EXPOSE {PORT.partition("/")[0]}
+ENTRYPOINT ["python", "-m", "oarlock"]
+CMD [{command}]
+"""

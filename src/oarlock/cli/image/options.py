@@ -1,0 +1,48 @@
+"""The options of ``oarlock image``. See also: `command`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from oarlock.cli.loading import ServerArgument
+from oarlock.server.options.option import Problem, option
+from oarlock.server.options.types import BooleanType, PathType, StringListType, StringType
+
+__all__ = ["ImageOptions"]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ImageOptions(ServerArgument):
+    """The options of ``oarlock image``."""
+
+    title = ""
+
+    output: Path | None = option(
+        None, PathType(), "Write the image to this file, as a tar of an OCI image layout.", short="o", in_file=False
+    )
+    base: Path | None = option(
+        None,
+        PathType("PATH"),
+        "The root file system with Python: a folder, a tar of one, or an OCI image layout as a folder or tar.",
+        in_file=False,
+    )
+    tag: str = option("", StringType("NAME:TAG"), "The name of the image, as docker load shows it.", in_file=False)
+    package: tuple[str, ...] = option(
+        (),
+        StringListType("NAMES"),
+        "More installed packages to put in, with what they need, such as asyncpg; oarlock is always in it.",
+        in_file=False,
+    )
+    dockerfile: bool = option(
+        False, BooleanType(), "Print a Dockerfile for the same image instead, and write nothing.", in_file=False
+    )
+
+    def check(self) -> Iterator[Problem]:
+        if self.dockerfile:
+            return
+        if self.output is None:
+            yield Problem("output", "say where to write the image, such as image.tar")
+        if self.base is None:
+            yield Problem("base", "name a root file system with Python, such as one that docker export wrote")

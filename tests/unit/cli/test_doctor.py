@@ -1,0 +1,232 @@
+"""``oarlock doctor``: what it says of APIServices that are broken in one way each; the cluster is oarlock."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ssl
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oarlock import JSON, Model, Resource
+from oarlock.apps.controlplane.control_plane import ControlPlane
+from oarlock.cli.doctor.command import page
+from oarlock.client.client import Client
+from oarlock.server.command import CommandError
+from oarlock.server.serving.issuing import CertificatePair, issue, new_authority
+from oarlock.testing import InMemory
+
+pytestmark = pytest.mark.anyio
+
+NOW = time.time()  # a handshake looks at the machine's clock
+MOMENT = datetime.fromtimestamp(NOW, UTC)
+HOST = "shop.shop.svc"
+NAME = "v1.shop.example.com"
+
+
+class APIServiceSpec(Model):
+    group: str = ""
+    version: str = ""
+    service: dict[str, JSON] | None = None
+    ca_bundle: str | None = None
+
+
+class APIService(Resource, group="apiregistration.k8s.io", version="v1", scope="Cluster"):
+    """As far as the doctor reads it."""
+
+    spec: APIServiceSpec = APIServiceSpec()
+    status: dict[str, JSON] = {}
+
+
+LABELS = {"app": "shop"}
+SLICE = {"addressType": "IPv4", "ports": [{"name": "https", "port": 1}]}
+POD = {"containers": [{"name": "a", "image": "shop:1"}], "serviceAccountName": "shop"}
+READY = {"conditions": [{"type": "Ready", "status": "True"}]}
+
+
+def b64(pem: bytes) -> str:
+    return base64.b64encode(pem).decode()
+
+
+AUTHORITY = new_authority(MOMENT)
+
+
+def well() -> dict[str, Any]:
+    """Every object as it should be; no address of it can be reached."""
+    authority = AUTHORITY.certificate_pem
+    return {
+        "service": {"spec": {"ports": [{"name": "https", "port": 443}], "selector": LABELS}},
+        "slice": {
+            "ports": [{"name": "https", "port": 1}],
+            "endpoints": [{"addresses": ["127.0.0.1"], "conditions": {"ready": True}}],
+        },
+        "pod": {"status": READY},
+        "spec": {
+            "group": "shop.example.com",
+            "version": "v1",
+            "service": {"namespace": "shop", "name": "shop", "port": 443},
+            "caBundle": b64(authority),
+        },
+        "trust": {"requestheader-client-ca-file": authority.decode()},
+        "rights": True,
+    }
+
+
+def tree(api_version: str, kind: str, name: str, rest: dict[str, Any], **labels: str) -> dict[str, Any]:
+    metadata = {"name": name, "labels": labels}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **rest}
+
+
+@asynccontextmanager
+async def cluster(state: dict[str, Any]) -> AsyncIterator[Client]:
+    """A cluster with these objects; what is None isn't there."""
+    async with InMemory(ControlPlane(serve=[APIService])) as server:
+        client = server.client()
+        await client.create(tree("v1", "Namespace", "shop", {}))
+        if state["service"] is not None:
+            await client.create(tree("v1", "Service", "shop", state["service"]), namespace="shop")
+        if state["slice"] is not None:
+            label = {"kubernetes.io/service-name": "shop"}
+            made = tree("discovery.k8s.io/v1", "EndpointSlice", "shop-x", SLICE | state["slice"], **label)
+            await client.create(made, namespace="shop")
+        if state["pod"] is not None:
+            made = tree("v1", "Pod", "shop-1", {"spec": POD | state["pod"].get("spec", {})}, **LABELS)
+            await client.create(made, namespace="shop")
+            status = {"status": state["pod"]["status"]}
+            await client.patch("v1/Pod", "shop-1", status, namespace="shop", subresource="status")
+        trusted = {"data": state["trust"]}
+        config = tree("v1", "ConfigMap", "extension-apiserver-authentication", trusted)
+        await client.apply(config, namespace="kube-system", force=True)
+        if state["rights"]:
+            rules = {"rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}
+            await client.create(tree("rbac.authorization.k8s.io/v1", "ClusterRole", "all", rules))
+            binding = {
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "all"},
+                "subjects": [{"kind": "ServiceAccount", "namespace": "shop", "name": "shop"}],
+            }
+            await client.create(tree("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "all", binding))
+        await client.create(tree("apiregistration.k8s.io/v1", "APIService", NAME, {"spec": state["spec"]}))
+        yield client
+
+
+async def told(state: dict[str, Any]) -> str:
+    async with cluster(state) as client:
+        lines, healthy = await page(client, NAME, NOW)
+        assert not healthy  # nobody looks at APIServices here
+        return "\n".join(lines)
+
+
+async def test_what_is_well_is_said_to_be(anyio_backend: str):
+    text = await told(well())
+    assert "ok  Service shop/shop: has port 443" in text
+    assert "ok  Endpoints: 1 ready" in text
+    assert "ok  Pod shop-1: is ready" in text
+    assert "ok  caBundle: is valid" in text
+    assert "ok  ServiceAccount shop/shop: may ask" in text
+    assert "ok  ConfigMap kube-system/extension-apiserver-authentication" in text
+    assert "?   Certificate: no address of the backend can be reached from here" in text
+    assert "BAD GET /apis/shop.example.com/v1: 404" in text
+
+
+WAITING = {"containerStatuses": [{"name": "a", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]}
+BROKEN = [
+    ({"service": None}, "Service shop/shop: doesn't exist"),
+    ({"service": {"spec": {"ports": [{"port": 80}]}}}, "Service shop/shop: has no port 443; it has 80"),
+    ({"service": {"spec": {"clusterIP": "None"}}}, "it has none"),
+    ({"slice": None}, "Endpoints: there are none"),
+    (
+        {"slice": {"endpoints": [{"addresses": ["192.0.2.1"], "conditions": {"ready": False}}]}},
+        "Endpoints: 1 that aren't ready",
+    ),
+    ({"pod": None}, "Pods: none has the labels app=shop"),
+    (
+        {
+            "pod": {
+                "status": {"containerStatuses": [{"name": "a", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]}
+            }
+        },
+        "Pod shop-1: container a: ImagePullBackOff",
+    ),
+    ({"pod": {"status": {"phase": "Pending"}}}, "Pod shop-1: isn't ready: phase Pending"),
+    ({"trust": {}}, "has no requestheader-client-ca-file"),
+    ({"trust": {"requestheader-client-ca-file": "x"}}, "requestheader-client-ca-file is no certificate"),
+    ({"rights": False}, "ServiceAccount shop/shop: may not create TokenReviews"),
+]
+
+
+@pytest.mark.parametrize(("change", "text"), BROKEN, ids=[text for _, text in BROKEN])
+async def test_what_is_broken_is_named_with_advice(change: dict[str, Any], text: str):
+    shown = await told({**well(), **change})
+    assert f"BAD {text}" in shown or f": {text}" in shown or text in shown
+    line = next(one for one in shown.splitlines() if text in one)
+    assert line.startswith("  BAD ")
+    assert shown.splitlines()[shown.splitlines().index(line) + 1].startswith("      → ")
+    assert "first to do: " in shown
+
+
+OLD = new_authority(datetime(2010, 1, 1, tzinfo=UTC))
+BUNDLES = [
+    (None, "caBundle: is empty"),
+    ("%%%", "caBundle: holds no certificate"),
+    (b64(b"x"), "caBundle: holds no certificate"),
+    (b64(OLD.certificate_pem), "caBundle: expired on 2019"),
+]
+
+
+@pytest.mark.parametrize(("bundle", "text"), BUNDLES)
+async def test_a_bundle_that_cant_be_used_is_named(bundle: str | None, text: str):
+    state = well()
+    state["spec"]["caBundle"] = bundle
+    assert f"BAD {text}" in await told(state)
+
+
+async def test_an_api_service_that_isnt_there_is_told(anyio_backend: str):
+    async with cluster(well()) as client:
+        with pytest.raises(CommandError, match="no APIService v9"):
+            await page(client, "v9.none.example.com", NOW)
+
+
+def context(pair: CertificatePair, folder: Path) -> ssl.SSLContext:
+    (folder / "pair.pem").write_bytes(pair.certificate_pem + pair.key_pem)
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    made.load_cert_chain(folder / "pair.pem")
+    return made
+
+
+REFUSED = "BAD Certificate of 127.0.0.1:{}: isn't accepted for shop.shop.svc: "
+HANDSHAKES = [
+    (issue(AUTHORITY, [HOST], MOMENT), "ok  Certificate of 127.0.0.1:{}: is for shop.shop.svc, for 36"),
+    (
+        issue(AUTHORITY, ["other"], MOMENT),
+        f"{REFUSED}Hostname",
+    ),
+    (
+        issue(new_authority(MOMENT), [HOST], MOMENT),
+        "BAD Certificate of 127.0.0.1:{}: isn't accepted for shop.shop.svc: ",
+    ),
+    (issue(AUTHORITY, [HOST], MOMENT, 3), "BAD Certificate of 127.0.0.1:{}: is for shop.shop.svc, for "),
+    (None, f"{REFUSED}it doesn't speak TLS"),
+]
+
+
+@pytest.mark.parametrize(("pair", "text"), HANDSHAKES, ids=["right", "name", "authority", "soon", "plain"])
+async def test_the_certificate_that_a_backend_serves_is_looked_at(
+    pair: CertificatePair | None, text: str, tmp_path: Path
+):
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    tls = None if pair is None else context(pair, tmp_path)
+    backend = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=tls)
+    async with backend:
+        port = backend.sockets[0].getsockname()[1]
+        state = well()
+        state["slice"]["ports"] = [{"name": "https", "port": port}]
+        assert text.format(port) in await told(state)

@@ -1,0 +1,169 @@
+"""``oarlock manifests``: the objects that run a server behind a cluster's API server."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cryptography import x509
+
+from oarlock.cli.deploying.comparing import differences
+from oarlock.server.command import ServeOptions
+from oarlock.server.options.commands import read_options
+
+WHERE = ("things.py", "--namespace", "shop", "--image", "shop:1")
+
+Tree = dict[str, Any]
+
+
+def objects(text: str) -> dict[str, Tree]:
+    """The objects of a YAML stream, by kind and name."""
+    trees = list(yaml.safe_load_all(text))
+    assert len({f"{one['kind']} {one['metadata']['name']}" for one in trees}) == len(trees)
+    return {f"{one['kind']} {one['metadata']['name']}": one for one in trees}
+
+
+def container(found: dict[str, Tree], kind: str) -> Tree:
+    return found[f"{kind} things"]["spec"]["template"]["spec"]["containers"][0]
+
+
+def test_without_a_shared_store_one_server_keeps_sqlite_on_a_volume(oarlock: Callable[..., Any]):
+    found = objects(oarlock("manifests", *WHERE).stdout)
+    spec = found["StatefulSet things"]["spec"]
+    assert spec["replicas"] == 1
+    assert spec["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]["storage"] == "1Gi"
+    assert "--storage=sqlite:////data/objects.db" in container(found, "StatefulSet")["args"]
+    assert not any(name.startswith(("PodDisruptionBudget", "Deployment")) for name in found)
+
+
+def test_with_a_shared_store_two_servers_run_and_its_password_is_in_a_secret(oarlock: Callable[..., Any]):
+    done = oarlock("manifests", *WHERE, "--storage", "postgresql://u:hidden@db.example.com:5433/shop")
+    found = objects(done.stdout)
+    assert found["Deployment things"]["spec"]["replicas"] == 2
+    assert found["PodDisruptionBudget things"]["spec"]["minAvailable"] == 1
+    config = yaml.safe_load(base64.b64decode(found["Secret things-storage"]["data"]["config.yaml"]))
+    assert config["storage"] == "postgresql://u:hidden@db.example.com:5433/shop"
+    assert "hidden" not in done.stdout
+    out = found["NetworkPolicy things"]["spec"]["egress"]
+    assert {"ports": [{"port": 5433, "protocol": "TCP"}]} in out
+
+
+def test_the_server_takes_every_flag_that_its_pod_gives_it(oarlock: Callable[..., Any], tmp_path: Path):
+    for certificates in ("renewed", "generated", "cert-manager"):
+        found = objects(oarlock("manifests", *WHERE, "--certificates", certificates).stdout)
+        command, file, *flags = container(found, "StatefulSet")["args"]
+        assert (command, file) == ("serve", "things.py")
+        options = read_options(ServeOptions, flags, "oarlock serve")
+        assert options.follows_cluster
+        assert options.secure_port == container(found, "StatefulSet")["ports"][0]["containerPort"]
+
+
+def test_every_served_version_is_registered_and_the_preferred_comes_first(oarlock: Callable[..., Any], folder: Path):
+    source = (folder / "things.py").read_text()
+    old = 'class Old(Thing, group="test.example.com", version="v1beta1", plural="olds"):\n    """Old."""'
+    source = source.replace("server = ", f"{old}\n\n\nserver = ").replace("serve=[Thing]", "serve=[Thing, Old]")
+    (folder / "things.py").write_text(source)
+    found = objects(oarlock("manifests", *WHERE, "--certificates", "generated").stdout)
+    first, second = (found[f"APIService {name}.test.example.com"]["spec"] for name in ("v1", "v1beta1"))
+    assert first["versionPriority"] > second["versionPriority"]
+    assert first["service"] == {"namespace": "shop", "name": "things", "port": 443}
+
+
+def test_a_generated_certificate_is_for_the_service_and_signed_by_what_the_cluster_trusts(oarlock: Callable[..., Any]):
+    found = objects(oarlock("manifests", *WHERE, "--certificates", "generated").stdout)
+    data = {name: base64.b64decode(text) for name, text in found["Secret things-certificate"]["data"].items()}
+    assert set(data) == {"ca.crt", "tls.crt", "tls.key"}
+    certificate, authority = (x509.load_pem_x509_certificate(data[name]) for name in ("tls.crt", "ca.crt"))
+    certificate.verify_directly_issued_by(authority)
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert "things.shop.svc" in names.get_values_for_type(x509.DNSName)
+    bundle = found["APIService v1.test.example.com"]["spec"]["caBundle"]
+    assert base64.b64decode(bundle) == data["ca.crt"]
+
+
+def test_servers_that_renew_their_certificate_may_write_their_own_objects_only(oarlock: Callable[..., Any]):
+    found = objects(oarlock("manifests", *WHERE).stdout)
+    assert "caBundle" not in found["APIService v1.test.example.com"]["spec"]
+    [rule] = found["ClusterRole shop:things:certificate"]["rules"]
+    assert rule["resourceNames"] == ["v1.test.example.com"]
+    _, about_one = found["Role things-certificate"]["rules"]
+    assert about_one["resourceNames"] == ["things-certificate"]
+
+
+def test_with_cert_manager_it_injects_the_authority(oarlock: Callable[..., Any]):
+    found = objects(oarlock("manifests", *WHERE, "--certificates", "cert-manager").stdout)
+    assert found["Certificate things-certificate"]["spec"]["dnsNames"][0] == "things.shop.svc"
+    annotations = found["APIService v1.test.example.com"]["metadata"]["annotations"]
+    assert annotations == {"cert-manager.io/inject-ca-from": "shop/things-certificate"}
+
+
+def test_what_resources_let_users_do_becomes_part_of_the_clusters_roles(oarlock: Callable[..., Any], folder: Path):
+    source = (folder / "things.py").read_text()
+    source = source.replace("import APIServer,", "import APIServer, DefaultRoles,")
+    (folder / "things.py").write_text(source.replace('version="v1"', 'version="v1", rbac=DefaultRoles()'))
+    found = objects(oarlock("manifests", *WHERE).stdout)
+    role = found["ClusterRole shop:things:view"]
+    assert role["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] == "true"
+    assert role["rules"][0]["resources"] == ["things"]
+
+
+def test_a_base_for_kustomize_has_every_object_and_keeps_files_of_others(oarlock: Callable[..., Any], folder: Path):
+    assert oarlock("manifests", *WHERE, "--certificates", "generated", "-o", "base").returncode == 0
+    base = yaml.safe_load((folder / "base" / "kustomization.yaml").read_text())
+    assert sorted(base["resources"]) == sorted(
+        path.name for path in (folder / "base").iterdir() if path.name != "kustomization.yaml"
+    )
+    assert (folder / "base" / "secret-things-certificate.yaml").stat().st_mode & 0o077 == 0
+    assert oarlock("manifests", *WHERE, "-o", "base").returncode == 0
+    (folder / "base" / "service-things.yaml").write_text("mine: true\n")
+    done = oarlock("manifests", *WHERE, "-o", "base")
+    assert done.returncode == 1
+    assert "base/service-things.yaml: it isn't from oarlock manifests" in done.stderr
+    assert (folder / "base" / "service-things.yaml").read_text() == "mine: true\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--namespace", "Shop"], "must be the name of a namespace"),
+        (["--image", "a b"], "must be the name of an image"),
+        (["--name", "9"], "must be lower-case letters"),
+        (["--certificates", "mine"], "must be one of generated, cert-manager, renewed"),
+        (["--storage", "sqlite:///x.db"], "leave it out"),
+        (["--storage-size", "big"], "must be a quantity"),
+        (["--replicas", "3"], "--replicas=3: SQLite on a volume is one server's"),
+        (["--storage", "memory://", "--replicas", "2"], "--replicas=2: memory is one server's"),
+        (["--check", "-o", "x"], "writes, and --check writes nothing"),
+    ],
+)
+def test_what_cant_run_is_refused(oarlock: Callable[..., Any], flags: list[str], told: str):
+    done = oarlock(
+        "manifests",
+        *(WHERE[:3] if "--image" in flags else WHERE[:1] + WHERE[3:] if "--namespace" in flags else WHERE),
+        *flags,
+    )
+    assert done.returncode in (1, 2)
+    assert told in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_comparison_tells_what_is_missing_or_differs_and_no_secret():
+    wanted = {"kind": "Service", "spec": {"ports": [{"port": 443, "name": "https"}], "selector": {"a": "b"}}}
+    held = {"kind": "Service", "spec": {"ports": [{"port": 80, "name": "https", "protocol": "TCP"}], "clusterIP": "x"}}
+    assert differences(wanted, held) == [
+        "spec.ports[0].port: 80, should be 443",
+        "spec.selector: missing, should be {'a': 'b'}",
+    ]
+    new, old = ({"kind": "Secret", "data": {"config.yaml": text, "tls.key": text}} for text in ("new", "old"))
+    assert differences(new, old) == ["data.config.yaml: differs"]
+
+
+def test_an_unreachable_cluster_is_told_in_one_line(oarlock: Callable[..., Any], folder: Path):
+    done = oarlock("manifests", *WHERE, "--check", "--kubeconfig", "none.yaml")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "none.yaml" in done.stderr
