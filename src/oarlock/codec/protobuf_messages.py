@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from oarlock.codec.protobuf_values import VALUES, ValueKind
-from oarlock.codec.protowire import ProtobufError, at_length, long_varint, skip, varint
+from oarlock.codec.protowire import LENGTHS, ProtobufError, at_length, long_varint, skip, varint
 
 __all__ = ["MAX_DEPTH", "Form", "Message", "MessageField"]
 
 MAX_DEPTH = 100
 """How deep messages may be nested: JSONSchemaProps contain themselves."""
 
+_WHAT = {UnicodeDecodeError: "proto: string field contains invalid UTF-8", IndexError: "proto: unexpected EOF"}
 _Tree = dict[str, Any]
 _Reader = Callable[[bytes, int, int, _Tree, int], int]
 """Reads a field's value, which begins at a place of the bytes and must end before another, into a tree at a depth; the
@@ -118,7 +119,11 @@ class Message:
                 at += 1
                 if tag >= 0x80:
                     reader = None
-                    tag, at = long_varint(data, at - 1)
+                    if data[at] < 0x80:
+                        tag += (data[at] - 1) * 0x80
+                        at += 1
+                    else:
+                        tag, at = long_varint(data, at - 1)
                 reader = known(tag)
                 if reader is not None:
                     at = reader(data, at, end, tree, depth)
@@ -127,10 +132,11 @@ class Message:
                     at = skip(data, at, end, tag)
             if at > end:
                 raise ProtobufError("proto: unexpected EOF")
-        except ProtobufError as error:
+        except (ProtobufError, UnicodeDecodeError, IndexError) as wrong:
+            error = wrong if isinstance(wrong, ProtobufError) else ProtobufError(_WHAT[type(wrong)])
             if reader is not None:
                 error.path[:0] = [one.name for one in self.fields if one.number == tag >> 3 and one.name]
-            raise
+            raise error from None
         return tree if self.form is None else self.form.value(tree)
 
     def _check_wire(self, tag: int) -> None:
@@ -186,9 +192,15 @@ def _single_writer(number: int, kind: str | Message) -> _Writer:
         return lambda value, depth: tag + at_length(write_message(value, depth + 1))
     wire, write = VALUES[kind][:2]
     tag = varint(number << 3 | wire)
-    if wire == 2:
-        return lambda value, depth: tag + at_length(write(value))
-    return lambda value, depth: tag + write(value)
+    if wire != 2:
+        return lambda value, depth: tag + write(value)
+
+    def write_bytes(value: Any, depth: int) -> bytes:
+        payload = write(value)
+        size = len(payload)
+        return tag + (LENGTHS[size] if size < 1024 else varint(size)) + payload
+
+    return write_bytes
 
 
 def _map_writer(one: MessageField) -> _Writer:
@@ -216,6 +228,8 @@ def _reader(message: Message, one: MessageField) -> _Reader:
     value = VALUES[one.kind]
     if one.many:
         return _list_reader(one.name, value)
+    if value.wire == 2:
+        return _bytes_reader(one, value.read)
     take, name, omitted = _taker(value), one.name, one.omitted
 
     def read_value(data: bytes, at: int, end: int, tree: _Tree, depth: int) -> int:
@@ -229,9 +243,34 @@ def _reader(message: Message, one: MessageField) -> _Reader:
     return read_value
 
 
+def _bytes_reader(one: MessageField, read: Callable[[bytes], Any]) -> _Reader:
+    """As `read_value`, without its calls: most fields are texts."""
+    name, omitted = one.name, one.omitted
+
+    def read_bytes(data: bytes, at: int, end: int, tree: _Tree, depth: int) -> int:
+        size = data[at]
+        at += 1
+        if size >= 0x80:
+            size, at = long_varint(data, at - 1)
+        stop = at + size
+        if stop > end:
+            raise ProtobufError("proto: unexpected EOF")
+        found = read(data[at:stop])
+        if found is None or (omitted and not found):
+            tree.pop(name, None)
+        else:
+            tree[name] = found
+        return stop
+
+    return read_bytes
+
+
 def _stop(data: bytes, at: int, end: int) -> tuple[int, int]:
     """Where the bytes behind the length at `at` begin and end. Raises ProtobufError."""
-    size, at = long_varint(data, at)
+    size = data[at]
+    at += 1
+    if size >= 0x80:
+        size, at = long_varint(data, at - 1)
     if at + size > end:
         raise ProtobufError("proto: unexpected EOF")
     return at, at + size
@@ -243,6 +282,8 @@ def _taker(value: ValueKind) -> Callable[[bytes, int, int], tuple[Any, int]]:
     if value.wire == 0:
 
         def take_varint(data: bytes, at: int, end: int) -> tuple[Any, int]:
+            if at < end and data[at] < 0x80:
+                return read(data[at]), at + 1
             number, at = long_varint(data, at)
             return read(number), at
 

@@ -14,19 +14,12 @@ from typing import Any, NamedTuple
 
 from oarlock.codec import json as json_codec
 from oarlock.codec.errors import DecodeError
-from oarlock.codec.protowire import ProtobufError, fields_in, tagged, varint
+from oarlock.codec.protowire import ProtobufError, fields_in, long_varint, tagged, varint
 from oarlock.meta.times import parse_rfc3339, rfc3339
 
 __all__ = ["VALUES", "ValueKind"]
 
 _WORD = 0xFFFF_FFFF_FFFF_FFFF
-
-
-def _text(data: bytes) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        raise ProtobufError("proto: string field contains invalid UTF-8") from None
 
 
 def _signed(value: int) -> int:
@@ -68,14 +61,22 @@ def _read_time(data: bytes) -> str | None:
     """A time; None for an empty message. Fractions are cut off, as everywhere else."""
     if not data:
         return None
-    seconds = 0
-    for number, wire, value in fields_in(data):
-        if (number, wire) == (1, 0):
-            seconds = _signed(value)
+    if data[0] == 8:
+        seconds, at = long_varint(data, 1)
+        seconds = _signed(seconds) if data[at:] in _NO_FRACTION else _whole_numbers(data).get(1, 0)
+    else:
+        seconds = _whole_numbers(data).get(1, 0)
     try:
         return rfc3339(seconds)
     except ValueError as error:
         raise ProtobufError(f"proto: {error}") from None
+
+
+_NO_FRACTION = (b"", b"\x10\x00")
+
+
+def _whole_numbers(data: bytes) -> dict[int, int]:
+    return {number: _signed(value) for number, wire, value in fields_in(data) if wire == 0}
 
 
 def _micro_time(value: str) -> bytes:
@@ -87,7 +88,7 @@ def _read_micro_time(data: bytes) -> str | None:
     """A time with six digits of fraction; None for an empty message."""
     if not data:
         return None
-    found = {number: _signed(value) for number, wire, value in fields_in(data) if wire == 0}
+    found = _whole_numbers(data)
     try:
         return f"{rfc3339(found.get(1, 0))[:-1]}.{found.get(2, 0) // 1000 % 1_000_000:06d}Z"
     except ValueError as error:
@@ -115,10 +116,13 @@ def _quantity(value: Any) -> bytes:
 
 
 def _read_quantity(data: bytes) -> str:
+    if data[:1] == b"\x0a" and data[1] == len(data) - 2:
+        return data[2:].decode()
+    text = "0"
     for number, wire, value in fields_in(data):
         if (number, wire) == (1, 2):
-            return _text(value)
-    return "0"
+            text = value.decode()
+    return text
 
 
 def _int_or_string(value: Any) -> bytes:
@@ -135,14 +139,14 @@ def _read_int_or_string(data: bytes) -> int | str:
         elif (number, wire) == (2, 0):
             whole = _signed32(value)
         elif (number, wire) == (3, 2):
-            text = _text(value)
+            text = value.decode()
     return text if is_text else whole
 
 
 class ValueKind(NamedTuple):
     """How a value of a tree is written and read. `wire` is its wire type, `zero` what an absent value of a map is.
 
-    `read` takes an int for a varint, else bytes. None says that there is nothing.
+    `read` takes an int for a varint, else bytes, and may raise UnicodeDecodeError. None says that there is nothing.
     """
 
     wire: int
@@ -152,7 +156,7 @@ class ValueKind(NamedTuple):
 
 
 VALUES: Mapping[str, ValueKind] = {
-    "string": ValueKind(2, str.encode, _text, ""),
+    "string": ValueKind(2, str.encode, bytes.decode, ""),
     "bytes": ValueKind(2, _unbase64, lambda data: base64.b64encode(data).decode(), ""),
     "int64": ValueKind(0, _integer, _signed, 0),
     "int32": ValueKind(0, _integer, _signed32, 0),
