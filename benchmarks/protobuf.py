@@ -88,14 +88,18 @@ def _best_us(step: Callable[[], object], times: int = 2000) -> float:
 
 
 def main() -> None:
-    for name, tree in (("coordination.v1.Lease", _LEASE), ("core.v1.Pod", _POD)):
-        message = kubernetes_message(name)
-        data, text = message.write(tree), json.encode(tree)
-        print(
-            f"{name}: protobuf, {len(data)} bytes: encode {_best_us(lambda: message.write(tree)):.1f}, "
-            f"decode {_best_us(lambda: message.read(data)):.1f} µs; JSON, {len(text)} bytes: "
-            f"encode {_best_us(lambda: json.encode(tree)):.1f}, decode {_best_us(lambda: json.decode(text)):.1f} µs"
-        )
+    _measure("coordination.v1.Lease", _LEASE)
+    _measure("core.v1.Pod", _POD)
+
+
+def _measure(name: str, tree: dict[str, Any]) -> None:
+    message = kubernetes_message(name)
+    data, text = message.write(tree), json.encode(tree)
+    print(
+        f"{name}: protobuf, {len(data)} bytes: encode {_best_us(lambda: message.write(tree)):.1f}, "
+        f"decode {_best_us(lambda: message.read(data)):.1f} µs; JSON, {len(text)} bytes: "
+        f"encode {_best_us(lambda: json.encode(tree)):.1f}, decode {_best_us(lambda: json.decode(text)):.1f} µs"
+    )
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ SCHEMA = "apiextensions.v1.JSONSchemaProps"
 
 @dataclass(frozen=True)
 class Field:
-    """A field as the table has it: `kind` is a scalar or the full name of a message; `many` is ``[]``, ``{}`` or empty."""
+    """A field as the table has it: `kind` is a scalar or a message's full name; `many` is ``[]``, ``{}`` or empty."""
 
     name: str
     number: int

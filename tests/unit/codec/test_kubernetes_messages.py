@@ -1,4 +1,4 @@
-"""Every message of Kubernetes' table, with what the protobuf library reads and writes by descriptors of the same table."""
+"""Every message of Kubernetes' table, as the protobuf library reads and writes it by descriptors of the same table."""
 
 from __future__ import annotations
 
