@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from go_programs import NoGoModules, built
 from kubectl import DEBIANS, Kubectl, NoKubectl, debians, is_debians, on_the_path
 from leaving_out import leave_out
 from server_process import ServerProcess
@@ -163,6 +164,22 @@ def helm_program() -> str | None:
 @pytest.fixture(scope="session")
 def go_program() -> str | None:
     return go()
+
+
+@pytest.fixture(scope="session")
+def go_programs(go_program: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the programs of client-go/, built; skipped where Go's modules can't be had."""
+    base = tmp_path_factory.getbasetemp()
+    try:
+        return built(go_program, (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "go")
+    except NoGoModules as reason:
+        pytest.skip(f"the modules of client-go can't be had: {reason}")
+
+
+@pytest.fixture(scope="session")
+def clients(go_programs: Path) -> Path:
+    """The program that uses client-go."""
+    return go_programs / "clients"
 
 
 @pytest.fixture(scope="session")

@@ -108,13 +108,17 @@ class ServerProcess:
         self.stop()
 
     def _command(self) -> list[str]:
-        program = self.example if isinstance(self.example, Path) else f"examples/{self.example}/server.py"
         return [
-            *(sys.executable, "-m", "oarlock", "serve", str(program)),
+            *(sys.executable, "-m", "oarlock", *self._subject()),
             *("--secure-port", str(self.port), "--storage", self.storage, "--cert-dir", str(self.folder / "pki")),
             *("--token-auth-file", str(self.folder / "tokens.csv"), "--write-kubeconfig", str(self.kubeconfig)),
             *("--data-dir", str(self.folder), "--anonymous-paths", "/readyz", *self.options),
         ]
+
+    def _subject(self) -> list[str]:
+        """The command, and what it serves."""
+        program = self.example if isinstance(self.example, Path) else f"examples/{self.example}/server.py"
+        return ["serve", str(program)]
 
     def _wait_until_ready(self) -> None:
         assert self._process is not None
@@ -146,6 +150,16 @@ class ServerProcess:
             process.kill()
             process.wait()
             raise AssertionError(f"the server did not leave within {LEAVE_S:g} s:\n{self.log}") from None
+
+
+class ControlPlaneProcess(ServerProcess):
+    """``oarlock up`` as a process of its own, with RBAC."""
+
+    def __init__(self, folder: Path, storage: str | None = None, options: Iterable[str] = ()) -> None:
+        super().__init__(folder, "up", storage, ["--authorization-mode", "RBAC", *options])
+
+    def _subject(self) -> list[str]:
+        return ["up"]
 
 
 def free_port() -> int:

@@ -1,12 +1,13 @@
 // Command clients does what controllers do with client-go, and prints what it sees as lines of JSON.
 //
-//	clients [-kubeconfig FILE] [-namespace NS] dynamic|metadata|pager|leases|writer|appliers
+//	clients [-kubeconfig FILE] [-namespace NS] dynamic|metadata|pager|leases|kinds|writer|appliers
 //
 // dynamic and metadata run an informer of foos until standard input is closed; each request it makes and each change it
 // is told of is a line. pager lists foos in pages of two; writer creates, updates, applies and deletes one; leases does
-// so with leases in protobuf, while it watches; appliers apply a foo until they agree. Whether informers list by
-// watching, and whether CBOR is spoken, is for client-go's own switches to say: the environment variables
-// KUBE_FEATURE_WatchListClient, KUBE_FEATURE_ClientsAllowCBOR and KUBE_FEATURE_ClientsPreferCBOR.
+// so with leases in protobuf, while it watches; kinds uses the kinds of a control plane in protobuf; appliers apply a foo
+// until they agree. Whether informers list by watching, and whether CBOR is spoken, is for client-go's own switches to
+// say: the environment variables KUBE_FEATURE_WatchListClient, KUBE_FEATURE_ClientsAllowCBOR and
+// KUBE_FEATURE_ClientsPreferCBOR.
 package main
 
 import (
@@ -98,12 +99,14 @@ func run(what, kubeconfig, namespace string) error {
 		return page(config, namespace)
 	case "leases":
 		return leases(config, namespace)
+	case "kinds":
+		return kinds(config, namespace)
 	case "writer":
 		return write(config, namespace)
 	case "appliers":
 		return apply(config, namespace)
 	}
-	return fmt.Errorf("%q: say dynamic, metadata, pager, leases, writer or appliers", what)
+	return fmt.Errorf("%q: say dynamic, metadata, pager, leases, kinds, writer or appliers", what)
 }
 
 // source is what the dynamic and the metadata client have in common; L is the type of their lists.

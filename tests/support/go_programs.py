@@ -1,0 +1,55 @@
+"""The Go programs of the client tests, built once for all processes of a test run.
+
+They are one Go module, so that they share modules and what the compiler made: `kubectl` of today, `clients` on
+client-go, `manager` on controller-runtime.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+from pathlib import Path
+
+__all__ = ["NoGoModules", "built"]
+
+SOURCE = Path(__file__).parents[1] / "clients" / "client-go"
+BUILD_S = 600
+KUBERNETES = "1.37"
+VERSION = "k8s.io/component-base/version"
+
+
+class NoGoModules(Exception):
+    """The modules that the programs need can't be had. The text says why."""
+
+
+def built(go: str, folder: Path) -> Path:
+    """The folder in which the programs are, which is built by the first process that asks. Raises NoGoModules."""
+    folder.mkdir(exist_ok=True)
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        programs = folder / "programs"
+        if not programs.exists():
+            _build(go, folder, programs)
+    return programs
+
+
+def _build(go: str, folder: Path, programs: Path) -> None:
+    needed = _go(go, "list", "-deps", "./...")
+    if needed.returncode:
+        raise NoGoModules(needed.stderr.strip()[-200:])
+    major, minor = KUBERNETES.split(".")
+    said = {"gitMajor": major, "gitMinor": minor, "gitVersion": f"v{KUBERNETES}.0"}
+    flags = " ".join(["-s -w", *(f"-X {VERSION}.{name}={value}" for name, value in said.items())])
+    fresh = folder / "fresh"
+    done = _go(go, "build", "-ldflags", flags, "-o", f"{fresh}{os.sep}", "./...")
+    assert done.returncode == 0, done.stderr
+    fresh.rename(programs)
+
+
+def _go(go: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    quick = {"GOGC": "400", "CGO_ENABLED": "0"}  # a compiler that collects little garbage, and no C
+    environment = {**os.environ, "GOFLAGS": "-mod=readonly", **quick}
+    return subprocess.run(
+        [go, *arguments], cwd=SOURCE, env=environment, capture_output=True, text=True, timeout=BUILD_S, check=False
+    )
