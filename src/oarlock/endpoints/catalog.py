@@ -162,6 +162,13 @@ class Catalog:
         found = self.groups.get(name)
         return found if found is not None and found.versions else None
 
+    def is_custom(self, name: str) -> bool:
+        """Whether a group beside Kubernetes' own has nothing but custom resources."""
+        group = self.groups.get(name)
+        if group is None or self.group("") is None or group.proxied:
+            return False
+        return not any(served.definition.typed for served in group.resources.values())
+
     def serves(self, group: str, version: str) -> bool:
         """Whether this group and version is served."""
         found = self.groups.get(group)

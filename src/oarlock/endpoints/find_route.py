@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from oarlock.endpoints.catalog import CatalogEntry, Proxied
 from oarlock.endpoints.http import Response
+from oarlock.endpoints.index import not_found
 from oarlock.endpoints.own_paths import ProcessPaths, own_path
 from oarlock.endpoints.request_state import RequestState, Route, RouteKind
 from oarlock.endpoints.route import PathAnswer, PathRoute, ResourceRoute, Verb
@@ -48,12 +49,12 @@ class RouteFinder:
         except StatusError as error:
             return PathRoute(target, pairs, table.requests, RouteKind.PATH, _refuse(error.with_traceback(None)))
 
-    def _to_resource(
-        self, table: RouteTable, method: str, target: Target, pairs: list[tuple[str, str]]
-    ) -> ResourceRoute:
+    def _to_resource(self, table: RouteTable, method: str, target: Target, pairs: list[tuple[str, str]]) -> Route:
         """The route to a resource. Raises NoSuchPath, MethodNotAllowed."""
         entry = table.catalog.find(target.group, target.version, target.resource)
         if entry is None:
+            if table.catalog.is_custom(target.group):
+                return PathRoute(target, pairs, table.requests, RouteKind.PATH, _nothing)
             raise NoSuchPath()
         resource = table.resources[(target.group, target.resource)]
         place = target
@@ -147,6 +148,10 @@ def _forward(proxied: Proxied) -> PathAnswer:
         return await proxied.answer(state)
 
     return forward
+
+
+async def _nothing(state: RequestState, route: PathRoute) -> Response:
+    return not_found()
 
 
 def _refuse(error: StatusError) -> PathAnswer:

@@ -13,7 +13,7 @@ from typing import Any
 from oarlock.meta.times import TimeError, human_duration, parse_rfc3339
 from oarlock.schema.cel.gate import computed
 from oarlock.schema.definition import Column, Schema
-from oarlock.schema.jsonpath import compile_path
+from oarlock.schema.jsonpath import PathError, compile_path
 
 __all__ = ["NEVER", "cell", "compile_cell"]
 
@@ -69,7 +69,7 @@ def _age(value: str, now: float) -> str:
 
 
 def compile_cell(column: Column, schema: Schema | None = None) -> Callable[[Any, float], Any]:
-    """A function ``(tree, now) → cell`` for `column`. `jsonpath.PathError` for a malformed path.
+    """A function ``(tree, now) → cell`` for `column`; a malformed path shows nothing.
 
     An expression needs the `schema` of the object.
     """
@@ -79,7 +79,10 @@ def compile_cell(column: Column, schema: Schema | None = None) -> Callable[[Any,
         if kind in ("date", "age"):
             return lambda tree, now: _age(compute(tree) or "", now)
         return lambda tree, now: compute(tree)
-    find = compile_path(column.json_path)
+    try:
+        find = compile_path(column.json_path)
+    except PathError:
+        return lambda tree, now: None
     if kind == "date" and not column.relative:
         return lambda tree, now: _time(find(tree))
     return lambda tree, now: cell(find(tree), kind, now)

@@ -56,7 +56,7 @@ def compile_version(definition: ResourceDefinition, version: str) -> CompiledVer
     if definition.released:
         return _released_version(definition, version_definition)
     node = parse(version_definition.schema)
-    for error in structural_errors(node):
+    for error in structural_errors(node, complete=definition.typed):
         raise SchemaError(error.path, error.body)
     cel, mistakes = rules_of(version_definition.schema, node)
     for error in mistakes:

@@ -16,7 +16,7 @@ from oarlock.schema.crd_schema_rules import schema_errors
 from oarlock.schema.crd_shape import shape_errors
 from oarlock.schema.jsonpath import PathError, compile_path, simple_steps
 
-__all__ = ["crd_errors"]
+__all__ = ["column_errors", "crd_errors", "deprecation_errors", "names_errors", "scale_errors", "selectable_errors"]
 
 Tree = dict[str, Any]
 
@@ -39,7 +39,8 @@ def crd_errors(tree: Any) -> list[FieldError]:
         return errors
     spec = tree["spec"]
     errors += _identity(tree)
-    errors += _names(spec["names"])
+    errors += [Required(f"spec.names.{key}") for key in ("plural", "kind") if not spec["names"][key]]
+    errors += names_errors(spec["names"], "spec.names")
     errors += _versions(spec)
     for i, version in enumerate(spec["versions"]):
         errors += _version(version, f"spec.versions[{i}]")
@@ -68,22 +69,20 @@ def _identity(tree: Tree) -> Iterator[FieldError]:
         yield Invalid("spec.preserveUnknownFields", True, text)
 
 
-def _names(names: Tree) -> Iterator[FieldError]:
-    for key in ("plural", "kind"):
-        if not names[key]:
-            yield Required(f"spec.names.{key}")
+def names_errors(names: Tree, path: str) -> Iterator[FieldError]:
+    """The errors of those names that are given."""
     mixed = "may have mixed case, but should otherwise match: "
     for key, prefix in (("plural", ""), ("singular", ""), ("kind", mixed), ("listKind", mixed)):
         name = names.get(key)
         complaints = naming.dns1035_label(name.lower() if prefix else name) if name else []
         if complaints:
-            yield Invalid(f"spec.names.{key}", name, prefix + ",".join(complaints))
+            yield Invalid(f"{path}.{key}", name, prefix + ",".join(complaints))
     for key in ("shortNames", "categories"):
         for i, name in enumerate(names.get(key) or ()):
             if complaints := naming.dns1035_label(name):
-                yield Invalid(f"spec.names.{key}[{i}]", name, ",".join(complaints))
-    if names["kind"] and names["kind"] == names.get("listKind"):
-        yield Invalid("spec.names.listKind", names["kind"], "kind and listKind may not be the same")
+                yield Invalid(f"{path}.{key}[{i}]", name, ",".join(complaints))
+    if names.get("kind") and names["kind"] == names.get("listKind"):
+        yield Invalid(f"{path}.listKind", names["kind"], "kind and listKind may not be the same")
 
 
 def _versions(spec: Tree) -> Iterator[FieldError]:
@@ -102,37 +101,42 @@ def _versions(spec: Tree) -> Iterator[FieldError]:
 
 
 def _version(version: Tree, path: str) -> Iterator[FieldError]:
-    warning = version.get("deprecationWarning")
-    if warning is not None:
-        yield from _warning(warning, bool(version.get("deprecated")), f"{path}.deprecationWarning")
+    yield from deprecation_errors(version, path)
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     if schema is None:
-        yield Required(f"{path}.schema.openAPIV3Schema", "schemas are required")
+        yield Required(f"{path}.schema.openAPIV3Schema")
     else:
-        yield from schema_errors(schema, f"{path}.schema.openAPIV3Schema")
+        yield from schema_errors(schema, f"{path}.schema.openAPIV3Schema", complete=True)
     scale = (version.get("subresources") or {}).get("scale")
     if scale is not None:
-        yield from _scale(scale, f"{path}.subresources.scale")
+        yield from scale_errors(scale, f"{path}.subresources.scale")
     for i, column in enumerate(version.get("additionalPrinterColumns") or ()):
-        yield from _column(column, f"{path}.additionalPrinterColumns[{i}]")
+        where = f"{path}.additionalPrinterColumns[{i}]"
+        yield from column_errors(column, where)
+        yield from _unreadable(column["jsonPath"], f"{where}.JSONPath")
     if schema is not None:
-        yield from _selectable(version.get("selectableFields") or [], schema, f"{path}.selectableFields")
+        yield from selectable_errors(version.get("selectableFields") or [], schema, f"{path}.selectableFields")
 
 
-def _warning(text: str, deprecated: bool, path: str) -> Iterator[FieldError]:
-    if not deprecated:
-        yield Invalid(path, text, "can only be set for deprecated versions")
-    if len(text) > 256:
-        yield Invalid(path, text, "must be <= 256 characters in length")
+def deprecation_errors(version: Tree, path: str) -> Iterator[FieldError]:
+    """The errors of a version's warning."""
+    text, where = version.get("deprecationWarning"), f"{path}.deprecationWarning"
+    if text is None:
+        return
+    if not version.get("deprecated"):
+        yield Invalid(where, text, "can only be set for deprecated versions")
     if not text.strip():
-        yield Invalid(path, text, "must not be empty")
-    for char in text:
-        if not char.isprintable():
-            yield Invalid(path, text, "must only contain printable UTF-8 characters")
-            return
+        yield Invalid(where, text, "must not be an empty string")
+    if len(text) > 256:
+        yield Invalid(where, text, "must be <= 256 characters in length")
+    at = next((at for at, char in enumerate(text) if not char.isprintable()), None)
+    if at is not None:
+        place = f"non-printable character found at index {len(text[:at].encode())}"
+        yield Invalid(where, text, f"must only contain printable UTF-8 characters; {place}")
 
 
-def _column(column: Tree, path: str) -> Iterator[FieldError]:
+def column_errors(column: Tree, path: str) -> Iterator[FieldError]:
+    """The errors of a printer column. A path that can't be read shows nothing, and is none."""
     one_of = "must be one of " + ",".join(_COLUMN_TYPES)
     if not column["name"]:
         yield Required(f"{path}.name")
@@ -143,22 +147,27 @@ def _column(column: Tree, path: str) -> Iterator[FieldError]:
     column_format = column.get("format")
     if column_format and column_format not in _COLUMN_FORMATS:
         yield Invalid(f"{path}.format", column_format, "must be one of " + ",".join(_COLUMN_FORMATS))
-    yield from _path(column["jsonPath"], f"{path}.jsonPath")
+    yield from _simple_path(column["jsonPath"], f"{path}.JSONPath")
 
 
-def _path(text: str, path: str) -> Iterator[FieldError]:
-    if not text:
-        yield Required(path)
-    elif not text.startswith("."):
-        yield Invalid(path, text, "must be a simple json path starting with .")
-    else:
+def _unreadable(text: str, path: str) -> Iterator[FieldError]:
+    """The error of a path that can't be read, which Kubernetes lets through: its author should know."""
+    if text.startswith("."):
         try:
             compile_path(text)
         except PathError as error:
             yield Invalid(path, text, f"{error.why} at column {error.column}")
 
 
-def _scale(scale: Tree, path: str) -> Iterator[FieldError]:
+def _simple_path(text: str, path: str) -> Iterator[FieldError]:
+    if not text:
+        yield Required(path)
+    elif not text.startswith("."):
+        yield Invalid(path, text, "must be a simple json path starting with .")
+
+
+def scale_errors(scale: Tree, path: str) -> Iterator[FieldError]:
+    """The errors of a scale subresource."""
     for key, roots, needed in (
         ("specReplicasPath", (".spec.",), True),
         ("statusReplicasPath", (".status.",), True),
@@ -167,36 +176,58 @@ def _scale(scale: Tree, path: str) -> Iterator[FieldError]:
         text = scale.get(key) or ""
         if not text and not needed:
             continue
-        mistakes = list(_path(text, f"{path}.{key}"))
+        mistakes = list(_simple_path(text, f"{path}.{key}"))
         yield from mistakes
-        if not mistakes and (not text.startswith(roots) or not simple_steps(text)):
+        if not mistakes and not (text.startswith(roots) and _is_simple(text)):
             under = " or ".join(root.rstrip(".") for root in roots)
-            yield Invalid(f"{path}.{key}", text, f"should be a json path under {under}")
+            either = "either " if len(roots) > 1 else ""
+            yield Invalid(f"{path}.{key}", text, f"should be a json path under {either}{under}")
 
 
-def _selectable(fields: list[Tree], schema: Tree, path: str) -> Iterator[FieldError]:
+def _is_simple(text: str) -> bool:
+    try:
+        return bool(simple_steps(text))
+    except PathError:
+        return False
+
+
+def selectable_errors(fields: list[Tree], schema: Tree, path: str) -> Iterator[FieldError]:
+    """The errors of selectable fields, for a version with this schema."""
     if len(fields) > _MAX_SELECTABLE:
         yield TooMany(path, len(fields), _MAX_SELECTABLE)
-    paths_before: set[tuple[str, ...]] = set()
+    paths_before: set[str] = set()
     for i, field in enumerate(fields):
         where, text = f"{path}[{i}].jsonPath", field["jsonPath"]
-        mistakes = list(_path(text, where))
-        yield from mistakes
-        if mistakes:
+        if not text:
+            yield Required(where)
             continue
-        steps = simple_steps(text)
-        if steps[:1] == ("metadata",):
-            yield Invalid(where, text, "must not point to fields in metadata")
-            continue
-        leaf = _leaf(schema, steps)
-        if not steps or leaf is None:
-            yield Invalid(where, text, "is an invalid path: does not refer to a valid field")
-        elif leaf.get("type") not in _SELECTABLE:
-            kinds = ", ".join(_SELECTABLE)
-            yield Invalid(where, text, f"must point to a field of type {kinds}, but points to {leaf.get('type', '')!r}")
-        if steps in paths_before:
+        yield from _selectable_path(text, schema, where)
+        if text in paths_before:
             yield Duplicate(where, text)
-        paths_before.add(steps)
+        paths_before.add(text)
+
+
+def _selectable_path(text: str, schema: Tree, where: str) -> Iterator[FieldError]:
+    if not text.startswith((".", "[")):
+        shown = text.partition(".")[0]
+        yield Invalid(where, text, f"is an invalid path: expected [ or . but got: {shown}")
+        return
+    try:
+        steps = simple_steps(text)
+    except PathError as error:
+        yield Invalid(where, text, f"is an invalid path: {error.why} at column {error.column}")
+        return
+    if steps[:1] == ("metadata",):
+        yield Invalid(where, text, "must not point to fields in metadata")
+        return
+    leaf = _leaf(schema, steps)
+    if not steps and "[" in text:
+        yield Invalid(where, text, "is an invalid path: array notation is not allowed")
+    elif not steps or leaf is None:
+        yield Invalid(where, text, "is an invalid path: does not refer to a valid field")
+    elif leaf.get("type") not in _SELECTABLE:
+        kinds = "must point to a field of type string, boolean or integer"
+        yield Invalid(where, text, f"{kinds}. Enum string fields and strings with formats are allowed.")
 
 
 def _leaf(schema: Any, steps: tuple[str, ...]) -> Tree | None:

@@ -21,7 +21,7 @@ from oarlock.schema.pruning import prune
 from oarlock.schema.structural import MAX_DEPTH, MISSING, Node, SchemaError, parse
 from oarlock.schema.structural_rules import structural_errors
 
-__all__ = ["schema_errors"]
+__all__ = ["schema_errors", "status_errors_of_root"]
 
 Tree = dict[str, Any]
 
@@ -30,8 +30,32 @@ _UNSUPPORTED = ("id", "additionalItems", "patternProperties", "definitions", "de
 _META = frozenset({"apiVersion", "kind", "metadata"})
 
 
-def schema_errors(schema: Tree, path: str) -> list[FieldError]:
-    """All errors in the schema of one version, each once."""
+_WITH_STATUS = (
+    *("description", "type", "format", "title", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum"),
+    *("maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems", "multipleOf", "required", "items"),
+    *("properties", "externalDocs", "example", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-validations"),
+)
+
+
+def status_errors_of_root(schema: Tree, path: str) -> Iterator[FieldError]:
+    """The errors of a schema whose status has a subresource of its own: nothing but the status may speak of it."""
+    if schema.get("type") not in (None, "", "object"):
+        text = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
+        yield Invalid(f"{path}.type", schema["type"], text)
+    elif any(value not in (None, "", False, [], {}) for key, value in schema.items() if key not in _WITH_STATUS):
+        names = " ".join(_in_go(key) for key in _WITH_STATUS)
+        text = f"only [{names}] fields are allowed at the root of the schema if the status subresource is enabled"
+        yield Invalid(path, schema, text)
+
+
+def _in_go(keyword: str) -> str:
+    """A keyword as Kubernetes calls it in errors."""
+    words = keyword.removeprefix("x-kubernetes-").split("-")
+    return ("X" if keyword.startswith("x-") else "") + "".join(word[:1].upper() + word[1:] for word in words)
+
+
+def schema_errors(schema: Tree, path: str, *, complete: bool = False) -> list[FieldError]:
+    """All errors in the schema of one version, each once. `complete` is that of `structural_errors`."""
     errors = list(_keywords(schema, path, "", 0))
     try:
         node = parse(schema, path)
@@ -41,7 +65,7 @@ def schema_errors(schema: Tree, path: str) -> list[FieldError]:
         return errors
     if any(mistake.path.endswith("preserve-unknown-fields") for mistake in errors):
         return errors  # what such a schema means can't be said
-    structural = structural_errors(node, path)
+    structural = structural_errors(node, path, complete=complete)
     errors += structural
     errors += _list_rules(node, path)
     if not structural:
@@ -200,7 +224,7 @@ def _default_rules(node: Node, path: str, place: _DefaultPlace) -> Iterator[Fiel
             yield Forbidden(where, "must not be set in top-level metadata")
         elif place.steps:
             yield from _default_in_metadata(node, where, place.steps)
-        elif node.default is not None or not node.nullable:
+        elif node.default is not None:
             yield from _default_errors(node, where)
     for key, child in node.properties.items():
         yield from _default_rules(child, f"{path}.properties[{key}]", place.into(node, key))

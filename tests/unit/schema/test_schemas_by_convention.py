@@ -184,7 +184,7 @@ def crd(**changes: Any) -> dict[str, Any]:
         ({"version__name": "V1"}, "spec.versions[0].name"),
         ({"version__schema": {"openAPIV3Schema": {"type": "array", "items": TEXT}}}, "spec.versions[0].schema"),
         ({"version__additionalPrinterColumns": [{"name": "A", "type": "colour", "jsonPath": ".a"}]}, "Columns[0].type"),
-        ({"version__additionalPrinterColumns": [{"name": "A", "type": "string", "jsonPath": "a["}]}, "Columns[0].json"),
+        ({"version__additionalPrinterColumns": [{"name": "A", "type": "string", "jsonPath": "a["}]}, "Columns[0].JSON"),
         ({"version__selectableFields": [{"jsonPath": ".spec.nothing"}]}, "selectableFields[0].jsonPath"),
         ({"version__subresources": {"scale": {"specReplicasPath": ".replicas"}}}, "scale"),
     ],

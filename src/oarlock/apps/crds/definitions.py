@@ -6,14 +6,17 @@ CustomResourceDefinitions. See also: `serving`, which reads what is stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from oarlock.apps.crds.validation import definition_errors
+from oarlock.apps.crds.schema_keywords import prune_keywords, unknown_formats
+from oarlock.apps.crds.validation import definition_errors, status_errors
 from oarlock.apps.kinds.apiextensions import CustomResourceDefinition
 from oarlock.meta.context import Context
+from oarlock.meta.errors import BadRequest
 from oarlock.meta.fielderrors import FieldError
+from oarlock.meta.gotext import quote
 from oarlock.meta.times import rfc3339
 from oarlock.registry.declare import served_from
 from oarlock.registry.served import Hooks, Served
@@ -21,6 +24,9 @@ from oarlock.registry.served import Hooks, Served
 __all__ = ["served_definitions"]
 
 Tree = dict[str, Any]
+
+_MOST_TOLD = 100
+_CANNOT = 'CustomResourceDefinition in version "v1" cannot be handled as a CustomResourceDefinition'
 
 
 def served_definitions() -> Served:
@@ -33,18 +39,34 @@ def served_definitions() -> Served:
 
 
 def _default(tree: Tree, ctx: Context) -> Tree:
+    if ctx.target.subresource:
+        return tree
     spec = tree["spec"]
     names = spec["names"]
+    _prune_schemas(spec.get("versions") or (), ctx)
     if names["kind"]:
         names.setdefault("singular", names["kind"].lower())
         names.setdefault("listKind", f"{names['kind']}List")
     conversion = spec.setdefault("conversion", {"strategy": "None"})
-    if not conversion.get("strategy"):
-        conversion["strategy"] = "None"
     service = ((conversion.get("webhook") or {}).get("clientConfig") or {}).get("service")
     if service is not None:
         service.setdefault("port", 443)
     return tree
+
+
+def _prune_schemas(versions: Sequence[Tree], ctx: Context) -> None:
+    """Take unknown keywords out of the schemas; told as ``fieldValidation`` says. Raises BadRequest."""
+    unknown: list[str] = []
+    for at, version in enumerate(versions):
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        unknown += prune_keywords(schema, f"spec.versions[{at}].schema.openAPIV3Schema")
+    validation = ctx.options.field_validation if ctx.options is not None and unknown else "Ignore"
+    problems = [f"unknown field {quote(path)}" for path in unknown[:_MOST_TOLD]]
+    if validation == "Strict":
+        raise BadRequest(f"{_CANNOT}: strict decoding error: {', '.join(problems)}")
+    if validation == "Warn":
+        for problem in problems:
+            ctx.warn(problem)
 
 
 def _prepare(new: Tree, old: Tree | None, ctx: Context) -> Tree:
@@ -62,8 +84,18 @@ def _prepare(new: Tree, old: Tree | None, ctx: Context) -> Tree:
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterable[FieldError]:
     if ctx.target.subresource == "status":
-        return []
-    return definition_errors(new, old)
+        return status_errors(new["status"])
+    errors = list(definition_errors(new, old))
+    if not errors:
+        before = set() if old is None else _formats(old)
+        for name in sorted(_formats(new) - before):
+            ctx.warn(f"unrecognized format {quote(name)}")
+    return errors
+
+
+def _formats(tree: Tree) -> set[str]:
+    schemas = ((one.get("schema") or {}).get("openAPIV3Schema") for one in tree["spec"].get("versions") or ())
+    return {name for schema in schemas for name in unknown_formats(schema)}
 
 
 def _mark_deleted(new: Tree, ctx: Context) -> Tree:

@@ -10,10 +10,19 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 
-from oarlock.apps.crds.conditions import ESTABLISHED, NAMES_ACCEPTED, ConditionValue, is_true, set_condition
+from oarlock.apps.crds.approval import approval_condition
+from oarlock.apps.crds.conditions import (
+    ESTABLISHED,
+    NAMES_ACCEPTED,
+    NON_STRUCTURAL,
+    ConditionValue,
+    is_true,
+    set_condition,
+)
 from oarlock.apps.crds.naming import NamesDecision, claims_of, decide_names, resource_claims
 from oarlock.apps.crds.resources import CannotServe
 from oarlock.apps.crds.serving import DefinitionServing
+from oarlock.apps.crds.soundness import has_sound_ca, structural_mistakes
 from oarlock.apps.kinds.apiextensions import CustomResourceDefinition
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
@@ -27,6 +36,7 @@ from oarlock.server.live_catalog import LiveCatalog
 
 __all__ = ["DefinitionNaming"]
 
+_BAD_CA = ConditionValue(ESTABLISHED, "False", "InvalidCABundle", "The conversion webhook CABundle is invalid")
 _CLAIMS, _REFUSED = "names in use", "definitions without their names"
 
 
@@ -65,8 +75,10 @@ class DefinitionNaming(
             try:
                 await self._serving.serve(wanted)
             except CannotServe as error:
-                why = ConditionValue(ESTABLISHED, "False", "CannotServe", str(error))
-                set_condition(wanted, why, self._clock.now())
+                now, violations = self._clock.now(), structural_mistakes(crd)
+                set_condition(wanted, ConditionValue(ESTABLISHED, "False", "CannotServe", str(error)), now)
+                if violations:
+                    set_condition(wanted, ConditionValue(NON_STRUCTURAL, "True", "Violations", violations), now)
         if wanted.status == crd.status:
             return
 
@@ -85,8 +97,14 @@ class DefinitionNaming(
         decision = decide_names(crd, lambda claim: self._is_taken(crd, claim))
         made = replace(crd, status=copy.deepcopy(crd.status))
         made.status.accepted_names = decision.accepted
+        now = self._clock.now()
         for value in _values(decision, established=is_true(crd, ESTABLISHED)):
-            set_condition(made, value, self._clock.now())
+            set_condition(made, value, now)
+        approval = approval_condition(crd.spec.group, crd.metadata.annotations)
+        if approval is not None:
+            set_condition(made, approval, now)
+        if is_true(made, ESTABLISHED) and not is_true(crd, ESTABLISHED) and not has_sound_ca(crd):
+            set_condition(made, _BAD_CA, now)
         return made
 
     def _is_taken(self, crd: CustomResourceDefinition, claim: str) -> bool:
