@@ -32,7 +32,7 @@ def _quoted(char: str) -> str:
 
 
 def show(value: Any) -> str:
-    """A value as field errors show it: strings quoted, scalars unquoted, the rest as compact JSON."""
+    """A value as field errors show it: strings quoted, scalars unquoted, the rest as compact JSON as Go writes it."""
     if isinstance(value, str):
         return quote(value)
     if value is None:
@@ -43,7 +43,8 @@ def show(value: Any) -> str:
         return str(value)
     if isinstance(value, float):
         return repr(int(value)) if value.is_integer() and abs(value) < 1e21 else repr(value)
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def html_escape(text: str) -> str:

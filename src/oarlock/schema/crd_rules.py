@@ -234,7 +234,7 @@ def _leaf(schema: Any, steps: tuple[str, ...]) -> Tree | None:
     for step in steps:
         if type(schema) is not dict:
             return None
-        schema = (schema.get("properties") or {}).get(step)
+        schema = (schema.get("properties") or {}).get(step, schema.get("additionalProperties"))
     return schema if type(schema) is dict else None
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required
+from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required, TypeInvalid
 from oarlock.schema.cel.gate import rules_of
 from oarlock.schema.defaulting import copy_json
 from oarlock.schema.defaults_check import broken_rules
@@ -58,7 +58,7 @@ def schema_errors(schema: Tree, path: str, *, complete: bool = False) -> list[Fi
     """All errors in the schema of one version, each once. `complete` is that of `structural_errors`."""
     errors = list(_keywords(schema, path, "", 0))
     try:
-        node = parse(schema, path)
+        node = parse(_with_known_types(schema) if any(map(_is_of_type, errors)) else schema, path)
     except SchemaError as error:
         if not any(mistake.path == error.path for mistake in errors):
             errors.append(Invalid(error.path, "", error.why))
@@ -70,8 +70,40 @@ def schema_errors(schema: Tree, path: str, *, complete: bool = False) -> list[Fi
     errors += _list_rules(node, path)
     if not structural:
         errors += _default_rules(node, path, _DefaultPlace("root"))
-        errors += rules_of(schema, node, path)[1]
+        rules, mistakes = rules_of(schema, node, path)
+        errors += mistakes
+        if rules is not None and not mistakes:
+            errors += _rules_of_defaults(schema, path)
     return list(dict.fromkeys(errors))
+
+
+def _is_of_type(error: FieldError) -> bool:
+    return isinstance(error, NotSupported) and error.path.endswith(".type")
+
+
+def _with_known_types(value: Any) -> Any:
+    """A schema in which unknown types, which have been told, hide no other mistakes."""
+    if type(value) is list:
+        return [_with_known_types(one) for one in value]
+    if type(value) is not dict:
+        return value
+    copy = {key: _with_known_types(one) for key, one in value.items()}
+    if type(copy.get("type")) is str and copy["type"] not in ("", *_TYPES):
+        copy["type"] = "object"
+    return copy
+
+
+def _rules_of_defaults(schema: Any, path: str) -> Iterator[FieldError]:
+    """The rules that defaults break."""
+    if type(schema) is not dict:
+        return
+    if schema.get("default") is not None:
+        rules = rules_of(schema, parse(schema))[0]
+        for error in rules.validate(schema["default"]) if rules is not None else ():
+            value = schema["default"] if error.value is None else error.value
+            yield Invalid(f"{path}.default", value, error.detail)
+    for inner, where, _ in _below(schema, path, ""):
+        yield from _rules_of_defaults(inner, where)
 
 
 def _keywords(schema: Any, path: str, meta: str, depth: int) -> Iterator[FieldError]:
@@ -140,7 +172,7 @@ def _list_rules(node: Node, path: str) -> Iterator[FieldError]:
             text = "must be array if x-kubernetes-list-type is specified"
             yield Invalid(f"{path}.type", node.type, text) if node.type else Required(f"{path}.type", text)
         if node.list_type not in ("atomic", "map", "set"):
-            yield NotSupported(where, node.list_type, ("atomic", "map", "set"))
+            yield NotSupported(where, node.list_type, ("atomic", "set", "map"))
     if node.list_keys and node.list_type != "map":
         text = "must be map if x-kubernetes-list-map-keys is non-empty"
         yield Invalid(where, node.list_type, text) if node.list_type else Required(where, text)
@@ -163,7 +195,7 @@ def _set_rules(items: Node, path: str) -> Iterator[FieldError]:
     if items.type == "array" and items.list_type not in ("", "atomic"):
         yield Invalid(f"{path}.x-kubernetes-list-type", items.list_type, text)
     if items.type == "object" and items.map_type != "atomic":
-        yield Invalid(f"{path}.x-kubernetes-map-type", items.map_type, text)
+        yield Invalid(f"{path}.x-kubernetes-map-type", items.map_type or None, text)
 
 
 def _map_rules(node: Node, path: str) -> Iterator[FieldError]:
@@ -180,6 +212,8 @@ def _map_rules(node: Node, path: str) -> Iterator[FieldError]:
         yield Forbidden(f"{inner}.nullable", "cannot be nullable when x-kubernetes-list-type is map")
     if len(set(node.list_keys)) < len(node.list_keys):
         yield Invalid(where, list(node.list_keys), "must not contain duplicate entries")
+    if items.type != "object":
+        return
     because = "this property is in x-kubernetes-list-map-keys, so it"
     for name in node.list_keys:
         key = items.properties.get(name)
@@ -265,4 +299,7 @@ def _default_errors(node: Node, where: str) -> Iterator[FieldError]:
             findings = Findings()
             embedded.validate(whole, findings)
             mistakes = findings.errors
-    yield from mistakes or broken_rules(node, where)
+    for error in mistakes or broken_rules(node, where):
+        if type(error) in (Invalid, TypeInvalid):
+            error.detail = error.detail.replace(f"{where}.", "").replace(where, "")
+        yield error

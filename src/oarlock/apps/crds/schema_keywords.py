@@ -22,6 +22,15 @@ _FIELDS = frozenset(
         *("x-kubernetes-list-map-keys", "x-kubernetes-list-type", "x-kubernetes-map-type", "dependencies"),
     )
 )
+_LEFT_OUT = frozenset(
+    (
+        *("id", "$schema", "description", "type", "format", "title", "pattern", "exclusiveMaximum", "exclusiveMinimum"),
+        *("uniqueItems", "enum", "required", "allOf", "oneOf", "anyOf", "properties", "patternProperties", "nullable"),
+        *("dependencies", "definitions", "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string"),
+        *("x-kubernetes-list-map-keys", "x-kubernetes-validations"),
+    )
+)
+"""What isn't stored when it is empty or false."""
 _ONE = frozenset(("not", "items", "additionalProperties", "additionalItems"))
 _LISTS = frozenset(("allOf", "anyOf", "oneOf"))
 _BY_NAME = frozenset(("properties", "patternProperties", "definitions"))
@@ -33,11 +42,14 @@ MAX_DEPTH = 100
 
 
 def prune_keywords(schema: Any, path: str, depth: int = 0) -> Iterator[str]:
-    """Take unknown keywords out of `schema`; yields the path of each."""
+    """Take unknown keywords out of `schema`, and empty ones; yields the path of each unknown one."""
     if type(schema) is not dict or depth > MAX_DEPTH:
         return
     for key in list(schema):
         value = schema[key]
+        if value is None or (key in _LEFT_OUT and (value is False or value in ("", [], {}))):
+            del schema[key]
+            continue
         if key in _FIELDS:
             continue
         if key in _ONE:
@@ -61,6 +73,8 @@ def _prune_rules(rules: Any, path: str) -> Iterator[str]:
             if key not in _RULE_FIELDS:
                 del rule[key]
                 yield f"{path}[{at}].{key}"
+            elif rule[key] in (None, "") and key != "rule":
+                del rule[key]
 
 
 def unknown_formats(schema: Any, depth: int = 0) -> Iterator[str]:

@@ -173,9 +173,10 @@ def compile_rules(
     decl = declare(node, root=True)
     level = build.level([(schema, path)], node, decl, _LevelPlace())
     level.root = True
-    if build.total > SCHEMA_LIMIT and not build.errors:
-        text = _too_dear(_WHOLE, "rules", build.total, SCHEMA_LIMIT)
-        build.errors.append(Forbidden(path, text))
+    if build.total > SCHEMA_LIMIT:
+        dearest = sorted(build.costs, key=lambda one: -one[0])[:_MOST_TOLD]
+        build.errors += [Forbidden(where, _CONTRIBUTED) for _, where in dearest]
+        build.errors.append(Forbidden(path, _too_dear(_WHOLE, "rule", build.total, SCHEMA_LIMIT)))
     return (RuleSet(level) if level else None), build.errors
 
 
@@ -204,6 +205,8 @@ class _Build:
     def __init__(self, *, bounded: bool) -> None:
         self._bounded = bounded
         self.total = 0
+        self.costs: list[tuple[int, str]] = []
+        """The estimated cost of each expression, and where that is."""
         self.errors: list[FieldError] = []
 
     def level(self, schemas: list[tuple[Any, str]], node: Node | None, decl: Decl | None, place: _LevelPlace) -> _Level:
@@ -270,14 +273,15 @@ class _Build:
             return None
         optional_old = rule.get("optionalOldSelf") is True
         variables = variables_at(decl, optional_old=optional_old)
-        checked = self._checked(source, variables, f"{where}.rule", "bool")
+        checked = self._checked(rule, "rule", variables, where)
         if checked is None:
+            self._check_old(rule, where, place, uses_old=False)
             return None
         uses_old = mentions(checked.tree, "oldSelf")
         self._check_old(rule, where, place, uses_old=uses_old)
         self._check_cost(checked.tree, f"{where}.rule", decl, place, ("estimated rule cost", "rule"))
         expression = rule.get("messageExpression", "")
-        message = self._checked(expression, variables, f"{where}.messageExpression", "string") if expression else None
+        message = self._checked(rule, "messageExpression", variables, where) if expression.strip() else None
         if message is not None:
             names = ("estimated messageExpression cost", "messageExpression")
             self._check_cost(message.tree, f"{where}.messageExpression", decl, place, names)
@@ -300,17 +304,17 @@ class _Build:
             self._wrong(Invalid(f"{where}.rule", source, f"compilation failed: {error}"))
             return None
 
-    def _checked(self, source: str, variables: dict[str, Variable], where: str, expected: str) -> Checked | None:
+    def _checked(self, rule: dict[str, Any], key: str, variables: dict[str, Variable], where: str) -> Checked | None:
+        """One of a rule's expressions, checked. In errors the rule is shown as Kubernetes shows it."""
+        expected, name = ("bool", "") if key == "rule" else ("string", "messageExpression ")
         try:
-            checked = check_text(source, variables)
+            checked = check_text(rule[key], variables)
         except CelError as error:
-            self._wrong(Invalid(where, source, f"compilation failed: {error}"))
+            self._wrong(Invalid(f"{where}.{key}", _in_go(rule), f"{name}compilation failed: {error}"))
             return None
         if checked.type.kind != expected:
-            if expected == "bool":
-                self._wrong(Invalid(where, source, "cel expression must evaluate to a bool"))
-            else:
-                self._wrong(Invalid(where, source, "messageExpression must evaluate to a string"))
+            subject = "cel expression must evaluate to a bool" if not name else f"{name}must evaluate to a string"
+            self._wrong(Invalid(f"{where}.{key}", _in_go(rule), subject))
             return None
         return checked
 
@@ -321,7 +325,7 @@ class _Build:
         if message and not message.strip():
             self._wrong(Invalid(f"{where}.message", message, "message must be non-empty if specified"))
         elif "\n" in message.strip():
-            self._wrong(Invalid(f"{where}.message", message, "message must not contain line breaks"))
+            self._wrong(Invalid(f"{where}.message", message, "must not contain line breaks"))
         elif "\n" in source and not message:
             self._wrong(Required(f"{where}.message", "message must be specified if rule contains line breaks"))
         expression = rule.get("messageExpression", "")
@@ -339,12 +343,12 @@ class _Build:
         if not text:
             self._wrong(Invalid(f"{where}.fieldPath", path, "fieldPath must be non-empty if specified"))
         elif "\n" in text:
-            self._wrong(Invalid(f"{where}.fieldPath", path, "fieldPath must not contain line breaks"))
+            self._wrong(Invalid(f"{where}.fieldPath", path, "must not contain line breaks"))
         else:
             try:
                 return normalized(text, node)
-            except FieldPathError as error:
-                self._wrong(Invalid(f"{where}.fieldPath", path, f"fieldPath must be a valid path: {error}"))
+            except FieldPathError:
+                self._wrong(Invalid(f"{where}.fieldPath", path, "must be a valid path"))
         return ""
 
     def _check_old(self, rule: dict[str, Any], where: str, place: _LevelPlace, *, uses_old: bool) -> None:
@@ -365,6 +369,7 @@ class _Build:
             count = MAX_REQUEST // (min_serialized(decl.node) + 1)
         cost = once.high * max(1, count)
         self.total += cost
+        self.costs.append((cost, where))
         if cost > EXPRESSION_LIMIT:
             text = _too_dear(*names, cost, EXPRESSION_LIMIT)
             loose = list(dict.fromkeys((*place.unbounded, *unbounded)))
@@ -373,6 +378,8 @@ class _Build:
             self._wrong(Forbidden(where, text))
 
 
+_MOST_TOLD = 4
+_CONTRIBUTED = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
 _WHOLE = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
 
 
@@ -381,6 +388,18 @@ def _too_dear(what: str, subject: str, cost: int, limit: int) -> str:
     factor = "more than 100x" if times > 100 else f"{times:.1f}x" if times >= 1.5 else f"{times:f}x"
     bounds = "maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared"
     return f"{what} exceeds budget by factor of {factor} (try simplifying the {subject}, or adding {bounds})"
+
+
+def _in_go(rule: dict[str, Any]) -> dict[str, Any]:
+    """A rule as Kubernetes shows it in errors."""
+    return {
+        "Rule": rule.get("rule", ""),
+        "Message": rule.get("message", ""),
+        "MessageExpression": rule.get("messageExpression", ""),
+        "Reason": rule.get("reason"),
+        "FieldPath": rule.get("fieldPath", ""),
+        "OptionalOldSelf": rule.get("optionalOldSelf"),
+    }
 
 
 _TEXTS = ("rule", "message", "messageExpression", "reason", "fieldPath")
