@@ -1,0 +1,3 @@
+module greedy
+
+go 1.22
