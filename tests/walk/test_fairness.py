@@ -70,8 +70,8 @@ async def test_one_wide_list_begins_in_a_turn_and_a_get_does_not_wait_for_the_ot
 async def test_a_watch_gives_its_seats_back_once_its_initial_objects_are_sent(api: InMemory) -> None:
     before = level(api).counts["global-default"].copy()
     async with api.watch(KEGS) as events:
-        assert level(api).is_idle
         assert len([await events.next() for _ in range(250)]) == 250
+        assert level(api).is_idle
         async with api.watch(KEGS + "?resourceVersion=3"):
             assert level(api).is_idle
     after = level(api).counts["global-default"].copy()

@@ -104,6 +104,15 @@ async def test_debug_pages_show_options_and_no_secret():
         status = (await api.get("/statusz")).body.decode()
         assert "Up: 1 hr 01 min 01 sec" in status
         assert "/readyz" in status
+        wanted = "application/json;as=Statusz;v=v1beta1;g=config.k8s.io,text/plain"
+        tree = (await api.get("/statusz", accept=wanted)).json
+        assert (tree["kind"], tree["apiVersion"]) == ("Statusz", "config.k8s.io/v1beta1")
+        assert (tree["uptimeSeconds"], tree["startTime"]) == (3661, "2026-01-01T00:00:00Z")
+        assert "/statusz" in tree["paths"]
+        wanted = "application/json;as=Flagz;v=v1alpha1;g=config.k8s.io"
+        assert (await api.get("/flagz", accept=wanted)).json["flags"]["request-timeout"] == "1m30s"
+        unknown = await api.get("/statusz", accept="application/json;as=Statusz;v=v9;g=config.k8s.io,*/*")
+        assert unknown.body.startswith(b"shop statusz"), "a version that isn't known is answered as text"
         assert (await api.get("/debug/pprof/")).status == 404
         assert {"/configz", "/flagz", "/statusz"} <= set((await api.get("/")).json["paths"])
 

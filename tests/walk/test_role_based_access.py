@@ -181,3 +181,13 @@ async def test_each_mode_by_itself():
         config = ServerConfig(storage="memory://", authorization_mode=(mode,))
         async with InMemory(APIServer(serve=[Thing]), config=config, user=ANN) as api:
             assert (await api.get(THINGS.format("x"))).status == status
+
+
+@walk
+async def test_how_requests_were_decided_is_on_the_page_of_metrics() -> None:
+    async with InMemory(APIServer(serve=KINDS), config=RBAC) as api:
+        who = {"impersonate-user": "ann"}
+        assert (await api.request("GET", "/apis/things.example.com/v1/things", None, who)).status == 403
+        page = (await api.get("/metrics")).body.decode()
+        assert 'authorization_attempts_total{result="no-opinion"} 1.0' in page
+        assert 'authorization_attempts_total{result="allowed"}' in page

@@ -20,6 +20,7 @@ from oarlock.policy.authn.anonymous import NOBODY, Anonymous
 from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authn.front_proxy import FrontProxyHeaders
 from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer
+from oarlock.policy.authz.counts import AccessCounts
 from oarlock.server.filters.audit import Audit
 from oarlock.server.filters.audit_id import audit_id
 from oarlock.server.filters.authentication import Attempted, authentication, uncounted
@@ -50,6 +51,7 @@ class ChainConfig:
     resolve: Callable[[RequestState], None]
     authenticator: Authenticator
     authorizer: Authorizer = field(default_factory=AlwaysAllow)
+    access: AccessCounts = field(default_factory=AccessCounts)
     observe: Callable[[RequestState, Response], None] = _unobserved
     shutdown: Shutdown = field(default_factory=Shutdown)
     max_in_flight: MaxInFlight | FairnessFilter | None = field(default_factory=MaxInFlight)
@@ -83,7 +85,7 @@ def filters(config: ChainConfig) -> list[Filter]:
         *([] if audit is None else [audit.record]),
         identity_headers(config.front_proxy, config.authorizer),
         *([] if config.max_in_flight is None else [config.max_in_flight]),
-        authorization(config.authorizer),
+        authorization(config.authorizer, config.access),
         *([] if config.memory is None else [config.memory]),
     ]
 

@@ -17,9 +17,12 @@ from collections.abc import Callable, Sequence
 
 from oarlock.codec import json as json_codec
 from oarlock.endpoints.http import Response
+from oarlock.endpoints.negotiation import JSON, parse_accept
 from oarlock.endpoints.request_state import RequestState
+from oarlock.meta.context import Clock
 from oarlock.meta.errors import BadRequest, TooManyRequests
 from oarlock.meta.options_parse import parse_query
+from oarlock.meta.times import rfc3339
 from oarlock.server.about import own_version
 from oarlock.server.config import ServerConfig
 from oarlock.server.filters.plain import plain
@@ -34,6 +37,7 @@ _WARNING = (
     "for debugging purposes only.\n\n"
 )
 _INDEX = "/debug/pprof/\n\ngoroutine: stacks of threads and tasks\nprofile?seconds=5: where time is spent\n"
+_GROUP, _VERSIONS = "config.k8s.io", ("v1alpha1", "v1beta1")
 PROFILE_S = 5
 LONGEST_PROFILE_S = 30
 _STACKS = 1000
@@ -43,7 +47,10 @@ _STACKS = 1000
 class DebugPages:
     """Answers the pages that `config` asks for. `uptime_s` is how long the server has run; `paths` are its others."""
 
-    def __init__(self, name: str, config: ServerConfig, uptime_s: Callable[[], float], paths: Sequence[str]) -> None:
+    def __init__(
+        self, name: str, config: ServerConfig, clock: Clock, uptime_s: Callable[[], float], paths: Sequence[str]
+    ) -> None:
+        self._now = clock.now
         self.paths = (*(PAGES if config.debug_pages else ()), *(PROFILES if config.profiling else ()))
         self._name = name
         self._config = config
@@ -60,9 +67,13 @@ class DebugPages:
             case "/configz":
                 return Response(200, [("content-type", "application/json")], self._options_as_json())
             case "/flagz":
-                return plain(200, self._flags())
+                version = _structured(state, "Flagz")
+                return (
+                    plain(200, self._flags()) if not version else self._document("Flagz", version, flags=self._by_flag)
+                )
             case "/statusz":
-                return plain(200, self._status())
+                version = _structured(state, "Statusz")
+                return self._statusz(version) if version else plain(200, self._status())
             case "/debug/pprof/profile":
                 return plain(200, await self._profile(_seconds(state.request.query)))
             case "/debug/pprof/goroutine":
@@ -76,9 +87,29 @@ class DebugPages:
         }
         return json_codec.encode({self._name: shown}) + b"\n"
 
+    @property
+    def _by_flag(self) -> dict[str, str]:
+        shown = {one.flag: one.text(getattr(self._config, one.field)) for one in options_of(type(self._config))}
+        return dict(sorted(shown.items()))
+
     def _flags(self) -> str:
-        lines = [f"{one.flag}={one.text(getattr(self._config, one.field))}" for one in options_of(type(self._config))]
-        return f"{self._name} flagz\n{_WARNING}" + "".join(f"{line}\n" for line in sorted(lines))
+        return f"{self._name} flagz\n{_WARNING}" + "".join(f"{flag}={text}\n" for flag, text in self._by_flag.items())
+
+    def _statusz(self, version: str) -> Response:
+        up_s = self._uptime_s()
+        facts = {
+            "startTime": rfc3339(self._now() - up_s),
+            "uptimeSeconds": int(up_s),
+            "pythonVersion": sys.version.partition(" ")[0],
+            "binaryVersion": own_version(),
+            "paths": [*self._other_paths, *self.paths],
+        }
+        return self._document("Statusz", version, **facts)
+
+    def _document(self, kind: str, version: str, **fields: object) -> Response:
+        tree = {"kind": kind, "apiVersion": f"{_GROUP}/{version}", "metadata": {"name": self._name}, **fields}
+        media = f"application/json;as={kind};v={version};g={_GROUP}"
+        return Response(200, [("content-type", media)], json_codec.encode(tree) + b"\n")
 
     def _status(self) -> str:
         hours, rest = divmod(int(self._uptime_s()), 3600)
@@ -102,6 +133,18 @@ class DebugPages:
         text = io.StringIO()
         pstats.Stats(profile, stream=text).sort_stats("tottime").print_stats(100)
         return text.getvalue()
+
+
+def _structured(state: RequestState, kind: str) -> str:
+    """The version in which a client wants a page as an object; ``""`` if it wants the text."""
+    for clause in parse_accept(state.request.headers.get("accept", "")):
+        params = dict(clause.params)
+        version = params.get("v", "")
+        if (params.get("as"), params.get("g")) == (kind, _GROUP) and clause.matches(JSON) and version in _VERSIONS:
+            return version
+        if not params and clause.matches("text/plain"):
+            break
+    return ""
 
 
 def _seconds(query: str) -> int:

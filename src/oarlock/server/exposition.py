@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 from oarlock.controllers.exposition import write_numbers
 from oarlock.server.audit.counts import AuditCounts
 from oarlock.server.authentication.families import authentication_families
+from oarlock.server.authorization.families import access_families
 from oarlock.server.fairness.families import fairness_families
 from oarlock.server.metrics import BOUNDS_S, Histogram, Numbers, Verdicts, WorkerProcess
 from oarlock.server.reload_counts import ReloadCounts
@@ -70,6 +71,8 @@ class _MetricsCollector(Collector):
             yield from _audit(self._page.audit)
         if self._page.fairness is not None:
             yield from fairness_families(self._page.fairness)
+        if self._page.access is not None:
+            yield from access_families(self._page.access)
 
     def _requests(self) -> Iterator[Metric]:
         total = CounterMetricFamily(

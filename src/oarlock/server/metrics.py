@@ -17,9 +17,9 @@ from oarlock.endpoints.request_state import RequestState, RouteKind
 from oarlock.meta.context import Clock, Target
 from oarlock.server.audit.counts import AuditCounts
 from oarlock.server.authentication.counts import AuthenticationCounts
-from oarlock.server.fairness.numbers import FairnessNumbers
 from oarlock.server.health import Probe
 from oarlock.server.reload_counts import ReloadCounts
+from oarlock.server.series import SeriesNumbers
 
 __all__ = [
     "BOUNDS_S",
@@ -193,8 +193,9 @@ class Numbers:
     encryption: ReloadCounts | None
     audit: AuditCounts | None = None
     controllers: tuple[ControllerNumbers, ...] = ()
-    fairness: FairnessNumbers | None = None
+    fairness: SeriesNumbers | None = None
     authentication: AuthenticationCounts = field(default_factory=AuthenticationCounts)
+    access: SeriesNumbers | None = None
 
 
 @dataclass(frozen=True, slots=True)

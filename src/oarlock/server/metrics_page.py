@@ -14,8 +14,10 @@ from typing import Protocol
 from oarlock.controllers.metrics import ControllerNumbers
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.unsent import Unsent
+from oarlock.policy.authz.counts import AccessCounts
 from oarlock.server.audit.counts import AuditCounts
 from oarlock.server.authentication.counts import AuthenticationCounts
+from oarlock.server.authorization.numbers import access_numbers
 from oarlock.server.fairness.numbers import fairness_numbers
 from oarlock.server.filters.fairness import FairnessFilter
 from oarlock.server.filters.max_in_flight import MaxInFlight
@@ -52,6 +54,7 @@ class Sources:
     watch_events: Callable[[], ByGroupVersion]
     encryption: ReloadCounts | None = None
     audit: AuditCounts | None = None
+    access: AccessCounts | None = None
     controllers: Callable[[], Sequence[ControllerNumbers]] = tuple
     authentication: Callable[[], AuthenticationCounts] = AuthenticationCounts
 
@@ -116,6 +119,7 @@ class MetricsPage:
             tuple(sources.controllers()),
             fairness_numbers(sources.in_flight.fairness) if isinstance(sources.in_flight, FairnessFilter) else None,
             sources.authentication(),
+            None if sources.access is None else access_numbers(sources.access),
         )
 
     def _verdicts(self) -> Verdicts:

@@ -182,6 +182,7 @@ class ServerParts:
             self._watch_events,
             reloads,
             None if self.audit is None else self.audit.counts,
+            self.authorization.counts,
             partial(numbers_of, server.controllers),
             lambda: self._authentication_numbers(),
         )
@@ -202,6 +203,7 @@ class ServerParts:
             resolve=self.router.resolve,
             authenticator=authenticator,
             authorizer=self.authorizer,
+            access=self.authorization.counts,
             observe=self._observe_and_log if self.config.verbosity >= 3 else self.request_metrics.observe,
             shutdown=self.shutdown,
             max_in_flight=None if in_process else self.in_flight,
@@ -281,7 +283,7 @@ class ServerParts:
     async def _own_response(self, state: RequestState) -> Response | None:
         """Answer the server's own paths."""
         path, debug = state.request.path, self.fairness_pages
-        own = None if debug is None else debug.respond(path)
+        own = None if debug is None else debug.respond(path, state.request.query)
         own = own or await self.health.respond(state) or await self.metrics.respond(path)
         if own is None and self.debug_pages is not None:
             own = await self.debug_pages.respond(state)
@@ -390,7 +392,7 @@ def _debug_pages(name: str, config: ServerConfig, clock: TimerClock, paths: Sequ
     from oarlock.server.debug_pages import DebugPages  # noqa: PLC0415 (few servers need the profiler)
 
     began = clock.monotonic()
-    return DebugPages(name, config, lambda: clock.monotonic() - began, paths)
+    return DebugPages(name, config, clock, lambda: clock.monotonic() - began, paths)
 
 
 def _cors(config: ServerConfig) -> Filter | None:

@@ -329,6 +329,10 @@ async def test_who_asks_what_is_in_the_tables(chain: Any, fair: FairnessFilter, 
     assert waiting[:2] == ["one", "everybody"]
     assert (waiting[3], begun[3]) == ("0", "-1")
     assert waiting[5] == "2026-01-01T00:00:00.000000Z"
+    detailed = text(pages.respond(pages.paths[2], "includeRequestDetails=1")).splitlines()
+    assert [cell.strip() for cell in detailed[0].split(",")][-8:][:3] == ["UserName", "Verb", "APIPath"]
+    about = ["alice", "get", FLUNDER, "default", "a", "wardle.example.com/v1alpha1", "flunders", ""]
+    assert [cell.strip() for cell in detailed[1].split(",")][-8:] == about
     assert pages.respond("/debug/api_priority_and_fairness") is None
     first.sent(True)
     (await waits).sent(True)

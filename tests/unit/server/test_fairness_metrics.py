@@ -10,18 +10,19 @@ from oarlock.policy.fairness.level import Flow, Ticket
 from oarlock.policy.fairness.work import NARROW, Work
 from oarlock.server.exposition import _text  # type: ignore[attr-defined]
 from oarlock.server.fairness.families import fairness_families
-from oarlock.server.fairness.numbers import FairnessNumbers, fairness_numbers
+from oarlock.server.fairness.numbers import fairness_numbers
+from oarlock.server.series import SeriesNumbers
 
 
 class _Page:
-    def __init__(self, numbers: FairnessNumbers) -> None:
+    def __init__(self, numbers: SeriesNumbers) -> None:
         self._numbers = numbers
 
     def collect(self) -> object:
         return fairness_families(self._numbers)
 
 
-def printed(numbers: FairnessNumbers) -> set[str]:
+def printed(numbers: SeriesNumbers) -> set[str]:
     return set(_text(_Page(numbers)).decode().splitlines())
 
 
@@ -64,9 +65,9 @@ def test_every_request_is_counted_once() -> None:
 
 def test_processes_are_summed_and_one_that_ended_only_counted() -> None:
     numbers = fairness_numbers(busy())
-    copied = msgspec.msgpack.decode(msgspec.msgpack.encode(numbers), type=FairnessNumbers)
+    copied = msgspec.msgpack.decode(msgspec.msgpack.encode(numbers), type=SeriesNumbers)
     assert copied == numbers
-    lines = printed(FairnessNumbers.total([numbers, copied, copied.counted()]))
+    lines = printed(SeriesNumbers.total([numbers, copied, copied.counted()]))
     assert f"apiserver_flowcontrol_dispatched_requests_total{LABELS} 24.0" in lines
     assert f"apiserver_flowcontrol_current_executing_requests{LABELS} 14.0" in lines
     assert f"apiserver_flowcontrol_work_estimated_seats_sum{LABELS} 33.0" in lines

@@ -14,6 +14,7 @@ from typing import Protocol, runtime_checkable
 from oarlock.meta.context import Target, User
 from oarlock.meta.errors import Forbidden
 from oarlock.meta.gotext import html_escape, quote
+from oarlock.policy.authz.counts import AuthorizerLabels
 from oarlock.policy.authz.known_rules import EVERYTHING, KnownRules
 
 __all__ = [
@@ -94,6 +95,7 @@ class AlwaysAllow(Authorizer):
     """Allows every authenticated user everything."""
 
     waits = False
+    labels = AuthorizerLabels("AlwaysAllow", "alwaysallow")
 
     async def decide(self, user: User, target: Target) -> Decision:
         return ALLOWED

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from oarlock.meta.context import Target, User
 from oarlock.policy.authz.authorizer import ALLOWED, NO_OPINION, Authorizer, Decision
+from oarlock.policy.authz.counts import AuthorizerLabels
 from oarlock.policy.authz.known_rules import KnownRules
 
 __all__ = ["AllowedPaths", "AlwaysDeny"]
@@ -18,6 +19,7 @@ class AlwaysDeny(Authorizer):
     """Allows nobody anything. It has no opinion, so that an authorizer after it may still allow."""
 
     waits = False
+    labels = AuthorizerLabels("AlwaysDeny", "alwaysdeny")
 
     async def decide(self, user: User, target: Target) -> Decision:
         return Decision.no_opinion("Everything is forbidden.")

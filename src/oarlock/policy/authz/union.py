@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from oarlock.meta.context import Clock, Target, User
 from oarlock.meta.errors import InternalError, StatusError
 from oarlock.policy.authz.authorizer import ALLOWED, NO_OPINION, Authorizer, CannotDecide, Decision, Outcome, decided
+from oarlock.policy.authz.counts import AccessCounts, AuthorizerLabels
 from oarlock.policy.authz.known_rules import KnownRules, RuleSource
 from oarlock.registry.users_code import UsersCode
 from oarlock.registry.waiting import in_task
@@ -34,8 +35,9 @@ class AuthorizerUnion(Authorizer):
 
     waits = False
 
-    def __init__(self, members: Sequence[Authorizer], clock: Clock) -> None:
+    def __init__(self, members: Sequence[Authorizer], clock: Clock, counts: AccessCounts | None = None) -> None:
         self._clock = clock
+        self._decisions = (counts or AccessCounts()).decisions
         self._members: tuple[tuple[Authorizer, UsersCode], ...] = ()
         self.replace(members)
 
@@ -70,6 +72,7 @@ class AuthorizerUnion(Authorizer):
                 failed = failed or type(member).__qualname__
                 continue
             if outcome is not Outcome.NO_OPINION:
+                self._decisions[_labels(member), "allowed" if outcome is Outcome.ALLOW else "denied"] += 1
                 return decision
             if decision.reason:
                 reasons.append(decision.reason)
@@ -86,6 +89,12 @@ class AuthorizerUnion(Authorizer):
             else:
                 known = known.joined(KnownRules(incomplete=True, error=_cannot_list(member)))
         return known
+
+
+def _labels(member: Authorizer) -> AuthorizerLabels:
+    """What it is called in metrics; one of a user's own by its class."""
+    labels: AuthorizerLabels | None = getattr(member, "labels", None)
+    return labels or AuthorizerLabels(type(member).__qualname__, type(member).__qualname__)
 
 
 def _cannot_list(member: Authorizer) -> str:

@@ -18,6 +18,7 @@ import msgspec
 from oarlock.meta.context import Clock, Target, User
 from oarlock.policy.authz.access_review import spec_of
 from oarlock.policy.authz.authorizer import ALLOWED, NO_OPINION, Authorizer, CannotDecide, Decision, Outcome
+from oarlock.policy.authz.counts import AccessCounts, AuthorizerLabels
 from oarlock.policy.authz.known_rules import KnownRules
 from oarlock.registry.waiting import in_task
 
@@ -74,7 +75,9 @@ class WebhookAuthorizer(Authorizer):
 
     waits = False  # only a question that isn't remembered gets a task
 
-    def __init__(self, ask: Caller, rules: WebhookRules, clock: Clock) -> None:
+    def __init__(self, ask: Caller, rules: WebhookRules, clock: Clock, counts: AccessCounts | None = None) -> None:
+        self.labels = AuthorizerLabels("Webhook", rules.name)
+        self._counts = counts or AccessCounts()
         self._ask = ask
         self._rules = rules
         self._clock = clock
@@ -110,11 +113,13 @@ class WebhookAuthorizer(Authorizer):
         for condition in self._rules.conditions:
             try:
                 if not condition.holds(spec):
+                    self._counts.exclusions[self._rules.name] += 1
                     return False
             except Exception as error:
                 failure = error
         if failure is None:
             return True
+        self._counts.condition_errors[self._rules.name] += 1
         self._failed(f"a match condition can't be evaluated: {failure}")
         return None
 
@@ -122,21 +127,32 @@ class WebhookAuthorizer(Authorizer):
         rules = self._rules
         version = rules.version
         body = {"apiVersion": f"authorization.k8s.io/{version}", **_HEAD, "spec": _of_version(spec, version)}
+        began = self._clock.monotonic()
+        result, why = "success", ""
         try:
             async with asyncio.timeout(rules.timeout_s):
                 answer = await self._ask(body)
             decision = _decision(answer)
         except TimeoutError:
-            return self._unanswered(f"no answer within {rules.timeout_s:g} s")
+            result, why = "timeout", f"no answer within {rules.timeout_s:g} s"
+        except asyncio.CancelledError:
+            result = "canceled"
+            raise
         except Exception as error:
-            return self._unanswered(f"{type(error).__name__}: {error}")
+            result, why = "error", f"{type(error).__name__}: {error}"
+        finally:
+            self._counts.called(rules.name, result, self._clock.monotonic() - began)
+        if why:
+            return self._unanswered(result, why)
         self._remember(question, decision)
         return decision
 
-    def _unanswered(self, why: str) -> Decision:
+    def _unanswered(self, result: str, why: str) -> Decision:
         """What counts instead of an answer. Raises `CannotDecide` if it is no opinion."""
         self._failed(why)
-        if self._rules.failure == "Deny":
+        if self._rules.failure != "Deny":
+            self._counts.open_failures[self._rules.name, result] += 1
+        else:
             return Decision(Outcome.DENY, f"{self._rules.name}, which decides, doesn't answer")
         raise CannotDecide(self._rules.name)
 

@@ -26,6 +26,7 @@ _REQUEST_COLUMNS = (
     *("PriorityLevelName", "FlowSchemaName", "QueueIndex", "RequestIndexInQueue", "FlowDistingsher", "ArriveTime"),
     *("InitialSeats", "FinalSeats", "AdditionalLatency", "StartTime"),
 )
+_DETAIL_COLUMNS = ("UserName", "Verb", "APIPath", "Namespace", "Name", "APIVersion", "Resource", "SubResource")
 
 Row = Sequence[object]
 
@@ -40,8 +41,8 @@ def dump_queues(fairness: Fairness) -> str:
     return _table(_QUEUE_COLUMNS, (row for level in fairness.levels.values() for row in _queue_rows(level)))
 
 
-def dump_requests(fairness: Fairness, epoch_s: float) -> str:
-    """A row for each request that waits, then for each that is carried out.
+def dump_requests(fairness: Fairness, epoch_s: float, *, details: bool = False) -> str:
+    """A row for each request that waits, then for each that is carried out; with `details`, what each is about.
 
     `epoch_s` is what the monotonic clock showed at the epoch: negative, in seconds.
     """
@@ -49,7 +50,9 @@ def dump_requests(fairness: Fairness, epoch_s: float) -> str:
     def shown(monotonic_s: float) -> str:
         return rfc3339_micro(monotonic_s - epoch_s)
 
-    return _table(_REQUEST_COLUMNS, (row for one in fairness.levels.values() for row in _request_rows(one, shown)))
+    columns = (*_REQUEST_COLUMNS, *_DETAIL_COLUMNS) if details else _REQUEST_COLUMNS
+    rows = (row for one in fairness.levels.values() for row in _request_rows(one, shown))
+    return _table(columns, (row[: len(columns)] for row in rows))
 
 
 def _level_row(level: PriorityLevel) -> Row:
@@ -87,7 +90,16 @@ def _request_row(ticket: Ticket, index: int, place: int, shown: Callable[[float]
     flow, work = ticket.flow, ticket.work
     began = shown(ticket.began) if ticket.has_begun else "0001-01-01T00:00:00Z"
     head = (flow.level.settings.name, flow.schema.name, index, place, flow.distinguisher, shown(ticket.arrived))
-    return (*head, work.seats, work.final_seats, f"{work.final_s:g}s", began)
+    return (*head, work.seats, work.final_seats, f"{work.final_s:g}s", began, *_details(ticket))
+
+
+def _details(ticket: Ticket) -> Row:
+    if ticket.about is None:
+        return ("",) * len(_DETAIL_COLUMNS)
+    user, target = ticket.about.user, ticket.about.target
+    version = f"{target.group}/{target.version}" if target.group else target.version
+    of_object = (target.namespace, target.name, version, target.resource, target.subresource)
+    return (user.name, target.verb, ticket.about.request.path, *of_object)
 
 
 def _word(truth: bool) -> str:

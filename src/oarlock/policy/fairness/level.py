@@ -14,7 +14,9 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Container
 from itertools import count
+from typing import Protocol
 
+from oarlock.meta.context import Target, User
 from oarlock.policy.fairness.borrowing import SeatLimits
 from oarlock.policy.fairness.counts import FlowCounts, Refusal
 from oarlock.policy.fairness.demand import Demand
@@ -22,7 +24,7 @@ from oarlock.policy.fairness.settings import LevelSettings, SchemaSettings
 from oarlock.policy.fairness.shuffle_sharding import flow_number, hand
 from oarlock.policy.fairness.work import ESTIMATED_S, Work
 
-__all__ = ["Flow", "PriorityLevel", "SharedBounds", "Ticket", "WaitingLine"]
+__all__ = ["Flow", "PriorityLevel", "QueuedRequest", "RequestPath", "SharedBounds", "Ticket", "WaitingLine"]
 
 KEPT_QUEUES = 512
 """How many queues are kept although they are empty."""
@@ -69,13 +71,31 @@ class Flow:
         self.durations = self.counts.watched if verb == "watch" else self.counts.executed
 
 
+class RequestPath(Protocol):
+    """A request as it came, as far as it is shown."""
+
+    @property
+    def path(self) -> str: ...
+
+
+class QueuedRequest(Protocol):
+    """Who sent a request, and what it is about."""
+
+    @property
+    def request(self) -> RequestPath: ...
+    @property
+    def user(self) -> User: ...
+    @property
+    def target(self) -> Target: ...
+
+
 class Ticket:
     """A request on a level: it waits in a queue, then takes its seats, until `PriorityLevel.leave`.
 
     `has_begun` says which; `wake` is called when one that waits begins. Times are monotonic seconds.
     """
 
-    __slots__ = ("arrived", "arrived_r", "began", "flow", "has_begun", "is_answered", "line", "wake", "work")
+    __slots__ = ("about", "arrived", "arrived_r", "began", "flow", "has_begun", "is_answered", "line", "wake", "work")
 
     def __init__(self, flow: Flow, work: Work, arrived: float) -> None:
         self.flow = flow
@@ -86,6 +106,8 @@ class Ticket:
         self.has_begun = False
         self.is_answered = False
         """Whether all that is left is to send the answer."""
+        self.about: QueuedRequest | None = None
+        """The request, for somebody who looks at the tables of all requests."""
         self.wake: Callable[[], None] | None = None
         self.line: WaitingLine | None = None
         """The queue it is or was in; None on a level without queues."""

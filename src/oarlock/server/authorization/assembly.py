@@ -13,6 +13,7 @@ from typing import Any
 from oarlock.endpoints.catalog import Catalog
 from oarlock.meta.context import Clock
 from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer
+from oarlock.policy.authz.counts import AccessCounts
 from oarlock.policy.authz.fixed import AllowedPaths, AlwaysDeny
 from oarlock.policy.authz.rbac.authorizer import RoleBasedAuthorizer
 from oarlock.policy.authz.rbac.policy import RoleBasedPolicy
@@ -44,6 +45,7 @@ class ServerAuthorization:
     ) -> None:
         self.policy = RoleBasedPolicy()
         """Roles and bindings; empty unless RBAC decides."""
+        self.counts = AccessCounts()
         self.files: tuple[ReloadedFiles, ...] = ()
         """Those that are read again when they change."""
         self.authorizer: Authorizer = own or AlwaysAllow()
@@ -65,7 +67,7 @@ class ServerAuthorization:
         if file is not None:
             self.files = (ReloadedFiles([file], self._read_again, (ConfigError,)),)
         members, self._callers = self._made(file)
-        self.authorizer = AuthorizerUnion(members, clock)
+        self.authorizer = AuthorizerUnion(members, clock, self.counts)
 
     def check(self, catalog: Catalog) -> None:
         """Raises `ConfigError` if RBAC is on and its kinds aren't served."""
@@ -146,7 +148,7 @@ class ServerAuthorization:
 
     def _webhook(self, caller: ReviewCaller, rules: WebhookRules, callers: list[ReviewCaller]) -> Authorizer:
         callers.append(caller)
-        return WebhookAuthorizer(caller, rules, self._clock)
+        return WebhookAuthorizer(caller, rules, self._clock, self.counts)
 
     def _role_based(self) -> Authorizer:
         if self._served is not None:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from oarlock.server.fairness.numbers import BOUNDS, FairnessNumbers
+from oarlock.server.fairness.numbers import BOUNDS
+from oarlock.server.series import SeriesNumbers
 
 __all__ = ["fairness_families"]
 
@@ -41,7 +42,7 @@ _HISTOGRAMS = {
 }
 
 
-def fairness_families(numbers: FairnessNumbers) -> Iterator[Metric]:
+def fairness_families(numbers: SeriesNumbers) -> Iterator[Metric]:
     """All families of metrics."""
     for name, (labels, about) in _COUNTERS.items():
         counter = CounterMetricFamily(_PREFIX + name, about, labels=labels)

@@ -7,18 +7,12 @@ there are as many as schemas. See also: `families`, which prints them. Source: k
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-
 from oarlock.policy.fairness.counts import LENGTH_BOUNDS, SEAT_BOUNDS, WAIT_BOUNDS_S, FlowCounts, Samples
 from oarlock.policy.fairness.engine import Fairness
 from oarlock.policy.fairness.level import PriorityLevel
+from oarlock.server.series import Series, SeriesNumbers
 
-__all__ = ["BOUNDS", "FairnessNumbers", "FairnessSeries", "fairness_numbers"]
-
-FairnessSeries = tuple[str, ...]
-Buckets = tuple[list[int], float]
-"""The counts of a histogram's buckets, and the sum of what was counted."""
+__all__ = ["BOUNDS", "fairness_numbers"]
 
 BOUNDS = {
     "request_wait_duration_seconds": WAIT_BOUNDS_S,
@@ -29,37 +23,9 @@ BOUNDS = {
 """The upper bounds of the buckets of each histogram."""
 
 
-@dataclass(frozen=True, slots=True)
-class FairnessNumbers:
-    """A copy of all counters, gauges and histograms."""
-
-    counters: dict[FairnessSeries, int] = field(default_factory=dict)
-    gauges: dict[FairnessSeries, float] = field(default_factory=dict)
-    histograms: dict[FairnessSeries, Buckets] = field(default_factory=dict)
-
-    def counted(self) -> FairnessNumbers:
-        """Without what was measured."""
-        return FairnessNumbers(self.counters, {}, self.histograms)
-
-    @classmethod
-    def total(cls, every: Iterable[FairnessNumbers]) -> FairnessNumbers:
-        """The sum of all, series by series."""
-        total = cls()
-        for one in every:
-            for series, count in one.counters.items():
-                total.counters[series] = total.counters.get(series, 0) + count
-            for series, value in one.gauges.items():
-                total.gauges[series] = total.gauges.get(series, 0.0) + value
-            for series, (buckets, amount) in one.histograms.items():
-                before, sum_before = total.histograms.get(series, ([0] * len(buckets), 0.0))
-                pairs = zip(before, buckets, strict=True)
-                total.histograms[series] = [a + b for a, b in pairs], sum_before + amount
-        return total
-
-
-def fairness_numbers(fairness: Fairness) -> FairnessNumbers:
+def fairness_numbers(fairness: Fairness) -> SeriesNumbers:
     """The numbers now."""
-    numbers = FairnessNumbers()
+    numbers = SeriesNumbers()
     for name, level in fairness.levels.items():
         _seats(numbers, name, level)
         _requests(numbers, name, level)
@@ -68,7 +34,7 @@ def fairness_numbers(fairness: Fairness) -> FairnessNumbers:
     return numbers
 
 
-def _seats(numbers: FairnessNumbers, name: str, level: PriorityLevel) -> None:
+def _seats(numbers: SeriesNumbers, name: str, level: PriorityLevel) -> None:
     limits, demand = level.limits, level.demand.figures
     numbers.gauges.update(
         {
@@ -85,7 +51,7 @@ def _seats(numbers: FairnessNumbers, name: str, level: PriorityLevel) -> None:
     )
 
 
-def _requests(numbers: FairnessNumbers, name: str, level: PriorityLevel) -> None:
+def _requests(numbers: SeriesNumbers, name: str, level: PriorityLevel) -> None:
     for schema in level.counts:
         for state in ("executing", "inqueue"):
             numbers.gauges[(f"current_{state}_requests", name, schema)] = 0
@@ -98,11 +64,11 @@ def _requests(numbers: FairnessNumbers, name: str, level: PriorityLevel) -> None
             numbers.gauges[series] = numbers.gauges.get(series, 0) + amount
 
 
-def _counted(numbers: FairnessNumbers, labels: tuple[str, str], counts: FlowCounts) -> None:
+def _counted(numbers: SeriesNumbers, labels: tuple[str, str], counts: FlowCounts) -> None:
     numbers.counters[("dispatched_requests_total", *labels)] = counts.dispatched
     for reason, count in counts.refused.items():
         numbers.counters[("rejected_requests_total", *labels, reason)] = count
-    histograms: dict[FairnessSeries, Samples] = {
+    histograms: dict[Series, Samples] = {
         ("request_wait_duration_seconds", *labels, "true"): counts.waited,
         ("request_wait_duration_seconds", *labels, "false"): counts.given_up,
         ("request_execution_seconds", *labels, "regular"): counts.executed,

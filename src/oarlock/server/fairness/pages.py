@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from oarlock.endpoints.http import Response
 from oarlock.meta.context import Clock
+from oarlock.meta.options_parse import parse_query
 from oarlock.policy.fairness.dumps import dump_levels, dump_queues, dump_requests
 from oarlock.policy.fairness.engine import Fairness
 
 __all__ = ["FairnessPages"]
 
 _ROOT = "/debug/api_priority_and_fairness"
+_DETAILS = "includeRequestDetails"
 
 
 class FairnessPages:
@@ -24,7 +26,7 @@ class FairnessPages:
         self._fairness = fairness
         self._clock = clock
 
-    def respond(self, path: str) -> Response | None:
+    def respond(self, path: str, query: str = "") -> Response | None:
         """The answer, or None for a path that isn't in `paths`."""
         if path not in self.paths:
             return None
@@ -33,6 +35,7 @@ class FairnessPages:
         elif path.endswith("queues"):
             text = dump_queues(self._fairness)
         else:
-            text = dump_requests(self._fairness, self._clock.monotonic() - self._clock.now())
+            details = any(key == _DETAILS and value for key, value in parse_query(query))
+            text = dump_requests(self._fairness, self._clock.monotonic() - self._clock.now(), details=details)
         headers = [("content-type", "text/plain; charset=utf-8"), ("x-content-type-options", "nosniff")]
         return Response(200, headers, text.encode("utf-8", "replace"))

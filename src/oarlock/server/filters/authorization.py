@@ -5,7 +5,8 @@ from __future__ import annotations
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.policy.audit.event import AuditRecord
-from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, Decision, decided, forbidden
+from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, Decision, Outcome, decided, forbidden
+from oarlock.policy.authz.counts import AccessCounts
 from oarlock.registry.users_code import UsersCode
 from oarlock.registry.waiting import in_task
 from oarlock.server.filters.filter import Filter, Next
@@ -13,21 +14,28 @@ from oarlock.server.filters.filter import Filter, Next
 __all__ = ["authorization"]
 
 
-def authorization(authorizer: Authorizer) -> Filter:
-    """The filter: 403 for what `authorizer` doesn't allow."""
+def authorization(authorizer: Authorizer, counts: AccessCounts) -> Filter:
+    """The filter: 403 for what `authorizer` doesn't allow. `counts` are told of each request."""
+    attempts = counts.attempts
     code = UsersCode(f"{type(authorizer).__qualname__}.decide")
     waits = authorizer.waits
 
     async def authorize(state: RequestState, next: Next) -> Response:
-        if waits:
-            await in_task()
-            decision = await code.timed(state.clock, authorizer.decide(state.user, state.target))
-        else:
-            decision = await authorizer.decide(state.user, state.target)
+        try:
+            if waits:
+                await in_task()
+                decision = await code.timed(state.clock, authorizer.decide(state.user, state.target))
+            else:
+                decision = await authorizer.decide(state.user, state.target)
+        except Exception:
+            attempts["error"] += 1
+            raise
         if state.audit is not None:
             _annotate(state.audit, decision)
         if decision is not ALLOWED and not decided(decision, code.name).allowed:
+            attempts["denied" if decision.outcome is Outcome.DENY else "no-opinion"] += 1
             raise forbidden(state.user, state.target, decision.reason)
+        attempts["allowed"] += 1
         return await next(state)
 
     return authorize

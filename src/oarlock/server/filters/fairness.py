@@ -104,7 +104,10 @@ class FairnessFilter:
         )
         flow = self.fairness.known_flow(key) or self._classify(key, state)
         ticket = flow.level.arrive(flow, flow.work or self._estimate(state, flow))
-        if ticket is None or not (ticket.has_begun or await self._has_begun(ticket, state)):
+        if ticket is None:
+            return self._refuse(flow)
+        ticket.about = state
+        if not (ticket.has_begun or await self._has_begun(ticket, state)):
             return self._refuse(flow)
         try:
             if ticket.work.most > 1:

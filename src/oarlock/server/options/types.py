@@ -60,8 +60,8 @@ class OptionType(ABC):
         return self.text(value)
 
     def text(self, value: Any) -> str:
-        """The value as a flag takes it. Shows no secret."""
-        return str(value)
+        """The value as a flag takes it. Shows no secret, also where a URL was given by mistake."""
+        return without_password(str(value))
 
 
 class StringType(OptionType):
@@ -96,9 +96,6 @@ class URLType(StringType):
 
     def __init__(self, unit: str = "URL") -> None:
         super().__init__(unit)
-
-    def text(self, value: Any) -> str:
-        return without_password(str(value))
 
 
 class BooleanType(OptionType):

@@ -13,9 +13,9 @@ from typing import TypeVar
 from oarlock.controllers.metrics import ended_numbers, summed_numbers
 from oarlock.server.audit.counts import AuditCounts
 from oarlock.server.authentication.counts import AuthenticationCounts
-from oarlock.server.fairness.numbers import FairnessNumbers
 from oarlock.server.metrics import Histogram, Numbers, RequestSnapshot, Verdicts
 from oarlock.server.reload_counts import ReloadCounts
+from oarlock.server.series import SeriesNumbers
 
 __all__ = ["counters_of", "summed", "summed_verdicts"]
 
@@ -33,7 +33,7 @@ def counters_of(numbers: Numbers) -> Numbers:
     rest = numbers.encryption, numbers.audit, ended_numbers(numbers.controllers)
     fairness = None if numbers.fairness is None else numbers.fairness.counted()
     ended = Numbers(snapshot, numbers.store, numbers.store_failed, in_flight, 0, cut, {}, events, *rest, fairness)
-    return replace(ended, authentication=numbers.authentication)
+    return replace(ended, authentication=numbers.authentication, access=numbers.access)
 
 
 def summed(own: Numbers, others: Sequence[Numbers]) -> Numbers:
@@ -56,7 +56,8 @@ def summed(own: Numbers, others: Sequence[Numbers]) -> Numbers:
         encryption=_reloads([one.encryption for one in every if one.encryption is not None]),
         audit=_audit([one.audit for one in every if one.audit is not None]),
         controllers=summed_numbers(one for several in every for one in several.controllers),
-        fairness=_fairness([one.fairness for one in every if one.fairness is not None]),
+        fairness=_series([one.fairness for one in every if one.fairness is not None]),
+        access=_series([one.access for one in every if one.access is not None]),
         authentication=_authentication([one.authentication for one in every]),
     )
 
@@ -96,8 +97,8 @@ def _audit(every: Sequence[AuditCounts]) -> AuditCounts | None:
     )
 
 
-def _fairness(every: Sequence[FairnessNumbers]) -> FairnessNumbers | None:
-    return FairnessNumbers.total(every) if every else None
+def _series(every: Sequence[SeriesNumbers]) -> SeriesNumbers | None:
+    return SeriesNumbers.total(every) if every else None
 
 
 def _joined(every: Iterable[Mapping[K, V]], add: Callable[[V, V], V]) -> dict[K, V]:

@@ -315,6 +315,8 @@ def test_passwords_are_never_shown() -> None:
     with pytest.raises(ConfigError) as refused:
         ServerConfig(storage="sqlite://u:secret@h/x")
     assert "secret" not in str(refused.value)
+    mistaken = ServerConfig(storage="memory://", bind_address="sqlite://u:secret@[")
+    assert "bind_address='sqlite://u:***@['" in repr(mistaken)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from oarlock.meta.context import Target, User
 from oarlock.meta.memo import Memo
 from oarlock.policy.authz.authorizer import Authorizer, Decision
+from oarlock.policy.authz.counts import AuthorizerLabels
 from oarlock.policy.authz.known_rules import KnownRules
 from oarlock.policy.authz.rbac.policy import RoleBasedPolicy
 
@@ -23,6 +24,7 @@ class RoleBasedAuthorizer(Authorizer):
     """Decides by roles and bindings. What it remembers is bounded by `limit_bytes`."""
 
     waits = False
+    labels = AuthorizerLabels("RBAC", "rbac")
 
     def __init__(self, policy: RoleBasedPolicy, limit_bytes: int = REMEMBERED_BYTES) -> None:
         self.policy = policy

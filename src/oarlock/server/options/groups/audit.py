@@ -22,6 +22,22 @@ AUDIT_MODES = ("batch", "blocking", "blocking-strict")
 AUDIT_FORMATS = ("json", "legacy")
 _VERSION = "audit.k8s.io/v1"
 
+# What the options of both sinks are for.
+_ONE_VERSION = "The version of events; there is one."
+_MODE = (
+    "With batch requests don't wait, and what finds the buffer full is dropped; with blocking they wait "
+    "until their event is written; with blocking-strict they fail if the event of their receipt can't be."
+)
+_BUFFER = "How many events wait at most, and 64 MiB of them; in batch mode."
+_BATCH = "How many events are written at a time; in batch mode."
+_WAIT = "How long a batch may wait for more events; in batch mode."
+_THROTTLED = "Whether the rate of batches is limited; in batch mode."
+_RATE = "So many batches a second on average; in batch mode."
+_BURST = "So many batches at once after a pause; in batch mode."
+_TRUNCATED = "Leave the objects out of events that are too large, and drop those that still are."
+_EVENT_SIZE = "The size from which an event is too large."
+_BATCH_SIZE = "The size of a batch at most, if events are truncated."
+
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
@@ -57,41 +73,18 @@ class _LogOptions(OptionGroup):
     )
     audit_log_compress: bool = option(False, BooleanType(), "Compress rotated files with gzip.")
     audit_log_format: str = option("json", StringType("FORMAT"), "Write json, or legacy: text without objects.")
-    audit_log_version: str = option(_VERSION, StringType("VERSION"), "The version of events; there is one.")
+    audit_log_version: str = option(_VERSION, StringType("VERSION"), _ONE_VERSION)
 
-    audit_log_mode: str = option(
-        "blocking",
-        StringType("MODE"),
-        "With batch requests don't wait, and what finds the buffer full is dropped; with blocking they wait until "
-        "their event is written; with blocking-strict they fail if the event of their receipt can't be.",
-    )
-    audit_log_batch_buffer_size: int = option(
-        10_000, IntegerType(minimum=1), "How many events wait at most, and 64 MiB of them; in batch mode."
-    )
-    audit_log_batch_max_size: int = option(
-        400, IntegerType(minimum=1), "How many events are written at a time; in batch mode."
-    )
-    audit_log_batch_max_wait_s: float = option(
-        0.0, DurationType(), "How long a batch may wait for more events; in batch mode."
-    )
-    audit_log_batch_throttle_enable: bool = option(
-        False, BooleanType(), "Whether the rate of batches is limited; in batch mode."
-    )
-    audit_log_batch_throttle_qps: float = option(
-        0.0, FractionType(), "So many batches a second on average; in batch mode."
-    )
-    audit_log_batch_throttle_burst: int = option(
-        1, IntegerType(minimum=1), "So many batches at once after a pause; in batch mode."
-    )
-    audit_log_truncate_enabled: bool = option(
-        False, BooleanType(), "Leave the objects out of events that are too large, and drop those that still are."
-    )
-    audit_log_truncate_max_event_size: int = option(
-        102_400, IntegerType("BYTES", minimum=1), "The size from which an event is too large."
-    )
-    audit_log_truncate_max_batch_size: int = option(
-        10_485_760, IntegerType("BYTES", minimum=1), "The size of a batch at most, if events are truncated."
-    )
+    audit_log_mode: str = option("blocking", StringType("MODE"), _MODE)
+    audit_log_batch_buffer_size: int = option(10_000, IntegerType(minimum=1), _BUFFER)
+    audit_log_batch_max_size: int = option(400, IntegerType(minimum=1), _BATCH)
+    audit_log_batch_max_wait_s: float = option(0.0, DurationType(), _WAIT)
+    audit_log_batch_throttle_enable: bool = option(False, BooleanType(), _THROTTLED)
+    audit_log_batch_throttle_qps: float = option(0.0, FractionType(), _RATE)
+    audit_log_batch_throttle_burst: int = option(1, IntegerType(minimum=1), _BURST)
+    audit_log_truncate_enabled: bool = option(False, BooleanType(), _TRUNCATED)
+    audit_log_truncate_max_event_size: int = option(102_400, IntegerType("BYTES", minimum=1), _EVENT_SIZE)
+    audit_log_truncate_max_batch_size: int = option(10_485_760, IntegerType("BYTES", minimum=1), _BATCH_SIZE)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -102,41 +95,18 @@ class AuditOptions(_LogOptions):
     audit_webhook_initial_backoff_s: float = option(
         10.0, DurationType(positive=True), "How long to wait before what failed is sent again; then longer each time."
     )
-    audit_webhook_version: str = option(_VERSION, StringType("VERSION"), "The version of events; there is one.")
+    audit_webhook_version: str = option(_VERSION, StringType("VERSION"), _ONE_VERSION)
 
-    audit_webhook_mode: str = option(
-        "batch",
-        StringType("MODE"),
-        "With batch requests don't wait, and what finds the buffer full is dropped; with blocking they wait until "
-        "their event is written; with blocking-strict they fail if the event of their receipt can't be.",
-    )
-    audit_webhook_batch_buffer_size: int = option(
-        10_000, IntegerType(minimum=1), "How many events wait at most, and 64 MiB of them; in batch mode."
-    )
-    audit_webhook_batch_max_size: int = option(
-        400, IntegerType(minimum=1), "How many events are written at a time; in batch mode."
-    )
-    audit_webhook_batch_max_wait_s: float = option(
-        30.0, DurationType(), "How long a batch may wait for more events; in batch mode."
-    )
-    audit_webhook_batch_throttle_enable: bool = option(
-        True, BooleanType(), "Whether the rate of batches is limited; in batch mode."
-    )
-    audit_webhook_batch_throttle_qps: float = option(
-        10.0, FractionType(), "So many batches a second on average; in batch mode."
-    )
-    audit_webhook_batch_throttle_burst: int = option(
-        15, IntegerType(minimum=1), "So many batches at once after a pause; in batch mode."
-    )
-    audit_webhook_truncate_enabled: bool = option(
-        False, BooleanType(), "Leave the objects out of events that are too large, and drop those that still are."
-    )
-    audit_webhook_truncate_max_event_size: int = option(
-        102_400, IntegerType("BYTES", minimum=1), "The size from which an event is too large."
-    )
-    audit_webhook_truncate_max_batch_size: int = option(
-        10_485_760, IntegerType("BYTES", minimum=1), "The size of a batch at most, if events are truncated."
-    )
+    audit_webhook_mode: str = option("batch", StringType("MODE"), _MODE)
+    audit_webhook_batch_buffer_size: int = option(10_000, IntegerType(minimum=1), _BUFFER)
+    audit_webhook_batch_max_size: int = option(400, IntegerType(minimum=1), _BATCH)
+    audit_webhook_batch_max_wait_s: float = option(30.0, DurationType(), _WAIT)
+    audit_webhook_batch_throttle_enable: bool = option(True, BooleanType(), _THROTTLED)
+    audit_webhook_batch_throttle_qps: float = option(10.0, FractionType(), _RATE)
+    audit_webhook_batch_throttle_burst: int = option(15, IntegerType(minimum=1), _BURST)
+    audit_webhook_truncate_enabled: bool = option(False, BooleanType(), _TRUNCATED)
+    audit_webhook_truncate_max_event_size: int = option(102_400, IntegerType("BYTES", minimum=1), _EVENT_SIZE)
+    audit_webhook_truncate_max_batch_size: int = option(10_485_760, IntegerType("BYTES", minimum=1), _BATCH_SIZE)
 
     def check(self) -> Iterator[Problem]:
         sinks = {"audit_log_path": self.audit_log_path, "audit_webhook_config_file": self.audit_webhook_config_file}
