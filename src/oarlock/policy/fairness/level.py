@@ -24,7 +24,7 @@ from oarlock.policy.fairness.settings import LevelSettings, SchemaSettings
 from oarlock.policy.fairness.shuffle_sharding import flow_number, hand
 from oarlock.policy.fairness.work import ESTIMATED_S, Work
 
-__all__ = ["Flow", "PriorityLevel", "QueuedRequest", "RequestPath", "SharedBounds", "Ticket", "WaitingLine"]
+__all__ = ["Flow", "PriorityLevel", "RequestPath", "SharedBounds", "Ticket", "TicketSubject", "WaitingLine"]
 
 KEPT_QUEUES = 512
 """How many queues are kept although they are empty."""
@@ -78,7 +78,7 @@ class RequestPath(Protocol):
     def path(self) -> str: ...
 
 
-class QueuedRequest(Protocol):
+class TicketSubject(Protocol):
     """Who sent a request, and what it is about."""
 
     @property
@@ -106,7 +106,7 @@ class Ticket:
         self.has_begun = False
         self.is_answered = False
         """Whether all that is left is to send the answer."""
-        self.about: QueuedRequest | None = None
+        self.about: TicketSubject | None = None
         """The request, for somebody who looks at the tables of all requests."""
         self.wake: Callable[[], None] | None = None
         self.line: WaitingLine | None = None
