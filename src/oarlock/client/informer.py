@@ -79,8 +79,10 @@ class CacheTransport(Protocol):
         """The objects of a list; None when they aren't in the cache, or can't be read without waiting."""
         ...
 
-    def cached_metadata(self, path: KindPath, observers: Observers[Any]) -> ObjectSource[Any] | None:
-        """All objects of a kind as ``PartialObject``; None when they aren't in the cache."""
+    def cached_bytes(
+        self, path: KindPath, observers: Observers[Any], read: Callable[[bytes], Any]
+    ) -> ObjectSource[Any] | None:
+        """All objects of a kind as `read` makes them of their stored bytes; None when they aren't in the cache."""
         ...
 
 

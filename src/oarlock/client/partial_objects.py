@@ -8,18 +8,22 @@ keeps nothing; over a network it asks for ``PartialObjectMetadata`` and keeps th
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import msgspec
 
 from oarlock.client.informer import Informer, ObjectSource
 from oarlock.client.kinds import KindPath
-from oarlock.client.queries import Pairs
+from oarlock.client.observers import Observers
+from oarlock.client.queries import ListQuery, Pairs
 from oarlock.client.remote_objects import RemoteObjects
 from oarlock.client.transport import ClientResponse, Transport
 from oarlock.client.watching import WatchingClient
 
-__all__ = ["MetadataInformer", "OwnerLink", "PartialMetadata", "PartialObject", "partial_object"]
+__all__ = ["ByteInformer", "MetadataInformer", "OwnerLink", "PartialMetadata", "PartialObject", "partial_object"]
+
+T = TypeVar("T")
 
 _ACCEPT = (
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, "
@@ -73,41 +77,60 @@ def partial_object(data: bytes) -> PartialObject | None:
         return None
 
 
-class MetadataInformer(Informer[PartialObject]):
-    """The metadata of the objects of a kind, ``group/version/Kind``. `run` follows them until cancelled."""
+class ByteInformer(Informer[T]):
+    """The objects of a kind, ``group/version/Kind``, as `read` makes them of their JSON. `run` follows until cancelled.
 
-    def __init__(self, kind: str, client: WatchingClient) -> None:
+    In the process of a server they are read in the version that is stored, each time anew, and nothing is kept.
+    `accept` is the form that is asked for over a network.
+    """
+
+    def __init__(self, kind: str, client: WatchingClient, read: Callable[[bytes], T | None], accept: str = "") -> None:
         # Kinds are classes for those who read objects; here it is a name.
         of: Any = kind
-        super().__init__(of, client=_MetadataClient(client))
+        super().__init__(of, client=_AcceptingClient(client, accept))
+        self._read_bytes = read
 
     def names(self) -> list[str]:
         """The names of the objects, of all namespaces."""
         return [] if self._source is None else [name for (_, name), _ in self._source.objects()]
 
-    def _remote_objects(self, path: KindPath) -> RemoteObjects[PartialObject]:
+    def _remote_objects(self, path: KindPath) -> RemoteObjects[T]:
         assert self._client is not None
-        return _RemoteMetadata(self._client, path, self.namespace, self.query, self.observers)
+        return _RemoteBytes(self._client, path, self.observers, self._read_bytes)
 
-    async def _cached(self, path: KindPath) -> ObjectSource[PartialObject] | None:
+    async def _cached(self, path: KindPath) -> ObjectSource[T] | None:
         assert self._client is not None
         transport: Any = self._client.transport
-        if not hasattr(transport, "cached_metadata"):
+        if not hasattr(transport, "cached_bytes"):
             return None
-        found: ObjectSource[PartialObject] | None = transport.cached_metadata(path, self.observers)
+        found: ObjectSource[T] | None = transport.cached_bytes(path, self.observers, self._read_bytes)
         return found
 
 
-class _RemoteMetadata(RemoteObjects[PartialObject]):
-    def decoded(self, data: bytes) -> PartialObject | None:
-        return partial_object(data)
+class MetadataInformer(ByteInformer[PartialObject]):
+    """The metadata of the objects of a kind."""
+
+    def __init__(self, kind: str, client: WatchingClient) -> None:
+        super().__init__(kind, client, partial_object, _ACCEPT)
 
 
-class _MetadataClient:
-    """A `WatchingClient` that asks for metadata only."""
+class _RemoteBytes(RemoteObjects[T]):
+    def __init__(
+        self, client: WatchingClient, path: KindPath, observers: Observers[T], read: Callable[[bytes], T | None]
+    ) -> None:
+        super().__init__(client, path, "", ListQuery(), observers)
+        self._read = read
 
-    def __init__(self, client: WatchingClient) -> None:
+    def decoded(self, data: bytes) -> T | None:
+        return self._read(data)
+
+
+class _AcceptingClient:
+    """A `WatchingClient` that asks for objects in one form."""
+
+    def __init__(self, client: WatchingClient, accept: str) -> None:
         self._client = client
+        self._accept = accept
 
     @property
     def transport(self) -> Transport:
@@ -116,8 +139,8 @@ class _MetadataClient:
     async def path(self, kind: Any) -> KindPath:
         return await self._client.path(kind)
 
-    async def open(self, path: str, query: Pairs, *, streams: bool = False, accept: str = _ACCEPT) -> ClientResponse:
-        return await self._client.open(path, query, streams=streams, accept=accept)
+    async def open(self, path: str, query: Pairs, *, streams: bool = False, accept: str = "") -> ClientResponse:
+        return await self._client.open(path, query, streams=streams, accept=accept or self._accept)
 
     async def pause(self, failures: int) -> None:
         await self._client.pause(failures)

@@ -10,7 +10,7 @@ way. They have what is between the deadline for renewing a lease and its end. Se
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -93,7 +93,7 @@ class FencedTransport:
             return None
         return transport.cached_objects(path, namespace, query, observers)
 
-    def cached_metadata(self, path: KindPath, observers: Observers[Any]) -> Any:
+    def cached_bytes(self, path: KindPath, observers: Observers[Any], read: Callable[[bytes], Any]) -> Any:
         """See ``client.informer.CacheTransport``."""
         transport: Any = self._transport
-        return transport.cached_metadata(path, observers) if hasattr(transport, "cached_metadata") else None
+        return transport.cached_bytes(path, observers, read) if hasattr(transport, "cached_bytes") else None

@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from oarlock.client.informer import NotRunning, differences
 from oarlock.client.object_log import ObjectLog
 from oarlock.client.observers import Key, Observers
-from oarlock.client.partial_objects import PartialObject, partial_object
 from oarlock.client.queries import ListQuery
 from oarlock.meta.errors import StatusError
 from oarlock.registry.keys import object_key
@@ -28,7 +27,7 @@ from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent, Subscription
 from oarlock.storage.cache.snapshot import Snapshot
 
-__all__ = ["CachedMetadata", "CachedObjects", "selection_of"]
+__all__ = ["CachedBytes", "CachedObjects", "selection_of"]
 
 T = TypeVar("T")
 
@@ -203,21 +202,19 @@ class CachedObjects(Generic[T]):
                     observers.changed((entry.namespace, entry.name), old, new)
 
 
-class CachedMetadata(CachedObjects[PartialObject]):
-    """The metadata of all objects of `resource`, read from their stored bytes each time: nothing is kept or converted.
+class CachedBytes(CachedObjects[T]):
+    """All objects of `resource`, as `read` makes them of their stored bytes each time: nothing is kept or converted."""
 
-    Metadata is the same in every version.
-    """
-
-    def __init__(self, resource: StoredResource, observers: Observers[PartialObject]) -> None:
+    def __init__(self, resource: StoredResource, observers: Observers[T], read: Callable[[bytes], T | None]) -> None:
         super().__init__(resource, resource.definition.stored_as, _no_view, observers)
+        self._read_bytes = read
 
-    def _read(self, entry: Entry) -> PartialObject | None:
-        return None if entry.broken else partial_object(b"{" + entry.body)
+    def _read(self, entry: Entry) -> T | None:
+        return None if entry.broken else self._read_bytes(b"{" + entry.body)
 
 
-def _no_view(tree: Tree) -> PartialObject:
-    raise AssertionError("metadata is read from bytes")
+def _no_view(tree: Tree) -> Any:
+    raise AssertionError("objects are read from bytes")
 
 
 class _State(Generic[T]):

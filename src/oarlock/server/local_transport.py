@@ -22,7 +22,7 @@ from oarlock.meta.context import Clock, User
 from oarlock.meta.kinds import GroupVersion
 from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import Credentials, Identity, authenticated
-from oarlock.registry.cached_objects import CachedMetadata, CachedObjects, selection_of
+from oarlock.registry.cached_objects import CachedBytes, CachedObjects, selection_of
 from oarlock.registry.stored_resource import StoredResource
 from oarlock.server.local_connection import LocalConnection
 from oarlock.server.local_streams import WEBSOCKET_HEADERS, BufferedStream, MemoryTunnel
@@ -117,10 +117,12 @@ class LocalTransport:
         selection = selection_of(resource, served.version, query)
         return CachedObjects(resource, served.version, show, observers, namespace, selection)
 
-    def cached_metadata(self, path: KindPath, observers: Observers[Any]) -> CachedMetadata | None:
+    def cached_bytes(
+        self, path: KindPath, observers: Observers[Any], read: Callable[[bytes], Any]
+    ) -> CachedBytes[Any] | None:
         """See ``client.informer.CacheTransport``. None for what isn't stored here."""
         resource = self._find(GroupVersion.parse(path.api_version).group, path.resource)
-        return None if resource is None else CachedMetadata(resource, observers)
+        return None if resource is None else CachedBytes(resource, observers, read)
 
     def _request(self, request: ClientRequest) -> Request:
         async def read() -> bytes:

@@ -18,6 +18,7 @@ from oarlock.apps.controlplane.parts import ControlPlanePart, PartSurroundings, 
 from oarlock.apps.controlplane.switches import UnknownSwitch, parts_left
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
+from oarlock.policy.admission.chain import AdmissionPlugin
 from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authz.access import Access
@@ -45,7 +46,7 @@ class ControlPlane(APIServer):
         self,
         *,
         serve: Sequence[Any] = (),
-        admission: Sequence[Admission[Any]] = (),
+        admission: Sequence[Admission[Any] | AdmissionPlugin] = (),
         informers: Sequence[Informer[Any]] = (),
         controllers: Sequence[Runnable] = (),
         authenticators: Sequence[Authenticator] = (),

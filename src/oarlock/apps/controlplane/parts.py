@@ -12,6 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oarlock.apps.controllers.garbage.collector import GarbageCollector
+from oarlock.apps.controllers.quota.admission import QuotaAdmission
+from oarlock.apps.controllers.quota.charging import QuotaLedger
+from oarlock.apps.controllers.quota.limiting import LimitRanger
+from oarlock.apps.controllers.quota.limits import LimitRangeCollection
+from oarlock.apps.controllers.quota.quotas import ResourceQuotaCollection
+from oarlock.apps.controllers.quota.recount import QuotaRecount
 from oarlock.apps.controlplane.access_reviews import (
     LocalSubjectAccessReviews,
     SelfSubjectAccessReviews,
@@ -53,6 +59,7 @@ from oarlock.apps.controlplane.service_accounts import DefaultServiceAccounts
 from oarlock.apps.controlplane.upkeep import Upkeep
 from oarlock.apps.crds.part import DefinitionsPart
 from oarlock.apps.kinds import core, events
+from oarlock.apps.kinds.quotas import LimitRange, ResourceQuota
 from oarlock.apps.workloads.part import workloads
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
@@ -112,6 +119,7 @@ def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:
         _workloads(),
         _garbage_collection(),
         _system_objects(around),
+        _quotas(),
     ]
 
 
@@ -213,4 +221,22 @@ def _system_objects(around: PartSurroundings) -> ControlPlanePart:
         controllers={"system-objects-controller": Upkeep(own.renew, steps)},
         needs=("namespaces", "configuration", "coordination"),
         start=own.publish,
+    )
+
+
+def _quotas() -> ControlPlanePart:
+    """How much of what namespaces may have. Asked last, so that nothing is charged that others refuse."""
+    quotas, ranges, ledger = Informer(ResourceQuota), Informer(LimitRange), QuotaLedger()
+
+    async def start(client: Client) -> None:
+        ledger.client = client
+
+    return ControlPlanePart(
+        "quotas",
+        serve=[ResourceQuotaCollection, LimitRangeCollection],
+        admission=[LimitRanger(ranges), QuotaAdmission(quotas, ledger)],
+        informers=[quotas, ranges],
+        controllers={"resourcequota-controller": QuotaRecount()},
+        needs=("namespaces",),
+        start=start,
     )

@@ -1,0 +1,62 @@
+"""`QuotaAdmission`: nothing is created for which a quota has no room. Kubernetes' ``ResourceQuota`` plugin.
+
+It is asked last, so that what others refuse isn't charged. See also: `charging`.
+"""
+
+from __future__ import annotations
+
+from oarlock.apps.controllers.quota.amounts import Amounts
+from oarlock.apps.controllers.quota.charging import Charge, QuotaLedger
+from oarlock.apps.controllers.quota.usage import WITH_AMOUNTS, usage_of
+from oarlock.apps.kinds.quotas import ResourceQuota
+from oarlock.client.informer import Informer
+from oarlock.meta.kinds import GroupResource
+from oarlock.registry.conversion import Tree
+from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
+from oarlock.registry.workers import Offload
+
+__all__ = ["QuotaAdmission"]
+
+_UNCOUNTED = frozenset((GroupResource("", "events"), GroupResource("events.k8s.io", "events")))
+
+
+class QuotaAdmission:
+    """An ``AdmissionPlugin``. `quotas` are those of the server, which tell whether a namespace has any."""
+
+    name = "ResourceQuota"
+    waits = True
+
+    def __init__(self, quotas: Informer[ResourceQuota], ledger: QuotaLedger) -> None:
+        self._quotas = quotas
+        self._ledger = ledger
+        quotas.add_index("namespace", lambda quota: (quota.metadata.namespace or "",))
+
+    def handles(self, request: AdmissionRequest) -> bool:
+        target = request.ctx.target
+        if target.subresource or not target.namespace or request.served.virtual is not None or not len(self._quotas):
+            return False
+        resource = target.group_resource
+        counted = request.operation == "CREATE" or (request.operation == "UPDATE" and resource in WITH_AMOUNTS)
+        return counted and resource not in _UNCOUNTED and bool(self._quotas.by_index("namespace", target.namespace))
+
+    async def mutate(
+        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload
+    ) -> Tree | None:
+        return new
+
+    async def validate(
+        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND
+    ) -> None:
+        if new is None:
+            return
+        target = request.ctx.target
+        used: Amounts = usage_of(target.group_resource, new)
+        if old is not None:
+            before = usage_of(target.group_resource, old)
+            used = {name: amount - before[name] if name in before else amount for name, amount in used.items()}
+            used = {name: amount for name, amount in used.items() if amount}
+            if not used:
+                return
+        name = target.name or new["metadata"].get("name", "")
+        charge = Charge(target.group_resource, name, new, used, request.ctx.dry_run)
+        await self._ledger.charge(target.namespace, charge)

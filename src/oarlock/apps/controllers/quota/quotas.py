@@ -1,0 +1,140 @@
+"""What a `ResourceQuota` may be. Source: Kubernetes' validation of ResourceQuota; messages are Kubernetes'."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from oarlock.apps.kinds.quotas import (
+    ResourceQuota,
+    ResourceQuotaSpec,
+    ResourceQuotaStatus,
+    ScopedResourceSelectorRequirement,
+)
+from oarlock.meta.context import Context
+from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required
+from oarlock.meta.names import qualified_name
+from oarlock.meta.quantities import Quantity, from_json
+from oarlock.registry.collection import StoredCollection
+from oarlock.schema.views import builtins_of
+
+__all__ = ["ResourceQuotaCollection", "resource_name_errors"]
+
+_POD_COMPUTE = frozenset(
+    f"{prefix}{name}" for prefix in ("", "requests.", "limits.") for name in ("cpu", "memory", "ephemeral-storage")
+)
+_OBJECTS = frozenset(
+    (
+        "pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "persistentvolumeclaims",
+        "configmaps", "services.nodeports", "services.loadbalancers",
+    )
+)  # fmt: skip
+STANDARD = _POD_COMPUTE | _OBJECTS | {"requests.storage"}
+_SCOPES = (
+    "BestEffort", "CrossNamespacePodAffinity", "NotBestEffort", "NotTerminating", "PriorityClass", "Terminating",
+    "VolumeAttributesClass",
+)  # fmt: skip
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+_EXCLUSIVE = (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating"))
+
+
+class ResourceQuotaCollection(StoredCollection[ResourceQuota]):
+    """Quotas limit what can be counted, and keep their scopes."""
+
+    def prepare(self, new: ResourceQuota, old: ResourceQuota | None, ctx: Context) -> None:
+        if old is None:
+            new.status = ResourceQuotaStatus()
+
+    def validate(self, new: ResourceQuota, old: ResourceQuota | None, ctx: Context) -> Iterator[FieldError]:
+        if ctx.target.subresource == "status":
+            status = new.status or ResourceQuotaStatus()
+            for name, amounts in (("hard", status.hard), ("used", status.used)):
+                yield from _amount_errors(f"status.{name}", amounts)
+            return
+        yield from _amount_errors("spec.hard", new.spec.hard)
+        yield from _scope_errors(new.spec)
+        yield from _selector_errors(new.spec)
+        if old is not None and sorted(new.spec.scopes) != sorted(old.spec.scopes):
+            yield Invalid("spec.scopes", new.spec.scopes, "field is immutable")
+        selector = new.spec.scope_selector
+        if old is not None and selector != old.spec.scope_selector:
+            yield Invalid("spec.scopeSelector", selector and builtins_of(selector), "field is immutable")
+
+
+def resource_name_errors(path: str, name: str, standard: Iterable[str] = STANDARD) -> Iterator[FieldError]:
+    """What is wrong with the name of something that there is an amount of."""
+    complaints = list(qualified_name(name))
+    for complaint in complaints:
+        yield Invalid(path, name, complaint)
+    if not complaints and "/" not in name and name not in standard and not _of_huge_pages(name):
+        yield Invalid(path, name, "must be a standard resource type or fully qualified")
+
+
+def _of_huge_pages(name: str) -> bool:
+    return name.startswith(("hugepages-", "requests.hugepages-"))
+
+
+def _amount_errors(path: str, amounts: Mapping[str, Any]) -> Iterator[FieldError]:
+    for name in sorted(amounts):
+        where, amount = f"{path}[{name}]", from_json(amounts[name])
+        yield from resource_name_errors(where, name)
+        if "/" not in name and name not in STANDARD and not _of_huge_pages(name):
+            yield Invalid(where, name, "must be a standard resource for quota")
+        if amount < Quantity():
+            yield Invalid(where, str(amount), "must be greater than or equal to 0")
+        elif name in _OBJECTS and not amount.is_whole():
+            yield Invalid(where, str(amount), "must be an integer")
+
+
+def _scope_errors(spec: ResourceQuotaSpec) -> Iterator[FieldError]:
+    for scope in spec.scopes:
+        if scope not in _SCOPES:
+            yield Invalid("spec.scopes", spec.scopes, "unsupported scope")
+            continue
+        yield from _inapplicable("spec.scopes", spec.scopes, scope, spec.hard)
+    for pair in _EXCLUSIVE:
+        if set(pair) <= set(spec.scopes):
+            yield Invalid("spec.scopes", spec.scopes, "conflicting scopes")
+
+
+def _inapplicable(path: str, shown: Any, scope: str, hard: Mapping[str, Any]) -> Iterator[FieldError]:
+    for name in sorted(hard):
+        known = name in STANDARD and scope != "VolumeAttributesClass"
+        if known and name != "pods" and (scope == "BestEffort" or name not in _POD_COMPUTE):
+            yield Invalid(path, shown, "unsupported scope applied to resource")
+
+
+def _selector_errors(spec: ResourceQuotaSpec) -> Iterator[FieldError]:
+    if spec.scope_selector is None:
+        return
+    path, chosen = "spec.scopeSelector.matchExpressions", set()
+    for one in spec.scope_selector.match_expressions:
+        chosen.add(one.scope_name)
+        yield from _requirement_errors(path, one)
+        if one.scope_name in _SCOPES:
+            yield from _inapplicable(path, builtins_of(one), one.scope_name, spec.hard)
+    for pair in _EXCLUSIVE:
+        if set(pair) <= chosen:
+            yield Invalid(path, builtins_of(spec.scope_selector), "conflicting scopes")
+
+
+def _requirement_errors(path: str, one: ScopedResourceSelectorRequirement) -> Iterator[FieldError]:
+    if one.scope_name not in _SCOPES:
+        yield Invalid(f"{path}.scopeName", one.scope_name, "unsupported scope")
+    only_exists = one.scope_name not in ("PriorityClass", "VolumeAttributesClass")
+    if only_exists and one.operator != "Exists":
+        why = (
+            "must be 'Exist' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
+            "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or "
+            "ResourceQuotaScopeCrossNamespacePodAffinity"
+        )
+        yield Invalid(f"{path}.operator", one.operator, why)
+    if one.operator not in _OPERATORS:
+        yield NotSupported(f"{path}.operator", one.operator, _OPERATORS)
+    elif one.operator in ("In", "NotIn") and not one.values:
+        yield Required(
+            f"{path}.values", "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+        )
+    elif one.operator in ("Exists", "DoesNotExist") and one.values:
+        why = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+        yield Invalid(f"{path}.values", one.values, why)
