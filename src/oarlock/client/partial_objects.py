@@ -78,14 +78,18 @@ def partial_object(data: bytes) -> PartialObject | None:
 
 
 class ByteInformer(Informer[T]):
-    """The objects of a kind, ``group/version/Kind``, as `read` makes them of their JSON. `run` follows until cancelled.
+    """The objects of a kind (``group/version/Kind``, or their path), as `read` makes them of their JSON.
+
+    `run` follows them until cancelled.
 
     In the process of a server they are read in the version that is stored, each time anew, and nothing is kept.
     `accept` is the form that is asked for over a network.
     """
 
-    def __init__(self, kind: str, client: WatchingClient, read: Callable[[bytes], T | None], accept: str = "") -> None:
-        # Kinds are classes for those who read objects; here it is a name.
+    def __init__(
+        self, kind: str | KindPath, client: WatchingClient, read: Callable[[bytes], T | None], accept: str = ""
+    ) -> None:
+        # Kinds are classes for those who read objects; here it is a name, or where they are.
         of: Any = kind
         super().__init__(of, client=_AcceptingClient(client, accept))
         self._read_bytes = read
@@ -110,7 +114,7 @@ class ByteInformer(Informer[T]):
 class MetadataInformer(ByteInformer[PartialObject]):
     """The metadata of the objects of a kind."""
 
-    def __init__(self, kind: str, client: WatchingClient) -> None:
+    def __init__(self, kind: str | KindPath, client: WatchingClient) -> None:
         super().__init__(kind, client, partial_object, _ACCEPT)
 
 
@@ -137,7 +141,7 @@ class _AcceptingClient:
         return self._client.transport
 
     async def path(self, kind: Any) -> KindPath:
-        return await self._client.path(kind)
+        return kind if isinstance(kind, KindPath) else await self._client.path(kind)
 
     async def open(self, path: str, query: Pairs, *, streams: bool = False, accept: str = "") -> ClientResponse:
         return await self._client.open(path, query, streams=streams, accept=accept or self._accept)

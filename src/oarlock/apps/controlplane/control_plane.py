@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from oarlock.apps.controlplane.admission_plugins import missing_plugins, plugins_left
@@ -59,7 +60,11 @@ class ControlPlane(APIServer):
         options: ControlPlaneOptions | None = None,
     ) -> None:
         access, live, options = Access(), LiveCatalog(), options or ControlPlaneOptions()
-        every = standard_parts(PartSurroundings(lambda: self.identities, lambda: self.address, access, live, options))
+        self._certificates: Path | None = None
+        around = PartSurroundings(
+            lambda: self.identities, lambda: self.address, access, live, options, lambda: self._certificates
+        )
+        every = standard_parts(around)
         try:
             parts = parts_left(every, (*disable, *options.disable), options.controllers)
         except UnknownSwitch as error:
@@ -84,6 +89,7 @@ class ControlPlane(APIServer):
         )
 
     def configured(self, config: ServerConfig) -> ServerConfig:
+        self._certificates = config.certificates
         return for_control_plane(config)
 
     async def _own_roles(self, client: Client) -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TypeVar
 
 from oarlock.schema.declaring import did_you_mean
 from oarlock.server.config import ServerConfig
 from oarlock.server.options.option import OptionGroup, Problem, option
-from oarlock.server.options.types import StringListType, StringType
+from oarlock.server.options.types import DurationType, PathType, StringListType, StringType
 
 __all__ = ["KUBERNETES_PLUGINS", "ControlPlaneOptions", "for_control_plane"]
 
@@ -110,7 +111,19 @@ class ControlPlaneOptions(OptionGroup):
         "The address that the endpoints of the Service `kubernetes` have; --bind-address unless given.",
     )
 
+    cluster_signing_cert_file: Path | None = option(
+        None,
+        PathType(),
+        "Sign certificates that are asked for with this CA, in PEM; one is made beside the serving one unless given.",
+    )
+    cluster_signing_key_file: Path | None = option(None, PathType(), "The key of --cluster-signing-cert-file, in PEM.")
+    cluster_signing_duration_s: float = option(
+        365 * 86_400.0, DurationType(), "How long certificates last that are signed on request, at most."
+    )
+
     def check(self) -> Iterator[Problem]:
+        if (self.cluster_signing_cert_file is None) != (self.cluster_signing_key_file is None):
+            yield Problem("cluster_signing_cert_file", "give it and --cluster-signing-key-file, or neither")
         for text in self.service_cluster_ip_range.split(","):
             try:
                 ipaddress.ip_network(text.strip())

@@ -9,8 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
+from oarlock.apps.controllers.certificates.approving import ApprovingController
+from oarlock.apps.controllers.certificates.authority import SigningAuthority
+from oarlock.apps.controllers.certificates.cleaning import CleaningController
+from oarlock.apps.controllers.certificates.permissions import (
+    CertificateApproval,
+    CertificateSigning,
+    CertificateSubjectRestriction,
+)
+from oarlock.apps.controllers.certificates.requests import CertificateRequests
+from oarlock.apps.controllers.certificates.signing import SigningController
 from oarlock.apps.controllers.garbage.collector import GarbageCollector
 from oarlock.apps.controllers.quota.admission import QuotaAdmission
 from oarlock.apps.controllers.quota.charging import QuotaLedger
@@ -18,6 +30,8 @@ from oarlock.apps.controllers.quota.limiting import LimitRanger
 from oarlock.apps.controllers.quota.limits import LimitRangeCollection
 from oarlock.apps.controllers.quota.quotas import ResourceQuotaCollection
 from oarlock.apps.controllers.quota.recount import QuotaRecount
+from oarlock.apps.controllers.root_ca import RootCaPublisher
+from oarlock.apps.controllers.token_secrets import TokenSecrets
 from oarlock.apps.controlplane.access_reviews import (
     LocalSubjectAccessReviews,
     SelfSubjectAccessReviews,
@@ -65,6 +79,7 @@ from oarlock.client.client import Client
 from oarlock.client.informer import Informer
 from oarlock.policy.admission.chain import AdmissionPlugin
 from oarlock.policy.admission.plugin import Admission
+from oarlock.policy.authn.token_issuer import TokenIssuer
 from oarlock.policy.authz.access import Access
 from oarlock.server.address import ServerAddress
 from oarlock.server.live_catalog import LiveCatalog
@@ -96,7 +111,8 @@ class PartSurroundings:
     """What parts are given of the server that they are made for.
 
     `identities` are those that it lets in, and `address` is where it is reached, both once it runs; `access` asks what
-    somebody may do; `live` is what it serves; `options` are the control plane's.
+    somebody may do; `live` is what it serves; `options` are the control plane's; `certificates` is where it keeps
+    those that it makes, None in memory.
     """
 
     identities: IdentitiesSource
@@ -104,6 +120,7 @@ class PartSurroundings:
     access: Access
     live: LiveCatalog
     options: ControlPlaneOptions
+    certificates: Callable[[], Path | None] = lambda: None
 
 
 def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:
@@ -112,13 +129,14 @@ def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:
         _definitions(around.live),
         _namespaces(),
         _configuration(),
-        _identities(around.identities),
+        _identities(around),
         _coordination(),
         _access(around.access),
         _flow_control(),
         _workloads(),
-        _garbage_collection(),
+        _garbage_collection(around.live),
         _system_objects(around),
+        _certificates(around),
         _quotas(),
     ]
 
@@ -149,12 +167,26 @@ def _configuration() -> ControlPlanePart:
     return ControlPlanePart("configuration", serve=[ConfigMapCollection, SecretCollection])
 
 
-def _identities(identities: IdentitiesSource) -> ControlPlanePart:
+def _identities(around: PartSurroundings) -> ControlPlanePart:
     """Identities of programs, and questions about identities."""
+    identities = around.identities
+
+    def ca() -> bytes | None:
+        address = around.address()
+        return None if address is None else address.ca
+
+    def issuer() -> TokenIssuer | None:
+        known = identities()
+        return None if known is None else known.issuer
+
     return ControlPlanePart(
         "identities",
         serve=[ServiceAccounts(identities), TokenReviews(identities), SelfSubjectReviews],
-        controllers={"serviceaccount-controller": DefaultServiceAccounts()},
+        controllers={
+            "serviceaccount-controller": DefaultServiceAccounts(),
+            "serviceaccount-token-controller": TokenSecrets(issuer, ca),
+            "root-ca-certificate-publisher-controller": RootCaPublisher(ca),
+        },
         needs=("namespaces", "configuration"),
         start=publishing(identities),
     )
@@ -207,9 +239,9 @@ def _flow_control() -> ControlPlanePart:
     )
 
 
-def _garbage_collection() -> ControlPlanePart:
+def _garbage_collection(live: LiveCatalog) -> ControlPlanePart:
     """What becomes of objects whose owners are gone."""
-    return ControlPlanePart("garbagecollection", controllers={"garbage-collector-controller": GarbageCollector()})
+    return ControlPlanePart("garbagecollection", controllers={"garbage-collector-controller": GarbageCollector(live)})
 
 
 def _system_objects(around: PartSurroundings) -> ControlPlanePart:
@@ -239,4 +271,30 @@ def _quotas() -> ControlPlanePart:
         controllers={"resourcequota-controller": QuotaRecount()},
         needs=("namespaces",),
         start=start,
+    )
+
+
+def _certificates(around: PartSurroundings) -> ControlPlanePart:
+    """Certificates on request."""
+    options, access = around.options, around.access
+
+    def authority(now: float) -> SigningAuthority:
+        longest = timedelta(seconds=options.cluster_signing_duration_s)
+        certificate, key = options.cluster_signing_cert_file, options.cluster_signing_key_file
+        if certificate is not None and key is not None:
+            return SigningAuthority.read(certificate, key, longest)
+        directory = around.certificates()
+        return (
+            SigningAuthority.made(now, longest) if directory is None else SigningAuthority.kept(directory, now, longest)
+        )
+
+    return ControlPlanePart(
+        "certificates",
+        serve=[CertificateRequests],
+        admission=[CertificateApproval(access), CertificateSigning(access), CertificateSubjectRestriction()],
+        controllers={
+            "certificatesigningrequest-approving-controller": ApprovingController(access),
+            "certificatesigningrequest-signing-controller": SigningController(authority),
+            "certificatesigningrequest-cleaner-controller": CleaningController(),
+        },
     )

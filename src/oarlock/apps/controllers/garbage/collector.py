@@ -31,6 +31,7 @@ from oarlock.controllers.keys import ObjectKey
 from oarlock.controllers.work_queue import WorkQueue
 from oarlock.meta.errors import Conflict, StatusError
 from oarlock.meta.kinds import GroupResource
+from oarlock.server.live_catalog import LiveCatalog
 
 __all__ = ["GarbageCollector"]
 
@@ -57,22 +58,25 @@ class _Owner(Enum):
 
 
 class GarbageCollector:
-    """Runs as one of a server's controllers; each `run` builds the graph anew."""
+    """Runs as one of a server's controllers; each `run` builds the graph anew. `live` is what that server serves."""
 
     name = NAME
 
+    def __init__(self, live: LiveCatalog | None = None) -> None:
+        self._live = live
+
     async def run(self, client: Client, clock: TimerClock) -> None:
         """Collect until cancelled."""
-        await _Collecting(client, clock).run()
+        await _Collecting(client, clock, self._live).run()
 
 
 class _Collecting:
     """One run."""
 
-    def __init__(self, client: Client, clock: TimerClock) -> None:
+    def __init__(self, client: Client, clock: TimerClock, live: LiveCatalog | None) -> None:
         listener = KindListener(self._changed, self._appeared, self._disappeared)
         self._graph = DependencyGraph()
-        self._kinds = FollowedKinds(client, clock, listener)
+        self._kinds = FollowedKinds(client, clock, listener, live)
         self._acting = Acting(client)
         self._queue = WorkQueue(clock, on_room=self._missed_some)
         self._absent: OrderedDict[tuple[str, OwnerLink], None] = OrderedDict()

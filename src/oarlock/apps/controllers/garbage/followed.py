@@ -16,15 +16,20 @@ from oarlock.client.clock import TimerClock
 from oarlock.client.observers import Key, Observer, ReadableObject
 from oarlock.client.partial_objects import MetadataInformer, PartialObject
 from oarlock.client.transport import TransportError
+from oarlock.endpoints.catalog import Catalog
 from oarlock.meta.errors import StatusError
 from oarlock.meta.kinds import GroupResource
+from oarlock.server.live_catalog import LiveCatalog
 
 __all__ = ["FollowedKinds", "KindListener"]
 
 log = logging.getLogger("oarlock.controllers")
 
-LOOK_AGAIN_S = 5.0
-"""How long until discovery is asked again whether kinds have come or gone."""
+LOOK_AGAIN_S = 30.0
+"""How long until discovery is asked again whether kinds have come or gone that other servers serve."""
+
+CALM_S = 0.5
+"""How long is waited for more kinds when some have come."""
 
 SYNC_S = 30.0
 """How long is waited at first for kinds that can't be listed; the others are served without them."""
@@ -54,12 +59,14 @@ class _Following:
 
 
 class FollowedKinds:
-    """Follows from `run` until that is cancelled. Reads with `client`."""
+    """Follows from `run` until that is cancelled. Reads with `client`; `live` is what its server serves, if known."""
 
-    def __init__(self, client: Client, clock: TimerClock, listener: KindListener) -> None:
+    def __init__(
+        self, client: Client, clock: TimerClock, listener: KindListener, live: LiveCatalog | None = None
+    ) -> None:
         self.served = ServedKinds()
-        self.look_again = asyncio.Event()
-        """Set it when kinds may have come or gone."""
+        self._live = live
+        self._catalog: Catalog | None = None
         self._client = client
         self._clock = clock
         self._listener = listener
@@ -87,7 +94,7 @@ class FollowedKinds:
     async def run(self) -> None:
         try:
             while True:
-                self.look_again.clear()
+                self._catalog = None if self._live is None else self._live.current
                 await self._look()
                 if not self._synced.is_set():
                     await self._first_sync()
@@ -121,7 +128,7 @@ class FollowedKinds:
             self._listener.appeared(served)
 
     def _follow(self, kind: ServedKind) -> None:
-        informer = MetadataInformer(kind.reference, self._client)
+        informer = MetadataInformer(kind.path, self._client)
         changed = self._listener.changed
         informer.observers.add(Observer(lambda key, old, new: changed(kind, key, old, new)))
         task = asyncio.create_task(self._keep(informer, kind), name=f"garbage collection of {kind.resource}")
@@ -151,14 +158,19 @@ class FollowedKinds:
         self._synced.set()
 
     async def _pause(self, seconds: float) -> None:
-        """Wait, less when somebody says that kinds have come or gone."""
+        """Wait, less when the server serves something else."""
+        if self._live is None:
+            await self._clock.sleep(seconds)
+            return
         timer = asyncio.ensure_future(self._clock.sleep(seconds))
-        told = asyncio.ensure_future(self.look_again.wait())
+        changed = asyncio.ensure_future(self._live.after(self._catalog))
         try:
-            await asyncio.wait((timer, told), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((timer, changed), return_when=asyncio.FIRST_COMPLETED)
         finally:
             timer.cancel()
-            told.cancel()
+            changed.cancel()
+        if changed.done() and not timer.done():
+            await self._clock.sleep(CALM_S)
 
 
 def _may_be_stale(served: ServedKinds, kind: ServedKind) -> bool:

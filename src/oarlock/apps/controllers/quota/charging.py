@@ -54,7 +54,7 @@ class _Quota:
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _ChargeQueue:
     charges: list[tuple[Charge, asyncio.Future[None]]] = field(default_factory=list)
     task: asyncio.Task[None] | None = None
 
@@ -64,18 +64,18 @@ class QuotaLedger:
 
     def __init__(self) -> None:
         self.client: Client | None = None
-        self._waiting: dict[str, _Waiting] = {}
+        self._waiting: dict[str, _ChargeQueue] = {}
 
     async def charge(self, namespace: str, charge: Charge) -> None:
         """Raises Forbidden when there is no room, and what reading and writing quotas raises."""
-        waiting = self._waiting.setdefault(namespace, _Waiting())
+        waiting = self._waiting.setdefault(namespace, _ChargeQueue())
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting.charges.append((charge, future))
         if waiting.task is None:
             waiting.task = asyncio.create_task(self._work(namespace, waiting), name=f"quotas of {namespace}")
         await future
 
-    async def _work(self, namespace: str, waiting: _Waiting) -> None:
+    async def _work(self, namespace: str, waiting: _ChargeQueue) -> None:
         while waiting.charges:
             batch, waiting.charges = waiting.charges[:MOST_AT_ONCE], waiting.charges[MOST_AT_ONCE:]
             batch = [one for one in batch if not one[1].done()]

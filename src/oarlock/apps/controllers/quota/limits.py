@@ -14,7 +14,7 @@ from oarlock.meta.names import qualified_name
 from oarlock.meta.quantities import Quantity
 from oarlock.registry.collection import StoredCollection
 
-__all__ = ["LimitRangeCollection"]
+__all__ = ["CLAIM", "CONTAINER", "POD", "LimitRangeCollection"]
 
 POD, CONTAINER, CLAIM = "Pod", "Container", "PersistentVolumeClaim"
 _OF_CONTAINERS = frozenset(("cpu", "memory", "ephemeral-storage"))

@@ -18,7 +18,7 @@ from oarlock.meta.quantities import Quantity, from_json
 from oarlock.registry.collection import StoredCollection
 from oarlock.schema.views import builtins_of
 
-__all__ = ["ResourceQuotaCollection", "resource_name_errors"]
+__all__ = ["STANDARD", "ResourceQuotaCollection", "resource_name_errors"]
 
 _POD_COMPUTE = frozenset(
     f"{prefix}{name}" for prefix in ("", "requests.", "limits.") for name in ("cpu", "memory", "ephemeral-storage")

@@ -211,7 +211,7 @@ class _Recounting:
         resource = kind.resource
         if resource in self._following or not kind.verbs.issuperset(("list", "watch")):
             return
-        informer: ByteInformer[Tree] = ByteInformer(kind.reference, self._client, partial(_read, resource))
+        informer: ByteInformer[Tree] = ByteInformer(kind.path, self._client, partial(_read, resource))
         changed = self._object_changed
         informer.observers.add(Observer(lambda key, old, new: changed(resource, key, old, new)))
         task = asyncio.create_task(self._keep(informer, resource), name=f"{QuotaRecount.name}: {resource}")

@@ -13,7 +13,18 @@ from oarlock.apps.controllers.quota.amounts import Amounts, amounts_of, summed
 from oarlock.meta.kinds import GroupResource
 from oarlock.meta.quantities import Quantity
 
-__all__ = ["WITH_AMOUNTS", "Tree", "count_name", "counted_resource", "is_in_scopes", "unsaid", "usage_of"]
+__all__ = [
+    "CLAIMS",
+    "PODS",
+    "SERVICES",
+    "WITH_AMOUNTS",
+    "Tree",
+    "count_name",
+    "counted_resource",
+    "is_in_scopes",
+    "unsaid",
+    "usage_of",
+]
 
 Tree = Mapping[str, Any]
 

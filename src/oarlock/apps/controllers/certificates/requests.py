@@ -1,0 +1,168 @@
+"""What the server does with requests for certificates beyond storing them.
+
+Source: Kubernetes' strategy and validation of CertificateSigningRequest; messages are Kubernetes'.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+
+from oarlock.apps.kinds.certificates import (
+    CertificateSigningRequest,
+    CertificateSigningRequestCondition,
+    CertificateSigningRequestSpec,
+    CertificateSigningRequestStatus,
+)
+from oarlock.meta.context import Context
+from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required
+from oarlock.meta.names import dns1123_subdomain
+from oarlock.registry.collection import StoredCollection
+from oarlock.registry.part import part
+
+__all__ = ["APPROVED", "DENIED", "FAILED", "CertificateRequests", "parsed_request"]
+
+APPROVED, DENIED, FAILED = "Approved", "Denied", "Failed"
+LEGACY = "kubernetes.io/legacy-unknown"
+_BEGIN = b"-----BEGIN CERTIFICATE REQUEST-----"
+SHORTEST_S = 600
+_USAGES = (
+    "any", "cert sign", "client auth", "code signing", "content commitment", "crl sign", "data encipherment",
+    "decipher only", "digital signature", "email protection", "encipher only", "ipsec end system", "ipsec tunnel",
+    "ipsec user", "key agreement", "key encipherment", "microsoft sgc", "netscape sgc", "ocsp signing", "s/mime",
+    "server auth", "signing", "timestamping",
+)  # fmt: skip
+
+
+class CertificateRequests(StoredCollection[CertificateSigningRequest]):
+    """Who asks is noted; what is asked for stays as it is; what was decided stays decided."""
+
+    approval = part("approval", fields=["status.conditions"], shared=True)
+
+    def prepare(self, new: CertificateSigningRequest, old: CertificateSigningRequest | None, ctx: Context) -> None:
+        if old is None:
+            user, spec = ctx.user, new.spec
+            spec.username, spec.uid, spec.groups = user.name, user.uid, [*user.groups]
+            spec.extra = {key: [*values] for key, values in user.extra.items()}
+            new.status = CertificateSigningRequestStatus()
+            return
+        new.spec = old.spec
+        if ctx.target.subresource and new.status is not None:
+            before = old.status or CertificateSigningRequestStatus()
+            if ctx.target.subresource == "status":
+                _keep_decisions(new.status, before)
+            _set_times(new.status.conditions, before.conditions, datetime.fromtimestamp(int(ctx.clock.now()), UTC))
+
+    def validate(
+        self, new: CertificateSigningRequest, old: CertificateSigningRequest | None, ctx: Context
+    ) -> Iterator[FieldError]:
+        if old is None:
+            yield from _spec_errors(new.spec)
+            return
+        status, before = new.status or CertificateSigningRequestStatus(), old.status
+        before = before or CertificateSigningRequestStatus()
+        yield from _condition_errors(status.conditions)
+        if ctx.target.subresource == "approval":
+            kept = {one.type for one in status.conditions}
+            for one in before.conditions:
+                if one.type in (APPROVED, DENIED, FAILED) and one.type not in kept:
+                    why = f'updates may not remove a condition of type "{one.type}"'
+                    yield Forbidden("status.conditions", why)
+        if before.certificate and status.certificate != before.certificate:
+            yield Forbidden("status.certificate", "updates may not modify existing certificate content")
+        elif status.certificate and b"-----BEGIN CERTIFICATE-----" not in status.certificate:
+            yield Invalid("status.certificate", "<certificate data>", "must contain one or more PEM blocks")
+
+
+def parsed_request(data: bytes) -> x509.CertificateSigningRequest:
+    """The request in PEM. Raises ValueError with why it is none."""
+    if not data.lstrip().startswith(_BEGIN):
+        raise ValueError("PEM block type must be CERTIFICATE REQUEST")
+    try:
+        request = x509.load_pem_x509_csr(data)
+        valid = request.is_signature_valid
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise ValueError(f"asn1: structure error: {error}") from None
+    if not valid:
+        raise ValueError("x509: verification failure: its signature isn't by its key")
+    return request
+
+
+def _keep_decisions(new: CertificateSigningRequestStatus, before: CertificateSigningRequestStatus) -> None:
+    """Only ``/approval`` approves and denies."""
+    decided = [one for one in before.conditions if one.type in (APPROVED, DENIED)]
+    new.conditions = [*decided, *(one for one in new.conditions if one.type not in (APPROVED, DENIED))]
+
+
+def _set_times(
+    new: list[CertificateSigningRequestCondition], before: list[CertificateSigningRequestCondition], now: datetime
+) -> None:
+    known = {(one.type, one.status): one.last_transition_time for one in before}
+    for one in new:
+        one.last_update_time = one.last_update_time or now
+        one.last_transition_time = one.last_transition_time or known.get((one.type, one.status)) or now
+
+
+def _spec_errors(spec: CertificateSigningRequestSpec) -> Iterator[FieldError]:
+    try:
+        parsed_request(spec.request)
+    except ValueError as error:
+        yield Invalid("spec.request", base64.b64encode(spec.request).decode(), str(error))
+    if not spec.usages:
+        yield Required("spec.usages")
+    seen: set[str] = set()
+    for at, usage in enumerate(spec.usages):
+        if usage not in _USAGES:
+            yield NotSupported(f"spec.usages[{at}]", usage, _USAGES)
+        if usage in seen:
+            yield Duplicate(f"spec.usages[{at}]", usage)
+        seen.add(usage)
+    yield from _signer_errors(spec.signer_name)
+    if spec.expiration_seconds is not None and spec.expiration_seconds < SHORTEST_S:
+        why = "may not specify a duration less than 600 seconds (10 minutes)"
+        yield Invalid("spec.expirationSeconds", spec.expiration_seconds, why)
+
+
+def _signer_errors(name: str) -> Iterator[FieldError]:
+    path = "spec.signerName"
+    if not name:
+        yield Required(path)
+        return
+    if name == LEGACY:
+        yield Invalid(path, name, "the legacy signerName is not allowed via this API version")
+        return
+    domain, slash, rest = name.partition("/")
+    if not (slash and domain and rest) or "/" in rest:
+        yield Invalid(path, name, "must be a fully qualified domain and path of the form 'example.com/signer-name'")
+        return
+    for complaint in dns1123_subdomain(domain):
+        yield Invalid(path, domain, f'validating label "{domain}": {complaint}')
+    if "." not in domain:
+        yield Invalid(path, domain, "should be a domain with at least two segments separated by dots")
+    for complaint in dns1123_subdomain(rest):
+        yield Invalid(path, rest, f'validating label "{rest}": {complaint}')
+
+
+def _condition_errors(conditions: list[CertificateSigningRequestCondition]) -> Iterator[FieldError]:
+    seen: set[str] = set()
+    for at, one in enumerate(conditions):
+        path = f"status.conditions[{at}]"
+        if not one.type:
+            yield Required(f"{path}.type")
+        if one.type in seen:
+            yield Duplicate(f"{path}.type", one.type)
+        if one.type in (APPROVED, DENIED, FAILED):
+            if not one.status:
+                yield Required(f"{path}.status")
+            elif one.status != "True":
+                yield NotSupported(f"{path}.status", one.status, ["True"])
+        elif one.status not in ("True", "False", "Unknown"):
+            yield NotSupported(f"{path}.status", one.status, ["False", "True", "Unknown"])
+        opposite = {APPROVED: DENIED, DENIED: APPROVED}.get(one.type)
+        if opposite in seen:
+            yield Invalid("status.conditions", one.type, "Approved and Denied conditions are mutually exclusive")
+        seen.add(one.type)
