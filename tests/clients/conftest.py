@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from control_plane_process import ControlPlaneProcess
 from go_programs import NoGoModules, built
 from kubectl import DEBIANS, Kubectl, NoKubectl, debians, is_debians, on_the_path
 from leaving_out import leave_out
@@ -46,6 +47,13 @@ def wardle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 def moorings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     program = Path(__file__).parent / "moorings" / "server.py"
     with ServerProcess(tmp_path_factory.mktemp("moorings"), program, "memory://") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A control plane. Tests change nothing in it that others rely on."""
+    with ControlPlaneProcess(tmp_path_factory.mktemp("plane"), "memory://") as server:
         yield server
 
 
@@ -78,7 +86,7 @@ class API:
     tls: ssl.SSLContext
 
     def __call__(self, method: str, path: str, body: object = None, content: str = "application/json") -> Any:
-        data = None if body is None else json.dumps(body).encode()
+        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {self.server.token}", "Content-Type": content}
         request = urllib.request.Request(self.server.url + path, data, headers, method=method)
         try:

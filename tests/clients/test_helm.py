@@ -7,7 +7,6 @@ they send as protobuf. The helm is the one on the PATH, or the one OARLOCK_HELM 
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 from collections.abc import Callable
@@ -15,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helm import Helm, helm_at
 from server_process import ServerProcess
 
-COMMAND_S = 120.0
 MOORINGS = "/apis/moorings.example.com/v1/namespaces/{}/moorings"
 TEMPLATE = """\
 apiVersion: moorings.example.com/v1
@@ -29,8 +28,6 @@ spec:
   depth: {{ .Values.depth }}
   {{ .Values.extra }}
 """
-
-Helm = Callable[..., str]
 
 
 @pytest.fixture(scope="session")
@@ -53,22 +50,8 @@ def chart(tmp_path: Path) -> str:
 
 @pytest.fixture
 def helm(helm_program: str, moorings: ServerProcess, namespace: str, tmp_path: Path) -> Helm:
-    """Runs helm in the test's namespace: what it printed. `fails` turns the exit code round."""
-    homes = {f"HELM_{name}_HOME": str(tmp_path / name.lower()) for name in ("CACHE", "CONFIG", "DATA")}
-
-    def run(*arguments: str, fails: bool = False) -> str:
-        done = subprocess.run(
-            [helm_program, *arguments, "--namespace", namespace],
-            env={**os.environ, **homes, "KUBECONFIG": str(moorings.kubeconfig)},
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_S,
-            check=False,
-        )
-        assert (done.returncode != 0) == fails, f"helm {' '.join(arguments)}\n{done.stdout}{done.stderr}"
-        return done.stderr if fails else done.stdout
-
-    return run
+    """Runs helm in the test's namespace."""
+    return helm_at(helm_program, moorings.kubeconfig, namespace, tmp_path)
 
 
 def test_a_release_comes_changes_and_goes(

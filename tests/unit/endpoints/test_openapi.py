@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import pytest
 
-from oarlock import Doc, IntOrString, Quantity, Resource, served_from
+from oarlock import Doc, IntOrString, Model, Quantity, Resource, served_from
 from oarlock.endpoints.catalog import Catalog, CatalogEntry
 from oarlock.endpoints.http import BodySource, Response
 from oarlock.endpoints.openapi import Info, OpenAPIDocuments
@@ -200,6 +200,22 @@ def test_every_reference_leads_somewhere(wardle):
             assert reference.removeprefix("#/definitions/") in document["definitions"]
         assert get(documents, "/openapi/v2", V2_PROTO).body
         assert get(documents, "/openapi/v3/apis/g.example.com/v1", V3_PROTO).status == 200
+
+
+def test_a_field_may_be_called_default():
+    class Limit(Model):
+        default: Quantity = "1"
+        properties: list[Quantity] = []
+
+    class Policy(Resource, group="limits.example.com", version="v1"):
+        spec: Limit = Limit()
+
+    documents = OpenAPIDocuments(Catalog.of(served_from([Policy])), Info("oarlock", "0.1", patches))
+    for path, root in (("/openapi/v2", "#/definitions/"), ("/openapi/v3/apis/limits.example.com/v1", "#/components/")):
+        text = get(documents, path, "application/json").body.decode()
+        references = [one.split('"')[0] for one in text.replace(" ", "").split('"$ref":"')[1:]]
+        assert any(one.endswith(".Quantity") for one in references)
+        assert [one for one in references if not one.startswith(root)] == []
 
 
 def test_kubectl_finds_dry_run_and_validation_on_patch(documents):

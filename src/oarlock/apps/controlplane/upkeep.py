@@ -22,6 +22,10 @@ Step = Callable[[Client], Awaitable[None]]
 Renewal = Callable[[Client, TimerClock], Awaitable[None]]
 
 
+def _silent(warning: str) -> None:
+    """Endpoints are deprecated, and have to be kept all the same."""
+
+
 class Upkeep:
     """A `Runnable`: `renew` every ten seconds, and every minute the `steps`, which may be repeated at any time."""
 
@@ -31,7 +35,7 @@ class Upkeep:
 
     async def run(self, client: Client, clock: TimerClock) -> None:
         """Work until cancelled."""
-        client, rounds = client.using(field_manager="oarlock"), 0
+        client, rounds = client.using(field_manager="oarlock", on_warning=_silent), 0
         while True:
             try:
                 await self._renew(client, clock)

@@ -13,9 +13,9 @@ from oarlock.endpoints.catalog import Catalog, CatalogEntry
 from oarlock.endpoints.openapi.documents_v3 import (
     ANSWER_TEXTS,
     GVK,
-    VALUES,
     Info,
     full_name,
+    resolved_parts,
     shared_schemas,
 )
 from oarlock.endpoints.openapi.kinds import gvk_extension, kind_schemas
@@ -120,4 +120,4 @@ def _resolved(schema: Any) -> Any:
     reference = schema.get("$ref")
     if isinstance(reference, str):
         return {**schema, "$ref": REFERENCE + full_name(reference)}
-    return {key: value if key in VALUES else _resolved(value) for key, value in schema.items()}
+    return resolved_parts(schema, _resolved)

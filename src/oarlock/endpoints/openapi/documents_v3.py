@@ -6,7 +6,7 @@ Must not know: bytes, headers, hashes. Source: KEP-2896. See also: `parts`, whic
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,6 @@ from oarlock.meta.kinds import GroupVersionKind
 __all__ = [
     "ANSWER_TEXTS",
     "GVK",
-    "VALUES",
     "Info",
     "document_names",
     "entries_of",
@@ -39,6 +38,7 @@ __all__ = [
     "own_path",
     "own_v3",
     "place_of",
+    "resolved_parts",
     "shared_schemas",
     "shared_v3",
 ]
@@ -258,6 +258,8 @@ def _references(tree: Any) -> Iterable[str]:
         for key, value in tree.items():
             if key == "$ref" and isinstance(value, str):
                 yield value
+            elif key == "properties" and isinstance(value, dict):  # any of them may be called default
+                yield from _references(list(value.values()))
             elif key not in VALUES:
                 yield from _references(value)
     elif isinstance(tree, list):
@@ -274,4 +276,15 @@ def _resolved(schema: Any) -> Any:
     reference = schema.get("$ref")
     if isinstance(reference, str) and not reference.startswith("#"):
         return {**schema, "$ref": REFERENCE + full_name(reference)}
-    return {key: value if key in VALUES else _resolved(value) for key, value in schema.items()}
+    return resolved_parts(schema, _resolved)
+
+
+def resolved_parts(schema: Tree, resolve: Callable[[Any], Any]) -> Tree:
+    """A schema with its parts resolved, those of properties by whatever name, and not what is data."""
+    made: Tree = {}
+    for key, value in schema.items():
+        if key == "properties" and isinstance(value, dict):
+            made[key] = {name: resolve(inner) for name, inner in value.items()}
+        else:
+            made[key] = value if key in VALUES else resolve(value)
+    return made
