@@ -15,6 +15,9 @@ from kr8s.asyncio.objects import APIObject, Table, new_class
 from own_loop import in_a_loop
 from server_process import ServerProcess
 
+pytestmark = pytest.mark.filterwarnings("ignore:Kubernetes version .* is not supported:UserWarning")
+"""kr8s knows Kubernetes up to 1.35."""
+
 VERSION = "moorings.example.com/v1"
 APPLY = "application/apply-patch+yaml"
 

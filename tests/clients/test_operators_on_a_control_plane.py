@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 import urllib.error
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,13 +16,13 @@ from control_plane_process import ControlPlaneProcess
 from definitions import BERTHS, definition
 from kubectl import Running
 from server_process import ServerProcess
+from until import until
 
 OPERATORS = Path(__file__).parent / "operators"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 BERTH = "/apis/harbour.example.com/v1/namespaces/default/berths"
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 EVENTS = "/api/v1/namespaces/default/events"
-WAIT_S = 60.0
 
 
 @pytest.fixture
@@ -52,17 +51,6 @@ def process(server: ServerProcess, *command: str) -> Iterator[Running]:
         started.kill()
         started.wait()
         told.close()
-
-
-def until(look: Callable[[], Any]) -> Any:
-    """What `look` returns once it is true."""
-    end = time.monotonic() + WAIT_S
-    while time.monotonic() < end:
-        found = look()
-        if found:
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"it wasn't so within {WAIT_S:g} s")
 
 
 def names(call: Any, path: str) -> set[str]:
