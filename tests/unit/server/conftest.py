@@ -68,13 +68,14 @@ class Chain:
         token: str | None = "admin-token",
         headers: Mapping[str, str] | None = None,
         peer: Peer | None = None,
+        http2: bool = False,
     ) -> Request:
         path, _, query = path.partition("?")
         sent = dict(headers or {})
         if token is not None:
             sent["authorization"] = f"Bearer {token}"
         peer = peer or Peer("127.0.0.1", 40_000)
-        return Request(method, path, query, sent, list(sent.items()), peer, empty, self.clock.ticks)
+        return Request(method, path, query, sent, list(sent.items()), peer, empty, self.clock.ticks, http2=http2)
 
     async def send(self, path: str = FLUNDERS, **how: Any) -> Response:
         """The answer, which the client has read."""

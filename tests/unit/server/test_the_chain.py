@@ -305,3 +305,29 @@ def test_anonymous_access_needs_an_authorizer_that_decides() -> None:
     with pytest.raises(ConfigError, match="everybody could do everything"):
         check_anonymous(Anonymous(None), AlwaysAllow())
     check_anonymous(Anonymous(frozenset({"/livez"})), AlwaysAllow())
+
+
+@pytest.mark.parametrize(
+    ("how", "status_code", "closes"),
+    [
+        ({"token": None}, 401, True),
+        ({"token": "wrong"}, 401, True),
+        ({"token": None, "path": "/livez"}, 200, True),
+        ({"token": "admin-token"}, 200, False),
+        ({"token": "admin-token", "path": "/missing"}, 404, False),
+    ],
+)
+async def test_who_is_not_known_gets_one_answer_on_a_connection_of_http2(
+    chain: Any, header: Any, how: dict[str, Any], status_code: int, closes: bool
+) -> None:
+    async def answer(state: Any) -> Response:
+        if state.request.path == "/missing":
+            raise NotFound(GroupResource("", "things"), "x")
+        return Response(200, [], b"ok")
+
+    chain.dispatch = answer
+    chain.config["anonymous"] = Anonymous(frozenset({"/livez"}))
+    response = await chain.send(http2=True, **how)
+    assert response.status == status_code
+    assert header(response, "connection") == ("close" if closes else None)
+    assert header(await chain.send(**how), "connection") is None

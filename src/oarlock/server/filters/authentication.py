@@ -17,6 +17,7 @@ from oarlock.policy.authn.authenticator import Authenticator, BadCredentials, Cr
 from oarlock.policy.authn.bearer import SUBPROTOCOLS, without_token
 from oarlock.registry.waiting import in_task
 from oarlock.server.authentication.counts import Outcome
+from oarlock.server.filters.errors import LAST_ANSWER
 from oarlock.server.filters.filter import Filter, Next
 
 __all__ = ["Attempted", "authentication", "uncounted"]
@@ -75,6 +76,9 @@ def authentication(
         if SUBPROTOCOLS in headers:
             offered = [value for name, value in request.all_headers if name == SUBPROTOCOLS]
             request.replace_header(SUBPROTOCOLS, without_token(offered))
-        return await next(state)
+        response = await next(state)
+        if identity is None and request.http2:
+            response.headers.append(LAST_ANSWER)
+        return response
 
     return authenticate
