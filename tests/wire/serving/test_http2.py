@@ -400,10 +400,9 @@ async def test_connection_close_lets_the_client_go_gracefully(server: Any, h2_cl
         slow, answer = client.start("/slow"), client.start("/")
         await client.until(lambda: answer.ended and client.goaways)
         assert "connection" not in answer.headers
-        assert client.goaways[0] == (0, 2**31 - 1)
         await client.until(lambda: slow.ended)
         await client.until(lambda: client.gone)
-        assert client.goaways[-1] == (0, 3)
+        assert client.goaways == [(0, 3)]  # one, which names the last stream that is answered
 
 
 async def test_draining(server: Any, h2_client: Any) -> None:

@@ -182,6 +182,14 @@ class Http2Connection(Receiver):
             self.out.send(goaway_frame(MAX_STREAM_ID, ErrorCode.NO_ERROR))
             self.out.send(ping_frame(DRAIN_PING))
 
+    def _end_after_these(self) -> None:
+        """Answer the streams that are open, and take no others: one GOAWAY, as Go's server sends it.
+
+        Some clients lose an answer when a PING comes with it after a GOAWAY.
+        """
+        self._draining_since = self._draining_since or self._monotonic()
+        self._finish_draining()
+
     def abort(self) -> None:
         self._abort_at = self._abort_at or self._monotonic()
         self._read_control.forget()
@@ -388,7 +396,7 @@ class Http2Connection(Receiver):
                 self._answer(stream, panic_response())
         if self.out.asked_to_close:
             self.out.asked_to_close = False
-            self.drain()
+            self._end_after_these()
 
     def _answer(self, stream: Http2Stream, response: Response) -> None:
         out = self.out

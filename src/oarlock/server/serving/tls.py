@@ -133,7 +133,25 @@ def _reason(error: Exception) -> str:
 
 
 VerifyCallback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
-LET_THROUGH = VerifyCallback(lambda _ok, _store: 1)
+
+
+def _clear_error() -> Any:
+    try:
+        return ctypes.CDLL(_ssl.__file__).ERR_clear_error
+    except (AttributeError, OSError):  # then `_openssl` doesn't reach OpenSSL either
+        return int
+
+
+_forget_error = _clear_error()
+
+
+def _let_through(_ok: int, _store: int) -> int:
+    """Agrees. What OpenSSL noted about the certificate would be taken for an error of the next read, so it goes."""
+    _forget_error()
+    return 1
+
+
+LET_THROUGH = VerifyCallback(_let_through)
 
 
 def _openssl(context: ssl.SSLContext) -> tuple[ctypes.CDLL, int] | None:
