@@ -49,9 +49,10 @@ class ListForm:
     after: bytes = b"]}\n"
 
 
-def list_meta(listing: Listing) -> dict[str, Any]:
-    """The metadata of a list."""
-    meta: dict[str, Any] = {"resourceVersion": listing.resource_version}
+def list_meta(listing: Listing, *, typed: bool = True) -> dict[str, Any]:
+    """The metadata of a list; that of custom resources, which aren't `typed`, says where nothing goes on."""
+    meta: dict[str, Any] = {} if typed else {"continue": ""}
+    meta["resourceVersion"] = listing.resource_version
     if listing.continue_token:
         meta["continue"] = listing.continue_token
         if listing.remaining:
@@ -64,7 +65,7 @@ def list_head(entry: CatalogEntry, listing: Listing) -> bytes:
     return b'{"kind":%s,"apiVersion":%s,"metadata":%s,"items":[' % (
         _encode(entry.list_kind),
         _encode(entry.api_version),
-        _encode(list_meta(listing)),
+        _encode(list_meta(listing, typed=entry.definition.typed)),
     )
 
 

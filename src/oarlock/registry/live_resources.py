@@ -76,7 +76,7 @@ class LiveResources:
         for key, resource in made.items():
             current = self.resources.get(key)
             if isinstance(resource, StoredVerbs):
-                if isinstance(current, StoredVerbs) and _kept_alike(current.served, resource.served):
+                if isinstance(current, StoredVerbs) and await self._goes_on(current, resource):
                     resource.take_over(current)
                 else:
                     changed.append(resource)
@@ -89,6 +89,17 @@ class LiveResources:
             self._drop(caches)
             raise
         return LoadedResources({**resources, **made}, made, frozenset(gone), tuple(caches))
+
+    async def _goes_on(self, current: StoredVerbs, resource: StoredVerbs) -> bool:
+        """Whether cache entries and open watches of `current` can go on under `resource`, which takes its place."""
+        before, after = current.definition, resource.definition
+        if not _kept_alike(current.served, resource.served):
+            return False
+        if after.typed or before.version(before.stored_as).schema == after.version(after.stored_as).schema:
+            return True
+        chunks = current.cache.snapshot().range(*current.range(""))
+        entries = (entry for chunk in chunks for entry in chunk)
+        return await self.settings.workers.offload(resource.shows_alike, entries)
 
     async def _fill(self, resource: StoredVerbs, caches: list[ResourceCache]) -> None:
         """Load the objects of a resource; its cache is added to `caches`."""

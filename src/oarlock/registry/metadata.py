@@ -120,13 +120,15 @@ def is_held(definition: ResourceDefinition, tree: Tree) -> bool:
 
 
 def mark_deleted(metadata: Tree, ctx: Context, *, grace: bool = True, grace_s: int = 0) -> None:
-    """Set the deletionTimestamp: the object is removed with its last finalizer. This increments generation.
+    """Set the deletionTimestamp: the object is removed with its last finalizer.
 
-    `grace` sets the deletionGracePeriodSeconds too: the object has so many seconds to end, until its timestamp.
+    With `grace`, generation is incremented, and the deletionGracePeriodSeconds are set: the object has so many seconds
+    to end, until its timestamp. Without it a controller of its own takes the object apart.
     """
     metadata["deletionTimestamp"] = times.rfc3339(ctx.clock.now() + grace_s)
-    if grace:
-        metadata["deletionGracePeriodSeconds"] = grace_s
+    if not grace:
+        return
+    metadata["deletionGracePeriodSeconds"] = grace_s
     if metadata.get("generation"):
         metadata["generation"] += 1
 

@@ -43,6 +43,9 @@ class SubresourceCall(Protocol):
     ) -> Awaitable[Tree | None]: ...
 
 
+_VERBS_OF_CUSTOM = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+
+
 @dataclass(frozen=True, slots=True)
 class SubresourceHook:
     """A user's request/response subresource.
@@ -161,8 +164,10 @@ class Served:
         return await self.conversions.convert(trees, from_version, to_version)
 
     def verbs(self) -> tuple[str, ...]:
-        """The supported verbs, sorted, as in discovery."""
+        """The supported verbs, as in discovery: sorted, but for custom resources, for which Kubernetes has an order."""
         if self.virtual is None:
+            if not self.definition.typed and self.definition.delete_collection:
+                return _VERBS_OF_CUSTOM
             all_at_once = ("deletecollection",) if self.definition.delete_collection else ()
             return ("create", "delete", *all_at_once, "get", "list", "patch", "update", "watch")
         v = self.virtual

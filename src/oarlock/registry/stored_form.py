@@ -46,6 +46,10 @@ Select = Callable[[Tree, dict[str, str]], tuple[str, ...]]
 """The selectable values of a tree in the stored version. Fills the dict with version → why its values are unknown."""
 
 
+Show = Callable[[Tree], bool]
+"""Makes a tree in the stored version what the schema says of it today; returns whether it was otherwise."""
+
+
 class Encoded(NamedTuple):
     """An object ready to be stored: its entry without the revision.
 
@@ -80,6 +84,7 @@ class StoredForm:
         self.head = self.head_of(definition.stored_as)
         self._conversions = conversions
         self._select = select
+        self._show: Show | None = None
         self._interner = interner
         self._versions = {definition.api_version(v.name): v.name for v in definition.versions}
         self._no_fields = ("",) * sum(len(v.selectable) for v in definition.versions)
@@ -91,9 +96,12 @@ class StoredForm:
         self.unselected: PendingEntries | None = None
         """Objects whose selectable fields are pending; None if no conversion for them has to wait."""
 
-    def used_by(self, select: Select, select_pending: Complete, is_current: Callable[[Entry], bool]) -> None:
-        """From now on another `StoredResource` uses this stored form."""
+    def used_by(
+        self, select: Select, select_pending: Complete, is_current: Callable[[Entry], bool], show: Show | None
+    ) -> None:
+        """From now on another `StoredResource` uses this stored form. `show` is what custom resources are read with."""
         self._select = select
+        self._show = show
         for pending in (self.unread, self.unselected):
             if pending is not None:
                 pending.is_current = is_current
@@ -102,7 +110,7 @@ class StoredForm:
 
     def retire(self) -> None:
         """Release the resource, and break the reference cycles: nothing is described or completed any more."""
-        self._select = _nothing
+        self._select, self._show = _nothing, None
         self.unselected = None
         self.unread.is_current, self.unread.complete = _nobody, _none_completed
 
@@ -184,6 +192,7 @@ class StoredForm:
                 if converted is None:
                     return self._pending(key, (rev, create_rev), Unread(value, stored_as))
                 tree = converted[0]
+            otherwise = self._show is not None and self._show(tree)
             encoded = self.encode(tree, large=len(value) > MANY_BYTES)
             entry = self.entry(key, encoded, (rev, create_rev))
         except StatusError as error:
@@ -191,7 +200,7 @@ class StoredForm:
         except Exception as error:  # a value of unknown origin must not stop the cache
             why = f"{type(error).__name__}: {error}"
             return self._broken(key, (rev, create_rev), _ENCRYPTED_WHY if value.startswith(_ENCRYPTED) else why)
-        if stored_as != self.definition.stored_as or isinstance(value, Stale):
+        if otherwise or stored_as != self.definition.stored_as or isinstance(value, Stale):
             entry.extra = STALE
         return entry
 

@@ -184,7 +184,12 @@ class StoredKeeper:
             if _hurries(write, metadata):
                 shorten_grace(metadata, write.grace_s)
             return stored
-        mark_deleted(metadata, write.ctx, grace=not definition.finalizers_at, grace_s=write.grace_s)
+        mark_deleted(
+            metadata,
+            write.ctx,
+            grace=not (definition.finalizers_at or definition.cleanup_finalizer),
+            grace_s=write.grace_s,
+        )
         if hook is None:
             return stored
         hub = await write.convert(stored, definition.stored_as, definition.hub)

@@ -8,7 +8,7 @@ Must not know: URLs, media types.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -35,6 +35,7 @@ __all__ = ["StoredResource"]
 T = TypeVar("T")
 
 _decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
 
 STEP = 50
 """After how many objects of many the clock is looked at."""
@@ -66,7 +67,22 @@ class StoredResource(ResourceBase):
 
     def adopt_form(self) -> None:
         """Become the resource whose selectors the stored form uses."""
-        self.form.used_by(self._select, self._select_pending, self._is_current)
+        show = None if self.definition.typed else self.show
+        self.form.used_by(self._select, self._select_pending, self._is_current, show)
+
+    def show(self, tree: Tree) -> bool:
+        """Prune and default a stored tree of a custom resource, as it is read; returns whether that changed it."""
+        compiled, before = self.compiled[self.definition.stored_as], _encode(tree)
+        compiled.prune(tree)
+        compiled.default(tree)
+        return _encode(tree) != before
+
+    def shows_alike(self, entries: Iterable[Entry]) -> bool:
+        """Whether each object is under this definition what it is in the cache, and in the store."""
+        for entry in entries:
+            if entry.extra is not None or (not entry.broken and self.show(_decode(b"{" + entry.body))):
+                return False
+        return True
 
     def _is_current(self, entry: Entry) -> bool:
         return self.cache.get(entry.key) is entry

@@ -5,10 +5,12 @@ Must not know: headers. Source: KEP-3352, ``apidiscovery.k8s.io/v2``. See also: 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.meta.kinds import GroupVersionKind
+from oarlock.schema.definition import Subresource
 
 __all__ = ["api_group_discovery", "api_group_discovery_list", "api_resource_discovery", "api_version_discovery"]
 
@@ -56,15 +58,21 @@ def api_resource_discovery(entry: CatalogEntry) -> Tree:
                 "responseKind": _response_kind(entry, sub.kind),
                 "verbs": sorted(sub.verbs),
             }
-            for sub in sorted(entry.subresources.values(), key=lambda sub: sub.name)
+            for sub in _in_order(entry)
         ]
     return tree
+
+
+def _in_order(entry: CatalogEntry) -> Iterable[Subresource]:
+    """The subresources by name; of custom resources the status is the first."""
+    found = entry.subresources.values()
+    return sorted(found, key=lambda sub: sub.name) if entry.definition.typed else found
 
 
 def _response_kind(entry: CatalogEntry, gvk: GroupVersionKind) -> Tree:
     """Never null, or client-go 0.26.0 to 0.26.3 would crash.
 
-    Group and version are empty when they are the resource's own.
+    Group and version are empty when they are the resource's own, unless that is a custom one.
     """
-    own = gvk.api_version == entry.api_version
+    own = entry.definition.typed and gvk.api_version == entry.api_version
     return {"group": "" if own else gvk.group, "version": "" if own else gvk.version, "kind": gvk.kind}

@@ -110,8 +110,10 @@ class DiscoveryDocuments:
                 return None
         return self._list_maker(group, version)
 
-    def _list_maker(self, group: CatalogGroup, version: str) -> Callable[[], Tree]:
+    def _list_maker(self, group: CatalogGroup, version: str) -> Callable[[], Tree] | None:
         if version not in group.versions:
+            if self._catalog.is_custom(group.name):
+                return None
             raise NoSuchPath
         return lambda: api_resource_list(group, version, self._pieces.listed(group, version))
 

@@ -163,3 +163,28 @@ async def test_code_of_the_server_follows_the_catalog() -> None:
         after = await waiting
         assert [one.definition.names.plural for one in after.since(before).put] == ["plains"]
         assert after is server.live.current
+
+
+@pytest.mark.anyio
+async def test_objects_are_read_as_the_schema_says_today() -> None:
+    async with InMemory(ControlPlane()) as api:
+        await established(api, definition())
+        await api.post(PLAINS, plain("a", a="b", n=3))
+        schema = f"{DEFINITIONS}/{NAME}"
+        path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties"
+        described = [{"op": "add", "path": f"{path}/a/description", "value": "A text."}]
+        defaulted = [{"op": "add", "path": f"{path}/d", "value": {"type": "string", "default": "new"}}]
+        removed = [{"op": "remove", "path": f"{path}/n"}]
+        catalog = await api.server.live.after(None)
+        async with api.watch(PLAINS) as events:
+            assert (await events.next())[0] == "ADDED"
+            assert (await api.patch(schema, described, "application/json-patch+json")).status == 200
+            catalog = await api.server.live.after(catalog)
+            assert not events.closed
+            assert (await api.patch(schema, defaulted, "application/json-patch+json")).status == 200
+            catalog = await api.server.live.after(catalog)
+            assert events.closed
+        assert (await api.get(f"{PLAINS}/a")).json["spec"] == {"a": "b", "n": 3, "d": "new"}
+        assert (await api.patch(schema, removed, "application/json-patch+json")).status == 200
+        catalog = await api.server.live.after(catalog)
+        assert (await api.get(PLAINS)).json["items"][0]["spec"] == {"a": "b", "d": "new"}
