@@ -92,8 +92,11 @@ def accept(state: RequestState, route: ResourceRoute, *, stream: bool = False, c
 
 
 def accept_answer(state: RequestState, route: ResourceRoute) -> Accepted:
-    """The same for the answer of a user's subresource, which has no Table and no PartialObjectMetadata."""
-    protobuf = route.entry.sub_messages(route.target.subresource)[1] is not None
+    """The same for the answer of a user's subresource, which has no Table and no PartialObjectMetadata.
+
+    One that takes protobuf answers with it: with an object that has a message, or a Status.
+    """
+    protobuf = any(route.entry.sub_messages(route.target.subresource))
     return negotiated(state, _header(state), protobuf=protobuf)
 
 

@@ -96,3 +96,10 @@ async def test_a_lease_is_created_and_read_in_protobuf() -> None:
         assert (made.status, made.headers["content-type"]) == (201, PROTOBUF)
         assert made.body.startswith(b"k8s\0")
         assert (await api.get(f"{leases}/l")).json["spec"] == tree["spec"]
+
+
+def test_everything_that_a_control_plane_serves_has_a_message() -> None:
+    groups = ControlPlane().catalog.groups.values()
+    entries = [entry for group in groups for version in group.versions for entry in group.of_version(version)]
+    assert len(entries) > 50
+    assert [entry for entry in entries if entry.protobuf is None] == []

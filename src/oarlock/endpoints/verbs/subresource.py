@@ -84,7 +84,7 @@ def _in_protobuf(route: ResourceRoute, answer: Tree, data: bytes, status: int) -
     own = answer["apiVersion"], answer["kind"]
     is_parent = own == (entry.api_version, entry.gvk.kind)
     message = entry.protobuf if is_parent else entry.sub_messages(route.target.subresource)[1]
-    if message is None:
+    if message is None and own != ("v1", "Status"):
         return Response(status, [("content-type", JSON)], data + b"\n")
     return Response(status, [("content-type", PROTOBUF)], object_from_json(OwnMessage(*own, message), data))
 
