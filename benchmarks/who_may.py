@@ -26,7 +26,7 @@ USERS = 10_000
 NAME = "/api/v1/namespaces/default/configmaps/a"
 ALICE = User("alice", groups=("dev", "system:authenticated"))
 RBAC = "rbac.authorization.k8s.io"
-POLICY = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n"
+POLICY = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n"
 REFERENCE = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "view"}
 BINDING = {
     "metadata": {"name": "alice"},

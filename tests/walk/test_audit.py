@@ -329,3 +329,23 @@ async def test_metrics_count_what_is_recorded(tmp_path: Path):
     assert 'apiserver_audit_level_total{level="Metadata"} 1.0' in text
     assert 'apiserver_audit_level_total{level="None"} 1.0' in text
     assert "apiserver_audit_requests_rejected_total 0.0" in text
+
+
+class Slow(Admission[Boat]):
+    """Takes so long for a boat as its name says, on the clock of the test."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
+
+    async def validate(self, review: Any) -> None:
+        self._clock.advance(0.6 if review.name == "slow" else 0.4)
+
+
+@walk
+async def test_a_slow_request_says_how_long_it_took(tmp_path: Path):
+    log, clock = Log(tmp_path), VirtualClock()
+    async with InMemory(everything(admission=[Slow(clock)]), config=log.config, clock=clock) as api:
+        assert (await api.post(BOATS, boat("quick"))).status == 201
+        assert "apiserver.latency.k8s.io/total" not in log.last().get("annotations", {})
+        assert (await api.post(BOATS, boat("slow"))).status == 201
+        assert log.last()["annotations"]["apiserver.latency.k8s.io/total"] == "600ms"

@@ -17,6 +17,7 @@ __all__ = [
     "DURATION_UNITS",
     "TimeError",
     "human_duration",
+    "go_duration",
     "parse_go_duration",
     "parse_rfc3339",
     "parse_rfc3339_micro",
@@ -212,6 +213,17 @@ def parse_go_duration(text: str) -> float:
             raise TimeError(f"time: invalid duration {quote(text)}")
         position = match.end()
     return (-total if negative else total) / 1e9
+
+
+def go_duration(seconds: float) -> str:
+    """A duration as Go writes it, to microseconds: ``1m2.5s``, ``512.3ms``; not negative."""
+    micros = round(seconds * 1_000_000)
+    if micros < 1_000_000:
+        return f"{micros / 1000:.3f}".rstrip("0").rstrip(".") + "ms" if micros >= 1000 else f"{micros}µs"
+    whole, rest = divmod(micros, 60_000_000)
+    hours, minutes = divmod(whole, 60)
+    text = f"{rest / 1_000_000:.6f}".rstrip("0").rstrip(".") + "s"
+    return (f"{hours}h" if hours else "") + (f"{minutes}m" if whole else "") + text
 
 
 def _invalid_or_zero(seconds: float) -> str | None:

@@ -150,3 +150,20 @@ def test_hostile_durations_are_refused() -> None:
     for text in ("1h" * 100_000, "9" * 100_000 + "s", "1" + "µ" * 100_000):
         with pytest.raises(TimeError):
             times.parse_go_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "0µs"),
+        (0.000512, "512µs"),
+        (0.5123, "512.3ms"),
+        (1.0, "1s"),
+        (62.5, "1m2.5s"),
+        (60.0, "1m0s"),
+        (3600.25, "1h0m0.25s"),
+    ],
+)
+def test_a_duration_is_written_as_go_writes_it(seconds: float, text: str) -> None:
+    assert times.go_duration(seconds) == text
+    assert times.parse_go_duration(text) == pytest.approx(seconds)

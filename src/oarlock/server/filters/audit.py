@@ -19,6 +19,7 @@ from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.context import User
 from oarlock.meta.errors import Unauthorized
 from oarlock.meta.gotext import html_escape
+from oarlock.meta.times import go_duration
 from oarlock.policy.audit.event import (
     AuditEvent,
     AuditRecord,
@@ -50,6 +51,10 @@ _STATUS_BYTES = 4096
 _FORWARDED, _FORWARDED_BYTES = 64, 4096
 """So much of ``X-Forwarded-For`` is looked at: anybody may send a megabyte of it."""
 _RECEIVED, _COMPLETE, _WITH_ANSWERS = Stage.REQUEST_RECEIVED, Stage.RESPONSE_COMPLETE, Level.REQUEST_RESPONSE
+
+SLOW_S = 0.5
+"""The event of a request that took longer says how long."""
+_LATENCY = "apiserver.latency.k8s.io/total"
 
 USERS = 256
 """So many users are kept encoded, the latest since all were forgotten; none with more than `USER_BYTES`."""
@@ -189,6 +194,10 @@ class Audit:
         return encoded
 
     def _write(self, record: AuditRecord, stage: Stage, state: RequestState) -> Awaitable[bool] | bool:
+        if stage is _COMPLETE:
+            took_s = state.clock.monotonic() - state.request.received
+            if took_s > SLOW_S and not _is_long_running(state):
+                record.annotate(_LATENCY, go_duration(took_s))
         return self._give(record, record.event(stage, state.clock.now(), state.notes.annotations))
 
     def _give(self, record: AuditRecord, event: AuditEvent | None) -> Awaitable[bool] | bool:
