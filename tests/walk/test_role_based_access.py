@@ -11,7 +11,8 @@ from oarlock import JSON, APIServer, Authorizer, Decision, Model, Resource, Targ
 from oarlock.server.config import ServerConfig
 from oarlock.server.options.option import ConfigError
 from oarlock.storage.cache.events import TooOld
-from oarlock.testing import InMemory
+from oarlock.storage.memory import MemoryBackend
+from oarlock.testing import InMemory, VirtualClock
 
 GROUP = "rbac.authorization.k8s.io"
 ANN = User("ann", groups=("dev", "system:authenticated"))
@@ -191,3 +192,20 @@ async def test_how_requests_were_decided_is_on_the_page_of_metrics() -> None:
         page = (await api.get("/metrics")).body.decode()
         assert 'authorization_attempts_total{result="no-opinion"} 1.0' in page
         assert 'authorization_attempts_total{result="allowed"}' in page
+
+
+@walk
+async def test_a_right_that_is_taken_away_on_another_server_of_the_store_is_gone_here():
+    clock = VirtualClock()
+    store = MemoryBackend(clock=clock)
+    there = InMemory(APIServer(serve=KINDS), config=RBAC, backend=store, clock=clock)
+    here = InMemory(APIServer(serve=KINDS), config=RBAC, backend=store, clock=clock, user=ANN)
+    async with there, here:
+        root, things = there.client(), THINGS.format("x")
+        await root.create(READERS, kind=Role, namespace="x")
+        await root.create(DEVELOPERS_READ, kind=RoleBinding, namespace="x")
+        assert (await here.get(things)).status == 200
+        await root.delete(RoleBinding, "devs", namespace="x")
+        assert (await here.get(things)).status == 403
+        await root.create(DEVELOPERS_READ, kind=RoleBinding, namespace="x")
+        assert (await here.get(things)).status == 200

@@ -16,8 +16,8 @@ from oarlock.meta.gotext import quote
 __all__ = [
     "DURATION_UNITS",
     "TimeError",
-    "human_duration",
     "go_duration",
+    "human_duration",
     "parse_go_duration",
     "parse_rfc3339",
     "parse_rfc3339_micro",
