@@ -11,9 +11,19 @@ import re
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from enum import Enum
-from functools import total_ordering
+from functools import lru_cache, total_ordering
+from typing import Any
 
-__all__ = ["Family", "Quantity", "QuantityError", "format_quantity", "from_json", "parse", "parse_quantity"]
+__all__ = [
+    "Family",
+    "Quantity",
+    "QuantityError",
+    "canonical_quantity",
+    "format_quantity",
+    "from_json",
+    "parse",
+    "parse_quantity",
+]
 
 _WRONG_FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _WRONG_NUMBER = "unable to parse numeric part of quantity"
@@ -197,6 +207,30 @@ def from_json(value: object) -> Quantity:
         text = repr(value)
         return parse(text.removesuffix(".0"))
     raise QuantityError(_WRONG_FORMAT)
+
+
+@lru_cache(maxsize=1024)
+def _canonical(text: str) -> str:
+    try:
+        return str(parse(text.strip()))
+    except QuantityError:
+        return text
+
+
+def canonical_quantity(value: Any) -> Any:
+    """A quantity of a JSON body as Kubernetes writes it: ``0.5`` is ``"500m"``; what is none stays as it is."""
+    if type(value) is str:
+        return _canonical(value) if len(value) <= _MAX_CACHED else value
+    if type(value) is int or type(value) is float:
+        try:
+            return str(from_json(value))
+        except QuantityError:
+            return value
+    return value
+
+
+_MAX_CACHED = 64
+"""Longer texts aren't remembered, and stay as they are: nobody writes one."""
 
 
 def parse_quantity(value: int | str) -> Decimal:

@@ -1,4 +1,5 @@
 """Nulls and zero values in built-in kinds: null means absent, and so do the zero values of omitempty fields.
+Quantities get their canonical text.
 
 Only for `typed` definitions and for metadata; custom resources keep them, see `defaulting`.
 Source: encoding/json on Kubernetes' Go types (``omitempty``); API conventions on optional fields.
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from oarlock.meta.quantities import canonical_quantity
 from oarlock.schema.structural import Node
 
 __all__ = ["compile_normalize"]
@@ -29,6 +31,7 @@ def compile_normalize(node: Node) -> Step | None:
         return _normalize_map(node, node.additional)
     if not node.properties:
         return None
+    quantities = tuple(key for key, child in node.properties.items() if child.quantity)
     nullable = frozenset(key for key, child in node.properties.items() if child.nullable or _opaque(child))
     omitted = tuple(key for key, child in node.properties.items() if child.omit_empty)
     children = [(key, step) for key, child in node.properties.items() if (step := compile_normalize(child))]
@@ -46,6 +49,9 @@ def compile_normalize(node: Node) -> Step | None:
         for key, step in children:
             if key in tree:
                 step(tree[key])
+        for key in quantities:
+            if key in tree:
+                tree[key] = canonical_quantity(tree[key])
         for key in omitted:
             if key in tree and not tree[key]:
                 del tree[key]
@@ -95,6 +101,7 @@ def _normalize_map(node: Node, additional: Node) -> Step | None:
     declared = frozenset(node.properties)
     if step is None and zero is None and not children:
         return None
+    quantity = additional.quantity
 
     def normalize_map(tree: Any) -> None:
         if type(tree) is not dict:
@@ -106,6 +113,8 @@ def _normalize_map(node: Node, additional: Node) -> Step | None:
                 continue
             if value is None and zero is not None:
                 tree[key] = zero()
+            elif quantity:
+                tree[key] = canonical_quantity(value)
             elif step is not None:
                 step(value)
 

@@ -68,7 +68,8 @@ class Constraints:
 class Node:
     """One level of a schema. `additional` is the schema of undeclared fields, True for any value.
 
-    `has_rules`: there are CEL rules, which are parsed elsewhere.
+    A body may have a `quantity` as a number too; it is kept as its canonical text. `has_rules`: there are CEL rules,
+    which are parsed elsewhere.
     """
 
     type: str = ""
@@ -85,6 +86,7 @@ class Node:
     int_or_string: bool = False
     omit_empty: bool = False
     micro_time: bool = False
+    quantity: bool = False
     list_type: str = ""
     list_keys: tuple[str, ...] = ()
     map_type: str = ""
@@ -153,6 +155,7 @@ _SCALARS: dict[str, tuple[str, str, str]] = {
     "x-kubernetes-map-type": ("map_type", "str", "node"),
     "x-oarlock-omit-empty": ("omit_empty", "bool", "node"),
     "x-oarlock-micro-time": ("micro_time", "bool", "node"),
+    "x-oarlock-quantity": ("quantity", "bool", "node"),
     "enum": ("enum", "list", "constraints"),
     "minimum": ("minimum", "number", "constraints"),
     "maximum": ("maximum", "number", "constraints"),

@@ -35,6 +35,8 @@ def compile_fits(node: Node) -> Fits | None:
 
     None when every value does.
     """
+    if node.quantity:
+        return lambda value: value is None or type(value) in (str, int, float)
     if node.int_or_string:
         return _fits_int_or_string
     match node.type:
@@ -165,6 +167,8 @@ _NAMES = {
 
 def _expected(value: Any, node: Node) -> str:
     """The expected type, in JSON's terms."""
+    if node.quantity:
+        return "a quantity"
     if node.int_or_string:
         return "an integer or a string"
     if node.micro_time and type(value) is str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from oarlock.meta.quantities import canonical_quantity
 from oarlock.schema.structural import Node
 from oarlock.schema.typing_errors import bounds_of, compile_fits
 
@@ -38,6 +39,8 @@ def _compile(node: Node) -> Untouched:
     anything = node.type in ("", "object") and not node.properties and node.additional is None and node.items is None
     if node.preserve and anything:
         return _any_object if node.type == "object" else _anything_but_null
+    if node.quantity:
+        return lambda value: type(value) is str and canonical_quantity(value) == value
     if node.int_or_string:
         fits = compile_fits(node) or _anything_but_null
         return lambda value: value is not None and fits(value)

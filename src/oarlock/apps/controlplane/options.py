@@ -105,6 +105,11 @@ class ControlPlaneOptions(OptionGroup):
         StringType("CIDR"),
         "Take the addresses of Services from this range; one of each family with a comma between.",
     )
+    service_node_port_range: str = option(
+        "30000-32767",
+        StringType("PORTS"),
+        "Take the node ports of Services from this range.",
+    )
     advertise_address: str = option(
         "",
         StringType("IP"),
@@ -129,6 +134,10 @@ class ControlPlaneOptions(OptionGroup):
                 ipaddress.ip_network(text.strip())
             except ValueError as error:
                 yield Problem("service_cluster_ip_range", f"{error}; write 10.0.0.0/24")
+        first, _, last = self.service_node_port_range.partition("-")
+        ports = [int(one) if one.isdecimal() else 0 for one in (first, last or first)]
+        if not 1 <= ports[0] <= ports[1] <= 65535:
+            yield Problem("service_node_port_range", f"{self.service_node_port_range!r}; write 30000-32767")
         if self.advertise_address:
             try:
                 ipaddress.ip_address(self.advertise_address)

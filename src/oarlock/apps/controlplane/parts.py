@@ -133,7 +133,7 @@ def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:
         _coordination(),
         _access(around.access),
         _flow_control(),
-        _workloads(),
+        _workloads(around.options),
         _garbage_collection(around.live),
         _system_objects(around),
         _certificates(around),
@@ -222,9 +222,9 @@ def _access(access: Access) -> ControlPlanePart:
     )
 
 
-def _workloads() -> ControlPlanePart:
+def _workloads(options: ControlPlaneOptions) -> ControlPlanePart:
     """Kubernetes' workload kinds: pods, services, deployments and their like."""
-    made = workloads()
+    made = workloads(options.service_cluster_ip_range, options.service_node_port_range)
     return ControlPlanePart(
         "workloads", serve=made.serve, admission=made.admission, controllers=made.controllers, start=made.start
     )

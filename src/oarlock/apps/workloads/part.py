@@ -7,10 +7,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from oarlock.apps.kinds.component_status import ComponentStatuses
 from oarlock.apps.kinds.released.release import HINT, NoReleases, installed, newest_release
+from oarlock.apps.workloads.address_upkeep import AddressUpkeep
+from oarlock.apps.workloads.addresses import ServiceAddresses, networks_of, port_range
 from oarlock.apps.workloads.late_client import LateClient
+from oarlock.apps.workloads.pod_admission import AccountAdmission, PriorityAdmission, TolerationAdmission
 from oarlock.apps.workloads.pods import pod_subresources
 from oarlock.apps.workloads.serving import released_resources
+from oarlock.apps.workloads.system import create_system_objects
 from oarlock.client.client import Client
 from oarlock.policy.admission.chain import AdmissionPlugin
 from oarlock.server.own_work import Runnable
@@ -30,8 +35,11 @@ class Workloads:
     start: Callable[[Client], Awaitable[None]] | None = None
 
 
-def workloads() -> Workloads:
-    """The workload kinds of the newest release that is installed. Tells it in one line if none is."""
+def workloads(cluster_ips: str, node_ports: str = "30000-32767") -> Workloads:
+    """The workload kinds of the newest release that is installed. Tells it in one line if none is.
+
+    Services have addresses of the ranges `cluster_ips`, one of each family with a comma between.
+    """
     if not installed():
         log.warning("only Kubernetes' control plane kinds are served: %s", HINT)
         return Workloads()
@@ -41,5 +49,16 @@ def workloads() -> Workloads:
         log.warning("only Kubernetes' control plane kinds are served: %s", error)
         return Workloads()
     late = LateClient()
-    serve = released_resources(release, {("", "pods"): pod_subresources(late)})
-    return Workloads(serve, start=late.begin)
+    networks = networks_of(cluster_ips)
+    addresses = ServiceAddresses(late, networks, port_range(node_ports))
+
+    async def start(client: Client) -> None:
+        await late.begin(client)
+        await create_system_objects(client, [str(one) for one in networks])
+
+    return Workloads(
+        [*released_resources(release, {("", "pods"): pod_subresources(late)}), ComponentStatuses],
+        [AccountAdmission(late), PriorityAdmission(late), TolerationAdmission(), addresses],
+        {"service-ip-repair-controller": AddressUpkeep()},
+        start,
+    )

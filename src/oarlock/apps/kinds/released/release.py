@@ -33,7 +33,7 @@ _EITHER: Schema = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubern
 _ANYTHING: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _SCALARS: Mapping[str, Schema] = {
     f"{_META}util.intstr.IntOrString": _EITHER,
-    _QUANTITY: {**_EITHER, "pattern": QUANTITY_PATTERN},
+    _QUANTITY: {**_EITHER, "pattern": QUANTITY_PATTERN, "x-oarlock-quantity": True},
     f"{_META}apis.meta.v1.Time": {"type": "string", "format": "date-time"},
     f"{_META}apis.meta.v1.MicroTime": {"type": "string", "format": "date-time", "x-oarlock-micro-time": True},
     f"{_META}apis.meta.v1.FieldsV1": _ANYTHING,

@@ -1,0 +1,310 @@
+"""`ServiceAddresses`: gives services their cluster IPs and node ports, as they are created and changed.
+
+An address belongs to whom the IPAddress of its name says; creating that is what makes it somebody's, also when several
+servers share a store. A node port is chosen among those that no service has. A write that is refused later leaves an
+address behind: `address_upkeep` takes it back.
+Source: Kubernetes' registry of services and its allocators. See also: `service_checks`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from oarlock.apps.workloads.late_client import LateClient
+from oarlock.apps.workloads.trees import Tree, at
+from oarlock.meta.errors import AlreadyExists, InvalidObject
+from oarlock.meta.fielderrors import FieldError, Invalid
+from oarlock.meta.kinds import GroupKind
+from oarlock.registry.conversion import copy_tree
+from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
+from oarlock.registry.workers import Offload
+
+__all__ = [
+    "ADDRESS",
+    "MANAGER",
+    "SERVICE",
+    "Network",
+    "PortRange",
+    "ServiceAddresses",
+    "address_object",
+    "addresses_of",
+    "networks_of",
+    "port_range",
+]
+
+ADDRESS = "networking.k8s.io/v1/IPAddress"
+SERVICE = "v1/Service"
+MANAGER = "ipallocator.k8s.io"
+GUESSES = 32
+"""So many addresses are tried at random before all are looked through."""
+
+RESERVED_S = 60.0
+"""How long a node port is kept for a service that is being written."""
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+_FAMILIES = {4: "IPv4", 6: "IPv6"}
+_OF_ADDRESSES = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
+_DUAL = ("PreferDualStack", "RequireDualStack")
+
+
+@dataclass(frozen=True, slots=True)
+class PortRange:
+    """The ports from `first` to `last`."""
+
+    first: int = 30000
+    last: int = 32767
+
+    def __str__(self) -> str:
+        return f"{self.first}-{self.last}"
+
+
+@dataclass(slots=True)
+class ServiceAddresses:
+    """Admission of services, which completes them. `networks` are the ranges, one of each family."""
+
+    late: LateClient
+    networks: Sequence[Network]
+    ports: PortRange = PortRange()
+    waits: bool = True
+    _reserved: dict[int, float] = field(default_factory=dict)
+
+    def handles(self, request: AdmissionRequest) -> bool:
+        target = request.ctx.target
+        about = (target.group, target.resource, target.subresource) == ("", "services", "")
+        return about and request.operation in ("CREATE", "UPDATE")
+
+    async def mutate(
+        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload
+    ) -> Tree | None:
+        if new is None or not isinstance(new.get("spec"), dict):
+            return new
+        made = copy_tree(new)
+        spec, before = made["spec"], (old or {}).get("spec") or {}
+        _carry_over(spec, before)
+        if spec.get("type") == "ExternalName":
+            if before and before.get("type") != "ExternalName":
+                _without_addresses(spec)
+            return made
+        if spec.get("clusterIP") == "None":
+            self._headless(spec)
+        else:
+            await self._with_addresses(request, made, before)
+        await self._with_ports(request, made, before)
+        return made
+
+    async def validate(
+        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND
+    ) -> None:
+        return None
+
+    def _headless(self, spec: Tree) -> None:
+        spec["clusterIPs"] = ["None"]
+        own = [_FAMILIES[one.version] for one in self.networks]
+        if not spec.get("selector"):
+            spec.setdefault("ipFamilyPolicy", "RequireDualStack")
+            spec.setdefault("ipFamilies", ["IPv4", "IPv6"])
+            return
+        spec.setdefault("ipFamilyPolicy", "SingleStack")
+        spec.setdefault("ipFamilies", own if spec["ipFamilyPolicy"] in _DUAL else own[:1])
+
+    async def _with_addresses(self, request: AdmissionRequest, made: Tree, before: Tree) -> None:
+        spec = made["spec"]
+        asked = spec.get("clusterIPs") or ([spec["clusterIP"]] if spec.get("clusterIP") else [])
+        has = before.get("clusterIPs") or []
+        if has and asked[:1] != has[:1] and before.get("type") != "ExternalName":
+            spec["clusterIPs"] = asked
+            return  # refused by its check
+        networks = self._wanted(spec, asked)
+        addresses: list[str] = []
+        for i, network in enumerate(networks):
+            given = asked[i] if i < len(asked) else ""
+            if given and given in has:
+                addresses.append(given)
+            elif given:
+                addresses.append(await self._take(request, made, given, network))
+            else:
+                addresses.append(await self._find(request, made, network))
+        spec["clusterIP"], spec["clusterIPs"] = addresses[0], addresses
+        spec["ipFamilies"] = [_FAMILIES[one.version] for one in networks]
+        spec.setdefault("ipFamilyPolicy", "SingleStack" if len(addresses) == 1 else "RequireDualStack")
+
+    def _wanted(self, spec: Tree, asked: Sequence[str]) -> list[Network]:
+        """The ranges that a service has an address of, the first one first."""
+        families = spec.get("ipFamilies") or [_FAMILIES[_version(one)] for one in asked if _version(one)]
+        by_family = {_FAMILIES[one.version]: one for one in self.networks}
+        wanted = [by_family[one] for one in families if one in by_family] or [self.networks[0]]
+        if spec.get("ipFamilyPolicy") in _DUAL:
+            wanted += [one for one in self.networks if one not in wanted]
+            return wanted[:2]
+        return wanted[:2] if len(asked) > 1 else wanted[:1]
+
+    async def _take(self, request: AdmissionRequest, made: Tree, address: str, network: Network) -> str:
+        """Give the service the address that it asks for. Raises InvalidObject."""
+        try:
+            wanted = ipaddress.ip_address(address)
+        except ValueError:
+            return address  # told by its check
+        why = ""
+        if wanted not in network:
+            why = "the provided network does not match the current range"
+        elif not request.ctx.dry_run and not await self._claim(made, str(wanted)):
+            why = "provided IP is already allocated"
+        if why:
+            raise _refused(made, Invalid("spec.clusterIPs", [address], f"failed to allocate IP {address}: {why}"))
+        return str(wanted)
+
+    async def _find(self, request: AdmissionRequest, made: Tree, network: Network) -> str:
+        """Give the service an address that nobody has. Raises InvalidObject when there is none."""
+        last = network.num_addresses - (2 if network.version == 4 else 1)
+        for _ in range(GUESSES):
+            address = str(network[random.randint(min(2, last), max(last, 1))])
+            if request.ctx.dry_run or await self._claim(made, address):
+                return address
+        taken = {one["metadata"]["name"] async for one in self.late.client.list(ADDRESS)}
+        for address in _free(network, taken):
+            if await self._claim(made, address):
+                return address
+        raise _refused(made, Invalid("spec.clusterIPs", None, "failed to allocate a serviceIP: range is full"))
+
+    async def _claim(self, made: Tree, address: str) -> bool:
+        """Make an address the service's; False if it is somebody else's."""
+        metadata = made["metadata"]
+        wanted = address_object(address, metadata.get("namespace", ""), metadata.get("name", ""))
+        try:
+            await self.late.client.create(wanted)
+        except AlreadyExists:
+            found = await self.late.client.get(ADDRESS, address)
+            return bool(found["spec"] == wanted["spec"] and metadata.get("name") == "kubernetes")
+        return True
+
+    async def _with_ports(self, request: AdmissionRequest, made: Tree, before: Tree) -> None:
+        """Give every port that needs one a node port. Raises InvalidObject."""
+        spec = made["spec"]
+        ports = spec.get("ports") or []
+        kind = spec.get("type")
+        if kind not in ("NodePort", "LoadBalancer"):
+            for port in ports:
+                port.pop("nodePort", None)
+            return
+        own = {one.get("nodePort") for one in before.get("ports") or ()}
+        wants = [one for one in ports if one.get("nodePort") not in own or not one.get("nodePort")]
+        if not wants or (kind == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False):
+            return
+        now = request.ctx.clock.monotonic()
+        listed = [one async for one in self.late.client.list(SERVICE)]
+        self._reserved = {port: until for port, until in self._reserved.items() if until > now}
+        used = {port["nodePort"] for one in listed for port in at(one, "spec.ports", ()) if port.get("nodePort")}
+        used = (used | self._reserved.keys()) - own
+        shared: dict[int, int] = {}
+        for i, port in enumerate(ports):
+            number = port.get("nodePort") or shared.get(port.get("port", 0))
+            if number and number not in shared.values() and number not in own:
+                self._check_port(made, i, number, used)
+            elif not number:
+                number = self._free_port(made, i, used)
+            port["nodePort"] = shared[port.get("port", 0)] = number
+            used.add(number)
+            if not request.ctx.dry_run:
+                self._reserved[number] = now + RESERVED_S
+
+    def _check_port(self, made: Tree, i: int, number: int, used: set[int]) -> None:
+        why = ""
+        if not self.ports.first <= number <= self.ports.last:
+            why = f"provided port is not in the valid range. The range of valid ports is {self.ports}"
+        elif number in used:
+            why = "provided port is already allocated"
+        if why:
+            raise _refused(made, Invalid(f"spec.ports[{i}].nodePort", number, why))
+
+    def _free_port(self, made: Tree, i: int, used: set[int]) -> int:
+        free = [one for one in range(self.ports.first, self.ports.last + 1) if one not in used]
+        if not free:
+            why = "failed to allocate a nodePort: range is full"
+            raise _refused(made, Invalid(f"spec.ports[{i}].nodePort", 0, why))
+        return random.choice(free)
+
+
+def networks_of(text: str) -> list[Network]:
+    """The ranges of ``--service-cluster-ip-range``. Raises ValueError."""
+    return [ipaddress.ip_network(one.strip()) for one in text.split(",")]
+
+
+def port_range(text: str) -> PortRange:
+    """The ports of ``--service-node-port-range``: ``30000-32767``. Raises ValueError."""
+    first, dash, last = text.partition("-")
+    made = PortRange(int(first), int(last if dash else first))
+    if not 1 <= made.first <= made.last <= 65535:
+        raise ValueError(f"{text!r} is no range of ports: write 30000-32767")
+    return made
+
+
+def address_object(address: str, namespace: str, name: str) -> Tree:
+    """The IPAddress that says that an address belongs to a service."""
+    family = _FAMILIES[ipaddress.ip_address(address).version]
+    labels = {"ipaddress.kubernetes.io/ip-family": family, "ipaddress.kubernetes.io/managed-by": MANAGER}
+    parent = {"resource": "services", "namespace": namespace, "name": name}
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "IPAddress",
+        "metadata": {"name": address, "labels": labels},
+        "spec": {"parentRef": parent},
+    }
+
+
+def addresses_of(service: Tree) -> list[str]:
+    """The cluster IPs of a service."""
+    spec = service.get("spec") or {}
+    return [one for one in spec.get("clusterIPs") or [spec.get("clusterIP")] if one and one != "None"]
+
+
+def _carry_over(spec: Tree, before: Tree) -> None:
+    """What a PUT leaves out and the server has chosen stays."""
+    if not before or "ExternalName" in (spec.get("type"), before.get("type")):
+        return
+    if not spec.get("clusterIP") and not spec.get("clusterIPs"):
+        for name in _OF_ADDRESSES:
+            if name in before and (name not in spec or name in ("clusterIP", "clusterIPs")):
+                spec[name] = before[name]
+    elif spec.get("clusterIP") and spec.get("clusterIPs") in (None, before.get("clusterIPs")):
+        same = spec["clusterIP"] == before.get("clusterIP")
+        spec["clusterIPs"] = before.get("clusterIPs") if same else [spec["clusterIP"]]
+    known: dict[tuple[Any, Any], Any] = {
+        (one.get("port"), one.get("protocol")): one.get("nodePort") for one in before.get("ports") or ()
+    }
+    if spec.get("type") in ("NodePort", "LoadBalancer"):
+        taken = {one.get("nodePort") for one in spec.get("ports") or ()}
+        for port in spec.get("ports") or ():
+            number = known.get((port.get("port"), port.get("protocol")))
+            if not port.get("nodePort") and number and number not in taken:
+                port["nodePort"] = number
+
+
+def _without_addresses(spec: Tree) -> None:
+    for name in (*_OF_ADDRESSES, "internalTrafficPolicy", "externalTrafficPolicy"):
+        spec.pop(name, None)
+    for port in spec.get("ports") or ():
+        port.pop("nodePort", None)
+
+
+def _free(network: Network, taken: set[str]) -> Iterator[str]:
+    """The addresses that aren't taken; of a large range only the first ones."""
+    last = network.num_addresses - (2 if network.version == 4 else 1)
+    for number in range(1, min(last, len(taken) + 2) + 1):
+        address = str(network[number])
+        if address not in taken:
+            yield address
+
+
+def _version(address: str) -> int:
+    try:
+        return ipaddress.ip_address(address).version
+    except ValueError:
+        return 0
+
+
+def _refused(made: Tree, error: FieldError) -> InvalidObject:
+    return InvalidObject(GroupKind("", "Service"), made["metadata"].get("name", ""), [error])

@@ -1,0 +1,173 @@
+"""Admission of pods: their service account with its token, their priority, how long they tolerate a lost node.
+
+Each is a plugin of Kubernetes, by its name. Source: Kubernetes' admission plugins ServiceAccount, Priority and
+DefaultTolerationSeconds.
+"""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from itertools import chain
+from typing import Final
+
+from oarlock.apps.kinds.core import ServiceAccount
+from oarlock.apps.workloads.late_client import LateClient
+from oarlock.apps.workloads.trees import Tree, at
+from oarlock.meta.errors import Forbidden, NotFound
+from oarlock.meta.kinds import GroupResource
+from oarlock.registry.conversion import copy_tree
+from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
+from oarlock.registry.workers import Offload
+
+__all__ = ["AccountAdmission", "PriorityAdmission", "TolerationAdmission"]
+
+PODS = GroupResource("", "pods")
+CLASS = "scheduling.k8s.io/v1/PriorityClass"
+MOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+MIRROR: Final = "kubernetes.io/config.mirror"
+TOLERATION_S: Final = 300
+_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+_LOST: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+
+class _PodAdmission(ABC):
+    """Completes new pods."""
+
+    name = ""
+    waits = True
+
+    def handles(self, request: AdmissionRequest) -> bool:
+        target = request.ctx.target
+        about = (target.group, target.resource, target.subresource) == ("", "pods", "")
+        return about and request.operation == "CREATE"
+
+    async def mutate(
+        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload
+    ) -> Tree | None:
+        if new is None or MIRROR in at(new, "metadata.annotations", {}):
+            return new
+        made = copy_tree(new)
+        await self.complete(made)
+        return made
+
+    async def validate(
+        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND
+    ) -> None:
+        return None
+
+    @abstractmethod
+    async def complete(self, pod: Tree) -> None:
+        """Change a new pod in place. Raises Forbidden."""
+
+
+class AccountAdmission(_PodAdmission):
+    """A pod has a service account that exists, and its token, unless either says that it doesn't want one."""
+
+    name = "ServiceAccount"
+
+    def __init__(self, late: LateClient) -> None:
+        self._late = late
+
+    async def complete(self, pod: Tree) -> None:
+        metadata, spec = pod["metadata"], pod.setdefault("spec", {})
+        namespace = metadata.get("namespace", "")
+        name = spec.get("serviceAccountName") or "default"
+        try:
+            account = await self._late.client.get(ServiceAccount, name, namespace=namespace)
+        except NotFound as missing:
+            if not (missing.details or {}).get("name"):
+                return  # accounts aren't served here
+            why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
+            raise Forbidden(PODS, metadata.get("name", ""), why) from None
+        spec["serviceAccountName"] = spec["serviceAccount"] = name
+        if account.image_pull_secrets and not spec.get("imagePullSecrets"):
+            spec["imagePullSecrets"] = [{"name": one.name} for one in account.image_pull_secrets]
+        automount = spec.get("automountServiceAccountToken")
+        if automount is None:
+            automount = account.automount_service_account_token
+        if automount is not False:
+            _mount_token(spec)
+
+
+def _mount_token(spec: Tree) -> None:
+    without = [
+        container
+        for container in chain(spec.get("initContainers") or (), spec.get("containers") or ())
+        if all(one.get("mountPath") != MOUNT for one in container.get("volumeMounts") or ())
+    ]
+    if not without:
+        return
+    volume = f"kube-api-access-{''.join(random.choices(_LETTERS, k=5))}"
+    for container in without:
+        mount = {"name": volume, "readOnly": True, "mountPath": MOUNT}
+        container["volumeMounts"] = [*(container.get("volumeMounts") or ()), mount]
+    sources = [
+        {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {
+            "downwardAPI": {
+                "items": [{"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}]
+            }
+        },
+    ]
+    spec["volumes"] = [*(spec.get("volumes") or ()), {"name": volume, "projected": {"sources": sources}}]
+
+
+class TolerationAdmission(_PodAdmission):
+    """A pod tolerates a node that isn't ready or can't be reached for some minutes."""
+
+    name = "DefaultTolerationSeconds"
+    waits = False
+
+    async def complete(self, pod: Tree) -> None:
+        spec = pod.setdefault("spec", {})
+        tolerations = spec.get("tolerations") or []
+        for key in _LOST:
+            if not any(_tolerates(one, key) for one in tolerations):
+                always = {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TOLERATION_S}
+                tolerations = [*tolerations, always]
+        spec["tolerations"] = tolerations
+
+
+def _tolerates(toleration: Tree, key: str) -> bool:
+    return toleration.get("key") in (key, None, "") and toleration.get("effect") in ("NoExecute", None, "")
+
+
+class PriorityAdmission(_PodAdmission):
+    """A pod has the priority of its class."""
+
+    name = "Priority"
+
+    def __init__(self, late: LateClient) -> None:
+        self._late = late
+
+    async def complete(self, pod: Tree) -> None:
+        spec, pod_name = pod.setdefault("spec", {}), pod["metadata"].get("name", "")
+        classes = [one async for one in self._late.client.list(CLASS)]
+        wanted = spec.get("priorityClassName")
+        if wanted:
+            chosen = next((one for one in classes if one["metadata"]["name"] == wanted), None)
+            if chosen is None:
+                raise Forbidden(PODS, pod_name, f"no PriorityClass with name {wanted} was found")
+        else:
+            chosen = _default(classes)
+            if chosen is not None:
+                spec["priorityClassName"] = chosen["metadata"]["name"]
+        priority = chosen.get("value", 0) if chosen is not None else 0
+        policy = (chosen or {}).get("preemptionPolicy", "PreemptLowerPriority")
+        if spec.get("priority") not in (None, priority):
+            why = (
+                f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; priority "
+                f"admission controller computed {priority} from the given PriorityClass name"
+            )
+            raise Forbidden(PODS, pod_name, why)
+        spec["priority"] = priority
+        spec.setdefault("preemptionPolicy", policy)
+
+
+def _default(classes: Iterable[Tree]) -> Tree | None:
+    """The class of pods that name none: of several the one with the lowest value."""
+    defaults = [one for one in classes if one.get("globalDefault")]
+    return min(defaults, key=lambda one: one.get("value", 0), default=None)

@@ -1,0 +1,222 @@
+"""Pods as an API server treats them without nodes: admission, binding, eviction, deletion, and nobody to ask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from oarlock.apps.controlplane.control_plane import ControlPlane
+from oarlock.testing import InMemory, VirtualClock
+
+PODS = "/api/v1/namespaces/default/pods"
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+STRATEGIC = {"content-type": "application/strategic-merge-patch+json"}
+READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+
+
+def pod(name: str = "a", **spec: Any) -> dict[str, Any]:
+    spec = {"containers": [{"name": "c", "image": "example.com/app:1"}], **spec}
+    return {"metadata": {"name": name, "labels": {"app": "a"}}, "spec": spec}
+
+
+async def created(api: InMemory, name: str = "a", **spec: Any) -> dict[str, Any]:
+    made = await api.post(PODS, pod(name, **spec))
+    assert made.status == 201, made.json
+    return made.json
+
+
+async def bound(api: InMemory, name: str = "a") -> None:
+    target = {"kind": "Node", "name": "n"}
+    assert (await api.post(f"{PODS}/{name}/binding", {"metadata": {"name": name}, "target": target})).status == 201
+    told = await api.request("PATCH", f"{PODS}/{name}/status", {"status": READY}, headers=STRATEGIC)
+    assert told.status == 200, told.json
+
+
+@pytest.fixture
+async def api() -> Any:
+    clock = VirtualClock()
+    async with InMemory(ControlPlane(), clock=clock) as server:
+        await clock.run(1)  # the default service account is made
+        yield server
+
+
+@pytest.mark.anyio
+async def test_admission_completes_a_pod(api: InMemory) -> None:
+    spec = (await created(api))["spec"]
+    assert spec["serviceAccountName"] == spec["serviceAccount"] == "default"
+    (volume,) = spec["volumes"]
+    (mount,) = spec["containers"][0]["volumeMounts"]
+    assert mount == {
+        "name": volume["name"],
+        "readOnly": True,
+        "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount",
+    }
+    assert (spec["priority"], spec["preemptionPolicy"]) == (0, "PreemptLowerPriority")
+    assert [one["tolerationSeconds"] for one in spec["tolerations"]] == [300, 300]
+
+
+@pytest.mark.anyio
+async def test_a_pod_has_the_priority_of_its_class(api: InMemory) -> None:
+    assert (await created(api, priorityClassName="system-node-critical"))["spec"]["priority"] == 2000001000
+    refused = await api.post(PODS, pod("b", priorityClassName="none"))
+    assert refused.json["message"] == 'pods "b" is forbidden: no PriorityClass with name none was found'
+    wrong = await api.post(PODS, pod("b", priorityClassName="system-node-critical", priority=1))
+    assert wrong.status == 403
+
+
+@pytest.mark.anyio
+async def test_a_pod_may_do_without_a_token(api: InMemory) -> None:
+    assert "volumes" not in (await created(api, automountServiceAccountToken=False))["spec"]
+
+
+@pytest.mark.anyio
+async def test_a_bound_pod_has_time_to_end(api: InMemory) -> None:
+    await created(api)
+    await bound(api)
+    going = (await api.request("DELETE", f"{PODS}/a")).json
+    assert going["metadata"]["deletionGracePeriodSeconds"] == 30
+    sooner = (await api.request("DELETE", f"{PODS}/a?gracePeriodSeconds=5")).json
+    assert sooner["metadata"]["deletionGracePeriodSeconds"] == 5
+    assert sooner["metadata"]["deletionTimestamp"] < going["metadata"]["deletionTimestamp"]
+    later = (await api.request("DELETE", f"{PODS}/a?gracePeriodSeconds=20")).json
+    assert later["metadata"]["deletionGracePeriodSeconds"] == 5
+    gone = await api.request("DELETE", f"{PODS}/a?gracePeriodSeconds=0")
+    assert (gone.json["kind"], gone.json["metadata"]["deletionGracePeriodSeconds"]) == ("Pod", 0)
+    assert (await api.get(f"{PODS}/a")).status == 404
+
+
+@pytest.mark.anyio
+async def test_a_finalizer_outlasts_the_time_to_end(api: InMemory) -> None:
+    await api.post(PODS, {**pod(), "metadata": {"name": "a", "finalizers": ["example.com/mine"]}})
+    await bound(api)
+    await api.request("DELETE", f"{PODS}/a?gracePeriodSeconds=0")
+    kept = (await api.get(f"{PODS}/a")).json["metadata"]
+    assert kept["deletionGracePeriodSeconds"] == 0
+    await api.request("PATCH", f"{PODS}/a", {"metadata": {"finalizers": None}}, headers=STRATEGIC)
+    assert (await api.get(f"{PODS}/a")).status == 404
+
+
+@pytest.mark.anyio
+async def test_a_pod_that_no_node_has_goes_at_once(api: InMemory) -> None:
+    await created(api)
+    assert (await api.request("DELETE", f"{PODS}/a")).json["kind"] == "Pod"
+    assert (await api.get(f"{PODS}/a")).status == 404
+
+
+@pytest.mark.anyio
+async def test_a_binding_is_one_of_a_kind(api: InMemory) -> None:
+    await created(api)
+    await bound(api)
+    seen = (await api.get(f"{PODS}/a")).json
+    assert seen["spec"]["nodeName"] == "n"
+    again = await api.post(f"{PODS}/a/binding", {"target": {"name": "m"}})
+    assert (again.status, again.json["details"]["kind"]) == (409, "pods/binding")
+    dry = await created(api, "b")
+    assert (await api.post(f"{PODS}/b/binding?dryRun=All", {"target": {"name": "m"}})).status == 201
+    assert (await api.get(f"{PODS}/b")).json == dry
+
+
+@pytest.mark.anyio
+async def test_nobody_sets_the_node_or_most_else_afterwards(api: InMemory) -> None:
+    await created(api)
+    for spec in ({"nodeName": "n"}, {"hostname": "h"}, {"containers": [{"name": "c", "command": ["x"]}]}):
+        refused = await api.request("PATCH", f"{PODS}/a", {"spec": spec}, headers=STRATEGIC)
+        assert refused.status == 422, refused.json
+        assert "pod updates may not change fields other than" in refused.json["message"]
+    image = {"spec": {"containers": [{"name": "c", "image": "example.com/app:2"}]}}
+    assert (await api.request("PATCH", f"{PODS}/a", image, headers=STRATEGIC)).status == 200
+    tolerated = {"spec": {"tolerations": [{"key": "more", "operator": "Exists"}]}}
+    assert (await api.request("PATCH", f"{PODS}/a", tolerated, headers=STRATEGIC)).status in (200, 422)
+
+
+@pytest.mark.anyio
+async def test_ephemeral_containers_and_resources_have_paths_of_their_own(api: InMemory) -> None:
+    await created(api)
+    debug = {"spec": {"ephemeralContainers": [{"name": "debug", "image": "busybox"}]}}
+    added = await api.request("PATCH", f"{PODS}/a/ephemeralcontainers", debug, headers=STRATEGIC)
+    assert added.status == 200, added.json
+    removed = {"spec": {"ephemeralContainers": [{"name": "debug", "$patch": "delete"}]}}
+    assert (await api.request("PATCH", f"{PODS}/a/ephemeralcontainers", removed, headers=STRATEGIC)).status == 422
+    larger = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}
+    resized = await api.request("PATCH", f"{PODS}/a/resize", larger, headers=STRATEGIC)
+    assert resized.json["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "1"}
+    other = {"spec": {"containers": [{"name": "c", "image": "x"}]}}
+    assert (await api.request("PATCH", f"{PODS}/a/resize", other, headers=STRATEGIC)).status == 422
+
+
+@pytest.mark.anyio
+async def test_there_is_no_kubelet(api: InMemory) -> None:
+    await created(api)
+    assert (await api.get(f"{PODS}/a/log")).status == 204
+    for what in ("exec", "attach", "portforward"):
+        assert (await api.get(f"{PODS}/a/{what}")).json["message"] == "pod a does not have a host assigned"
+    await bound(api)
+    for what in ("log", "exec", "attach", "portforward"):
+        answer = await api.get(f"{PODS}/a/{what}")
+        assert answer.status == 503
+        assert answer.json["message"] == "no kubelet: pod a is on node n, which this server can't ask"
+    assert (await api.get(f"{PODS}/none/log")).status == 404
+
+
+@pytest.mark.anyio
+async def test_a_budget_is_kept(api: InMemory) -> None:
+    selector = {"matchLabels": {"app": "a"}}
+    await api.post(BUDGETS, {"metadata": {"name": "p"}, "spec": {"minAvailable": 1, "selector": selector}})
+    for name in ("a", "b"):
+        await created(api, name)
+        await bound(api, name)
+    early = await api.post(f"{PODS}/a/eviction", {"metadata": {"name": "a"}})
+    assert (early.status, "still being processed" in early.json["message"]) == (429, True)
+    status = {"observedGeneration": 1, "disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 1}
+    await api.request("PATCH", f"{BUDGETS}/p/status", {"status": status}, headers=STRATEGIC)
+    dry = {"metadata": {"name": "a"}, "deleteOptions": {"dryRun": ["All"]}}
+    assert (await api.post(f"{PODS}/a/eviction", dry)).status == 201
+    assert "deletionTimestamp" not in (await api.get(f"{PODS}/a")).json["metadata"]
+    assert (await api.post(f"{PODS}/a/eviction", {"metadata": {"name": "a"}})).status == 201
+    assert (await api.get(f"{PODS}/a")).json["metadata"]["deletionTimestamp"]
+    refused = await api.post(f"{PODS}/b/eviction", {"metadata": {"name": "b"}})
+    assert refused.status == 429
+    assert refused.json["details"]["causes"][0]["reason"] == "DisruptionBudget"
+    spent = (await api.get(f"{BUDGETS}/p")).json["status"]
+    assert (spent["disruptionsAllowed"], [*spent["disruptedPods"]]) == (0, ["a"])
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"containers": [{"name": "c", "image": "i", "env": [{"name": "A"}, {"name": "A"}]}]},
+        {"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80}, {"containerPort": 80}]}]},
+        {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"cpu": 0.5, "memory": "1Gi"}}}]},
+    ],
+)
+async def test_what_kubernetes_lets_pass(api: InMemory, spec: dict[str, Any]) -> None:
+    assert (await api.post(PODS, pod(**spec))).status == 201
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "spec",
+    [
+        None,
+        [],
+        "x",
+        {"containers": None},
+        {"containers": [None]},
+        {"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 2**70}]}]},
+        {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"cpu": "many"}}}]},
+        {"containers": [{"name": "c" * 10000, "image": "i"}]},
+        {"volumes": [{"name": "v", "emptyDir": {}, "hostPath": {"path": "/"}}]},
+        {"containers": [{"name": "c", "image": "i", "volumeMounts": [{"name": "none", "mountPath": "/x"}]}]},
+        {"tolerations": {"key": "x"}},
+        {"nodeSelector": {"a": 1}},
+        {"terminationGracePeriodSeconds": -1},
+    ],
+)
+async def test_what_is_refused(api: InMemory, spec: Any) -> None:
+    body = {"metadata": {"name": "a"}, "spec": spec}
+    if isinstance(spec, dict) and "containers" not in spec:
+        body["spec"] = {**pod()["spec"], **spec}
+    answer = await api.post(PODS, body)
+    assert answer.status in (400, 422), answer.json

@@ -1,0 +1,122 @@
+"""Services get addresses and node ports, keep them, and give them back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from oarlock.apps.controlplane.control_plane import ControlPlane
+from oarlock.apps.controlplane.options import ControlPlaneOptions
+from oarlock.testing import InMemory, VirtualClock
+
+SERVICES = "/api/v1/namespaces/default/services"
+ADDRESSES = "/apis/networking.k8s.io/v1/ipaddresses"
+STRATEGIC = {"content-type": "application/strategic-merge-patch+json"}
+
+
+def service(name: str, **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": {"ports": [{"port": 80}], **spec}}
+
+
+async def given(api: InMemory) -> set[str]:
+    return {one["metadata"]["name"] for one in (await api.get(ADDRESSES)).json["items"]}
+
+
+@pytest.mark.anyio
+async def test_a_service_has_an_address_of_the_range() -> None:
+    plane = ControlPlane(options=ControlPlaneOptions(service_cluster_ip_range="10.7.0.0/29"))
+    async with InMemory(plane) as api:
+        made = [(await api.post(SERVICES, service(f"s{i}"))).json["spec"] for i in range(5)]
+        addresses = {one["clusterIP"] for one in made}
+        assert addresses <= {f"10.7.0.{i}" for i in range(1, 7)}
+        assert len(addresses) == 5
+        assert all(one["clusterIPs"] == [one["clusterIP"]] for one in made)
+        assert made[0]["ipFamilies"] == ["IPv4"]
+        assert made[0]["ipFamilyPolicy"] == "SingleStack"
+        full = [await api.post(SERVICES, service(f"t{i}")) for i in range(2)]
+        assert full[-1].status == 422
+        assert "range is full" in full[-1].json["message"]
+
+
+@pytest.mark.anyio
+async def test_an_address_is_somebodys_until_the_service_is_gone() -> None:
+    clock = VirtualClock()
+    async with InMemory(ControlPlane(), clock=clock) as api:
+        await clock.run(1)  # controllers run
+        mine = await api.post(SERVICES, service("a", clusterIP="10.0.0.50"))
+        assert mine.json["spec"]["clusterIP"] == "10.0.0.50"
+        taken = await api.post(SERVICES, service("b", clusterIP="10.0.0.50"))
+        assert taken.json["message"] == (
+            'Service "b" is invalid: spec.clusterIPs: Invalid value: ["10.0.0.50"]: failed to allocate IP 10.0.0.50: '
+            "provided IP is already allocated"
+        )
+        elsewhere = await api.post(SERVICES, service("b", clusterIP="192.0.2.1"))
+        assert "does not match the current range" in elsewhere.json["message"]
+        await clock.run(1)
+        await api.request("DELETE", f"{SERVICES}/a")
+        await clock.run(1)
+        assert "10.0.0.50" not in await given(api)
+        assert (await api.post(SERVICES, service("b", clusterIP="10.0.0.50"))).status == 201
+
+
+@pytest.mark.anyio
+async def test_an_address_stays_what_it_is() -> None:
+    async with InMemory(ControlPlane()) as api:
+        made = (await api.post(SERVICES, service("a"))).json
+        again = await api.request("PUT", f"{SERVICES}/a", service("a", ports=[{"port": 81}]))
+        assert again.status == 200, again.json
+        assert again.json["spec"]["clusterIP"] == made["spec"]["clusterIP"]
+        moved = await api.request("PATCH", f"{SERVICES}/a", {"spec": {"clusterIP": "10.0.0.77"}}, headers=STRATEGIC)
+        assert moved.status == 422
+
+
+@pytest.mark.anyio
+async def test_an_address_that_nobody_has_is_taken_back() -> None:
+    clock = VirtualClock()
+    async with InMemory(ControlPlane(), clock=clock) as api:
+        bad = service("a", clusterIP="10.0.0.60", ports=[{"port": 70000}])
+        assert (await api.post(SERVICES, bad)).status == 422
+        await clock.run(600)
+        assert "10.0.0.60" not in await given(api)
+        assert (await api.post(SERVICES, service("a", clusterIP="10.0.0.60"))).status == 201
+
+
+@pytest.mark.anyio
+async def test_a_dry_run_takes_nothing() -> None:
+    async with InMemory(ControlPlane()) as api:
+        before = await given(api)
+        dry = await api.post(f"{SERVICES}?dryRun=All", service("a"))
+        assert dry.json["spec"]["clusterIP"].startswith("10.0.0.")
+        assert await given(api) == before
+
+
+@pytest.mark.anyio
+async def test_headless_and_external_services_have_none() -> None:
+    async with InMemory(ControlPlane()) as api:
+        before = await given(api)
+        headless = (await api.post(SERVICES, service("a", clusterIP="None"))).json["spec"]
+        assert headless["clusterIPs"] == ["None"]
+        external = (await api.post(SERVICES, service("b", type="ExternalName", externalName="example.com"))).json
+        assert "clusterIP" not in external["spec"]
+        assert await given(api) == before
+        patch = {"spec": {"type": "ClusterIP", "externalName": None}}
+        inside = await api.request("PATCH", f"{SERVICES}/b", patch, headers=STRATEGIC)
+        assert inside.json["spec"]["clusterIP"].startswith("10.0.0."), inside.json
+
+
+@pytest.mark.anyio
+async def test_node_ports() -> None:
+    async with InMemory(ControlPlane()) as api:
+        made = (await api.post(SERVICES, service("a", type="NodePort"))).json["spec"]["ports"][0]
+        assert 30000 <= made["nodePort"] <= 32767
+        same = await api.post(
+            SERVICES, service("b", type="NodePort", ports=[{"port": 1, "nodePort": made["nodePort"]}])
+        )
+        assert "provided port is already allocated" in same.json["message"]
+        low = await api.post(SERVICES, service("b", type="NodePort", ports=[{"port": 1, "nodePort": 80}]))
+        assert "The range of valid ports is 30000-32767" in low.json["message"]
+        kept = await api.request("PUT", f"{SERVICES}/a", service("a", type="NodePort"))
+        assert kept.json["spec"]["ports"][0]["nodePort"] == made["nodePort"]
+        inside = await api.request("PATCH", f"{SERVICES}/a", {"spec": {"type": "ClusterIP"}}, headers=STRATEGIC)
+        assert "nodePort" not in inside.json["spec"]["ports"][0]
