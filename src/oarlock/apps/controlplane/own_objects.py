@@ -74,6 +74,7 @@ class OwnObjects:
         if self._lease is None:
             self._lease = ServerLease(f"{socket.gethostname()}:{own.port}", own.text if own.ip else "")
         servers = await self._lease.renew(client, clock)
+        client = client.using(on_warning=lambda text: None)  # that Endpoints are old is no news
         addresses = [_parsed(text) for text in sorted(set(servers))]
         for tree in (_endpoints(addresses), _slice(addresses)):
             await _keep(client, tree, anew=True)

@@ -13,7 +13,9 @@ from typing import Any, Final
 from oarlock.apps.workloads.trees import Tree, at, below
 from oarlock.registry.conversion import Converter
 
-__all__ = ["AutoscalerConverter"]
+__all__ = ["AutoscalerConverter", "default_metrics"]
+
+_CPU_PERCENT: Final = 80
 
 _PREFIX: Final = "autoscaling.alpha.kubernetes.io/"
 _KINDS: Final = ("Resource", "Pods", "Object", "External", "ContainerResource")
@@ -100,8 +102,8 @@ def _to_v2(tree: Tree) -> Tree:
     if use is not None:
         target = {"type": "Utilization", "averageUtilization": use}
         metrics.insert(0, {"type": "Resource", "resource": {"name": "cpu", "target": target}})
-    if metrics:
-        spec["metrics"] = metrics
+    if spec:
+        spec["metrics"] = metrics or default_metrics()
     if isinstance(told["behavior"], dict):
         spec["behavior"] = told["behavior"]
     current = [_metric_to_v2(one, "current", _SEEN) for one in _objects(told["current-metrics"])]
@@ -113,6 +115,12 @@ def _to_v2(tree: Tree) -> Tree:
     if isinstance(told["conditions"], list):
         below(tree, "status")["conditions"] = told["conditions"]
     return tree
+
+
+def default_metrics() -> list[Tree]:
+    """What is aimed at where nothing is said."""
+    target = {"type": "Utilization", "averageUtilization": _CPU_PERCENT}
+    return [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
 
 
 def _is_cpu(metric: Tree) -> bool:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from oarlock.apps.workloads.autoscaling import default_metrics
 from oarlock.apps.workloads.pod_defaults import settle_pod, settle_template
 from oarlock.apps.workloads.trees import Settle, Tree, at, below
 
 __all__ = ["SETTLES"]
-
-_CPU_PERCENT = 80
 
 
 def _template(tree: Tree) -> None:
@@ -127,8 +126,7 @@ def _autoscaler(tree: Tree) -> None:
     if tree.get("apiVersion") == "autoscaling/v1":
         return
     if not spec.get("metrics"):
-        target = {"type": "Utilization", "averageUtilization": _CPU_PERCENT}
-        spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+        spec["metrics"] = default_metrics()
     behavior = spec.get("behavior")
     if behavior is not None:
         _scaling(below(behavior, "scaleUp"), up=True)
