@@ -20,6 +20,7 @@ __all__ = [
     "condition_of",
     "is_true",
     "set_condition",
+    "take_off",
 ]
 
 NAMES_ACCEPTED = "NamesAccepted"
@@ -60,3 +61,9 @@ def set_condition(crd: CustomResourceDefinition, value: ConditionValue, now: flo
         condition.status = value.status
         condition.last_transition_time = datetime.fromtimestamp(int(now), UTC)
     condition.reason, condition.message = value.reason, value.message
+
+
+def take_off(crd: CustomResourceDefinition, type: str) -> None:
+    """Let the definition not have the condition."""
+    if condition_of(crd, type) is not None:
+        crd.status.conditions = [one for one in crd.status.conditions or () if one.type != type]

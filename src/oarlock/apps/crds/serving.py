@@ -99,6 +99,10 @@ class DefinitionServing:
         """Whether the definition of this name is, or was a moment ago, in the catalog."""
         return name in self._forms
 
+    def failure(self, name: str) -> str:
+        """Why the definition of this name isn't served although it is established; empty if it is."""
+        return self._failures.get(name, "")
+
     # As a source of the catalog
 
     def behind(self) -> bool:

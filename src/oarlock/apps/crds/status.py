@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
+from typing import Any
 
 from oarlock.apps.crds.approval import approval_condition
 from oarlock.apps.crds.conditions import (
@@ -18,23 +19,27 @@ from oarlock.apps.crds.conditions import (
     ConditionValue,
     is_true,
     set_condition,
+    take_off,
 )
 from oarlock.apps.crds.naming import NamesDecision, claims_of, decide_names, resource_claims
 from oarlock.apps.crds.resources import CannotServe
 from oarlock.apps.crds.serving import DefinitionServing
 from oarlock.apps.crds.soundness import has_sound_ca, structural_mistakes
-from oarlock.apps.kinds.apiextensions import CustomResourceDefinition
+from oarlock.apps.kinds.apiextensions import GROUP, CustomResourceDefinition
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.client.informer import Informer
 from oarlock.controllers.controller import Controller
 from oarlock.controllers.keys import ObjectKey
 from oarlock.controllers.watched import Watched
-from oarlock.meta.errors import NotFound
+from oarlock.meta.errors import Conflict, NotFound
 from oarlock.schema.shapes import replace
+from oarlock.schema.views import builtins_of
 from oarlock.server.live_catalog import LiveCatalog
 
 __all__ = ["DefinitionNaming"]
+
+KIND = f"{GROUP}/v1/CustomResourceDefinition"
 
 _BAD_CA = ConditionValue(ESTABLISHED, "False", "InvalidCABundle", "The conversion webhook CABundle is invalid")
 _CLAIMS, _REFUSED = "names in use", "definitions without their names"
@@ -75,22 +80,21 @@ class DefinitionNaming(
             try:
                 await self._serving.serve(wanted)
             except CannotServe as error:
-                now, violations = self._clock.now(), structural_mistakes(crd)
-                set_condition(wanted, ConditionValue(ESTABLISHED, "False", "CannotServe", str(error)), now)
-                if violations:
-                    set_condition(wanted, ConditionValue(NON_STRUCTURAL, "True", "Violations", violations), now)
+                why = ConditionValue(ESTABLISHED, "False", "CannotServe", str(error))
+                set_condition(wanted, why, self._clock.now())
+        violations = structural_mistakes(crd) if self._serving.failure(key.name) else ""
+        if violations:
+            told = ConditionValue(NON_STRUCTURAL, "True", "Violations", violations)
+            set_condition(wanted, told, self._clock.now())
+        else:
+            take_off(wanted, NON_STRUCTURAL)
         if wanted.status == crd.status:
             return
 
-        def change(newest: CustomResourceDefinition) -> None:
-            if newest.metadata.uid == crd.metadata.uid and newest.spec == crd.spec:
-                newest.status.accepted_names = wanted.status.accepted_names
-                newest.status.conditions = wanted.status.conditions
-
         try:
-            await self.client.change(CustomResourceDefinition, key.name, change, subresource="status")
-        except NotFound:
-            pass  # there is nothing to say of it any more
+            await self.client.patch(KIND, key.name, _status_patch(crd, wanted), subresource="status")
+        except (Conflict, NotFound):
+            pass  # it has changed, of which the informer tells, or is gone
 
     def _decided(self, crd: CustomResourceDefinition) -> CustomResourceDefinition:
         """A copy with the status that it should have."""
@@ -121,6 +125,17 @@ class DefinitionNaming(
             if not self._serving.has(f"{plural}.{group}"):
                 claims.update(resource_claims(group, served.definition.names))
         return frozenset(claims)
+
+
+def _status_patch(crd: CustomResourceDefinition, wanted: CustomResourceDefinition) -> dict[str, Any]:
+    """A patch of what `crd` says, at that revision, to the names and conditions of `wanted`."""
+    status = builtins_of(wanted.status)
+    names = {**dict.fromkeys(("singular", "shortNames", "listKind", "categories")), **status["acceptedNames"]}
+    version = crd.metadata.resource_version
+    return {
+        "metadata": {"resourceVersion": version},
+        "status": {"acceptedNames": names, "conditions": status["conditions"]},
+    }
 
 
 def _values(decision: NamesDecision, *, established: bool) -> Iterable[ConditionValue]:
