@@ -57,6 +57,14 @@ def test_kubectl_creates(kubectl: Kubectl, namespace: str) -> None:
         ("clusterrolebinding", namespace, f"--clusterrole={namespace}", "--user=ann"),
         ("configmap", "settings", "--from-literal=a=b", *here),
         ("secret", "generic", "password", "--from-literal=a=b", *here),
+        ("quota", "few", "--hard=pods=5", *here),
+        ("deployment", "web", "--image=nginx", *here),
+        ("job", "once", "--image=busybox", *here),
+        ("cronjob", "often", "--image=busybox", "--schedule=* * * * *", *here),
+        ("service", "clusterip", "web", "--tcp=80", *here),
+        ("poddisruptionbudget", "web", "--selector=app=web", "--min-available=1", *here),
+        ("priorityclass", namespace, "--value=5"),
+        ("ingress", "web", "--rule=example.com/=web:80", *here),
     ]
     for command in commands:
         assert kubectl("create", *command).out.endswith(" created\n")
@@ -67,6 +75,9 @@ def test_kubectl_creates(kubectl: Kubectl, namespace: str) -> None:
     assert role["rules"] == [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]}]
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "worker", "namespace": namespace}]
     assert settings["data"] == {"a": "b"}
+    with kubectl.running("rollout", "status", "deployment/web", *here) as status:
+        status.line_with("Waiting for deployment")
+    assert kubectl("rollout", "restart", "deployment/web", *here).out == "deployment.apps/web restarted\n"
     as_worker = f"--as=system:serviceaccount:{namespace}:worker"
     assert kubectl("auth", "can-i", "get", "configmaps", *here, as_worker).out == "yes\n"
     assert kubectl.run("auth", "can-i", "get", "secrets", *here, as_worker).out == "no\n"
@@ -120,6 +131,10 @@ def test_a_clientset_in_protobuf(clients: Path, plane: ControlPlaneProcess, name
         "whoami": ("admin", ["system:masters", "system:authenticated"]),
         "before": ("false", ["x", "y"]),
         "after": ("true", ["x", "y"]),
+        "scaled": ("0 2", ["25%", "app=web"]),
+        "bound twice": ("Conflict", None),
+        "on the node": (None, ["web", "Pending"]),
+        "evicted": ("NotFound", None),
         "token": (f"system:serviceaccount:{namespace}:worker", ["true", "1", "true"]),
         "done": (None, None),
     }

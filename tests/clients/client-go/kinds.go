@@ -32,7 +32,7 @@ func kinds(config *rest.Config, namespace string) error {
 	if _, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context, *kubernetes.Clientset, string) error{objects, reviews, tokens} {
+	for _, step := range []func(context.Context, *kubernetes.Clientset, string) error{objects, reviews, tokens, workloads} {
 		if err := step(ctx, client, namespace); err != nil {
 			return err
 		}
