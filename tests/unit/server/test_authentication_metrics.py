@@ -66,9 +66,9 @@ def test_numbers_under_their_names() -> None:
 
 def test_the_numbers_of_several_processes_are_summed() -> None:
     total = summed(page(counted()), [counters_of(page(counted())), page(AuthenticationCounts())]).authentication
-    assert sum(total.attempts["success",].buckets) == 6
-    assert total.attempts["error",].sum_s == 40.0
-    assert total.users == {"admin": 2, "email_id": 2, "other": 2}
+    assert sum(total.attempts["success"].buckets) == 6
+    assert total.attempts["error"].sum_s == 40.0
+    assert {kind: count for kind, count in total.users.items() if count} == {"admin": 2, "email_id": 2, "other": 2}
     assert total.remembered == {"hit": 10, "miss": 4}
     assert total.reloads is not None
     assert (total.reloads.succeeded, total.reloads.digest) == (2, "sha256:abc")
@@ -78,7 +78,7 @@ def test_a_copy_is_not_changed_by_what_comes_later() -> None:
     counts = counted()
     before = counts.copy()
     counts.attempt("success", 1.0, "ann")
-    assert sum(before.attempts["success",].buckets) == 3
+    assert sum(before.attempts["success"].buckets) == 3
     assert before.users["other"] == 1
     assert before.reloads == counts.reloads
     assert before.reloads is not counts.reloads
@@ -89,5 +89,5 @@ def test_many_users_are_few_series() -> None:
     for n in range(10_000):
         counts.attempt("success", 0.0, f"user-{n}")
         counts.attempt("success", 0.0, f"user-{n}@example.com")
-    assert counts.users == {"other": 10_000, "email_id": 10_000}
+    assert {kind: count for kind, count in counts.users.items() if count} == {"other": 10_000, "email_id": 10_000}
     assert len(counts.attempts) == 1

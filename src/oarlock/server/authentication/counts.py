@@ -10,7 +10,7 @@ import hashlib
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 from oarlock.server.reload_counts import ReloadCounts
 
@@ -32,6 +32,7 @@ ISSUER_BOUNDS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 DELEGATED_BOUNDS_S = (0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0)
 """Upper bounds of the buckets, in seconds; one more bucket has the rest."""
 
+K = TypeVar("K")
 _KNOWN_NAMES = frozenset({"admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default"})
 
 
@@ -43,7 +44,7 @@ class Times:
     sum_s: float = 0.0
 
     def add(self, seconds: float, bounds: tuple[float, ...]) -> None:
-        self.buckets[0 if seconds <= 0.001 else bisect_left(bounds, seconds)] += 1
+        self.buckets[bisect_left(bounds, seconds)] += 1
         self.sum_s += seconds
 
     def plus(self, other: Times) -> Times:
@@ -61,8 +62,8 @@ class AuthenticationCounts:
     URL, `delegated` by the code of a cluster's answer. `remembered` counts tokens that were, and that weren't.
     """
 
-    attempts: TimesBy = field(default_factory=dict)
-    users: dict[str, int] = field(default_factory=dict)
+    attempts: dict[str, Times] = field(default_factory=dict)
+    users: dict[str, int] = field(default_factory=lambda: dict.fromkeys((*_KNOWN_NAMES, "email_id", "other"), 0))
     remembered: dict[str, int] = field(default_factory=lambda: {"hit": 0, "miss": 0})
     issuers: TimesBy = field(default_factory=dict)
     delegated: TimesBy = field(default_factory=dict)
@@ -70,10 +71,17 @@ class AuthenticationCounts:
 
     def attempt(self, outcome: Outcome, seconds: float, name: str = "") -> None:
         """A request was authenticated, as `name`, or wasn't."""
-        _add(self.attempts, (outcome,), seconds, ATTEMPT_BOUNDS_S)
+        times = self.attempts.get(outcome)
+        if times is None:
+            times = self.attempts[outcome] = Times([0] * (len(ATTEMPT_BOUNDS_S) + 1))
+        if seconds <= 0.001:  # nearly always, and with every request
+            times.buckets[0] += 1
+            times.sum_s += seconds
+        else:
+            times.add(seconds, ATTEMPT_BOUNDS_S)
         if name:
             kind = name if name in _KNOWN_NAMES else "email_id" if "@" in name else "other"
-            self.users[kind] = self.users.get(kind, 0) + 1
+            self.users[kind] += 1
 
     def issued(self, issuer: str, accepted: bool, seconds: float) -> None:
         """A token of `issuer` was verified."""
@@ -94,17 +102,18 @@ class AuthenticationCounts:
         """The sum of all, without reloads."""
         total = cls()
         for one in every:
-            for mine, theirs in (
-                (total.attempts, one.attempts),
-                (total.issuers, one.issuers),
-                (total.delegated, one.delegated),
-            ):
-                for labels, times in theirs.items():
-                    mine[labels] = times.plus(mine.get(labels) or Times([0] * len(times.buckets)))
+            _plus(total.attempts, one.attempts)
+            _plus(total.issuers, one.issuers)
+            _plus(total.delegated, one.delegated)
             for sums, counts in ((total.users, one.users), (total.remembered, one.remembered)):
                 for label, count in counts.items():
                     sums[label] = sums.get(label, 0) + count
         return total
+
+
+def _plus(total: dict[K, Times], series: dict[K, Times]) -> None:
+    for label, times in series.items():
+        total[label] = times.plus(total[label]) if label in total else Times(times.buckets.copy(), times.sum_s)
 
 
 def _add(series: TimesBy, labels: tuple[str, ...], seconds: float, bounds: tuple[float, ...]) -> None:

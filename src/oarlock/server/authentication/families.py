@@ -23,13 +23,19 @@ def authentication_families(counts: AuthenticationCounts) -> Iterator[Metric]:
     attempts = UnknownMetricFamily(
         "authentication_attempts", "Requests by what authentication found.", labels=["result"]
     )
-    for (outcome,), times in counts.attempts.items():
+    for outcome, times in counts.attempts.items():
         attempts.add_metric([outcome], sum(times.buckets))
     yield attempts
-    yield _histogram("authentication_duration_seconds", counts.attempts, ["result"], ATTEMPT_BOUNDS_S)
+    yield _histogram(
+        "authentication_duration_seconds",
+        {(outcome,): times for outcome, times in counts.attempts.items()},
+        ["result"],
+        ATTEMPT_BOUNDS_S,
+    )
     users = UnknownMetricFamily("authenticated_user_requests", "Requests by kind of user name.", labels=["username"])
     for kind, count in counts.users.items():
-        users.add_metric([kind], count)
+        if count:
+            users.add_metric([kind], count)
     yield users
     cache = CounterMetricFamily(
         "authentication_token_cache_request_total", "Tokens that were remembered or not.", labels=["status"]
