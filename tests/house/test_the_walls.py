@@ -76,6 +76,7 @@ DEFERRED = {
     "oarlock.endpoints.verbs.connect": {"oarlock.endpoints.channels"},
     "oarlock.schema.cel.gate": {"oarlock.schema.cel"},
     "oarlock.server.app": {"oarlock.server"},
+    "oarlock.server.authorization.assembly": {"oarlock.server.authorization.configuration"},
     "oarlock.server.identities": {
         "oarlock.server.authentication.documents",
         "oarlock.server.authentication.issuers",

@@ -129,6 +129,8 @@ class APIServer:
         self.running: Running | None = None
         self.identities: Identities | None = None
         """Who is let in, while it runs with options."""
+        self.starting = ""
+        """What its start is doing; empty before and after."""
         self.address: ServerAddress | None = None
         """Where clients reach it, from before ``on_start`` on."""
 

@@ -43,6 +43,7 @@ from oarlock.server.serving.listener import Listener, serve
 from oarlock.server.serving.named_pairs import NamedPair, parse_named_pair
 from oarlock.server.serving.sni import ServerNames
 from oarlock.server.serving.tls import CIPHERS, BadCertificateFile, TLSRules, reload_certificate, server_context
+from oarlock.server.start_steps import tell_steps
 from oarlock.storage.backend import Backend, StorageError
 from oarlock.storage.url import check_storage, open_backend
 
@@ -196,6 +197,7 @@ async def start(
     await identities.start()
     parts.let_in(identities)
     running = await assemble(parts, identities.authenticator, listen, certificate.ca)
+    telling = asyncio.ensure_future(tell_steps(server, clock, terminal.print_message))
     try:
         await running.load()
         running.files = (*identities.files, *parts.authorization.files, certificate.files, *named)
@@ -207,6 +209,8 @@ async def start(
     except BaseException:
         await running.close()
         raise
+    finally:
+        telling.cancel()
     return running
 
 

@@ -111,6 +111,7 @@ class ServerDescription(Protocol):
     running: Running | None
     identities: Identities | None
     address: ServerAddress | None
+    starting: str
 
     def configured(self, config: ServerConfig) -> ServerConfig: ...
 
@@ -442,11 +443,13 @@ class Running:
         Raises StorageError, StoreTooNew, and what ``on_start`` raises.
         """
         parts = self.parts
+        parts.server.starting = "opening the store"
         await parts.backend.start()
         parts.opened = True
         await must_be_complete(parts.backend)
         if parts.store_mark is not None:
             await parts.store_mark.recognise(parts.backend)
+        parts.server.starting = "reading the store"
         await parts.cache.start()
         parts.server.live.begin(self.change)
         await parts.serve_catalog(parts.server.catalog, self._address)
@@ -462,7 +465,9 @@ class Running:
         if isinstance(parts.in_flight, FairnessFilter) and parts.fairness_feed is not None:
             self.run_in_background(parts.in_flight.run(parts.fairness_feed.renew))
         parts.server.running = self
+        parts.server.starting = "in on_start" if parts.server.on_start is not None else "starting controllers"
         await self._own_work.start()
+        parts.server.starting = ""
         parts.started = True
 
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:

@@ -8,7 +8,7 @@ See also: `parts`, what it is made of.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +82,7 @@ class ControlPlane(APIServer):
             authorizer=authorizer,
             access=access,
             live=live,
-            on_start=_start_of(parts, self._own_roles, on_start),
+            on_start=self._start_of(parts, on_start),
             on_stop=on_stop,
             name=name,
             storage=storage,
@@ -95,18 +95,16 @@ class ControlPlane(APIServer):
     async def _own_roles(self, client: Client) -> None:
         await create_declared_roles(client, [one.definition for one in self.catalog.resources])
 
+    def _start_of(self, parts: Sequence[ControlPlanePart], users: ServerHook | None) -> ServerHook:
+        async def start(client: Client) -> None:
+            for part in parts:
+                if part.start is not None:
+                    self.starting = f"bringing {part.name} up to date"
+                    await part.start(client)
+            await self._own_roles(client)
+            self.starting = "in on_start"
+            made = users(client) if users is not None else None
+            if inspect.isawaitable(made):
+                await made
 
-OwnStart = Callable[[Client], Awaitable[None]]
-
-
-def _start_of(parts: Sequence[ControlPlanePart], own: OwnStart, users: ServerHook | None) -> ServerHook:
-    async def start(client: Client) -> None:
-        for part in parts:
-            if part.start is not None:
-                await part.start(client)
-        await own(client)
-        made = users(client) if users is not None else None
-        if inspect.isawaitable(made):
-            await made
-
-    return start
+        return start

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oarlock.endpoints.catalog import Catalog
 from oarlock.meta.context import Clock
@@ -21,13 +21,15 @@ from oarlock.policy.authz.rbac.roles import GROUP
 from oarlock.policy.authz.union import AuthorizerUnion
 from oarlock.policy.authz.webhook import WebhookAuthorizer, WebhookRules
 from oarlock.server.authorization.callers import cluster_caller, webhook_caller
-from oarlock.server.authorization.configuration import ConfiguredAuthorizer, authorizers_of
 from oarlock.server.authorization.role_feed import KINDS, RoleFeed
 from oarlock.server.options.groups.authorization import ALWAYS_ALLOW, ALWAYS_DENY, NODE, RBAC, AuthorizationOptions
 from oarlock.server.options.option import ConfigError
 from oarlock.server.reloaded_files import ReloadedFiles
 from oarlock.server.review_caller import ReviewCaller
 from oarlock.server.strict_reader import decoded_file
+
+if TYPE_CHECKING:
+    from oarlock.server.authorization.configuration import ConfiguredAuthorizer
 
 __all__ = ["ServerAuthorization"]
 
@@ -170,6 +172,9 @@ def _configuration(file: Path) -> Sequence[ConfiguredAuthorizer]:
         decoded = decoded_file(file)
     except ValueError as error:
         raise ConfigError([f"{where}: {error}"]) from None
+    # Imported here, because it compiles CEL, and few servers have the file.
+    from oarlock.server.authorization.configuration import authorizers_of  # noqa: PLC0415 (see above)
+
     found, problems = authorizers_of(decoded.tree)
     problems = [*decoded.repeated_keys, *problems]
     if problems:
